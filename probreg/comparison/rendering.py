@@ -163,7 +163,11 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
                 others.setdefault(KIND_WORDS[k], []).append(p)
         rest = [f"{', '.join(names)}: {kind}" for kind, names in others.items()]
         beside = f" ({', '.join(rest)})" if rest else ""
-        said = [fit.described["method"], "no intervals" if first is None else f"{KIND_WORDS[first]}{beside} intervals"]
+        engine = f" ({fit.described['engine']})" if "engine" in fit.described else ""
+        said = [
+            f"{fit.described['method']}{engine}",
+            "no intervals" if first is None else f"{KIND_WORDS[first]}{beside} intervals",
+        ]
         said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
         other = fit.model.likelihood.describe(d.response)
         said += [other] if other != attrs["models"] else []

@@ -962,6 +962,47 @@ class Fit(FitStatistics):
         """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
         return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
 
+    @checked
+    def inference_data(self, *, prior: Flag = False, by_term: Flag = False, prior_draws: Natural = 1000) -> DataTree:
+        """The groups of `tree` in the words of ArviZ's examples, so that all of its functions find what they ask for.
+
+        The response has its own name. Classes and counts are integers, and `constant_data` holds the numeric variables of the formula.
+
+        Parameters
+        ----------
+        prior : bool
+            Whether the groups `prior` and `prior_predictive` are added. By term, coefficients with a flat prior are left out of
+            them, and the attribute `left_out_of_prior` says so.
+        by_term : bool
+            Whether each term is a variable of its name, over `name_dim` where it has several columns, in place of `beta`; also in
+            `log_prior`. A term whose name is taken is `beta[name]`.
+        prior_draws : int
+            Number of draws from the priors.
+
+        Returns
+        -------
+        DataTree
+            `posterior` of a posterior, `sampling` of a point estimate, and the groups beside them.
+
+        Raises
+        ------
+        DataError
+            Where `prior` asks for draws from improper priors.
+
+        Examples
+        --------
+        >>> from probreg.priors import Normal
+        >>> data = {"won": [0, 1, 1, 0, 1], "x": [0.1, 0.5, 0.7, 0.2, 0.4]}
+        >>> model = Model.from_formula("won ~ x", data, likelihood="bernoulli", prior={"x": Normal(1.0)})
+        >>> tree = fit(model, "laplace").inference_data(prior=True, by_term=True)
+        >>> list(tree["posterior"]), list(tree["prior"]), list(tree["observed_data"])
+        (['Intercept', 'x'], ['x'], ['won'])
+        """
+        from probreg.fits.arviz_groups import arviz_tree
+
+        draws = prior_draws if prior else 0
+        return arviz_tree(self.tree, self.model, self.solution, prior=draws, by_term=by_term, seed=self.seed)
+
     def _attrs(self) -> dict[str, Any]:
         from probreg import __version__
 

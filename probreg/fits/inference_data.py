@@ -317,7 +317,7 @@ def _labels(model: Model, rows: Array) -> dict[str, Any]:
     return {"obs": labels[rows] if named and labels is not None else np.arange(len(rows))}
 
 
-def lazy(dims: tuple[str, ...], shape: tuple[int, ...], compute: Callable[[], Array]) -> Any:
+def lazy(dims: tuple[Any, ...], shape: tuple[int, ...], compute: Callable[[], Array], dtype: Any = float) -> Any:
     """A variable whose numbers are computed when first read, and kept."""
     import xarray as xr
     from xarray.backends import BackendArray
@@ -325,7 +325,7 @@ def lazy(dims: tuple[str, ...], shape: tuple[int, ...], compute: Callable[[], Ar
 
     class Computed(BackendArray):
         def __init__(self) -> None:
-            self.shape, self.dtype = shape, np.dtype(float)
+            self.shape, self.dtype = shape, np.dtype(dtype)
 
         @cached_property
         def values(self) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import Natural, Positive, Probability, Seed, Several, check_fields, checked
+from probreg.arguments.scalars import Flag, Natural, Positive, Probability, Seed, Several, check_fields, checked
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     INTERCEPT,
@@ -54,7 +54,7 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.prior_predictive import PriorPredictive, one_sd_moves, prior_predictive
-from probreg.model.pymc_graph import build_pymc_model
+from probreg.model.pymc_by_term import build_pymc_model
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
@@ -882,19 +882,40 @@ class Model(FromData):
             design = replace(some, weights=None, kept=design.moments)
         return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
 
-    def to_pymc(self) -> Any:
-        """The plain PyMC model: all rows, named dims, for use with anything of PyMC.
+    @checked
+    def to_pymc(self, *, response: Flag = True) -> Any:
+        """The plain PyMC model eta = X beta + offset: all rows, named dims, for use with anything of PyMC.
+
+        Each term of the formula is a variable of its name, effects by group are `effects[g]` over (group, effect), and the response
+        has its own name. A term whose name is taken is `beta[name]`. A prior that is no product over terms, or one
+        of more than 50 terms, has one variable `beta[first..last]`.
+
+        Parameters
+        ----------
+        response : bool
+            Whether the likelihood is part of it. Without it the model ends at `eta`, for a likelihood of your own.
 
         Returns
         -------
         pymc.Model
-            With `beta` (coef) or (coef, outcome).
+            With deterministic `beta` (coef) or (coef, outcome), and data `X` (obs, coef).
+
+        Raises
+        ------
+        DataError
+            Where the rows are not in memory.
+
+        Examples
+        --------
+        >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 2.0, 3.0], "g": ["a", "b", "c", "c"]}
+        >>> made = Model.from_formula("y ~ x + g", data).to_pymc()
+        >>> [v.name for v in made.free_RVs], list(made.coords["g_dim"])
+        (['sigma', 'Intercept', 'x', 'g'], ['b', 'c'])
         """
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
-        return build_pymc_model(
-            self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
-        )
+        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        return build_pymc_model(self.design, self.likelihood, self.joint, aux, response=response)
 
 
 def _smooth(likelihood: Likelihood) -> DifferentiableLikelihood:

@@ -5,7 +5,7 @@ no means, without one of sigma no outcomes; what a proper column does to the lin
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from probreg.data import Design
 from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
 from probreg.system.notebook import notebook_html
@@ -52,6 +53,7 @@ class PriorPredictive:
     columns: tuple[str, ...]
     likelihood: Likelihood
     notes: tuple[str, ...]
+    hyper: Mapping[str, Array] = field(default_factory=dict)  # (S,) of effects by group, as draws call them
 
     @property
     def tree(self) -> Any:
@@ -100,7 +102,7 @@ def prior_predictive(
     lost = [k for k, v in known.items() if v is None]
     held = {k: v for k, v in known.items() if v is not None}
     sigma = likelihood.noise(held, None)
-    beta = _coefficients(prior, (len(design.columns), likelihood.width), sigma, rng, draws)
+    beta, hyper = _coefficients(prior, design, likelihood.width, sigma, rng, draws)
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
@@ -123,7 +125,7 @@ def prior_predictive(
                 f"no outcomes: the prior of {', '.join(lost)} is improper; give a proper one, e.g. aux={{{lost[0]!r}: HalfNormal(1.0)}}"
             )
     moves = _moves(design, likelihood, prior, likelihood.noise(aux, None), PriorDraws(beta, sigma), prob)
-    return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes))
+    return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes), hyper)
 
 
 def _no_means(columns: tuple[str, ...], prior: JointPrior, lacking: list[str], lost: list[str]) -> str:
@@ -148,16 +150,18 @@ def _aux_draws(value: float | AuxPrior, rng: np.random.Generator, draws: int) ->
 
 
 def _coefficients(
-    prior: JointPrior, shape: tuple[int, int], sigma: Array | None, rng: np.random.Generator, draws: int
-) -> Array:
-    """(S, p, m); nan for columns whose prior has no draws."""
-    out = np.full((draws, *shape), np.nan)
-    for b in prior.blocks:
+    prior: JointPrior, design: Design, m: int, sigma: Array | None, rng: np.random.Generator, draws: int
+) -> tuple[Array, dict[str, Array]]:
+    """(S, p, m), nan for columns whose prior has no draws, and hyperparameters (S,) of priors that tell them."""
+    out, hyper = np.full((draws, len(design.columns), m), np.nan), dict[str, Array]()
+    names = hyper_names(prior, design)
+    for i, b in enumerate(prior.blocks):
         if not b.prior.proper or (b.prior.sigma_units and sigma is None):
             continue
         unit = sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
-        out[:, list(b.columns)] = b.prior.sample(rng, (draws, len(b.columns), shape[1]), unit)
-    return out
+        out[:, list(b.columns)], drawn = b.prior.sample_with_hyper(rng, (draws, len(b.columns), m), unit)
+        hyper |= {names[i][k]: v for k, v in drawn.items()}
+    return out, hyper
 
 
 def _outcomes(likelihood: Likelihood, rng: np.random.Generator, eta: Array, aux: Mapping[str, Array]) -> Array | None:

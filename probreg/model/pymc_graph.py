@@ -1,7 +1,7 @@
 """PyMC models from the parts of a model. PyMC is imported on use, and only here and in the classes that it mirrors.
 
-`build` writes the model as a reader of PyMC expects it, all rows and named dims. `parameters` and `log_prior` are the
-pieces from which a sampler makes a graph of its own coordinates: the densities are PyMC's in both.
+`hyper_variables`, `observe` and `log_prior` are the pieces of a graph: that of `pymc_by_term`, which people read, and those in which
+a sampler has its own coordinates. The densities are PyMC's in both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,35 +10,11 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import plus_offset
 from probreg.likelihoods import Likelihood, OfTrials
-from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
+from probreg.priors import BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
 
 Array = np.ndarray
 Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
-
-
-def build_pymc_model(
-    design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mapping[str, float | AuxPrior]
-) -> Any:
-    """The PyMC model: one variable per block of columns with its own prior, put together as the deterministic `beta`,
-    and the observed response. Rows with frequency weights enter as a potential, log p times the weight."""
-    import pymc as pm
-
-    with pm.Model(coords=coords_of(design, likelihood, prior)) as model:
-        known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
-        several, unit = bool(likelihood.outcomes), likelihood.noise(known)
-        hyper = hyper_variables(prior, design, several)
-        beta = _assemble([_variable(b, i, unit, hyper.get(i), several) for i, b in enumerate(prior.blocks)], prior)
-        shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.contrast_matrix.T
-        pm.Deterministic("beta", shown, dims=("coef", "outcome") if likelihood.outcomes else ("coef",))
-        X = pm.Data("X", design.X, dims=("obs", "coef"))
-        for b in prior.blocks:
-            if isinstance(b.prior, WholePrior):
-                pm.Potential("prior", b.prior.potential(beta))
-        eta = plus_offset(X @ beta, design.offset)
-        observe(design, likelihood, eta, known)
-    return model
 
 
 def coords_of(design: Design, likelihood: Likelihood, prior: JointPrior) -> dict[str, Any]:
@@ -97,7 +73,7 @@ def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
     return out
 
 
-def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str, Any]) -> None:
+def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str, Any], name: str = "y") -> None:
     """The response, given its linear predictors (n, m), in the PyMC model that is open."""
     import pymc as pm
 
@@ -106,9 +82,9 @@ def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str
     y = likelihood.drawn(design.observed)
     y = y.astype(int) if not isinstance(likelihood.support, str) else y
     if design.weights is None:
-        cls("y", **parameters, observed=y, dims=("obs", "level")[: y.ndim])
+        cls(name, **parameters, observed=y, dims=("obs", "level")[: y.ndim])
     else:
-        pm.Potential("y", (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
+        pm.Potential(name, (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
 
 
 def log_prior(prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: Sequence[int] = ()) -> Any:
@@ -171,35 +147,6 @@ def scale_factor(block: BlockPrior, unit: Any, hyper: Mapping[str, Any] | None) 
     if not isinstance(block.prior, HierarchicalPrior):
         return scale_unit(block, unit)
     return scale_unit(block, unit) * block.prior.spread(**(hyper or {}))
-
-
-def _variable(block: BlockPrior, i: int, unit: Any, hyper: Mapping[str, Any] | None, several: bool) -> Any:
-    """The block's coefficients as (q, m)."""
-    if (root := block.prior.root_of_groups(hyper or {})) is not None:
-        return _variable_by_groups(block, i, root * scale_unit(block, unit), several)
-    cls, parameters = unit_prior(block).pymc(scale_factor(block, unit, hyper))
-    dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
-    value = cls(f"beta_{i}_{block.prior.name}", **parameters, dims=dims)
-    return value.T if several else value[:, None]
-
-
-def _variable_by_groups(block: BlockPrior, i: int, root: Any, several: bool) -> Any:
-    """The same of effects by group: a variable with dims of groups and effects."""
-    import pymc as pm
-
-    dims = (f"group_{i}", f"effect_{i}")
-    K = root.shape[0] if isinstance(root, np.ndarray) else root.type.shape[0]
-    name = f"beta_{i}_{block.prior.name}"
-    value = pm.MvNormal(name, mu=np.zeros(K), chol=root, dims=("predictor", *dims) if several else dims)
-    flat = len(block.columns)
-    return value.reshape((-1, flat)).T if several else value.reshape((flat, 1))
-
-
-def _assemble(parts: list[Any], prior: JointPrior) -> Any:
-    import pytensor.tensor as pt
-
-    order = np.argsort([j for b in prior.blocks for j in b.columns])
-    return pt.concatenate(parts, axis=0)[order]
 
 
 def scale_unit(block: BlockPrior, unit: Any) -> Any:

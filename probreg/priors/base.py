@@ -10,7 +10,7 @@ information) or with an unknown scale says what it is once it meets them: `prepa
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -143,6 +143,10 @@ class Prior(ABC):
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
         """Lambda (K, K), at values of the hyperparameters, numbers or symbols, of a prior b_g ~ N(0, Lambda Lambda') of groups of K
         consecutive columns; None of others."""
+        return None
+
+    def part(self, places: Sequence[int]) -> "Prior | None":
+        """The prior of some of its columns, by their places among them; None where it is no product over columns."""
         return None
 
     def times(self, factor: float) -> "Prior":

@@ -1,5 +1,6 @@
 """No prior at all: the posterior mode is the maximum likelihood estimate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,9 @@ class Flat(GaussianPrior):
         return None
 
     def restated(self, factor: float) -> "Flat":
+        return self
+
+    def part(self, places: Sequence[int]) -> "Flat":
         return self
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:

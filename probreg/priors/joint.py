@@ -263,7 +263,7 @@ def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
 
 
 def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
-    return tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
+    return tuple(i for i, c in enumerate(columns) if _is_of_term(factors_of_name(c), factors_of_name(key)))
 
 
 def same_term(one: str, other: str) -> bool:
@@ -282,7 +282,7 @@ def _squeezed(name: str) -> str:
     'bs(bmi,df=6):dose group'
     """
     parts = []
-    for factor in _factors(name):
+    for factor in factors_of_name(name):
         head, bracket, rest = factor.strip().partition("(")
         parts.append(head.rstrip() + bracket + "".join(rest.split()).replace('"', "'") if bracket else head)
     return ":".join(parts)
@@ -293,7 +293,7 @@ def _is_of_term(column: list[str], term: list[str]) -> bool:
     return len(column) == len(term) and all(c == t or c.startswith(f"{t}[") for c, t in zip(column, term))
 
 
-def _factors(name: str) -> list[str]:
+def factors_of_name(name: str) -> list[str]:
     """The parts of a name between colons that stand outside brackets."""
     parts, depth = [""], 0
     for letter in name:

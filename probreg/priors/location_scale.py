@@ -5,6 +5,7 @@ units of sigma, on standardised columns and unknown ones come with it. Entries a
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -126,6 +127,13 @@ class LocationScale(AffinePrior):
     def settings(self) -> tuple[float, ...]:
         """The array t of the density."""
         return ()
+
+    def part(self, places: Sequence[int]) -> Prior | None:
+        this: Any = self
+        scale, location = (
+            tuple(v[j] for j in places) if isinstance(v, tuple) else v for v in (self.scale, self.location)
+        )
+        return replace(this, scale=scale, location=location)
 
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:

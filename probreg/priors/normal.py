@@ -1,5 +1,6 @@
 """The normal prior: ridge regression, in every likelihood."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,6 +141,9 @@ class Normal(LocationScale, GaussianPrior):
         if self.precision_matrix is not None:
             return np.array(self.precision_matrix)
         return np.diag(np.broadcast_to(self.scales**-2.0, q))
+
+    def part(self, places: Sequence[int]) -> Prior | None:
+        return None if self.precision_matrix is not None else super().part(places)
 
     def independent(self, q: int) -> Array | None:
         return None if self.precision_matrix is not None else np.broadcast_to(self.scales, q)

@@ -18,6 +18,7 @@ LONG = {
     "larger_than_memory",
     "lms",
     "online_kernel",
+    "pymc_by_hand",
     "referee_categorical",
     "seasons",
     "shrinkage",

@@ -96,8 +96,8 @@ def test_pymc_says_the_same_density(likelihood):
     model = three(likelihood)
     beta = GRID[:, : model.shape[1]]
     graph = model.to_pymc()
-    value = beta.T if model.likelihood.outcomes else beta[:, 0]
-    logp = float(graph.compile_logp(mode="FAST_COMPILE")({"beta_0_jeffreys": value}))
+    point = {c: v if model.likelihood.outcomes else v[0] for c, v in zip(model.design.columns, beta)}
+    logp = float(graph.compile_logp(mode="FAST_COMPILE")(point))
     assert logp == pytest.approx(float(model.log_posterior(beta)), rel=1e-8)
 
 

@@ -272,11 +272,13 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
 
     def values_at(x: Array) -> dict[str, Array]:
         found = density.expand(x)
-        if parts:  # the graph of a reader: one variable for each block
+        if parts:  # the graph of a reader, with a variable for each term
             beta = np.empty(model.shape)
-            for i, b in enumerate(model.joint.blocks):
-                value = np.asarray(found[f"beta_{i}_{b.prior.name}"])
-                beta[list(b.columns)] = value.reshape(model.shape[1], len(b.columns)).T
+            for b in model.joint.blocks:
+                term = model.design.grouped_of(b.columns)
+                names = [f"effects[{term.group}]"] if term else [model.design.columns[j] for j in b.columns]
+                value = np.stack([np.asarray(found[name]).reshape(model.shape[1], -1) for name in names])
+                beta[list(b.columns)] = value[0].T if term else value[:, :, 0]
             return {**found, "beta": beta}
         return {**found, "beta": np.asarray(found["beta"]).reshape(model.shape)}
 
@@ -299,10 +301,8 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
 def test_the_plain_pymc_model_has_the_models_density(which):
     model = model_of(which)
     made = model.to_pymc()
-    i = model.joint.blocks.index(next(b for b in model.joint.blocks if b.prior.name == "covariance"))
-    dims = (f"group_{i}", f"effect_{i}")
-    assert made.named_vars_to_dims[f"beta_{i}_covariance"][-2:] == dims
-    assert list(made.coords[f"group_{i}"]) == list("pqrs")
+    assert made.named_vars_to_dims["effects[g]"][-2] == "g"
+    assert list(made.coords["g"]) == list("pqrs")
     check(model, made, parts=True)
 
 

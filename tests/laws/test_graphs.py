@@ -149,13 +149,11 @@ def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood
     assert {"tau[x1]", "tau[x3..x2]", "lambda[x3..x2]", "beta", "y"} <= set(made.named_vars)
     dims = ("predictor", "coef_1") if likelihood.outcomes else ("coef_1",)
     assert made.named_vars_to_dims["lambda[x3..x2]"] == dims
+    assert {"Intercept", "x1", "x2", "x3"} <= {v.name for v in made.free_RVs}
     density = density_of(made)
     x = np.random.default_rng(0).normal(0.0, 0.3, density.size)
     values = density.expand(x)
-    blocks = model.joint.blocks
-    beta = np.empty(model.shape)
-    for i, b in enumerate(blocks):
-        beta[list(b.columns)] = np.atleast_2d(values[f"beta_{i}_{b.prior.name}"]).T
+    beta = np.array([np.atleast_1d(values[column]) for column in model.design.columns])
     named_scales = [v for k, v in values.items() if k in model.unknown or k.startswith(("tau", "lambda"))]
     jacobian = sum(np.log(v).sum() for v in named_scales)
     assert float(density.log_prob(x)[0]) == pytest.approx(
@@ -215,3 +213,27 @@ def test_scales_stand_in_draws_summary_and_file(tmp_path):
     np.testing.assert_array_equal(again.solution.draws["lambda[x3]"], fit.solution.draws["lambda[x3]"])
     marginal = model.joint.log_prob(fit.solution.draws["beta"], fit.solution.draws["sigma"])
     np.testing.assert_allclose(fit.tree["log_prior"]["beta"], marginal, rtol=1e-9)
+
+
+def test_the_plain_pymc_model_has_the_names_of_the_formula():
+    """One variable for each term; a term whose name is taken is beta[name], a prior of several columns together one variable."""
+    rng = np.random.default_rng(0)
+    data = {k: rng.normal(size=12) for k in ("X", "x", "z", "y/z")} | {"g": np.array(list("abcd" * 3))}
+    both = Normal(precision_matrix=((2.0, 0.3), (0.3, 1.0)))
+    prior = {"C(g)[T.c]": Normal(0.5), ("x", "z"): both}
+    made = pr.Model.from_formula("`y/z` ~ X + x + z + C(g) + (1 | g)", data, prior=prior).to_pymc()
+    names = {v.name: made.named_vars_to_dims.get(v.name, ()) for v in made.free_RVs}
+    assert names == {
+        "Intercept": (),
+        "beta[X]": (),
+        "beta[x..z]": ("beta[x..z]_dim",),
+        "C(g)[T.c]": (),
+        "C(g)[b..d]": ("C(g)[b..d]_dim",),
+        "effects[g]": ("g", "effect"),
+        "sigma": (),
+        "sd(Intercept | g)": (),
+    }
+    assert made.observed_RVs[0].name == "y|z"
+    open_end = pr.Model.from_formula("x ~ X", data).to_pymc(response=False)
+    assert not open_end.observed_RVs
+    assert open_end.named_vars_to_dims["eta"] == ("obs",)

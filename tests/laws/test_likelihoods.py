@@ -440,9 +440,7 @@ def test_pymc_says_the_same_density(likelihood, weighted):
     for _ in range(3):
         beta, values = rng.normal(size=model.shape), {a: rng.uniform(0.5, 2.0) for a in likelihood.aux}
         point = dict(values)
-        for i, b in enumerate(model.joint.blocks):
-            part = beta[list(b.columns)]
-            point[f"beta_{i}_{b.prior.name}"] = part.T if likelihood.outcomes else part[:, 0]
+        point |= {column: v if likelihood.outcomes else v[0] for column, v in zip(model.design.columns, beta)}
         np.testing.assert_allclose(logp(point), model.log_posterior(beta, **values), rtol=1e-12)
 
 

@@ -1,0 +1,208 @@
+"""`fit.inference_data`: the tree of a fit in the words of ArviZ's examples: terms as variables, the response by its name, a prior.
+
+The numbers are those of `fit.tree`; the groups `prior` and `prior_predictive` are drawn.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.fits.effects_table import effect_variables
+from probreg.fits.inference_data import Array, lazy, observation_rows
+from probreg.inference import Solution
+from probreg.inference.base import has_effects, reported_coefficients
+from probreg.model.drawn_prior import needed_hyper
+from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_at, hyper_names
+from probreg.model.term_variables import TermVariable, names_taken, plain_name, response_name, term_variables
+from probreg.priors import BlockPrior, HierarchicalPrior
+
+_OF_ROWS = ("log_likelihood", "posterior_predictive", "observed_data")
+_WHOLE = 2.0**53  # whole numbers from here on are not exact
+
+
+def arviz_tree(tree: Any, model: Model, solution: Solution, *, prior: int, by_term: bool, seed: int) -> Any:
+    """The tree of a fit with `prior` draws from the priors, and one variable for each term if `by_term`."""
+    import xarray as xr
+
+    groups = {name: node.to_dataset() for name, node in tree.children.items()}
+    attrs = dict(tree.attrs)
+    terms = named_terms(model)
+    if prior:
+        drawn, left_out = _prior_groups(model, prior, seed, by_term=by_term)
+        groups |= drawn
+        attrs |= {"left_out_of_prior": left_out} if left_out else {}
+    if by_term:
+        for name in {"posterior", "sampling", "prior"} & set(groups):
+            groups[name] = _by_term(groups[name], terms)
+        if solution.draws is not None:
+            groups["log_prior"] = _log_prior_by_term(model, solution.draws.values, terms, groups["log_prior"])
+    for name in (*_OF_ROWS, "prior_predictive"):
+        if name in groups:
+            groups[name] = _with_response(groups[name], model, counted=name != "log_likelihood")
+    if "constant_data" in groups:
+        groups["constant_data"] = _with_variables(groups["constant_data"], model)
+    order = [k for k in tree.children if k in groups] + [k for k in groups if k not in tree.children]
+    out = xr.DataTree.from_dict({k: groups[k] for k in order})
+    out.attrs.update(attrs)
+    return out
+
+
+def named_terms(model: Model) -> tuple[TermVariable, ...]:
+    """The terms whose coefficients are reported one by one, as ArviZ has them."""
+    hyper = [name for names in hyper_names(model.joint, model.design).values() for name in names.values()]
+    taken = names_taken(model.design, model.likelihood, model.joint, hyper)
+    return term_variables(model.design, taken)
+
+
+def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
+    """`beta` in parts: a variable for each term, over its levels where it has several columns, outcomes first as in `to_pymc`."""
+    import xarray as xr
+
+    beta = group["beta"]
+    place = {int(j): k for k, j in enumerate(sorted(j for t in terms for j in t.columns))}  # among those reported
+    parts: dict[str, Any] = {}
+    for t in terms:
+        own = beta.isel(coef=[place[j] for j in t.columns]).drop_vars("coef")
+        own = own.rename(coef=t.dims[0]).assign_coords(t.coords) if t.dims else own.isel(coef=0)
+        if not own.isnull().all():  # a flat prior has no draws
+            parts[t.name] = own
+    rest = group.drop_vars("beta").drop_dims("coef", errors="ignore")
+    out = xr.Dataset({**parts, **rest.data_vars}, attrs=group.attrs)
+    return out.transpose("chain", "draw", "outcome", ..., missing_dims="ignore")
+
+
+# ---- the response ------------------------------------------------------------------------------------------------------
+
+
+def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
+    """`y` under the name of the response; classes and counts as integers, the names of classes in the attributes."""
+    name = response_name(model.design, model.likelihood)
+    out = group.rename(y=name) if name != "y" else group.copy()
+    if not counted or isinstance(model.likelihood.support, str):
+        return out
+    y = out[name].variable
+    out[name] = lazy(y.dims, y.shape, lambda: _as_integers(np.asarray(y.values), name), np.dtype(np.int64))
+    if model.likelihood.levels and "level" not in out.dims:
+        out[name].attrs["levels"] = ", ".join(f"{k}: {v}" for k, v in enumerate(model.likelihood.levels))
+    return out
+
+
+def _as_integers(values: Array, name: str) -> Array:
+    """DataError for what no integer holds exactly."""
+    if not (np.abs(values) < _WHOLE).all() or (values % 1 != 0).any():
+        met = values[~(np.abs(values) < _WHOLE) | (values % 1 != 0)][0]
+        raise DataError(f"{name} holds {met:g}, which no integer below 2^53 is: fit.tree has it as it is")
+    return values.astype(np.int64)
+
+
+def _with_variables(group: Any, model: Model) -> Any:
+    """The numeric variables that the formula read, beside X, as x axes of pictures."""
+    rows, _ = observation_rows(model)
+    found: dict[str, Any] = {}
+    for name, values in model.design.read.items():
+        values, called = np.asarray(values), plain_name(name)
+        if (
+            len(values) == model.design.n
+            and values.dtype.kind in "iuf"
+            and called not in {*group.variables, *group.dims}
+        ):
+            found[called] = ("obs", values[rows])
+    return group.assign(found)
+
+
+# ---- the prior ---------------------------------------------------------------------------------------------------------
+
+
+def _prior_groups(model: Model, draws: int, seed: int, *, by_term: bool) -> tuple[dict[str, Any], str]:
+    """The groups `prior` and `prior_predictive`, and what is left out of them for want of a proper prior."""
+    import xarray as xr
+
+    if not model.design.n:
+        model.design.need_rows("a group of draws from the priors")
+    drawn = model.prior_predictive(draws=draws, seed=seed)
+    beta = np.asarray(drawn.beta)[None]
+    flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
+    if len(flat) == len(model.design.columns):
+        raise DataError(f"prior=True draws from proper priors, and no coefficient has one: {_few(flat)}")
+    if flat and not by_term:
+        raise DataError(
+            f"prior=True needs a proper prior of every coefficient, and there is none of {_few(flat)}: state one, or ask by_term=True"
+        )
+    variables: dict[str, Any] = {
+        "beta": (("chain", "draw", *_coefficient_dims(model)), reported_coefficients(model, beta))
+    }
+    if has_effects(model):
+        every = effect_variables(model, {"effects": beta}, ("chain", "draw"))
+        variables |= {k: v for k, v in every.items() if not v.isnull().any()}
+    variables |= {
+        k: (("chain", "draw"), np.asarray(v)[None])
+        for k, v in {**drawn.aux, **drawn.hyper}.items()
+        if k not in model.fixed
+    }
+    coords = {"coef": list(model.design.head_columns), "chain": [0], "draw": np.arange(draws)}
+    coords |= {"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {}
+    groups = {"prior": xr.Dataset(variables, coords)}
+    if drawn.y is not None:
+        levels = {"level": [str(v) for v in model.likelihood.levels]} if drawn.y.ndim == 3 else {}
+        at = {"chain": [0], "draw": np.arange(draws), "obs": np.arange(drawn.y.shape[1])} | levels
+        groups["prior_predictive"] = xr.Dataset({"y": (("chain", "draw", "obs", *levels), drawn.y[None])}, at)
+    return groups, "; ".join(drawn.notes)
+
+
+def _coefficient_dims(model: Model) -> tuple[str, ...]:
+    return ("coef", "outcome") if model.likelihood.outcomes else ("coef",)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+# ---- the log prior -----------------------------------------------------------------------------------------------------
+
+
+def _log_prior_by_term(model: Model, draws: Mapping[str, Array], terms: tuple[TermVariable, ...], whole: Any) -> Any:
+    """One log density (chain, draw) for each term; of blocks whose prior is no product over columns one for the block. Their sum is that of
+    `fit.tree`."""
+    import xarray as xr
+
+    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    by_column = {j: t.name for t in terms for j in t.columns}
+    parts: dict[str, list[Callable[[], Array]]] = {}
+    for i, b in enumerate(model.joint.blocks):
+        for name, of in _densities(model, i, b, draws, by_column).items():
+            parts.setdefault(name, []).append(of)
+    variables: dict[str, Any] = {
+        name: lazy(dims, shape, lambda each=each: np.sum([np.broadcast_to(of(), shape) for of in each], axis=0))  # type: ignore[misc]
+        for name, each in parts.items()
+    }
+    return xr.Dataset({**variables, **whole.drop_vars("beta").data_vars}, whole.coords)
+
+
+def _densities(
+    model: Model, i: int, block: BlockPrior, draws: Mapping[str, Array], by_column: Mapping[int, str]
+) -> dict[str, Callable[[], Array]]:
+    """By the name of a variable, the log density of the coefficients of a block that are in it."""
+    unit = np.asarray(model.noise(draws)) if block.prior.sigma_units else 1.0
+    prior, beta = block.prior, draws["beta"]
+    if (term := model.design.grouped_of(block.columns)) is not None or not prior.known:
+        name = by_column[block.columns[0]] if term is None else f"effects[{term.group}]"
+        if i in needed_hyper(model) and isinstance(prior, HierarchicalPrior):
+            hyper = hyper_at(model.joint, model.design, i, draws)
+            return {name: lambda: prior.log_prob_given(beta[..., block.columns, :], hyper, unit)}
+        return {name: lambda: prior.log_prob(beta[..., block.columns, :], unit)}
+    names = [by_column[j] for j in block.columns]
+    if len(set(names)) > 1 and prior.part((0,)) is None:
+        columns = [model.design.columns[j] for j in block.columns]
+        return {
+            plain_name(f"beta[{columns[0]}..{columns[-1]}]"): lambda: prior.log_prob(beta[..., block.columns, :], unit)
+        }
+    out: dict[str, Callable[[], Array]] = {}
+    for name in dict.fromkeys(names):
+        places = [k for k, own in enumerate(names) if own == name]
+        some = prior if len(places) == len(names) else prior.part(places)
+        at = [block.columns[k] for k in places]
+        out[name] = lambda some=some, at=at: some.log_prob(beta[..., at, :], unit)  # type: ignore[misc,union-attr]
+    return out

@@ -1,0 +1,164 @@
+"""The PyMC model as a reader of PyMC expects it: all rows, a variable for each term under its own name, named dims.
+
+beta_term ~ its prior,  eta = X beta + offset,  y ~ likelihood(eta, aux)
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.rows import plus_offset
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.likelihoods import Likelihood, OfTrials
+from probreg.model.data_dependent_priors import terms_of_columns
+from probreg.model.pymc_graph import hyper_names, hyper_variables, observe, scale_factor, scale_unit, unit_prior
+from probreg.model.term_variables import TermVariable, names_taken, part_of_term, response_name, term_variables
+from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Prior, WholePrior
+
+_MOST = 50  # terms of one variable each; of more, PyMC would compile for minutes
+
+
+def build_pymc_model(
+    design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mapping[str, float | AuxPrior], *, response: bool
+) -> Any:
+    """The PyMC model; without `response` it ends at the linear predictor `eta`. Rows with frequency weights enter as a potential,
+    log p times the weight."""
+    import pymc as pm
+
+    several = bool(likelihood.outcomes)
+    with pm.Model(coords=_coords(design, likelihood)) as model:
+        known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
+        unit = likelihood.noise(known)
+        for i, b in enumerate(prior.blocks):  # those of single coefficients have a dim of their own
+            if isinstance(b.prior, HierarchicalPrior) and any(h.each for h in b.prior.hyper.values()):
+                model.add_coord(f"coef_{i}", [design.columns[j] for j in b.columns])
+                model.add_coords({"predictor": [str(k) for k in range(likelihood.width)]} if several else {})
+        hyper = hyper_variables(prior, design, several)
+        variables = _Variables(design, likelihood, prior)
+        beta = variables.beta([part for i in range(len(prior.blocks)) for part in variables.of_block(i, unit, hyper)])
+        shown = beta @ likelihood.contrast_matrix.T if several else beta[:, 0]
+        pm.Deterministic("beta", shown, dims=("coef", "outcome") if several else ("coef",))
+        X = pm.Data("X", design.X, dims=("obs", "coef"))
+        for b in prior.blocks:
+            if isinstance(b.prior, WholePrior):
+                pm.Potential("prior", b.prior.potential(beta))
+        eta = plus_offset(X @ beta, design.offset)
+        if response:
+            observe(design, likelihood, eta, known, response_name(design, likelihood))
+        else:
+            dims = ("obs", variables.predictor) if several else ("obs",)
+            pm.Deterministic("eta", eta if several else eta[:, 0], dims=dims)
+    return model
+
+
+def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
+    """Names of columns, rows, and outcomes where there are several; of classes where rows count them."""
+    coords: dict[str, Any] = {"coef": list(design.columns), "obs": np.arange(design.n)}
+    if likelihood.outcomes:
+        coords["outcome"] = list(likelihood.outcomes)
+    if isinstance(likelihood, OfTrials) and likelihood.levels:
+        coords["level"] = [str(v) for v in likelihood.levels]
+    return coords
+
+
+def _density(block: BlockPrior) -> Prior:
+    """What the variables of a block are drawn from, given its hyperparameters."""
+    return Flat() if isinstance(block.prior, WholePrior) else unit_prior(block)
+
+
+class _Variables:
+    """The coefficients as variables of the PyMC model that is open, term by term."""
+
+    def __init__(self, design: Design, likelihood: Likelihood, prior: JointPrior) -> None:
+        hyper = [name for names in hyper_names(prior, design).values() for name in names.values()]
+        self.design, self.prior, self.m = design, prior, likelihood.width
+        self.taken = names_taken(design, likelihood, prior, hyper)
+        self.terms = {v.columns: v for v in term_variables(design, self.taken)}
+        self.of = terms_of_columns(design)
+        # where reported coefficients are those of the model, their dim is that of the outcomes
+        own = likelihood.outcomes and np.array_equal(likelihood.contrast_matrix, np.eye(self.m))
+        self.predictor = "outcome" if own else "predictor"
+
+    def beta(self, parts: list[tuple[tuple[int, ...], Any]]) -> Any:
+        """(p, m) of the parts, each with the places of its rows."""
+        import pytensor.tensor as pt
+
+        order = np.argsort([j for columns, _ in parts for j in columns])
+        return pt.concatenate([value for _, value in parts], axis=0)[order]
+
+    def of_block(
+        self, i: int, unit: Any, hyper: Mapping[int, Mapping[str, Any]]
+    ) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """Columns and coefficients (q, m) of each variable of a block of the prior."""
+        block = self.prior.blocks[i]
+        own = hyper.get(i) or {}
+        if (term := self.design.grouped_of(block.columns)) is not None:
+            if (root := block.prior.root_of_groups(own)) is not None:
+                yield block.columns, self._correlated(term, root * scale_unit(block, unit))
+                return
+            name, coords = self._of_groups(term)
+            yield block.columns, self._variable(name, coords, unit_prior(block), scale_factor(block, unit, own))
+            return
+        factor, density = scale_factor(block, unit, own), _density(block)
+        for variable, places in self._parts(block):
+            some = density if len(places) == len(block.columns) else density.part(places)
+            assert some is not None  # _parts asked
+            each = factor[..., list(places)] if np.ndim(factor) else factor
+            yield variable.columns, self._variable(variable.name, variable.coords, some, each)
+
+    def _parts(self, block: BlockPrior) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
+        """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
+        by_term: dict[str, list[int]] = {}
+        for place, j in enumerate(block.columns):
+            by_term.setdefault(self.of[j], []).append(place)
+        if len(by_term) > 1 and (len(by_term) > _MOST or _density(block).part((0,)) is None):
+            names = [self.design.columns[j] for j in block.columns]
+            name = f"beta[{names[0]}..{names[-1]}]".replace("/", "|")
+            yield TermVariable(name, block.columns, tuple(names)), tuple(range(len(names)))
+            return
+        for term, places in by_term.items():
+            columns = tuple(block.columns[k] for k in places)
+            whole = self.terms.get(columns)
+            yield whole or part_of_term(term, columns, self.design, self.taken), tuple(places)
+
+    def _of_groups(self, term: GroupedTerm) -> tuple[str, dict[str, list[str]]]:
+        """The name and the labels of effects by group: those of `fit.tree` where the group has one term."""
+        every = self.design.recipe.grouped.values()
+        shared = sum(t.group == term.group for t in every) > 1
+        alike = len({t.effects for t in every}) == 1
+        key = term.key.replace("/", "|")
+        effect = "effect" if alike else f"effect of {key if shared else term.group}".replace(",", "")
+        return f"effects[{key if shared else term.group}]", {term.group: list(term.levels), effect: list(term.effects)}
+
+    def _dims(self, coords: dict[str, list[str]]) -> tuple[str, ...]:
+        """The dims of a variable, of predictors first, its labels known to the model."""
+        import pymc as pm
+
+        if self.m > 1 and self.predictor == "predictor":
+            coords = {"predictor": [str(k) for k in range(self.m)], **coords}
+        pm.modelcontext(None).add_coords(coords)
+        lead = (self.predictor,) if self.m > 1 and self.predictor == "outcome" else ()
+        return (*lead, *coords)
+
+    def _variable(self, name: str, coords: dict[str, list[str]], prior: Prior, factor: Any) -> Any:
+        cls, parameters = prior.pymc(factor)
+        shape = tuple(map(len, coords.values()))
+        if len(shape) != 1:  # a number, or groups by effects: parameters of each column take that shape
+            lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
+            parameters = {k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v for k, v in parameters.items()}
+        return self._in_rows(cls(name, **parameters, dims=self._dims(coords)), shape)
+
+    def _correlated(self, term: GroupedTerm, root: Any) -> Any:
+        """Effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K)."""
+        import pymc as pm
+
+        name, coords = self._of_groups(term)
+        mu = np.zeros(len(term.effects))
+        return self._in_rows(pm.MvNormal(name, mu=mu, chol=root, dims=self._dims(coords)), term.shape)
+
+    def _in_rows(self, value: Any, shape: tuple[int, ...]) -> Any:
+        """(q, m) of a variable ([m,] *shape)."""
+        q = int(np.prod(shape))
+        return value.reshape((self.m, q)).T if self.m > 1 else value.reshape((q, 1))

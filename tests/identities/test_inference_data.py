@@ -1,0 +1,132 @@
+"""`fit.inference_data` holds the numbers of `fit.tree`, term by term, with draws from the prior beside them."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import probreg as pr
+
+RNG = np.random.default_rng(0)
+N = 36
+DATA = pd.DataFrame(
+    {
+        "x": RNG.normal(size=N),
+        "g": np.resize(list("abc"), N),
+        "s": np.resize(list("uvwxyz"), N),
+        "weight": RNG.normal(size=N),
+        "count": RNG.poisson(2.0, size=N),
+        "kind": np.resize(["p", "q", "r", "q"], N),
+    }
+)
+SHORT = pr.NUTS(draws=30, tune=60, chains=2)
+BOTH = pr.Normal(precision_matrix=((2.0, 0.3), (0.3, 1.0)))
+PRIORS = {
+    "by term": ("weight ~ x + g", {"x": pr.priors.StudentT(0.7, nu=4.0), "g": pr.Normal((1.0, 2.0), location=0.3)}, ["Intercept", "x", "g"]),
+    "by column": ("weight ~ x + g", {("x", "g[T.c]"): pr.Normal((0.5, 1.5))}, ["Intercept", "x", "g"]),
+    "together": ("weight ~ x + count", {("x", "count"): BOTH}, ["Intercept", "beta[x..count]"]),
+    "scale unknown": ("weight ~ x + count", pr.Normal(pr.HalfNormal(1.0)), ["Intercept", "beta[x..count]"]),
+    "by group": ("weight ~ x + (1 | s)", {"1 | s": pr.Covariance(pr.HalfNormal(1.0))}, ["Intercept", "x", "effects[s]"]),
+}  # fmt: skip
+
+
+def short(model: pr.Model) -> pr.Fit:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pr.ProbregWarning)  # so few draws need not have mixed
+        return pr.fit(model, SHORT, seed=1)
+
+
+@pytest.mark.parametrize("case", PRIORS)
+def test_log_priors_by_term_add_up_to_that_of_all(case):
+    formula, prior, names = PRIORS[case]
+    fit = short(pr.Model.from_formula(formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}))
+    whole, parts = fit.tree["log_prior"].to_dataset(), fit.inference_data(by_term=True)["log_prior"].to_dataset()
+    assert set(names) == set(parts) - (set(whole) - {"beta"})
+    np.testing.assert_allclose(sum(whole.data_vars.values()), sum(parts.data_vars.values()), rtol=1e-10, atol=1e-12)
+
+
+def test_the_log_prior_of_a_term_is_that_of_its_coefficients():
+    formula, prior, _ = PRIORS["by term"]
+    tree = short(pr.Model.from_formula(formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)})).inference_data(
+        by_term=True
+    )
+    posterior, log_prior = tree["posterior"], tree["log_prior"]
+    np.testing.assert_allclose(log_prior["x"], stats.t(4.0, scale=0.7).logpdf(posterior["x"]), rtol=1e-10)
+    own = stats.norm(0.3, 1.0).logpdf(posterior["g"].sel(g_dim="b")) + stats.norm(0.3, 2.0).logpdf(
+        posterior["g"].sel(g_dim="c")
+    )
+    np.testing.assert_allclose(log_prior["g"], own, rtol=1e-10)
+    assert (log_prior["Intercept"] == 0).all()  # flat
+
+
+def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
+    model = pr.Model.from_formula("kind ~ x + g", DATA, likelihood="categorical", prior=pr.Normal(1.0))
+    fit = short(model)
+    old, new = fit.tree, fit.inference_data(by_term=True)
+    graph = model.to_pymc()
+    assert list(new["posterior"]) == [v.name for v in graph.free_RVs] == ["Intercept", "x", "g"]
+    for name, values in new["posterior"].data_vars.items():
+        assert values.dims[2:] == graph.named_vars_to_dims[name]
+    np.testing.assert_array_equal(
+        new["posterior"]["g"].sel(g_dim="c", outcome="q"), old["posterior"]["beta"].sel(coef="g[T.c]", outcome="q")
+    )
+    assert new["observed_data"]["kind"].dtype == new["posterior_predictive"]["kind"].dtype == np.int64
+    assert new["observed_data"]["kind"].attrs["levels"] == "0: p, 1: q, 2: r"
+    np.testing.assert_array_equal(new["posterior_predictive"]["kind"], old["posterior_predictive"]["y"])
+    np.testing.assert_array_equal(new["constant_data"]["x"], DATA["x"])
+    assert set(old["posterior"]) == {"beta"}  # as it was
+
+
+def test_draws_from_the_prior_are_of_the_prior():
+    prior = {"Intercept": pr.Normal(2.0), "x": pr.Normal(0.5, location=1.0), "1 | s": pr.Covariance(pr.HalfNormal(1.0))}
+    model = pr.Model.from_formula("weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)})
+    tree = short(model).inference_data(prior=True, by_term=True, prior_draws=4000)
+    drawn = tree["prior"]
+    assert set(drawn) == set(tree["posterior"])
+    assert stats.kstest(drawn["x"].values.ravel(), stats.norm(1.0, 0.5).cdf).pvalue > 1e-3
+    # given its standard deviation an effect is normal
+    standard = drawn["effects[s]"].sel(s="v", effect="Intercept") / drawn["sd(Intercept | s)"]
+    assert stats.kstest(standard.values.ravel(), stats.norm.cdf).pvalue > 1e-3
+    assert tree["prior_predictive"]["weight"].shape == (1, 4000, N)
+    assert "left_out_of_prior" not in tree.attrs
+
+
+def test_flat_coefficients_have_no_prior_draws_and_are_named():
+    fit = pr.fit(pr.Model.from_formula("count ~ x", DATA, likelihood="poisson", prior={"x": pr.Normal(1.0)}), "laplace")
+    tree = fit.inference_data(prior=True, by_term=True)
+    assert list(tree["prior"]) == ["x"]
+    assert "prior_predictive" not in tree
+    assert "the prior of Intercept is flat" in tree.attrs["left_out_of_prior"]
+    with pytest.raises(pr.DataError, match="there is none of Intercept: state one, or ask by_term=True"):
+        fit.inference_data(prior=True)
+    flat = pr.fit(fit.model.with_prior(pr.Flat()))
+    with pytest.raises(pr.DataError, match="no coefficient has one: Intercept, x"):
+        flat.inference_data(prior=True, by_term=True)
+    assert list(flat.inference_data(by_term=True)["sampling"]) == ["Intercept", "x"]
+
+
+def test_names_that_are_taken_are_told_apart():
+    data = {"obs": [1.0, 3.0, 2.0, 5.0], "beta": [0.0, 1.0, 2.0, 3.0], "g": list("abab")}
+    model = pr.Model.from_formula("obs ~ beta + C(g)", data, prior=pr.Normal(1.0))
+    tree = pr.fit(model, "quadrature").inference_data(by_term=True)
+    assert list(tree["posterior"]) == ["Intercept", "beta[beta]", "C(g)", "sigma"]
+    assert list(tree["observed_data"]) == ["obs (response)"]
+
+
+def test_a_file_with_draws_serves_arviz(tmp_path):
+    fit = short(
+        pr.Model.from_formula(
+            "count ~ x + (1 | s)", DATA, likelihood="poisson", prior={"1 | s": pr.Covariance(pr.HalfNormal(1.0))}
+        )
+    )
+    path = fit.save(tmp_path / "fit.nc", draws=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz as az
+
+        saved, own = az.loo(az.from_netcdf(path)), az.loo(fit.inference_data(by_term=True), reff=1.0)
+        again = az.loo(az.from_netcdf(path), reff=1.0)
+    assert saved.n_data_points == N
+    assert again.elpd == pytest.approx(own.elpd, rel=1e-12)
