@@ -45,9 +45,9 @@ suppress_warnings = ["toc.empty_glob", "config.cache"]
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 4
 myst_update_mathjax = False
-nb_execution_mode = "cache"  # once, and again when its cells change
+nb_execution_mode = "off" if tags.has("quick") else "cache"  # noqa: F821  once, and again when its cells change
 nb_execution_cache_path = str(HERE / "_build" / "notebooks")
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 nb_execution_timeout = 180
 nb_ipywidgets_js = {}
 html_math_renderer = "mathml"
@@ -74,7 +74,7 @@ html_theme_options = {
     "logo": {"text": "probreg"},
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],

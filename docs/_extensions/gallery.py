@@ -76,10 +76,11 @@ def code_card(source: str, path: Path) -> None:
         return
     from matplotlib.figure import Figure
 
-    lines = [line for line in source.splitlines() if line.strip() and not line.startswith(("import", "from", "#"))]
+    skipped = ("import", "from", "#", "print", ")", "with", "assert")
+    lines = [line for line in source.splitlines() if line.strip() and not line.startswith(skipped)]
     first = next((i for i, line in enumerate(lines) if re.search(r"= (pr\.|online\.)", line)), 10)
     figure = Figure(figsize=(4.0, 2.8), facecolor="#f3f4f5")
-    figure.text(0.05, 0.94, "\n".join(line[:44] for line in lines[first : first + 11]), family="monospace", size=8.5,
+    figure.text(0.05, 0.94, "\n".join(line[:34] for line in lines[first : first + 8]), family="monospace", size=11,
                 va="top", color="#1c3f66", linespacing=1.5, parse_math=False)  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)

@@ -90,6 +90,33 @@ def test_sections_of_the_gallery_name_examples_that_exist():
     }
 
 
+@pytest.mark.parametrize(
+    ("tex", "shown"),
+    [
+        (r"\frac12\log 2\pi", "<mfrac><mn>1</mn><mn>2</mn></mfrac>_<mi>log</mi>_<mn>2</mn><mi>π</mi>"),
+        (r"\hat\beta_j", '<msub><mover accent="true"><mi>β</mi><mo stretchy="false">ˆ</mo></mover><mi>j</mi></msub>'),
+        (r"a\log(x)", '<mi>a</mi>_<mi>log</mi><mo stretchy="false">(</mo><mi>x</mi><mo stretchy="false">)</mo>'),
+        (r"\operatorname*{arg\,min}_b f", '<msub><mi mathvariant="normal">arg min</mi><mi>b</mi></msub>_<mi>f</mi>'),
+        (r"\sum_i^n x", '<munderover><mo movablelimits="true">∑</mo><mi>i</mi><mi>n</mi></munderover><mi>x</mi>'),
+    ],
+)
+def test_a_formula_is_set_as_it_is_written(tex, shown):
+    pytest.importorskip("sphinx", reason="formulas are set by the tools of the docs extra")
+    from mathml import mathml
+
+    found = re.sub(r"\s*\n\s*", "", mathml(tex)).replace('<mspace width="0.1667em"></mspace>', "_")
+    assert found == f"<math>{shown}</math>"
+
+
+def test_a_command_that_is_not_known_is_an_error():
+    pytest.importorskip("sphinx", reason="formulas are set by the tools of the docs extra")
+    from docutils.utils.math import MathError
+    from mathml import mathml
+
+    with pytest.raises(MathError, match="nosuchcommand"):
+        mathml(r"\nosuchcommand x")
+
+
 # ---- what was built, where it was: .ci/run builds before it tests ----------------------------------------------------
 
 
