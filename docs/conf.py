@@ -38,8 +38,6 @@ templates_path = ["_templates"]
 nitpicky = False
 default_role = "py:obj"
 smartquotes = False
-# Pages of other rooms join by a glob, which may be empty.
-suppress_warnings = ["toc.empty_glob", "config.cache"]
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
