@@ -38,6 +38,7 @@ templates_path = ["_templates"]
 nitpicky = False
 default_role = "py:obj"
 smartquotes = False
+toc_object_entries_show_parents = "hide"
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
