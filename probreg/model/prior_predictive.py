@@ -43,7 +43,8 @@ class ColumnEffect:
 @dataclass(frozen=True, eq=False)
 class PriorPredictive:
     """Draws from the priors: `beta` (S, p, m) with nan where a prior is flat, `aux` (S,), `mean` (S, n, ...) and `y` (S, n)
-    (successes where a row counts trials, counts by class (S, n, K)) or None where they need a flat prior; `moves` column by column."""
+    (successes where a row counts trials, counts by class (S, n, K)) or None where they need a flat prior; `moves` column by column.
+    Standard deviations and correlations of effects by group are drawn with the effects and are not kept."""
 
     beta: Array
     aux: Mapping[str, Array]

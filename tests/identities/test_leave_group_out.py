@@ -5,7 +5,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import probreg as pr
+from probreg.comparison.models.leave_group_out import _of_group
 from probreg.errors import DataError
+from probreg.fits.prediction import off_span_of
+from probreg.inference.uncertainty.asymptotic import asymptotic
 from tests.identities.test_group_prediction import DATA, chance, mode, posterior, sds  # noqa: F401
 
 GROUPS = ("g03", "g07")
@@ -75,6 +78,19 @@ def test_chances_are_integrated_over_the_effects_of_the_group(chance):  # noqa: 
         log_p = -np.logaddexp(0, -sign * (eta[:, :, None] + sd * z).transpose(0, 2, 1)).sum(-1)
         expected = np.logaddexp.reduce(np.log((np.exp(log_p) @ w) / w.sum())) - np.log(len(beta))
         np.testing.assert_allclose(found.pointwise.sel(g=group).item(), expected, atol=0.2)
+
+
+def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):  # noqa: F811
+    sd, d, (own,) = sds(chance)[0], chance.model.design, off_span_of(chance.model, chance.solution).of_groups
+    rows, rng = np.flatnonzero(DATA["g"] == GROUPS[0]), np.random.default_rng(0)
+    beta = asymptotic(chance.solution, rng)[0][:50]
+    z, w = np.polynomial.hermite_e.hermegauss(60)
+    eta = (beta[:, :2, 0] @ d.X[rows, :2].T)[:, :, None] + sd * z
+    sign = (2 * DATA["happened"].to_numpy()[rows] - 1)[:, None]
+    expected = np.log(np.exp(-np.logaddexp(0, -sign * eta).sum(1)) @ w / w.sum())
+    found = _of_group(chance.model, beta, np.arange(50), {}, [own], rows, rng)
+    # 256 points are off by 2e-4, 32 by 2e-2
+    np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
 def test_what_cannot_be_left_out_is_said(mode):  # noqa: F811

@@ -32,7 +32,6 @@ from probreg.model.off_span import OffSpan
 from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
-from probreg.priors.covariance import VaryingEffects
 
 Array = np.ndarray
 _K = 0.7  # Pareto k above which importance sampling is not to be trusted
@@ -171,9 +170,9 @@ def _root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, A
     for i, b in enumerate(model.joint.blocks):
         own, q = list(b.columns), len(b.columns)
         prior, unit = b.prior, sigma if b.prior.sigma_units else 1.0
-        if isinstance(prior, VaryingEffects):
-            inside = hyper_at(model.joint, model.design, i, at) if prior.hyper else {}
-            L = block_diag(*[prior.root(np.log([float(inside[k]) for k in prior.hyper]))[0]] * prior.groups)
+        inside = hyper_at(model.joint, model.design, i, at) if names.get(i) else {}
+        if (each_group := prior.root_of_groups({k: float(v) for k, v in inside.items()})) is not None:
+            L = block_diag(*[each_group] * (q // len(each_group)))
         elif isinstance(prior, HierarchicalPrior):
             values = {k: at[called] for k, called in names[i].items()}
             L, prior = np.diag(np.broadcast_to(prior.spread(**values), q) * prior.base.independent(q)), prior.base  # type: ignore[attr-defined]
