@@ -328,7 +328,8 @@ def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] |
         return Z.mean(0), Z.std(0)
     if (moments := design.moments_by_group) is None:
         return None
-    own = [moments.columns.index(c) - moments.head.p for c in term.columns]
+    place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
+    own = [place[c] for c in term.columns]
     middle, square = moments.totals[own].reshape(*term.shape, 2).sum(0).T / moments.weight
     return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 
