@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.moments import Moments, refuse_too_wide
-from probreg.data.moments_origin import BY_GROUP, Origin, write_state
+from probreg.data.moments_origin import BY_GROUP, Origin, write_held
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import DataError
@@ -263,7 +263,7 @@ class ArrowMoments:
         DataError
             Where it cannot be written.
         """
-        return write_state(path, BY_GROUP, self.to_state(), self.origin)
+        return write_held(path, BY_GROUP, self.to_state(), self.origin)
 
 
 def arrow_moments_of(state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]) -> ArrowMoments:

@@ -7,14 +7,14 @@ from typing import Any
 
 from probreg.data.arrow_moments import ArrowMoments, arrow_moments_of
 from probreg.data.moments import Moments
-from probreg.data.moments_origin import BY_GROUP, checked_arrays, origin_of, read_state
+from probreg.data.moments_origin import BY_GROUP, checked_arrays, origin_of, read_held
 from probreg.data.terms.grouped import GroupedTerm, grouped_of
 from probreg.errors import DataError
 
 
 def load_moments(path: str | Path) -> Moments | ArrowMoments:
     """The moments that their `save` wrote, of either kind. DataError for a file that holds none."""
-    held = read_state(path)
+    held = read_held(path)
     if held.get("format") != BY_GROUP:
         return Moments.load(path)
     head, terms = held.get("head"), held.get("terms")

@@ -84,10 +84,10 @@ def _grouped_states(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def write_moments(path: str | Path, arrays: Mapping[str, Array], origin: Origin | None) -> Path:
     """Writes the arrays and the origin of moments as JSON, by which floats come back to the last bit."""
-    return write_state(path, _FORMAT, {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()}, origin)
+    return write_held(path, _FORMAT, {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()}, origin)
 
 
-def write_state(path: str | Path, form: str, held: Mapping[str, Any], origin: Origin | None) -> Path:
+def write_held(path: str | Path, form: str, held: Mapping[str, Any], origin: Origin | None) -> Path:
     """Writes plain data with their format and origin as JSON."""
     from probreg import __version__
 
@@ -98,13 +98,13 @@ def write_state(path: str | Path, form: str, held: Mapping[str, Any], origin: Or
 
 def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
     """What `write_moments` wrote. DataError where a part is missing, or is not what belongs there."""
-    held = read_state(path)
+    held = read_held(path)
     if (said := held.get("format")) != _FORMAT:
         raise DataError(f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read")
     return checked_arrays(path, held), origin_of(path, held.get("origin"))
 
 
-def read_state(path: str | Path) -> dict[str, Any]:
+def read_held(path: str | Path) -> dict[str, Any]:
     """The plain data of a file. DataError for one that holds none."""
     try:
         held = json.loads(read_plain(path))

@@ -29,6 +29,7 @@ from probreg.system.memory import in_bytes, physical_memory
 
 _FAR = 1e4  # standard deviations from zero: relative errors of some 1e-5 of a standard deviation, ten times as far 1e-3
 _MOST_SIGNS = 4  # of the correlations of one effect that are tried
+_BY_ROW = 16  # numbers that a row takes while its columns are summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,14 +270,15 @@ def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> 
     """Incompatible, before anything is allocated, where the matrices of the arrow take more memory than the machine has (or `has`)."""
     (G, K, q), m = layout.shape, layout.model.shape[1]
     r = q + (len(layout.known) + len(layout.flat)) * m
-    need, most = 8.0 * (4 * (G * K * r + r * r) + layout.model.design.n), has or physical_memory()
+    need, most = 8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n), has or physical_memory()
     if most is None or need <= most:
         return
     terms = [layout.model.design.recipe.grouped[t.key] for t in layout._repeated.values()]
     counts = " and ".join(f"{t.counted} in {t.key}" for t in terms)
     raise Incompatible(
-        f"{method}: {counts} need {in_bytes(need)}, that is 4 (G K r + r²) numbers with G K = {G * K:,} effects that lead and r = {r:,} "
-        f"columns behind them; this machine has {in_bytes(most)}. Group the smaller factors more coarsely, or leave out a term"
+        f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(most)}. That is 4 (G K r + r²) numbers and "
+        f"{_BY_ROW} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns are left. Group the smaller factors "
+        "more coarsely, or leave out a term"
     )
 
 
@@ -327,7 +329,8 @@ def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] |
         return Z.mean(1), Z.std(1)
     if (moments := design.moments_by_group) is None:
         return None
-    own = [moments.columns.index(c) - moments.head.p for c in term.columns]
+    place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
+    own = [place[c] for c in term.columns]
     middle, square = moments.totals[own].reshape(*term.shape, 2).sum(0).T / moments.weight
     return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 

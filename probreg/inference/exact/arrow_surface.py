@@ -96,6 +96,14 @@ class ArrowSurface(EvidenceSurface):
             return None
         return sparse.csr_array(cross.reshape(-1, cross.shape[-1]))
 
+    def _gram_times(self, a: Array, c: Array) -> Parts:
+        """X'WX times columns a (G, K, s) and c (r, s)."""
+        gram, cross = self.moments.gram, self._sparse
+        if cross is None:
+            return gram.times(a, c)
+        flat = a.reshape(-1, a.shape[-1])
+        return gram.lead @ a + (cross @ c).reshape(a.shape), cross.T @ flat + gram.rest @ c
+
     @property
     def fitted(self) -> Array:
         """(f,) what flat columns were fitted by first, on standardised columns."""
@@ -237,7 +245,7 @@ class ArrowSurface(EvidenceSurface):
         """X's with s = noise (y - X b), and the coefficients b = M u."""
         a, c = roots.forth(u[0][None], u[1][None])
         zy, xy, _ = self.moments.of_y
-        of_fit = self.moments.gram.times(a[0], c[0])
+        of_fit = self._gram_times(a[0], c[0])
         return (noise * (zy - of_fit[0]), noise * (xy - of_fit[1])), (a[0], c[0])
 
     def _average_information(
@@ -256,7 +264,7 @@ class ArrowSurface(EvidenceSurface):
             y[0, -1] = 2.0
         # z = X (a, c) + y: X'W z and z'W z
         zy, xy, yy = self.moments.of_y
-        above, below = self.moments.gram.times(a, c)
+        above, below = self._gram_times(a, c)
         of_y = (np.tensordot(zy[..., 0], a, 2) + xy[:, 0] @ c)[None]
         square = np.tensordot(a, above, ((0, 1), (0, 1))) + c.T @ below + of_y.T @ y + y.T @ of_y + yy * y.T @ y
         back = roots.back(noise * (above + zy * y), noise * (below + xy * y))

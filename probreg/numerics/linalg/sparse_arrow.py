@@ -96,7 +96,8 @@ class SparseArrow:
         c = self._solved(self._wide(c, 3), transposed=True)
         moved = _times(self._border(k), c)
         G, K, _ = self.shape
-        return _backward(self.L, self._wide(a, 4) - moved.reshape(*moved.shape[:-2], G, K, -1)), c
+        moved = moved.reshape(*moved.shape[:-2], G, K, moved.shape[-1])
+        return _backward(self.L, np.subtract(self._wide(a, 4), moved, out=moved)), c  # in place: it may be large
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, k) and corner (k, k)."""
