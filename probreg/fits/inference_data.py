@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
 from probreg.inference import Draws, Method, Solution
@@ -26,8 +27,10 @@ from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_er
 from probreg.likelihoods import OfTrials
 from probreg.model.drawn_prior import log_prior_of_draws, log_prob_of_coefficients, log_prob_of_hyper
 from probreg.model.model import Model
+from probreg.numerics.linalg.blocks import map_blocks
 
 Array = np.ndarray
+_AT_ONCE = 2**16  # numbers of a block of draws, which a processor keeps near it
 _MOST = 1e6  # observations that are still written out one by one
 
 
@@ -247,11 +250,21 @@ def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: 
         return eta, model.likelihood.at_rows(aux, None if d.precision is None else d.precision[rows])
 
     def log_likelihood() -> Array:
-        out = np.empty(shape)
-        for c in range(shape[0]):
-            e, aux = eta(c)
-            out[c] = model.likelihood.log_prob(d.observed[rows], e, **aux) * (1.0 if weight is None else weight)
-        return out
+        out = np.empty((shape[0] * shape[1], shape[2]))
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
+        X, offset, y = d.X[rows], None if d.offset is None else d.offset[rows], d.observed[rows]
+        precision = None if d.precision is None else d.precision[rows]
+
+        def part(some: slice) -> tuple[()]:  # each block into draws of its own
+            aux = {**model.fixed, **{a: flat[a][some][:, None] for a in model.unknown}}
+            known = model.likelihood.at_rows(aux, precision)
+            log_p = model.likelihood.log_prob(y, plus_offset(X @ flat["beta"][some], offset), **known)
+            out[some] = log_p if weight is None else log_p * weight
+            return ()
+
+        size = max(1, _AT_ONCE // max(1, len(rows) * model.shape[1]))
+        map_blocks(part, [slice(i, i + size) for i in range(0, len(out), size)])
+        return out.reshape(shape)
 
     classes, likelihood = _classes(model), model.likelihood
     whole = (*shape, *map(len, classes.values()))

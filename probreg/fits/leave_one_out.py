@@ -54,28 +54,34 @@ def leave_rows_out(
     return LeftOutRows(out[0], out[1], out[2], log_w)
 
 
-def posterior_loo(fit: Any) -> Any:
-    """ArviZ's object of PSIS-LOO, pointwise; draws from an approximation q are weighed by p / q besides (Magnusson et al. 2019).
+def left_out_rows(fit: Any) -> LeftOutRows:
+    """What the draws of a posterior say of each observation; draws from an approximation q are weighed by p / q (Magnusson et al. 2019).
 
-    Incompatible for a point estimate, and where the rows or the draws are not at hand.
+    Incompatible for a point estimate, and where the rows are not at hand.
     """
+    tree, log_lik = fit.tree, _log_likelihood(fit)
+    stats, S = tree["sample_stats"], log_lik.sizes["chain"] * log_lik.sizes["draw"]
+    log_ratio, efficiency = None, 1.0
+    if "log_q" in stats.data_vars:
+        log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
+    elif log_lik.sizes["chain"] > 1:
+        efficiency = _efficiency(tree["posterior"].to_dataset(), S)
+    return leave_rows_out(log_lik.to_numpy().reshape(S, -1), log_ratio, efficiency=efficiency)
+
+
+def posterior_loo(fit: Any) -> Any:
+    """ArviZ's object of PSIS-LOO, pointwise."""
     import xarray as xr
 
-    tree, log_lik = fit.tree, _log_likelihood(fit)
-    stats, sizes = tree["sample_stats"], log_lik.sizes
-    log_ratio = None
-    if approximate := "log_q" in stats.data_vars:
-        log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
-    S = sizes["chain"] * sizes["draw"]
-    efficiency = 1.0 if approximate or sizes["chain"] == 1 else _efficiency(tree["posterior"].to_dataset(), S)
-    found = leave_rows_out(log_lik.to_numpy().reshape(S, -1), log_ratio, efficiency=efficiency)
+    found, log_lik = fit.once(left_out_rows), _log_likelihood(fit)
+    S = log_lik.sizes["chain"] * log_lik.sizes["draw"]
     good = min(1.0 - 1.0 / np.log10(S), 0.7)
     labels = {"obs": log_lik["obs"]}
     elpd, n = found.elpd, len(found.elpd)
     return _arviz_result(
         # elpd = sum_i log p(y_i | others), its standard error sqrt(n Var) with n - 1 in Var, p = sum_i log p(y_i | all) - elpd
-        elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(found.lppd - elpd).sum(), n_samples=S, n_data_points=n, scale="log",
-        warning=bool((found.k > good).any()), good_k=good, approx_posterior=approximate,
+        elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(found.lppd - elpd).sum(), n_samples=S, n_data_points=n,
+        scale="log", warning=bool((found.k > good).any()), good_k=good, approx_posterior="log_q" in fit.tree["sample_stats"],
         elpd_i=xr.DataArray(elpd, labels, ("obs",)), pareto_k=xr.DataArray(found.k, labels, ("obs",)),
     )  # fmt: skip
 

@@ -42,9 +42,14 @@ def load(folder: Path) -> str:
     return f"{twice(21.0)} {sum(twice.stats.cache_hits.values())} {sum(twice.stats.cache_misses.values())}"
 
 
-@pytest.mark.parametrize("once", [load, pytest.param(run, marks=pytest.mark.slow)])  # a process costs seconds
-@pytest.mark.parametrize(("kind", "size"), [("nbc", 60), ("nbc", 0), ("nbi", 60), ("nbi", 0)])
-def test_a_file_cut_short_is_made_anew(kind, size, once, folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("once", "kind", "size"),
+    [
+        *((load, kind, size) for kind in ("nbc", "nbi") for size in (60, 0)),
+        pytest.param(run, "nbi", 60, marks=pytest.mark.slow),  # a process costs seconds
+    ],
+)
+def test_a_file_cut_short_is_made_anew(once, kind, size, folder, monkeypatch):
     monkeypatch.setattr(config, "CACHE_DIR", str(folder / "cache"))
     assert once(folder) == "42.0 0 1"
     assert once(folder) == "42.0 1 0"

@@ -17,6 +17,7 @@ from probreg.data.rows import plus_offset
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_one_out import left_out_rows
 from probreg.fits.prediction import atom_count, predictive, predictor_covariance
 from probreg.inference import ClosedForm, Solution
 from probreg.inference.modes.newton import newton_step
@@ -37,11 +38,13 @@ _K = 0.7  # Pareto k above which importance sampling is not to be trusted
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """`elpd` (N,), one log density per observation, how it was computed, and what is wrong with it."""
+    """`elpd` (N,), one log density per observation, how it was computed, and what is wrong with it; `within` (N,) are those of the
+    whole fit, where they were met on the way."""
 
     elpd: Array
     how: str
     concerns: tuple[str, ...] = ()
+    within: Array | None = None
 
 
 def leave_one_out(fit: Fit) -> LeftOut:
@@ -225,13 +228,12 @@ def _aux(model: Model, log_aux: Array) -> dict[str, float]:
 
 def _by_importance(fit: Fit) -> LeftOut:
     """PSIS over the draws."""
-    found = fit.loo()
-    k = np.asarray(found.pareto_k).ravel()
-    bad = np.flatnonzero(k > _K)
-    labels = np.asarray(found.pareto_k["obs"].values)
+    found = fit.once(left_out_rows)
+    bad = np.flatnonzero(found.k > _K)
+    labels = fit.tree["log_likelihood"]["obs"].to_numpy()
     few = ", ".join(str(labels[i]) for i in bad[:5]) + (" ..." if len(bad) > 5 else "")
-    said = f"Pareto k is above {_K} for {len(bad)} of {len(k)} observations ({few}): their terms are not to be trusted"
-    return LeftOut(np.asarray(found.elpd_i).ravel(), "PSIS", (said,) if len(bad) else ())
+    said = f"Pareto k is above {_K} for {len(bad)} of {len(labels)} observations ({few}): their terms are not to be trusted"
+    return LeftOut(found.elpd, "PSIS", (said,) if len(bad) else (), found.lppd)
 
 
 def log_mean_density(fit: Fit) -> Array:

@@ -323,7 +323,8 @@ def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     usable = _unusable(fit) is None
     inside = usable and fit.model.design.n > 0
     row |= {"elpd_loo": elpd, "se_loo": se, "elpd_diff": np.nan, "se_diff": np.nan, "weight": np.nan}
-    row["p_loo"] = float(log_mean_density(fit).sum()) - elpd if inside else np.nan
+    within = out.within if out.within is not None or not inside else log_mean_density(fit)
+    row["p_loo"] = float(within.sum()) - elpd if inside and within is not None else np.nan
     if heldout is not None:
         row["heldout"], row["se_heldout"] = (
             _sum_and_error(held_out_log_density(fit, heldout)) if usable else (np.nan, np.nan)
