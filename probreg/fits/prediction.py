@@ -388,14 +388,19 @@ def predictor_covariance(X: Array, scale: Array | UnwrittenCovariance, m: int) -
     return np.einsum("np,pkql,nq->nkl", X, S, X, optimize=True)
 
 
-def require_estimable(model: Model, solution: Solution, design: Design) -> None:
-    """Incompatible at rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
+def rows_without_estimate(solution: Solution, X: Array) -> Array:
+    """The rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
     if solution.null_space is None:
-        return
-    N, X = solution.null_space, design.X
-    bad = np.flatnonzero((np.abs(X @ N) > _IN_SPACE * (np.abs(X) @ np.abs(N))).any(1))
-    if len(bad):
-        gone = ", ".join(c for c, out in zip(design.columns, touched(N)) if out)
+        return np.zeros(0, int)
+    N = solution.null_space
+    return np.flatnonzero((np.abs(X @ N) > _IN_SPACE * (np.abs(X) @ np.abs(N))).any(1))
+
+
+def require_estimable(model: Model, solution: Solution, design: Design) -> None:
+    """Incompatible at rows without an estimate."""
+    if len(bad := rows_without_estimate(solution, design.X)):
+        assert solution.null_space is not None
+        gone = ", ".join(c for c, out in zip(design.columns, touched(solution.null_space)) if out)
         rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
             f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0). They do not keep "

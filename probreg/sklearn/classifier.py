@@ -121,7 +121,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
                 f"Classifier needs two or more classes; the rows hold 1 class, {self.classes_.tolist()[0]!r}"
             )
         self.fit_ = self._fitted(X, y, weights, response)
-        coef = np.asarray(self.fit_.coef, dtype=float)
+        coef = self._coefficients()
         coef = (coef[:, None] if coef.ndim == 1 else coef).T  # (outcomes, coefficients)
         self.intercept_ = coef[:, 0] if self.fit_intercept else np.zeros(len(coef))
         self.coef_ = coef[:, int(self.fit_intercept) :]

@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probreg.arguments.arrays import floats
 from probreg.data.weights import RowWeights, WeightKind
-from probreg.errors import DataError
+from probreg.errors import DataError, warn_caller
 from probreg.fits.fit import Fit, fit
-from probreg.fits.prediction import require_estimable, require_predictive
+from probreg.fits.prediction import require_predictive, rows_without_estimate
+from probreg.inference import Status
 from probreg.likelihoods import LIKELIHOODS, Likelihood
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
@@ -77,20 +78,30 @@ class ModelEstimator(BaseEstimator):
         model, solution = self.fit_.model, self.fit_.solution
         if solution.draws is None:
             aux = {a: np.full((1, 1), v) for a, v in ({**model.fixed, **solution.aux}).items()}
-            # eta = X beta at the estimate; of columns that are combinations of others X beta is estimated, beta is not
+            # eta = X beta; where columns are combinations of others, beta is the estimate of least norm
             yield Predictive(model.likelihood, (self._rows(X) @ solution.beta)[None], aux)
             return
-        self._rows(X)
         size = max(1, _NUMBERS // (solution.draws.count * model.shape[1]))
         for start in range(0, len(X), size):
             yield self.fit_.predictive(X[start : start + size])
 
     def _rows(self, X: Array) -> Array:
-        """The rows with their column of ones, where the fit has an estimate of their mean."""
+        """The rows with their column of ones. A ProbregWarning names those that only an estimate of least norm predicts."""
         require_predictive(self.fit_.solution, self.fit_.method)
-        design = self.fit_.model.design.at(X)
-        require_estimable(self.fit_.model, self.fit_.solution, design)
-        return design.X
+        rows = self.fit_.model.design.at(X).X
+        if len(bad := rows_without_estimate(self.fit_.solution, rows)):
+            some = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
+            warn_caller(
+                f"{len(bad)} of {len(rows)} rows have no unique prediction (rows {some}, counted from 0): they do not keep the "
+                "relations of the training columns. Coefficients of least norm predict them; drop a column or give a prior"
+            )
+        return rows
+
+    def _coefficients(self) -> Array:
+        """Of (coefficients,) or (coefficients, outcomes): those of least norm where columns are collinear, nan without a maximum."""
+        fitted = self.fit_
+        unique = fitted.target != "mode" or fitted.solution.status is Status.NO_MAXIMUM
+        return np.asarray(fitted.coef if unique else fitted.minimum_norm, dtype=float)
 
     def _read_new(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -11,7 +11,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.data.design import own_name
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
-from probreg.fits.prediction import noise_of_scale, predictor_covariance
+from probreg.fits.prediction import noise_of_scale, predictor_covariance, require_estimable
 from probreg.inference import Method, MethodName
 from probreg.inference.uncertainty.asymptotic import has_standard_error
 from probreg.likelihoods import (
@@ -59,7 +59,8 @@ class Regressor(RegressorMixin, ModelEstimator):
     fit_ : Fit
         The fit, to summarise, compare and diagnose.
     coef_ : array (n_features,)
-        Coefficients on the raw features: the mode, or the mean of the posterior.
+        Coefficients on the raw features: the mode, or the mean of the posterior. Of collinear features it is the estimate of
+        least norm, the intercept counted; `fit` warns, and `fit_.coef` has nan there.
     intercept_ : float
         The intercept, 0.0 without one.
     n_features_in_ : int
@@ -131,7 +132,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         response = own_name(y)
         X, y = validate_data(self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2)
         self.fit_ = self._fitted(X, y, self._read_weights(sample_weight, len(X)), response)
-        coef = np.asarray(self.fit_.coef, dtype=float)
+        coef = self._coefficients()
         self.intercept_ = float(coef[0]) if self.fit_intercept else 0.0
         self.coef_ = coef[int(self.fit_intercept) :]
         return self
@@ -161,13 +162,14 @@ class Regressor(RegressorMixin, ModelEstimator):
         Raises
         ------
         Incompatible
-            Where the rows have no estimate, or the estimate has no standard error.
+            With `return_std`, where the rows have no unique prediction, or the estimate has no standard error.
         NotConverged
             Where there is no maximum to predict from.
         """
         new = self._read_new(X)
         if return_std:
-            return self._mean(new), np.sqrt(self._variance(new))
+            sd = np.sqrt(self._variance(new))
+            return self._mean(new), sd
         return self._mean(new)
 
     def _mean(self, X: Array) -> Array:
@@ -180,6 +182,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         """Var(y) of a new observation at each row. Incompatible where an estimate has no standard error."""
         model, solution = self.fit_.model, self.fit_.solution
         refuse_sampling(model.design.weight_kind, "the standard deviation of a new observation")
+        require_estimable(model, solution, model.design.at(X))
         noise = noise_of_scale(model, solution)
         if noise is None and solution.draws is not None:
             # Var(y) = E[Var(y | draw)] + Var(E[y | draw])
