@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import ndtri
 
 from probreg.errors import DataError, Incompatible
@@ -149,7 +149,7 @@ class _Profile(NamedTuple):
             if abs(outer - start) > far and not (self.found.vanished[k] and side > 0 and outer < start + 3.0 * far):
                 return side * np.inf
             inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
-        return float(brentq(gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
+        return float(scipy.optimize.brentq(gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
 
 
 def _newton(at: EvidencePoint, free: Array, logs: Array) -> Array:

@@ -7,8 +7,8 @@ left is one Cholesky factor of r columns. Methods are those of `Arrow`.
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
 from probreg.numerics.linalg.arrow import _backward, _cholesky, _forward
@@ -35,7 +35,7 @@ class SparseArrow:
 
     Examples
     --------
-    >>> E = sparse.csr_array(np.array([[2.0], [0.0]]))
+    >>> E = scipy.sparse.csr_array(np.array([[2.0], [0.0]]))
     >>> H = SparseArrow(np.array([[[4.0]], [[1.0]]]), E, np.array([[10.0]]))
     >>> round(float(np.exp(H.log_det())), 9)  # of [[4, 0, 2], [0, 1, 0], [2, 0, 10]]
     36.0
@@ -44,7 +44,7 @@ class SparseArrow:
     def __init__(self, D: Array, E: Any, F: Array) -> None:
         self.L = _cholesky(D)
         own = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
-        self.C = sparse.csr_array(blocks_of(own) @ E)
+        self.C = scipy.sparse.csr_array(blocks_of(own) @ E)
         self.T = np.linalg.cholesky(F - (self.C.T @ self.C).toarray())
         self._lead = False
 
@@ -121,7 +121,7 @@ class SparseArrow:
         G, K, _ = self.shape
         S, Li = self.corner(k), _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
         B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._border(k)
-        met = sparse.coo_array(B.T @ B)
+        met = scipy.sparse.coo_array(B.T @ B)
         own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
         return own, np.diagonal(S).copy()
 
@@ -143,7 +143,9 @@ class SparseArrow:
 def blocks_of(blocks: Array) -> Any:
     """blkdiag of (G, K, K), a sparse array."""
     G, K = blocks.shape[:2]
-    return sparse.csr_array(sparse.bsr_array((blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K)))
+    return scipy.sparse.csr_array(
+        scipy.sparse.bsr_array((blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K))
+    )
 
 
 def _times(C: Any, y: Array) -> Array:
