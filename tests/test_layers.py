@@ -41,6 +41,7 @@ HEAVY = (
     "typer",
     "jinja2",
     "sklearn",
+    *(f"scipy.{part}" for part in ("integrate", "interpolate", "ndimage", "optimize", "sparse", "spatial", "stats")),
 )
 
 
@@ -112,6 +113,17 @@ def test_imports_lists_of_data_sets_and_a_maximum_likelihood_fit_of_arrays_load_
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.splitlines() == ["[]"] * 4 + ["['typer']"]
+
+
+def test_the_import_loads_nothing_and_the_public_names_load_nothing_heavy():
+    code = (
+        "import sys, probreg\n"
+        "print([m for m in sys.modules if m.partition('.')[0] in ('numpy', 'scipy') or m.startswith('probreg.')])\n"
+        "for name in probreg.__all__: getattr(probreg, name)\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.splitlines() == ["[]", "[]"]
 
 
 def test_what_shows_asks_likelihoods_and_priors_by_what_they_can_do():

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm
+import scipy
 
 from probreg.comparison.differences import has_monte_carlo_error, summary
 from probreg.comparison.evidence import divergences, r_hats
@@ -67,7 +66,7 @@ def method_steps(
         rest = own.value - exact.value, np.log(own.error / exact.error)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
-        z = float(norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap)))))
+        z = float(scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap)))))
         of_mean, of_sd = monte_carlo_error(fit, aux)
         rest = (
             np.where(troubled | (np.abs(gap - small[0]) <= z * of_mean * own.error), gap - small[0], 0.0),
@@ -117,7 +116,7 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
         high *= 2.0
     if not (g >= 0.0 >= slope(high)):
         return move, widening  # what a prior that is not concave leaves without such a top is skewness
-    x = float(brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
+    x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
     curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
     with np.errstate(invalid="ignore"):
         ratio = np.log(curved[1] / curved[0])

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import barycentric_interpolate
+import scipy
 from scipy.linalg import eigh
 
 from probreg.comparison.prior_path import FIRST, LAST, PathPoint, PriorPath
@@ -159,4 +159,4 @@ class _Piece:
 
 def _between(met: Mapping[float, Array], s: float) -> Array:
     """theta at s by the polynomial through the modes met so far."""
-    return np.asarray(barycentric_interpolate(list(met), np.array(list(met.values())), s))
+    return np.asarray(scipy.interpolate.barycentric_interpolate(list(met), np.array(list(met.values())), s))

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from probreg.assess.before.scale import prior_scale
 from probreg.errors import ProbregError, ProbregWarning
@@ -143,7 +143,7 @@ def _crossings(at: Callable[[float], _At], j: int, sign: int, step: int) -> Iter
             yield _edge_of_zero(at, j, near, far), f"the mode is {'no longer' if a == 0.0 else 'exactly'} zero"
         else:
             yield (
-                float(brentq(lambda x, name=name: getattr(at(float(x)), name)[j], near, far, xtol=1e-7)),
+                float(scipy.optimize.brentq(lambda x, name=name: getattr(at(float(x)), name)[j], near, far, xtol=1e-7)),
                 watched[name],
             )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from probreg.data import Design
 from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxLikelihood, UnivariateLikelihood
@@ -217,7 +217,9 @@ def _moves(
 
 def one_sd_moves(likelihood: Likelihood, scale: float, response: str, prob: float = 0.95) -> str:
     """What one sd of a column does, in words, where its coefficient on standardised columns is normal with this scale."""
-    z = np.array([[norm.ppf(0.75)], [norm.ppf((1.0 + prob) / 2.0)]])  # |z| is below with probability 1/2, and prob
+    z = np.array(
+        [[scipy.stats.norm.ppf(0.75)], [scipy.stats.norm.ppf((1.0 + prob) / 2.0)]]
+    )  # |z| is below with probability 1/2, and prob
     if likelihood.width > 1:
         z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
     size, says = _effect(likelihood, scale * z, response, "")

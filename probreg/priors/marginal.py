@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.polynomial.legendre import leggauss
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from probreg.priors.base import Array, GaussianPrior, Prior
@@ -88,7 +88,13 @@ class OfCoefficient:
             low -= 2.0
         while self.within(float(np.exp(high))) < share:
             high += 2.0
-        return float(np.exp(brentq(lambda t: self.within(float(np.exp(t))) - share, low, high, xtol=1e-13, rtol=1e-14)))
+        return float(
+            np.exp(
+                scipy.optimize.brentq(
+                    lambda t: self.within(float(np.exp(t))) - share, low, high, xtol=1e-13, rtol=1e-14
+                )
+            )
+        )
 
 
 def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) -> OfCoefficient | None:

@@ -330,5 +330,7 @@ def test_the_commands_of_the_page_print_what_it_shows(folder):
     code = 0
     for line, shown in steps:
         output, code = typed(line, code)
-        lines = (r"(?:.*\n)*" if text == "…" else re.escape(text).replace("…", ".*") + r"\n" for text in shown.splitlines())
+        lines = (
+            r"(?:.*\n)*" if text == "…" else re.escape(text).replace("…", ".*") + r"\n" for text in shown.splitlines()
+        )
         assert re.fullmatch("".join(lines), output), f"{line}\n{output}"

@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from probreg.comparison.hypotheses.posterior import Belief, error_of_draws
 from probreg.comparison.hypotheses.result import Hypothesis, Test
@@ -85,7 +85,7 @@ def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
     statistic, name = ratio_at(found, asked.name, asked.value), "RLRT" if found.criterion == "REML" else "LR"
     lower, upper = fit.aux_interval(asked.name, prob)
     columns = {"estimate": found.values[asked.name], "lower": float(lower), "upper": float(upper)}
-    test = Test(name, statistic, "chi2", (1.0,), float(chi2.sf(statistic, 1)))
+    test = Test(name, statistic, "chi2", (1.0,), float(scipy.stats.chi2.sf(statistic, 1)))
     about = "" if found.stated.likelihood.least_squares else "the likelihoods are by Laplace's method"
     if found.points > 1:
         about = f"the likelihoods are by {found.points} points of adaptive quadrature"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.data.terms.grouped import GroupedTerm
@@ -88,8 +88,8 @@ def mixture_p(statistic: float, correlations: int) -> float:
     if statistic <= 0:
         return 1.0
     c = correlations
-    upper = float(chi2.sf(statistic, c + 1))
-    return 0.5 * upper + (0.5 * float(chi2.sf(statistic, c)) if c else 0.0)
+    upper = float(scipy.stats.chi2.sf(statistic, c + 1))
+    return 0.5 * upper + (0.5 * float(scipy.stats.chi2.sf(statistic, c)) if c else 0.0)
 
 
 def _question(fit: Fit, text: str) -> Question:

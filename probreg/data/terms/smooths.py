@@ -14,7 +14,7 @@ from math import comb, factorial, pi
 from typing import Self
 
 import numpy as np
-from scipy.interpolate import BSpline
+import scipy
 
 from probreg.errors import DataError
 from probreg.numerics.linalg import one_blas_thread
@@ -275,11 +275,11 @@ class PenalisedSpline(SmoothBasis):
             h = (self.high - self.low) / self.k
             knots = self.low + h * np.arange(-3, self.k + 4)
             around = self.low + np.mod(x - self.low, self.high - self.low)
-            every = BSpline.design_matrix(around, knots, 3).toarray()
+            every = scipy.interpolate.BSpline.design_matrix(around, knots, 3).toarray()
             every[:, :3] += every[:, self.k : self.k + 3]
             return np.asarray(every[:, : self.k])
         h = (self.high - self.low) / (self.k - 3)
-        spline = BSpline(self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3)
+        spline = scipy.interpolate.BSpline(self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3)
         inside = np.clip(x, self.low, self.high)
         # f(x) = f(end) + (x - end) f'(end) outside
         return np.asarray(spline(inside) + (x - inside)[:, None] * spline(inside, 1))

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
@@ -94,7 +94,7 @@ class ArrowSurface(EvidenceSurface):
         cross = self.moments.gram.cross
         if cross.size < _LARGE or np.count_nonzero(cross) > _FEW * cross.size:
             return None
-        return sparse.csr_array(cross.reshape(-1, cross.shape[-1]))
+        return scipy.sparse.csr_array(cross.reshape(-1, cross.shape[-1]))
 
     def _gram_times(self, a: Array, c: Array) -> Parts:
         """X'WX times columns a (G, K, s) and c (r, s)."""

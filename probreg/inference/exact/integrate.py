@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import qmc
+import scipy
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import NotConverged
@@ -195,7 +195,7 @@ class Integrate(Method):
         """Nodes of a proposal with their weights; where each costs a mode, more and more of them."""
         d = len(proposal.centre)
         of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
-        streams = [qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
+        streams = [scipy.stats.qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
         size = min(_FIRST, of_chain) if problem.surface.dear else of_chain
         theta, value, log_q = np.empty((self.chains, 0, d)), np.empty((self.chains, 0)), np.empty((self.chains, 0))
         while True:

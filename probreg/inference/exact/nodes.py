@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from scipy.special import gammaln
-from scipy.stats import chi2, norm
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
@@ -73,7 +73,7 @@ class Proposal(NamedTuple):
         """Points (C, N, d) from uniform ones (C, N, d + 1), and the log density of each."""
         d = len(self.centre)
         # z = Phi^-1(U) / (chi^2_nu / nu)^(1/2)
-        z = norm.ppf(U[..., :d]) / np.sqrt(chi2.ppf(U[..., d:], _DF) / _DF)
+        z = scipy.stats.norm.ppf(U[..., :d]) / np.sqrt(scipy.stats.chi2.ppf(U[..., d:], _DF) / _DF)
         r = np.where(z < 0, *self.stretch)
         # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
         # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.

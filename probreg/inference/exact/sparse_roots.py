@@ -6,7 +6,7 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array
@@ -19,11 +19,11 @@ def _right(roots: ArrowRoots, r: int) -> Any:
     parts = [
         blocks_of(np.broadcast_to(root.value[0], (root.block.repeats, *root.value[0].shape)))
         if root.block.repeated
-        else sparse.diags_array(root.value[0])
+        else scipy.sparse.diags_array(root.value[0])
         for root in roots.rest
     ]
-    last = sparse.eye_array(r - roots.latent)
-    return sparse.csr_array(sparse.block_diag([*parts, last]))
+    last = scipy.sparse.eye_array(r - roots.latent)
+    return scipy.sparse.csr_array(scipy.sparse.block_diag([*parts, last]))
 
 
 def _left(roots: ArrowRoots, cross: Any, G: int) -> Any:
@@ -53,14 +53,14 @@ def sparse_pull(roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse
     G, K, r = gram.cross.shape
     k = corner.shape[-1]
     border, M = border.reshape(G * K, k), _right(roots, r)
-    BM = sparse.csr_array((cross @ M)[:, :k]).tocoo()
+    BM = scipy.sparse.csr_array((cross @ M)[:, :k]).tocoo()
     # sum_g A_g Lambda S_gg + B_g M S_rg
     lead = np.tensordot(gram.lead @ roots.lead[0], own, ((0, 2), (0, 1)))
     group, x = np.divmod(BM.row, K)
     for y in range(K):
         lead[:, y] += np.bincount(x, BM.data * border[group * K + y, BM.col], K)
     out = [-lead[root.block.place, root.block.place] for root in roots.first]
-    above, CM = sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo(), (M.T @ gram.rest.T).T[:, :k]
+    above, CM = scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo(), (M.T @ gram.rest.T).T[:, :k]
     for root in roots.rest:
         b, at = root.block, root.block.place
         inside = (above.col >= at.start) & (above.col < at.stop)

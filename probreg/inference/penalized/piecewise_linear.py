@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
@@ -259,7 +259,7 @@ def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str, *, wi
         low, high = low - _STEP, low
         if start[i] - low > _RUN_OUT:
             raise NotConverged((_WITHIN if within else _EXACT).format(name))
-    return along(brentq(of, low, high, xtol=1e-13, rtol=1e-14) if low < high else low)
+    return along(scipy.optimize.brentq(of, low, high, xtol=1e-13, rtol=1e-14) if low < high else low)
 
 
 def _with_tube(programme: Programme, start: Array) -> Array:
@@ -301,7 +301,7 @@ def _with_tube(programme: Programme, start: Array) -> Array:
         return float(programme.slope(best_scale(u))[i])
 
     low, high = grid[k - 1], grid[k + 1]
-    return best_scale(brentq(slope, low, high, xtol=1e-13) if slope(low) > 0 > slope(high) else grid[k])
+    return best_scale(scipy.optimize.brentq(slope, low, high, xtol=1e-13) if slope(low) > 0 > slope(high) else grid[k])
 
 
 _ZOOMS = 7  # of the grid about its best point, since likelihoods of few rows have many maxima side by side

@@ -5,7 +5,7 @@ E[d score / d eta] = -(up f(tube) + down f(-tube)) for residuals of density f gi
 """
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible
@@ -34,8 +34,12 @@ def _near(r: Array, kink: Array | float, weights: Array | None) -> Array:
     n, share = float(w.sum()), float(w[r <= kink].sum() / w.sum())
     # c = n^(-1/3) z^(2/3) [3 phi(q)^2 / (2 (2 q^2 + 1))]^(1/3), q = Phi^-1(share); h = s [Phi^-1(share + c) - Phi^-1(share - c)],
     # s the smaller of the standard deviation and IQR / 1.34
-    q = norm.ppf(share)
-    c = n ** (-1 / 3) * norm.ppf(_LEVEL) ** (2 / 3) * (1.5 * norm.pdf(q) ** 2 / (2.0 * q**2 + 1.0)) ** (1 / 3)
+    q = scipy.stats.norm.ppf(share)
+    c = (
+        n ** (-1 / 3)
+        * scipy.stats.norm.ppf(_LEVEL) ** (2 / 3)
+        * (1.5 * scipy.stats.norm.pdf(q) ** 2 / (2.0 * q**2 + 1.0)) ** (1 / 3)
+    )
     if not c < min(share, 1.0 - share):
         raise Incompatible(
             f"a sandwich covariance needs the density of the residuals at {kink:.4g}, below which {share:.3g} of them lie: "
@@ -44,7 +48,7 @@ def _near(r: Array, kink: Array | float, weights: Array | None) -> Array:
     order = np.argsort(r)
     places = np.interp([0.25, 0.75], np.cumsum(w[order]) / n, r[order])
     spread = min(float(np.sqrt(w @ (r - w @ r / n) ** 2 / n)), float(places[1] - places[0]) / 1.34)
-    h = spread * (norm.ppf(share + c) - norm.ppf(share - c))
+    h = spread * (scipy.stats.norm.ppf(share + c) - scipy.stats.norm.ppf(share - c))
     if not h > _EQUAL * np.abs(r).max():
         raise Incompatible("a sandwich covariance needs residuals that differ, and half of these are equal")
     return 0.75 * np.maximum(1.0 - ((r - kink) / h) ** 2, 0.0) / h

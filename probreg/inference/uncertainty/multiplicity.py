@@ -6,8 +6,7 @@ Arrays only: estimates whose errors are normal or Student-t with one covariance,
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
-from scipy.stats import qmc
+import scipy
 
 from probreg.errors import DataError, Incompatible
 
@@ -61,7 +60,7 @@ def adjusted(
     >>> found.p.round(4)
     array([0.0267, 0.3409])
     """
-    law: Any = stats.norm if df is None else stats.t(df)
+    law: Any = scipy.stats.norm if df is None else scipy.stats.t(df)
     size, each = np.abs(t), 2.0 * law.sf(np.abs(t))
     R, alpha = len(t), 1.0 - prob
     bonferroni = float(law.isf(alpha / (2 * R)))
@@ -78,7 +77,7 @@ def adjusted(
         case "tukey":
             k = _require_equal_pairs(covariance, pairs_of)
             range_df = np.inf if df is None else df
-            q = stats.studentized_range
+            q = scipy.stats.studentized_range
             critical = float(q.ppf(prob, k, range_df)) / np.sqrt(2.0)
             return Adjusted(q.sf(np.sqrt(2.0) * size, k, range_df), critical, f"Tukey's range of {k} means", each)
     M = largest_of_family(covariance, df)
@@ -111,9 +110,9 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     values, axes = np.linalg.eigh(covariance / np.outer(se, se))
     keep = values > 1e-10 * values.max()  # contrasts of few means repeat one another
     root = axes[:, keep] * np.sqrt(values[keep])
-    u = qmc.Sobol(root.shape[1] + (df is not None), rng=np.random.default_rng(0)).random(_POINTS)
-    z = stats.norm.ppf(np.clip(u[:, : root.shape[1]], 1e-16, 1.0 - 1e-16))
-    scale = 1.0 if df is None else np.sqrt(df / stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
+    u = scipy.stats.qmc.Sobol(root.shape[1] + (df is not None), rng=np.random.default_rng(0)).random(_POINTS)
+    z = scipy.stats.norm.ppf(np.clip(u[:, : root.shape[1]], 1e-16, 1.0 - 1e-16))
+    scale = 1.0 if df is None else np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
     rows = max(1, _AT_ONCE // len(se))
     parts = [np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)]
     return np.asarray(np.concatenate(parts) * scale)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from probreg.data.rows import Array
 from probreg.errors import Incompatible
@@ -98,7 +98,7 @@ class _End:
         return float(
             -min(
                 begin,
-                minimize(
+                scipy.optimize.minimize(
                     lost, np.zeros(len(start)), jac=True, method="BFGS", options={"gtol": 1e-7 * (1.0 + abs(begin))}
                 ).fun,
             )

@@ -7,8 +7,8 @@ left is one Cholesky factor of r columns, or an arrow again where factors are ne
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from probreg.numerics.linalg.arrow import _backward, _cholesky, _forward
 from probreg.numerics.linalg.corner import corner_of
@@ -37,7 +37,7 @@ class SparseArrow:
 
     Examples
     --------
-    >>> E = sparse.csr_array(np.array([[2.0], [0.0]]))
+    >>> E = scipy.sparse.csr_array(np.array([[2.0], [0.0]]))
     >>> H = SparseArrow(np.array([[[4.0]], [[1.0]]]), E, np.array([[10.0]]))
     >>> round(float(np.exp(H.log_det())), 9)  # of [[4, 0, 2], [0, 1, 0], [2, 0, 10]]
     36.0
@@ -46,7 +46,7 @@ class SparseArrow:
     def __init__(self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None) -> None:
         self.L = _cholesky(D)
         own = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
-        self.C = sparse.csr_array(blocks_of(own) @ E)
+        self.C = scipy.sparse.csr_array(blocks_of(own) @ E)
         S = (self.C.T @ self.C).toarray()
         self.rest = corner_of(np.subtract(F, S, out=S), blocks)
         self._lead = False
@@ -124,7 +124,7 @@ class SparseArrow:
         G, K, _ = self.shape
         S, Li = self.corner(k), _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
         B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._border(k)
-        met = sparse.coo_array(B.T @ B)
+        met = scipy.sparse.coo_array(B.T @ B)
         own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
         return own, np.diagonal(S).copy()
 
@@ -145,7 +145,9 @@ class SparseArrow:
 def blocks_of(blocks: Array) -> Any:
     """blkdiag of (G, K, K), a sparse array."""
     G, K = blocks.shape[:2]
-    return sparse.csr_array(sparse.bsr_array((blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K)))
+    return scipy.sparse.csr_array(
+        scipy.sparse.bsr_array((blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K))
+    )
 
 
 def _times(C: Any, y: Array) -> Array:

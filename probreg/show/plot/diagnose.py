@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom
 
 from probreg.arguments.scalars import Natural, checked
 from probreg.assess.after.influence_measures import influence_measures
@@ -216,7 +216,7 @@ def _transforms(ax: Any, of: _Drawn) -> None:
     assert of.z is not None
     n, share = len(of.z), 1.0 / _BINS
     found, edges = np.histogram(ndtr(of.z), _BINS, (0.0, 1.0))
-    low, high = (binom.ppf(q, n, share) * _BINS / n for q in ((1 - _BAND) / 2, (1 + _BAND) / 2))
+    low, high = (scipy.stats.binom.ppf(q, n, share) * _BINS / n for q in ((1 - _BAND) / 2, (1 + _BAND) / 2))
     ax.axhspan(low, high, color=LIGHT, alpha=0.7, linewidth=0)
     ax.axhline(1.0, color=GREY, linewidth=0.9, linestyle=DASHED)
     ax.stairs(found * _BINS / n, edges, color=mark(0).color, linewidth=1.6)

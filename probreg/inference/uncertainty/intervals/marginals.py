@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import gammaincc, gammainccinv, gammaln, ndtr
 
 from probreg.inference.uncertainty.intervals.arithmetic import check_prob
@@ -83,7 +83,7 @@ class Marginal(ABC):
         elif rise(right) <= 0:
             below = right
         else:
-            below = brentq(rise, left, right, xtol=1e-15)
+            below = scipy.optimize.brentq(rise, left, right, xtol=1e-15)
         lower, upper = ends(below)
         return float(lower), float(upper)
 
