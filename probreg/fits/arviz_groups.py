@@ -204,5 +204,5 @@ def _densities(
         places = [k for k, own in enumerate(names) if own == name]
         some = prior if len(places) == len(names) else prior.part(places)
         at = [block.columns[k] for k in places]
-        out[name] = lambda some=some, at=at: some.log_prob(beta[..., at, :], unit)  # type: ignore[misc,union-attr]
+        out[name] = lambda some=some, at=at: some.log_prob(beta[..., at, :], unit)  # type: ignore[misc]
     return out
