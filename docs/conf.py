@@ -45,6 +45,7 @@ myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "
 myst_heading_anchors = 4
 myst_update_mathjax = False
 nb_execution_mode = "off" if tags.has("quick") else "cache"  # noqa: F821  once, and again when its cells change
+suppress_warnings = ["myst-nb.lexer"] if tags.has("quick") else []  # noqa: F821  cells that have not run say no language
 nb_execution_cache_path = str(HERE / "_build" / "notebooks")
 nb_execution_show_tb = True
 nb_execution_timeout = 180
