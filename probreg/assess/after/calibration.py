@@ -50,13 +50,13 @@ class CalibrationDiagnostic(Diagnostic):
         if (why := zero_weight_obstacle(fit, least=_LEAST)) is not None:
             return why
         return (
-            None if len(np.unique(_probabilities(fit)[:, -1].round(12))) > 3 else "there are three predictions or fewer"
+            None if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3 else "there are three predictions or fewer"
         )
 
     def run(self, fit: Fit) -> list[Finding]:
         rows, likelihood = rows_of_observations(fit), fit.model.likelihood
         assert isinstance(likelihood, OfClasses)  # `applies` asks
-        p, y = _probabilities(fit)[rows], likelihood.tally(fit.model.design.observed[rows])
+        p, y = fit.once(_probabilities)[rows], likelihood.tally(fit.model.design.observed[rows])
         base = _base(fit)
         test = hosmer_lemeshow(p, y, reference=base, groups=min(10, len(rows) // _GROUP))
         if test.df < 1:
@@ -117,7 +117,7 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
         raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
     reachable(fit)
     w = full_weights(fit.model.design.weights, fit.model.design.n)
-    p, tally = _probabilities(fit), likelihood.tally(fit.model.design.observed)
+    p, tally = fit.once(_probabilities), likelihood.tally(fit.model.design.observed)
     trials = tally.sum(1)
     classes = [1] if isinstance(likelihood, UnivariateLikelihood) else range(p.shape[1])
     share = tally / np.where(trials > 0, trials, 1.0)[:, None]
