@@ -323,6 +323,26 @@ def test_a_term_by_its_name_is_all_its_columns_and_the_f_test_of_the_model_witho
     np.testing.assert_allclose(found["F"].statistic, (rss[1] - rss[0]) / q / (rss[0] / df), rtol=1e-8)
 
 
+def test_an_interaction_by_its_name_is_all_its_columns_and_a_main_effect_its_own():
+    data = rows().assign(h=np.tile(["u", "v"], 75))
+    whole, without, none = (
+        pr.fit(pr.Model.from_formula(f"line ~ {right}", data)) for right in ("h*g + x1", "h + g + x1", "x1")
+    )
+
+    def F(small, q):
+        rss = [fit.aux["sigma"] ** 2 * len(data) for fit in (whole, small)]
+        return pytest.approx((rss[1] - rss[0]) / q / (rss[0] / whole.df_resid), rel=1e-8)
+
+    assert hypothesis(whole, "h:g = 0")["F"].statistic == hypothesis(whole, "`h:g` = 0")["F"].statistic == F(without, 2)
+    assert hypothesis(whole, "h = 0").null == "h[T.v] = 0"
+    assert hypothesis(whole, "h = 0, g = 0, h:g = 0")["F"].statistic == F(none, 5)
+    alone = pr.fit(pr.Model.from_formula("line ~ h:g + x1", data))  # five columns, of which two are of g without h
+    assert hypothesis(alone, "h:g = 0")["F"].statistic == F(none, 5)
+    for text in ("g:h = 0", "h : g = 0"):
+        with pytest.raises(pr.DataError, match=r"no coefficient is called '.*'; did you mean 'h:g'\?"):
+            hypothesis(whole, text)
+
+
 def test_a_term_stands_for_every_outcome_and_with_an_outcome_for_its_own():
     fit = fitted("kind", "categorical", "x1 + C(g)")
     assert hypothesis(fit, "C(g) = 0")["LR"].df == (4.0,)
