@@ -195,6 +195,9 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ bs(x, df=1)", r"the term 'bs\(x, df=1\)' cannot be computed: Invalid value for `df`"),
         ("y ~ bs(x, df=4, upper_bound=3)", r"'bs\(x, df=4, upper_bound=3\)'.*cannot|outside"),
         ("y ~ C(g, contr.treatment(base='zz'))", "columns of .* cannot be made"),
+        ("y ~ C(g, Treatment(reference='a', base='b'))", "Treatment takes reference"),
+        ("y ~ C(g, Treatment(open('f')))", "this argument is a number"),
+        ("y ~ C(g, Helmert)", r"a contrast is contr.treatment\('b'\), with base level b"),
         (
             "y ~ C(g, levels=['a', 'b'])",
             r"level 'c' in rows 2, 5, which the model does not know; it knows 'a', 'b'",
