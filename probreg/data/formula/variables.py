@@ -230,7 +230,8 @@ def _term_of(column: str, wanted: Sequence[Sequence[str]]) -> str:
     met = [term for term in wanted if column == ":".join(term)]
     met = met or [term for term in wanted if re.fullmatch(":".join(map(_with_level, term)), column)]
     met = met or [t for t in wanted if len(t) > 1 and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")]
-    return ":".join(max(met, key=lambda term: len(term))) if met else column
+    best: Sequence[str] = max(met, key=len, default=[column])
+    return ":".join(best)
 
 
 def _with_level(factor: str) -> str:
