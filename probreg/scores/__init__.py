@@ -1,4 +1,4 @@
-"""Judging forecasts: proper scoring rules, their decompositions, and two forecasters on the same days.
+"""Judging forecasts: proper scoring rules, their decompositions, and two forecasters of the same rows.
 
 Arrays in, arrays out; y comes first, as in a likelihood, and smaller is better throughout. A rule is proper when no one
 lowers the expected score by saying anything else than what they believe (Gneiting & Raftery 2007).
