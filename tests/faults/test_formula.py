@@ -259,6 +259,13 @@ def test_text_that_differs_in_every_row():
         read_formula("y ~ x", data)
 
 
+def test_a_column_that_names_the_rows_is_refused_with_its_remedy():
+    data = {"y": np.arange(30.0), "x": np.sqrt(np.arange(30.0)), "row id": [f"r{v}" for v in range(30)]}
+    with pytest.raises(DataError, match=r"names the rows, leave it out, as in '\. - `row id`'"):
+        read_formula("y ~ .", data)
+    assert read_formula("y ~ . - `row id`", data).recipe.columns == ("Intercept", "x")
+
+
 def test_mixed_values_are_no_predictor():
     with pytest.raises(DataError, match="column 'x' holds values of kind int, str"):
         read_formula("y ~ x", changed(x=[1, "a", 2, 3, 4, 5]))
