@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from probreg.errors import Incompatible
-from probreg.likelihoods import Likelihood, UnivariateLikelihood
+from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
 
@@ -61,7 +61,8 @@ class Predictive:
             columns = {"mean": few._expected(), **{f"{100 * p:g} %": few.quantile(p) for p in (0.025, 0.5, 0.975)}}
             table = pd.DataFrame(columns)
         else:
-            table = pd.DataFrame(few.mean(), columns=self.likelihood.classes)
+            classes = self.likelihood.classes if isinstance(self.likelihood, OfClasses) else None
+            table = pd.DataFrame(few.mean(), columns=classes)
         more = [f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"] if n > _SHOWN else []
         return head, table.map("{:.5g}".format), more
 
