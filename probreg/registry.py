@@ -7,7 +7,7 @@ holds names and numbers, never code.
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from types import MappingProxyType, UnionType
+from types import MappingProxyType, ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -123,3 +123,12 @@ def _of_kind(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return hint is Any or isinstance(value, origin or hint)
+
+
+def public_names(room: Mapping[str, object]) -> list[str]:
+    """What `dir` of a room lists: its names, without the files that they are in.
+
+    >>> public_names({"np": difflib, "_Hidden": int, "Normal": int})
+    ['Normal']
+    """
+    return [name for name, of in room.items() if not name.startswith("_") and not isinstance(of, ModuleType)]

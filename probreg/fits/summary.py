@@ -3,7 +3,7 @@
 Imported on use, since a `Summary` is a pandas DataFrame.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from probreg.system.terminal import cut_text, p_said, printed, probability_said,
 
 Array = np.ndarray
 _LINES = 40  # of a print at most
+_BOTH_SIGMAS = "from RSS / df; maximum likelihood"
 _NOTHING = 1e-12  # a share of the variance that is rounding
 _EDGE = 1.0 - 1e-6  # a correlation that is one but for rounding
 _FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
@@ -213,13 +214,20 @@ def posterior_median(fit: FitStatistics) -> Array:
 # ---- the printed page --------------------------------------------------------------------------------------------------
 
 
+def _notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
+    """What a reader must know, without the two estimates of sigma where the foot has both."""
+    told = any(_BOTH_SIGMAS in line for line in foot)
+    return tuple(n for n in essential(table.attrs["notes"]) if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n))
+
+
 def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
     """Head, table, foot and notes, at most 40 lines; without `terms` the columns of smooth functions are a line each."""
     shown, said = (table, []) if terms else without_terms(fit, table)
-    notes = [f"note: {n}" for n in essential(table.attrs["notes"])]
+    under = _foot(fit, table)
+    notes = [f"note: {n}" for n in _notes(table, under)]
     head, foot, said, notes = (
         [part for line in lines for part in wrapped(visible(line))]
-        for lines in (_head(fit, table), _foot(fit, table), said, notes)
+        for lines in (_head(fit, table), under, said, notes)
     )
     size = len(fit.parameter_names)
     body = shown.iloc[: len(shown) - (len(table) - size)]
@@ -234,7 +242,8 @@ def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     """The same for a notebook."""
     shown, said = (table, []) if terms else without_terms(fit, table)
     body = shown.iloc[: len(shown) - (len(table) - len(fit.parameter_names))]
-    foot, notes = [*said, *_foot(fit, table)], list(map(str, essential(table.attrs["notes"])))
+    under = _foot(fit, table)
+    foot, notes = [*said, *under], list(_notes(table, under))
     return notebook_html(_head(fit, table), [_cells(body, table.attrs)] if len(body) else [], notes, foot=foot)
 
 
@@ -388,8 +397,8 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             sd = _known(fit, "residual_sd")
             if sd is not None and not np.isnan(sd):  # the interval of kind "t" is that of RSS / df
                 of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
-                first, last = f"{word} {sd:.5g}{ends} from RSS / df", f"; maximum likelihood {value:.5g}"
-                said = first + last if of_rss else f"{said}; from RSS / df {sd:.5g}"
+                first = f"{word} {sd:.5g}{ends} {_BOTH_SIGMAS} {value:.5g}"
+                said = first if of_rss else f"{said}; from RSS / df {sd:.5g}"
         if "r_hat" in row:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)

@@ -54,3 +54,8 @@ from probreg.kernels.stationary import (
     Periodic as Periodic,
     RationalQuadratic as RationalQuadratic,
 )
+from probreg.registry import public_names as _public_names
+
+
+def __dir__() -> list[str]:
+    return _public_names(globals())

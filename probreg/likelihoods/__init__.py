@@ -35,3 +35,8 @@ from probreg.likelihoods.power import PowerNoise as PowerNoise
 from probreg.likelihoods.quantile import Quantile as Quantile
 from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
 from probreg.likelihoods.student import StudentT as StudentT
+from probreg.registry import public_names as _public_names
+
+
+def __dir__() -> list[str]:
+    return _public_names(globals())

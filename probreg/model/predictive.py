@@ -8,14 +8,18 @@ mixture, so maximum likelihood and Bayes answer through the same lines of code.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from probreg.errors import Incompatible
-from probreg.likelihoods import Likelihood, UnivariateLikelihood
+from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
+_SHOWN = 5  # rows in a print
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
 _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
@@ -35,6 +39,32 @@ class Predictive:
     aux: Mapping[str, Array]
     given: Mapping[str, Array] = MappingProxyType({})  # what belongs to a row and is not drawn: its trials (n,)
     share: Array | None = None  # (S,) weights of the atoms, which sum to one; None where all have the same
+
+    def __repr__(self) -> str:
+        head, table, more = self._said()
+        return printed(head, *(table_lines(table) if len(table) else []), *more)
+
+    def _repr_html_(self) -> str:
+        head, table, more = self._said()
+        return notebook_html([head], [table], more)
+
+    def _said(self) -> tuple[str, Any, list[str]]:
+        """A head, the first rows with mean and quantiles, or with the probability of each class, and how many more there are."""
+        import pandas as pd
+
+        atoms, n = self.eta.shape[:2]
+        head = f"predictive distribution of {n} rows: {self.likelihood.name}, {atoms} atom{'s' * (atoms > 1)}"
+        if not n:
+            return head, pd.DataFrame(), []
+        few = self._rows(np.arange(min(n, _SHOWN)))
+        if isinstance(self.likelihood, UnivariateLikelihood):
+            columns = {"mean": few._expected(), **{f"{100 * p:g} %": few.quantile(p) for p in (0.025, 0.5, 0.975)}}
+            table = pd.DataFrame(columns)
+        else:
+            classes = self.likelihood.classes if isinstance(self.likelihood, OfClasses) else None
+            table = pd.DataFrame(few.mean(), columns=classes)
+        more = [f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"] if n > _SHOWN else []
+        return head, table.map("{:.5g}".format), more
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""

@@ -211,7 +211,9 @@ def _moves(
             size, says = _effect(likelihood, steps, design.response, " sigma" if in_units else "")
             if known is None:
                 size, error = _quantiles(size, prob)
-            found.append(_move(design.columns[j], float(spread[j]), size, (prob, error, draws), says))
+            found.append(
+                _move(design.columns[j], float(spread[j]), size, (prob, error, draws), says, isinstance(likelihood, OfClasses))
+            )
     return tuple(found)
 
 
@@ -224,7 +226,8 @@ def one_sd_moves(likelihood: Likelihood, scale: float, response: str, prob: floa
         z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
     size, says = _effect(likelihood, scale * z, response, "")
     typical, most = size if likelihood.width == 1 else np.quantile(size, [0.5, prob])
-    return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {typical:.3g})"
+    said = _typical(float(typical), isinstance(likelihood, OfClasses))
+    return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {said})"
 
 
 def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
@@ -235,12 +238,19 @@ def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
     return np.quantile(size, [0.5, prob]), float(high - low) / 2
 
 
-def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str) -> ColumnEffect:
+def _typical(size: float, share: bool) -> str:
+    """A size in print; the `share` that a probability moves is below 1, whatever it is rounded to."""
+    return "above 0.999" if share and size >= 0.9995 else f"{size:.3g}"
+
+
+def _move(
+    column: str, sd: float, size: Array, how: tuple[float, float, int], says: str, share: bool
+) -> ColumnEffect:
     (typical, most), (prob, error, draws) = map(float, size), how
     sure, beside = f"with prior probability {100 * prob:g} %", f"; by {draws} draws, ± {error:.2g}" if draws else ""
     before, _, unit = says.partition(" {}")
-    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {typical:.3g}){beside}"
-    told = f"{most:.3g}{unit}, typically {typical:.3g}{beside}"
+    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_typical(typical, share)}){beside}"
+    told = f"{most:.3g}{unit}, typically {_typical(typical, share)}{beside}"
     return ColumnEffect(column, sd, typical, most, sentence, error, f"{before}, {sure}", told)
 
 

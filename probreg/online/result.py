@@ -13,7 +13,10 @@ from probreg.online.functions import promise_of
 from probreg.online.guarantee import Guarantee
 from probreg.online.parts import Array
 from probreg.online.rounds import Rounds
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed
 
+_SHOWN = 6  # weights in a print
 Recent = Annotated[float, Number(0.0, 1.0, closed=(False, True))]  # a share of the rounds, the last ones
 
 
@@ -47,6 +50,28 @@ class Regret:
 @dataclass(frozen=True, eq=False)
 class Run(Rounds):
     """The rounds of one run, and what follows from them: averaged weights, votes, regret, guarantees."""
+
+    def __repr__(self) -> str:
+        return printed(*self._said())
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said()
+        return notebook_html([head], rest)
+
+    def _said(self) -> list[str]:
+        """The learner, its rounds, what it lost and where it ended."""
+        T, w = self.totals.rounds, np.ravel(self.state.w)
+        often = f" in {self.passes} passes" if self.passes > 1 else ""
+        loss = self.learner.loss
+        lost = f"{loss.name} loss {self.loss:.5g}, {self.loss / T:.4g} a round" if T else "no loss"
+        wrong = f"; {self.mistakes} mistakes" if loss.labels.kind == "sign" else ""
+        ends = ", ".join(f"{v:.4g}" for v in w[:_SHOWN]) + (f" and {len(w) - _SHOWN} more" if len(w) > _SHOWN else "")
+        return [
+            f"run of {type(self.learner).__name__}, {T} rounds{often}: {self.status.value}",
+            lost + wrong,
+            f"last weights: {ends or 'none'}",
+            "predictions, losses, weights, average(), regret() and guarantee() have the rest",
+        ]
 
     @property
     def cumulative_loss(self) -> Array:

@@ -48,3 +48,8 @@ from probreg.priors.positive import (
 )
 from probreg.priors.r2 import R2 as R2, BetaPrime as BetaPrime
 from probreg.priors.student import Cauchy as Cauchy, StudentT as StudentT
+from probreg.registry import public_names as _public_names
+
+
+def __dir__() -> list[str]:
+    return _public_names(globals())

@@ -1,9 +1,10 @@
-"""Judging forecasts: proper scoring rules, their decompositions, and two forecasters on the same days.
+"""Judging forecasts: proper scoring rules, their decompositions, and two forecasters of the same rows.
 
 Arrays in, arrays out; y comes first, as in a likelihood, and smaller is better throughout. A rule is proper when no one
 lowers the expected score by saying anything else than what they believe (Gneiting & Raftery 2007).
 """
 
+from probreg.registry import public_names as _public_names
 from probreg.scores.comparison import (
     PairedComparison as PairedComparison,
     compare_forecasts as compare_forecasts,
@@ -35,3 +36,7 @@ from probreg.scores.rules import (
     spherical as spherical,
     zero_one as zero_one,
 )
+
+
+def __dir__() -> list[str]:
+    return _public_names(globals())

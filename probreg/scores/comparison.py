@@ -1,4 +1,4 @@
-"""Two forecasters on the same days: the mean difference of their scores, and how sure one can be of its sign."""
+"""Two forecasters of the same rows: the mean difference of their scores, and how sure one can be of its sign."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,9 +59,9 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """The mean difference of two forecasters' scores on the same n days; negative favours the first.
+    """The mean difference of two forecasters' scores on the same n rows; negative favours the first.
 
-    Both intervals take the days as independent. `print` says it in words.
+    Both intervals take the rows as independent. `print` says it in words.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class PairedComparison:
     scored_by : str
         The rule, in words.
     n : float
-        Days.
+        Rows, frequencies counted.
     scores : tuple of float
         Mean score of each.
     difference : float
@@ -80,7 +80,7 @@ class PairedComparison:
     std_error : float
         Of the difference.
     t_interval : tuple of float
-        It takes the days as a random sample.
+        It takes the rows as a random sample.
     hoeffding : tuple of float, optional
         It holds for any distribution, given that a difference can span no more than stated; None without such a bound.
     prob : float
@@ -109,15 +109,15 @@ class PairedComparison:
             return f"{better} is better, by the t interval"
         if any(sure):
             return f"{better} is better by the {'t interval' if sure[0] else 'Hoeffding bound'} only"
-        return "these days do not tell them apart"
+        return "these rows do not tell them apart"
 
     def __str__(self) -> str:
-        days = "day" if self.n == 1 else f"{self.n:g} days"
-        t = "none from one day" if np.isinf(self.t_interval[0]) else _to(self.t_interval)
+        rows = "row" if self.n == 1 else f"{self.n:g} rows"
+        t = "none from one row" if np.isinf(self.t_interval[0]) else _to(self.t_interval)
         any_law = "" if self.hoeffding is None else f", Hoeffding {_to(self.hoeffding)}"
         return printed(
             f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
-            f"{self.scores[1]:.4g}, smaller is better) on the same {days}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
+            f"{self.scores[1]:.4g}, smaller is better) on the same {rows}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
             f"{self.verdict}."
         )
 
@@ -128,8 +128,8 @@ def compare_forecasts(
 ) -> PairedComparison:
     """Two forecasters of the same outcomes, by a rule of `RULES`.
 
-    On day i the difference can span c_i = max_k d_ik - min_k d_ik with d_ik = S(h1_i, k) - S(h2_i, k), for the Brier
-    score 2 |h1_i - h2_i|. Days with equal forecasts span nothing. Given the forecasts, and outcomes that are
+    In row i the difference can span c_i = max_k d_ik - min_k d_ik with d_ik = S(h1_i, k) - S(h2_i, k), for the Brier
+    score 2 |h1_i - h2_i|. Rows with equal forecasts span nothing. Given the forecasts, and outcomes that are
     independent, the mean difference lies within sqrt(log(2/delta) sum c_i^2 / 2) / n of its expectation with
     probability at least 1 - delta.
 
@@ -159,14 +159,14 @@ def compare_forecasts(
     --------
     >>> rain = compare_forecasts([1], {"A": [0.7], "B": [0.8]})
     >>> round(rain.difference, 4), rain.verdict
-    (0.05, 'these days do not tell them apart')
+    (0.05, 'these rows do not tell them apart')
     """
     r = RULES.resolve(rule)
     one, two = _two(forecasts)
     a, b = (scored(y, forecasts[k]) for k in (one, two))
     if a.p.shape != b.p.shape:
         raise DataError(f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same")
-    # d_ik = S(h1_i, k) - S(h2_i, k); the difference of day i can span c_i = max_k d_ik - min_k d_ik.
+    # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
     unit = r.pair if a.pair else 1.0
     with np.errstate(invalid="ignore"):  # both infinite: both called it impossible, and differ in nothing
         each = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
@@ -213,18 +213,18 @@ def compare_scores(
     --------
     >>> found = compare_scores({"A": [0.1, 0.2, 0.4, 0.1], "B": [0.3, 0.3, 0.5, 0.5]}, span=2.0)
     >>> print(found)
-    A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 days; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these days do not tell them apart.
+    A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 rows; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these rows do not tell them apart.
     """
     one, two = _two(scores)
     a, b = (_scores(scores[k], f"the score of {k}") for k in (one, two))
     if a.shape != b.shape or not len(a):
-        raise DataError(f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same days, and at least one")
+        raise DataError(f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one")
     w = frequencies(weights, a.shape)
     n, d = float(w.sum()), a - b
     mean = float(d @ w / n)
     # d_i = S_1i - S_2i: mean d -+ t_(n - 1) (sum_i (d_i - mean d)^2 / (n - 1) / n)^(1/2).
     variance = float(w @ (d - mean) ** 2 / (n - 1)) if n > 1 else np.inf
-    # se(mean d) = sd(d) / n^(1/2), the days being a random sample.
+    # se(mean d) = sd(d) / n^(1/2), the rows being a random sample.
     error = float(np.sqrt(variance / n))
     # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
     half = float(stdtrit(n - 1, (1 + prob) / 2)) * error if n > 1 else np.inf

@@ -195,6 +195,9 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ bs(x, df=1)", r"the term 'bs\(x, df=1\)' cannot be computed: Invalid value for `df`"),
         ("y ~ bs(x, df=4, upper_bound=3)", r"'bs\(x, df=4, upper_bound=3\)'.*cannot|outside"),
         ("y ~ C(g, contr.treatment(base='zz'))", "columns of .* cannot be made"),
+        ("y ~ C(g, Treatment(reference='a', base='b'))", "Treatment takes reference"),
+        ("y ~ C(g, Treatment(open('f')))", "this argument is a number"),
+        ("y ~ C(g, Helmert)", r"a contrast is contr.treatment\('b'\), with base level b"),
         (
             "y ~ C(g, levels=['a', 'b'])",
             r"level 'c' in rows 2, 5, which the model does not know; it knows 'a', 'b'",
@@ -254,6 +257,13 @@ def test_text_that_differs_in_every_row():
     data = {"y": np.arange(30.0), "x": [f"{v}.5" for v in range(30)]}
     with pytest.raises(DataError, match=r"column 'x' is text with a different value.*did you mean numbers"):
         read_formula("y ~ x", data)
+
+
+def test_a_column_that_names_the_rows_is_refused_with_its_remedy():
+    data = {"y": np.arange(30.0), "x": np.sqrt(np.arange(30.0)), "row id": [f"r{v}" for v in range(30)]}
+    with pytest.raises(DataError, match=r"names the rows, leave it out, as in '\. - `row id`'"):
+        read_formula("y ~ .", data)
+    assert read_formula("y ~ . - `row id`", data).recipe.columns == ("Intercept", "x")
 
 
 def test_mixed_values_are_no_predictor():

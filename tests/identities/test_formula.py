@@ -57,6 +57,8 @@ FORMULAS = [
     "y ~ C(g, contr.treatment(base='c'))",
     "y ~ C(g, contr.treatment('c'), levels=['d', 'c', 'b', 'a'])",
     "y ~ C(g, contr.SAS)",
+    "y ~ C(g, Treatment('c'))",
+    "y ~ C(g, Sum)*x",
     "y ~ C(g, contr.sum)*x",
     "y ~ C(g, contr.helmert(scale=True)) + C(h, contr.sum)",
     "y ~ C(g, contr.diff(backward=False))",
@@ -91,6 +93,21 @@ def test_a_fresh_process_makes_the_same_numbers(data):
     out = subprocess.run([sys.executable, "-c", code], input=saved, capture_output=True, text=True, check=True)
     for matrix, reading in zip(json.loads(out.stdout), readings, strict=True):
         np.testing.assert_array_equal(matrix, reading.X)
+
+
+@pytest.mark.parametrize(
+    ("patsy", "ours"),
+    [
+        ("Treatment('c')", "contr.treatment('c')"),
+        ("Treatment(reference='c')", "contr.treatment(base='c')"),
+        ("Treatment", "contr.treatment"),
+        ("Sum", "contr.sum"),
+    ],
+)
+def test_contrasts_as_patsy_spells_them_are_ours(patsy, ours, data):
+    one, other = read_formula(f"y ~ C(g, {patsy})*x", data), read_formula(f"y ~ C(g, {ours})*x", data)
+    np.testing.assert_array_equal(one.X, other.X)
+    assert [c.replace(patsy, ours) for c in one.recipe.columns] == list(other.recipe.columns)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)

@@ -196,10 +196,11 @@ def test_a_posterior_has_probabilities_and_levels():
         seed=1,
     )
     approximate = pr.fit(post.model)
-    for text in ("s: x1 = t: x1", "x2 = 0"):  # a normal posterior: the ellipse's level is that of Wald's chi-square
+    # a normal posterior: the level is that of Wald's chi-square, by formula where one equality is asked
+    for text, how in (("s: x1 = t: x1", "of the normal posterior"), ("x2 = 0", "from 4000 draws")):
         belief, test = hypothesis(post, text).beliefs[0], hypothesis(approximate, text)["Wald"]
         assert belief.value == pytest.approx(1 - test.p, abs=4 * belief.mcse + 0.01)
-        assert "from 4000 draws" in belief.how
+        assert how in belief.how
     with pytest.raises(pr.Incompatible, match="own spread"):
         hypothesis(post, "x1 = 0", covariance=post.covariance())
 
@@ -287,6 +288,26 @@ def test_the_sd_of_a_conjugate_posterior_is_that_of_students_t():
     assert sd == pytest.approx(fit.solution.draws["beta"][..., 1, 0].std(), rel=0.03)
 
 
+@pytest.mark.parametrize(("response", "likelihood", "method"), [("line", "gaussian", "quadrature"), ("binary", "bernoulli", "laplace")])  # fmt: skip
+def test_a_posterior_known_by_formula_has_no_number_from_draws(response, likelihood, method):
+    """Its numbers are those of the summary, and do not hang on the seed."""
+    fit = pr.fit(fitted(response, likelihood, "x1 + x2", prior=pr.Normal(2.0)).model, method, seed=1)
+    found, table = hypothesis(fit, "x1 > 0"), fit.summary().loc["x1"]
+    ours = found.estimates[["estimate", "sd", "lower", "upper"]].iloc[0].to_numpy()
+    np.testing.assert_allclose(ours, table[["mean", "sd", "lower", "upper"]].to_numpy(dtype=float), rtol=1e-9)
+    assert found.beliefs[0].value == pytest.approx(table["p_positive"], rel=1e-12)
+    again = pr.fit(fit.model, method, seed=2)
+    for text in ("x1 - x2 > 0.1", "x1 = x2"):
+        one, other = hypothesis(fit, text), hypothesis(again, text)
+        assert one.beliefs == other.beliefs
+        pd.testing.assert_frame_equal(one.estimates, other.estimates)
+        theta = fit.tree["posterior"]["beta"]
+        drawn = (theta.sel(coef="x1") - theta.sel(coef="x2")).to_numpy()
+        row = one.estimates.iloc[0]
+        np.testing.assert_allclose([row["estimate"], row["sd"]], [drawn.mean(), drawn.std()], atol=0.05 * drawn.std())
+        np.testing.assert_allclose([row["lower"], row["upper"]], np.quantile(drawn, [0.025, 0.975]), atol=0.15 * drawn.std())
+
+
 def test_a_probability_is_never_printed_as_certain_and_one_of_a_known_marginal_is_exact():
     x = np.linspace(-2.0, 2.0, 40)
     model = pr.Model.from_arrays(x, 3.0 * x + np.cos(np.arange(40.0)), columns=["income"], prior=pr.Normal(2.0))
@@ -321,6 +342,26 @@ def test_a_term_by_its_name_is_all_its_columns_and_the_f_test_of_the_model_witho
     rss = [fit.aux["sigma"] ** 2 * len(rows()) for fit in (whole, without)]
     q, df = len(columns), whole.df_resid
     np.testing.assert_allclose(found["F"].statistic, (rss[1] - rss[0]) / q / (rss[0] / df), rtol=1e-8)
+
+
+def test_an_interaction_by_its_name_is_all_its_columns_and_a_main_effect_its_own():
+    data = rows().assign(h=np.tile(["u", "v"], 75))
+    whole, without, none = (
+        pr.fit(pr.Model.from_formula(f"line ~ {right}", data)) for right in ("h*g + x1", "h + g + x1", "x1")
+    )
+
+    def F(small, q):
+        rss = [fit.aux["sigma"] ** 2 * len(data) for fit in (whole, small)]
+        return pytest.approx((rss[1] - rss[0]) / q / (rss[0] / whole.df_resid), rel=1e-8)
+
+    assert hypothesis(whole, "h:g = 0")["F"].statistic == hypothesis(whole, "`h:g` = 0")["F"].statistic == F(without, 2)
+    assert hypothesis(whole, "h = 0").null == "h[T.v] = 0"
+    assert hypothesis(whole, "h = 0, g = 0, h:g = 0")["F"].statistic == F(none, 5)
+    alone = pr.fit(pr.Model.from_formula("line ~ h:g + x1", data))  # five columns, of which two are of g without h
+    assert hypothesis(alone, "h:g = 0")["F"].statistic == F(none, 5)
+    for text in ("g:h = 0", "h : g = 0"):
+        with pytest.raises(pr.DataError, match=r"no coefficient is called '.*'; did you mean 'h:g'\?"):
+            hypothesis(whole, text)
 
 
 def test_a_term_stands_for_every_outcome_and_with_an_outcome_for_its_own():

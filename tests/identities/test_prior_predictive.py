@@ -32,6 +32,16 @@ def test_a_step_of_the_logit_moves_a_probability_by_at_most_tanh_of_a_quarter():
     assert (1 / (1 + np.exp(-eta - d)) - 1 / (1 + np.exp(-eta))).max() == pytest.approx(np.tanh(d / 4), abs=1e-5)
 
 
+def test_a_probability_that_moves_by_nearly_one_is_not_said_to_move_by_one():
+    y = (RNG.random(50) < 0.5).astype(int)
+    for likelihood in ("bernoulli", "categorical"):
+        said = " ".join(unfolded(model(y, likelihood, pr.Normal(1000.0)).prior_predictive(200)))
+        assert "typically above 0.999" in said
+        assert "typically 1" not in said
+    line = model(RNG.normal(size=50), "gaussian", pr.Normal(1.0)).prior_predictive(200)
+    assert "above" not in str(line)  # only shares are below 1
+
+
 def test_a_softmax_probability_moves_by_the_largest_difference_between_classes():
     y = np.array(["u", "v", "w"])[np.r_[0, 1, 2, RNG.integers(0, 3, 47)]]
     found = model(y, "categorical", pr.Normal(0.7)).prior_predictive(20_000).moves[0]

@@ -347,7 +347,7 @@ def test_power_scaling_of_a_process_is_of_its_hyperparameters_and_not_of_its_col
 
 
 def test_of_hyperparameters_it_is_not_said_that_the_data_hardly_move_the_function(drawn, monkeypatch) -> None:
-    table = power_scaling(drawn).assign(prior=0.2, likelihood=0.01, reading="strong prior")
+    table = power_scaling(drawn).assign(prior=0.2, likelihood=0.01, reading="the prior alone decides")
     module = sys.modules[PowerScalingDiagnostic.__module__]  # whose name its function has too
     monkeypatch.setattr(module, "power_scaling", lambda fit: table)
     alone, above = PowerScalingDiagnostic().run(drawn)

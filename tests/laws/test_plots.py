@@ -225,9 +225,10 @@ def test_a_transformed_variable_is_kept():
     fit = pr.fit(model)
     ax = plot.fitted(fit).axes[0]
     assert ax.get_xlabel() == "flipper_length_mm"
-    points = next(c for c in ax.collections if len(c.get_offsets()) == model.design.n)
+    points = np.concatenate([c.get_offsets() for c in ax.collections[:2]])  # of the sex that the curve is of, and of the other
     kept = penguins.loc[model.design.labels, ["flipper_length_mm", "body_mass_g"]]
-    np.testing.assert_array_equal(points.get_offsets(), kept)
+    of_curve = penguins.loc[model.design.labels, "sex"] == penguins["sex"].mode()[0]
+    np.testing.assert_array_equal(points, np.concatenate([kept[of_curve], kept[~of_curve]]))
     with pytest.raises(pr.DataError, match="not the rows"):
         plot.fitted(fit, data=penguins.iloc[:50])
 
@@ -324,3 +325,23 @@ def test_chains_show_every_draw_and_refuse_what_has_none(fits):
 def test_ranks_of_separated_chains_do_not_meet():
     found = ranks(np.array([[1.0, 2.0, 3.0], [7.0, 9.0, 8.0]]))
     assert found.tolist() == [[0, 1, 2], [3, 5, 4]]
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_rows_of_other_levels_than_the_curve_are_faint(likelihood):
+    x, g = np.linspace(0.0, 3.0, 60), np.array(["b", "a", "b"] * 20)
+    flag = np.tile([0, 1, 1, 1, 1], 12)
+    y = {"gaussian": np.sin(x) + flag, "bernoulli": np.tile([0, 1], 30)}[likelihood]
+    model = pr.Model.from_formula("y ~ x + g + flag", {"x": x, "g": g, "flag": flag, "y": y}, likelihood=likelihood)
+    fig = plot.fitted(pr.fit(model), "x")
+    full, faint = fig.axes[0].collections[:2]
+    held = (g == "b") & (flag == 1)  # the most frequent of both
+    np.testing.assert_array_equal(full.get_offsets()[:, 0], x[held])
+    np.testing.assert_array_equal(faint.get_offsets()[:, 0], x[~held])
+    assert full.get_alpha() is None
+    assert faint.get_alpha() < 0.5
+    words = " ".join(" ".join(t.get_text() for t in fig.texts).split())
+    assert "g = b" in words
+    assert "Faint points: rows of other levels of g, flag" in words
+    plain = plot.fitted(pr.fit(pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)))
+    assert "Faint" not in " ".join(t.get_text() for t in plain.texts)

@@ -383,6 +383,7 @@ def test_power_scaling():
     (both,) = answer("power_scaling", fit(0.2, 60))
     assert both.verdict == Verdict.NOTE
     assert "prior and data both decide x2" in both.sentence
+    assert power_scaling(fit(0.2, 60)).loc["x2", "reading"] == "prior and data both decide"
     alone = answer("power_scaling", gaussian(y, X[:, :1] * 0.01, prior={"x1": pr.Normal(0.5)}, aux={"sigma": 1.0}))
     assert alone[0].verdict == Verdict.WARNING
     assert alone[0].columns == ("x1",)

@@ -114,3 +114,10 @@ def test_a_check_and_a_diagnostic_stand_in_the_file_of_their_name():
 
     found = {name: room[name].__module__.rpartition(".")[2] for room in (DIAGNOSTICS, CHECKS) for name in own(room)}
     assert {name: file for name, file in found.items() if name != file} == {}
+
+
+@pytest.mark.parametrize("room", ["kernels", "likelihoods", "priors", "scores"])
+def test_a_room_lists_its_names_and_not_its_files(room):
+    module = getattr(pr, room)
+    assert not [name for name in dir(module) if isinstance(getattr(module, name), type(pr))]
+    assert len(dir(module)) > 10

@@ -362,7 +362,8 @@ def test_one_day_tells_nothing():
     assert found.difference == pytest.approx(0.05)
     assert found.t_interval == (-np.inf, np.inf)
     (said,) = unfolded(found)
-    assert "none from one day" in said
+    assert "none from one row" in said
+    assert "on the same row;" in said
     assert "do not tell them apart" in said
 
 

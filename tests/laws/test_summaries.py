@@ -251,6 +251,18 @@ def test_sampling_weights_have_standard_errors_and_no_likelihood():
     assert "no R², AIC or BIC" in repr(fit)
 
 
+def test_both_estimates_of_sigma_are_said_once():
+    x = np.arange(8.0)
+    model = pr.Model.from_arrays(x, x + np.cos(5.0 * x), columns=["x"])
+    fit = pr.fit(model)
+    ml = f"{fit.aux['sigma']:.5g}"
+    for said in (repr(fit.summary()), fit.summary()._repr_html_()):
+        assert said.count(ml) == said.count("RSS") == 1
+    assert any("sqrt(RSS/n)" in note for note in fit.essential_notes)  # which other prints have
+    wald = repr(fit.summary(kind="wald"))
+    assert "standard errors use the unbiased" in " ".join(wald.split())  # whose foot does not say it
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_what_does_not_exist_has_no_p():
     apart = pr.fit(pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood="bernoulli"))

@@ -21,6 +21,7 @@ from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 
 Array = np.ndarray
 SENSITIVE = 0.05  # Kallioinen et al.: from here on it is worth a look; a normal mean has moved by 1/6 sd for alpha = 2
+_BOTH, _ALONE = "prior and data both decide", "the prior alone decides"  # neither is a conflict, which is another question
 _STEP = 0.01  # of alpha, to both sides
 
 
@@ -61,8 +62,8 @@ def power_scaling(fit: Fit) -> DataFrame:
     Returns
     -------
     DataFrame
-        `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" where the prior matters little, "strong
-        prior" where it moves the parameter and the data hardly do, "possible conflict" where both do.
+        `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" where the prior matters little, "the
+        prior alone decides" where it moves the parameter and the data hardly do, "prior and data both decide" where both do.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def power_scaling(fit: Fit) -> DataFrame:
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([1.0, 2.0, 3.0, 4.0], [1.1, 1.9, 3.2, 3.9], columns=["x"], aux={"sigma": 0.2})
     >>> power_scaling(pr.fit(model.with_prior(pr.Normal(0.02)), "conjugate")).loc["x", "reading"]
-    'possible conflict'
+    'prior and data both decide'
     """
     import pandas as pd
 
@@ -109,7 +110,7 @@ def has_prior(fit: Fit) -> bool:
 def _reading(prior: float, likelihood: float) -> str:
     if prior < SENSITIVE:
         return ""
-    return "possible conflict" if likelihood >= SENSITIVE else "strong prior"
+    return _BOTH if likelihood >= SENSITIVE else _ALONE
 
 
 @DIAGNOSTICS.register
@@ -140,19 +141,19 @@ class PowerScalingDiagnostic(Diagnostic):
         if moved.empty:
             sentence = f"no parameter hangs on the strength of its prior (largest sensitivity {worst:.2g}, good below {SENSITIVE})"
             return self.fine(sentence, statistic=worst)
-        both = moved[moved["reading"] == "possible conflict"]
+        both = moved[moved["reading"] == _BOTH]
         hyper = [name for of in needed_hyper(fit.model).values() for name in of.values()]
-        alone = moved[(moved["reading"] == "strong prior") & ~moved.index.isin(hyper)]
-        above = moved[(moved["reading"] == "strong prior") & moved.index.isin(hyper)]
+        alone = moved[(moved["reading"] == _ALONE) & ~moved.index.isin(hyper)]
+        above = moved[(moved["reading"] == _ALONE) & moved.index.isin(hyper)]
         found = []
         if len(both):
-            sentence = f"prior and data both decide {_listed(both)}: a heavier or lighter prior gives another answer"
+            sentence = f"{_BOTH} {_listed(both)}: a heavier or lighter prior gives another answer"
             remedy = "say where the prior comes from, and report the answer under a wider one beside it"
             found.append(
                 self.say(Verdict.NOTE, sentence, remedy, columns=list(both.index), statistic=both["prior"].max())
             )
         if len(alone):
-            sentence = f"the prior alone decides {_listed(alone)}: the data hardly move it"
+            sentence = f"{_ALONE} {_listed(alone)}: the data hardly move it"
             remedy = "report it as an assumption, not as a finding, or collect data that tell of it"
             found.append(
                 self.say(Verdict.WARNING, sentence, remedy, columns=list(alone.index), statistic=alone["prior"].max())

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SIGNS = re.compile(r"<=|>=|==|[=<>+\-*/(),]")
 _RELATIONS = {"=": "=", "==": "=", "<": "<", ">": ">", "<=": "<", ">=": ">"}
 _QUOTED = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
-_WORD = re.compile(r"[^\s,=<>+*/()`-]+")
+_WORD = re.compile(r"[^\s,=<>+*/()`-]+(\s*:\s*[^\s,=<>+*/()`-]+)*")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ class Names:
         return max(found, key=len, default=None)
 
     def hint(self, word: str) -> str:
-        near = difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
+        factors = sorted(part.strip() for part in word.split(":"))
+        near = [n for n in self.known if sorted(n.split(":")) == factors]
+        near = near or difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
         few = list(self.known) if len(self.known) <= 12 else [*list(self.known)[:12], "..."]
         return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are: {', '.join(few)}"
 
@@ -109,8 +111,8 @@ def _of_columns(columns: Sequence[str], outcomes: Sequence[str]) -> dict[str, tu
 
 
 def _apart(text: str, end: int, name: str) -> bool:
-    """A name that ends in a letter does not end in the middle of a word."""
-    return end >= len(text) or not (_wordy(name[-1]) and _wordy(text[end]))
+    """A name that ends in a letter does not end in the middle of a word, and none before a colon."""
+    return end >= len(text) or not (text[end:].lstrip().startswith(":") or (_wordy(name[-1]) and _wordy(text[end])))
 
 
 def _unquoted(text: str) -> str:

@@ -8,6 +8,10 @@ from scipy.special import chdtr, fdtr, gammaln, ndtr, stdtr
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import reported_marginals
+from probreg.inference.exact.quadrature import predictors_given_sigma
+from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.marginals import of_coefficients
+from probreg.numerics.frame import map_of_predictors, vec_entries
 from probreg.priors import InverseGamma
 
 Array = np.ndarray
@@ -28,11 +32,65 @@ def has_exact_law(fit: Fit) -> bool:
     return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
 
 
-def _own(fit: Fit, L: Array) -> Array:
-    """Combinations of reported coefficients as those of all columns, of one predictor."""
-    out = np.zeros((len(L), fit.model.shape[0]))
-    out[:, fit.model.design.head] = L
-    return out
+def display_map(fit: Fit) -> Array:
+    """(reported, p m): reported coefficients are this times vec(beta)."""
+    D = fit.model.likelihood.contrast_matrix
+    return map_of_predictors(D, fit.model.shape[0])[vec_entries(fit.model.design.head, len(D))]
+
+
+def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
+    """Centre (q,) and scale (q,) of combinations that are Student-t or normal by a formula."""
+    own, s = L @ display_map(fit), fit.solution
+    return own @ s.beta.ravel(), np.sqrt(np.diagonal(own @ s.scale @ own.T))
+
+
+def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
+    """Weight (K,), mean (K, q) and sd (K, q) of combinations that are mixtures of normals over nodes; None for others."""
+    known = reported_marginals(fit.model, fit.solution.posterior)
+    if known is None:
+        return None
+    weight = known["weight"]
+    if (np.count_nonzero(L, axis=1) == 1).all():
+        mean, sd = (known[k].reshape(len(weight), -1) for k in ("mean", "sd"))
+        return {"weight": weight, "mean": mean @ L.T, "sd": sd @ np.abs(L).T}
+    if "log_sigma" not in known or fit.model.design.recipe.processes:
+        return None
+    given = predictors_given_sigma(fit.model, L @ display_map(fit), np.exp(known["log_sigma"]))
+    return None if given is None else {"weight": weight, "mean": given[0], "sd": given[1]}
+
+
+def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
+    """Mean, standard deviation and equal-tailed interval of each row of L beta: by formula where it is known, else of draws."""
+    s = fit.solution
+    if s.posterior.elliptical:
+        value, scale = _elliptical(fit, L)
+        # sd of a Student-t is scale (df / (df - 2))^(1/2)
+        wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
+        half = quantile(prob, s.df) * scale
+        return {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}
+    if (m := _mixtures(fit, L)) is not None:
+        value = m["weight"] @ m["mean"]
+        sd = np.sqrt(m["weight"] @ (np.square(m["sd"]) + np.square(m["mean"] - value)))
+        lower, upper = of_coefficients(m, prob, "eti")
+    else:
+        theta = combinations_drawn(fit, L).reshape(-1, len(L))
+        value, sd, (lower, upper) = theta.mean(0), theta.std(0, ddof=1), equal_tail(theta, prob)
+    return {"estimate": value, "sd": sd, "lower": lower, "upper": upper}
+
+
+def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | None:
+    """P(sign (L beta - r) > 0) of one row by formula, and how; None where only draws are known."""
+    s = fit.solution
+    if s.posterior.elliptical:
+        value, scale = _elliptical(fit, L)
+        t = sign * float((value[0] - r[0]) / scale[0])
+        how = "exact" if fit.model.likelihood.least_squares else "of the normal posterior"
+        return float(ndtr(t) if s.df is None else stdtr(s.df, t)), how
+    if (m := _mixtures(fit, L)) is not None:
+        # sum_k w_k Phi(sign (mean_k - r) / sd_k)
+        total = m["weight"] @ ndtr(sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])
+        return min(float(total), 1.0), "exact"  # weights sum to one up to rounding
+    return None
 
 
 def combinations_drawn(fit: Fit, L: Array) -> Array:
@@ -43,17 +101,8 @@ def combinations_drawn(fit: Fit, L: Array) -> Array:
 
 def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     """P(sign (L beta - r) > 0 for all rows)."""
-    if has_exact_law(fit) and len(r) == 1:
-        s, row = fit.solution, _own(fit, L)[0]
-        t = float(sign[0] * (row @ s.beta.ravel() - r[0]) / np.sqrt(row @ s.scale @ row))
-        return Belief("P(hypothesis)", float(ndtr(t) if s.df is None else stdtr(s.df, t)), 0.0, "exact")
-    own, m = np.flatnonzero(L[0]), reported_marginals(fit.model, fit.solution.posterior)
-    if len(r) == 1 and len(own) == 1 and m is not None:
-        # sum_k w_k Phi(sign (c mean_k - r) / (|c| sd_k)) of one coefficient, a mixture of normals
-        j, c = own[0], L[0, own[0]]
-        gap = sign[0] * (c * m["mean"].reshape(len(m["weight"]), -1)[:, j] - r[0])
-        value = m["weight"] @ ndtr(gap / (abs(c) * m["sd"].reshape(len(m["weight"]), -1)[:, j]))
-        return Belief("P(hypothesis)", float(value), 0.0, "exact")
+    if len(r) == 1 and (known := _above(fit, L, r, float(sign[0]))) is not None:
+        return Belief("P(hypothesis)", known[0], 0.0, known[1])
     met = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
     return Belief("P(hypothesis)", float(met.mean()), error_of_draws(met.astype(float)), f"share of {met.size} draws")
 
@@ -68,11 +117,13 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     s, q = fit.solution, len(r)
     name = "credible level that reaches the null"
     if has_exact_law(fit):
-        own = _own(fit, L)
+        own = L @ display_map(fit)
         gap = own @ s.beta.ravel() - r
         W = float(gap @ np.linalg.solve(own @ s.scale @ own.T, gap))
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
         return Belief(name, level, 0.0, "exact, the region of highest density")
+    if q == 1 and (known := _above(fit, L, r, 1.0)) is not None:
+        return Belief(name, abs(1.0 - 2.0 * known[0]), 0.0, f"equal-tailed interval, {known[1]}")
     theta = combinations_drawn(fit, L)
     if q == 1:
         above = (theta[..., 0] > r[0]).astype(float)

@@ -12,8 +12,8 @@ from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
-    combinations_drawn,
-    has_exact_law,
+    described_combinations,
+    display_map,
     of_equalities,
     of_inequalities,
     savage_dickey,
@@ -30,9 +30,9 @@ from probreg.fits.fit import Fit
 from probreg.fits.goodness import flat_at_found_scales, tested_at_found_scales
 from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals import quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
-from probreg.numerics.frame import covariance_through, map_of_predictors, vec_entries
+from probreg.numerics.frame import covariance_through
 
 Array = np.ndarray
 _LINEAR = " is linear"
@@ -144,7 +144,7 @@ def hypothesis(
     number = {int(j): i for i, j in enumerate(design.head)}
     whole = {name: [number[j] for j in at] for name, at in terms(design).items() if number.keys() >= set(at)}
     read = parse(text, design.head_columns, outcomes, terms=whole, smooth=smooth)
-    estimable(fit, matrix(read, len(fit.parameter_names))[0] @ _display(fit))
+    estimable(fit, matrix(read, len(fit.parameter_names))[0] @ display_map(fit))
     relations = {one.relation for one in read}
     if len(relations & {">", "<"}) and "=" in relations:
         raise Incompatible(
@@ -167,12 +167,6 @@ def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
     return chosen
 
 
-def _display(fit: Fit) -> Array:
-    """(reported, p m): reported coefficients are this times vec(beta)."""
-    D = fit.model.likelihood.contrast_matrix
-    return map_of_predictors(D, fit.model.shape[0])[vec_entries(fit.model.design.head, len(D))]
-
-
 def _of_mode(
     fit: Fit, text: str, read: list[Restriction], *, prob: float, covariance: Any, tests: tuple[str, ...]
 ) -> Hypothesis:
@@ -180,7 +174,7 @@ def _of_mode(
     V, df, words = fit.spread(covariance)
     degrees = _satterthwaite(fit) if covariance is None else None
     each = df if degrees is None else degrees.df(L)
-    beta, L = fit.solution.beta.ravel(), L @ _display(fit)  # from here on over the model's own coefficients
+    beta, L = fit.solution.beta.ravel(), L @ display_map(fit)  # from here on over the model's own coefficients
     gone = np.isnan(np.diagonal(V))
     if (np.abs(L[:, gone]) > 0).any():
         none = words.get("kind") == "none"
@@ -262,7 +256,7 @@ def _in_family(
         raise Incompatible("adjust= is for equalities, each against both sides; an inequality is tested alone")
     L, r = matrix(read, len(fit.parameter_names))
     V, df, _ = fit.spread(covariance)
-    L = L @ _display(fit)
+    L = L @ display_map(fit)
     cov = covariance_through(L, np.nan_to_num(V))
     se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
     require_tests(fit.model.flat or tested_at_found_scales(fit), se)
@@ -299,23 +293,12 @@ def _of_function(fit: Fit, text: str) -> Hypothesis:
 
 def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
-    s = fit.solution
-    if has_exact_law(fit):
-        own = L @ _display(fit)
-        value, scale = own @ s.beta.ravel(), np.sqrt(np.diagonal(own @ s.scale @ own.T))
-        wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
-        half = quantile(prob, s.df) * scale
-        columns = {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}
-    else:
-        theta = combinations_drawn(fit, L).reshape(-1, len(L))
-        lower, upper = equal_tail(theta, prob)
-        columns = {"estimate": theta.mean(0), "sd": theta.std(0, ddof=1), "lower": lower, "upper": upper}
-    estimates = _table(fit, read, columns)
+    estimates = _table(fit, read, described_combinations(fit, L, prob))
     if read[0].relation != "=":
         sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
         beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
         return Hypothesis(text, _null(fit, read), estimates, {}, beliefs)
-    D = _display(fit)
+    D = display_map(fit)
     internal = independent(L @ D, r)
     kept = internal.L @ np.linalg.pinv(D)
     note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"

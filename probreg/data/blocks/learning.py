@@ -251,7 +251,7 @@ class Seen:
         if len(met) > _MOST:
             raise DataError(
                 f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(met)[:3]))} ...), one column of X for "
-                "each; did you mean numbers, or a coarser grouping?"
+                f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
             )
 
     def _extremes(self, table: Table) -> None:

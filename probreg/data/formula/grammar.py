@@ -49,6 +49,8 @@ CONTRASTS: dict[str, tuple[str, ...]] = {
     "treatment": ("base",), "SAS": ("base",), "sum": (), "helmert": ("reverse", "scale"), "diff": ("backward",),
     "poly": ("scores",),
 }  # fmt: skip
+# Contrasts as patsy and statsmodels spell them: Treatment("b") is contr.treatment("b").
+PATSY = {"Treatment": "treatment", "Sum": "sum"}
 # Smooth functions: terms by themselves, of one column or more, and then these words; `by` is a column, the others literals.
 SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",)}
 # Terms by themselves, of several columns: these, and Gaussian processes.
@@ -259,6 +261,8 @@ def _contrast_of(node: ast.AST) -> str | None:
     match node.func if isinstance(node, ast.Call) else node:
         case ast.Attribute(value=ast.Name(id="contr"), attr=name) if name in CONTRASTS:
             return name
+        case ast.Name(id=name):
+            return PATSY.get(name)
     return None
 
 
@@ -353,11 +357,14 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
     _check_literals(of, (value for word, value in named.items() if word != "contrasts"))
     for node in contrasts:
         if (kind := _contrast_of(node)) is None:
-            _check_literals(of, [node])
+            if not _is_literal(node):
+                raise of.refused(node, "a contrast is contr.treatment('b'), with base level b, or contr.sum and the like")
         elif isinstance(node, ast.Call):
-            takes = CONTRASTS[kind]
-            if not {word.arg for word in node.keywords} <= set(takes) or len(node.args) > len(takes):
-                raise of.refused(node, f"contr.{kind} takes {', '.join(takes) or 'nothing'}")
+            patsy = isinstance(node.func, ast.Name)
+            takes = ("reference",) if patsy and kind == "treatment" else CONTRASTS[kind]
+            given = len(node.args) + len(node.keywords)
+            if not {word.arg for word in node.keywords} <= set(takes) or given > len(takes):
+                raise of.refused(node, f"{of.written(node.func)} takes {', '.join(takes) or 'nothing'}")
             _check_literals(of, [*node.args, *(word.value for word in node.keywords)])
     return None
 
@@ -459,6 +466,7 @@ def coding_arguments(call: ast.Call) -> dict[str, Any]:
             out[word] = ast.literal_eval(node)
         else:
             arguments, words = _literals(node) if isinstance(node, ast.Call) else ([], {})
+            words = {"base" if one == "reference" else one: value for one, value in words.items()}
             out[word] = getattr(ContrastsRegistry, kind)(*arguments, **words)
     return out
 

@@ -247,8 +247,8 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
     if not coded and kind_of(column) == "text" and len(levels) == len(table.rows) > MANY_LEVELS:
         raise DataError(
             f"column {text!r} is text with a different value in each of its {len(levels)} rows "
-            f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each; "
-            "did you mean numbers? Convert it first"
+            f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each. "
+            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? Convert it first"
         )
     return levels
 

@@ -216,15 +216,24 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
     wanted = [[parts.called(text) for text in term] for term in parts.terms]
     grouped = {c: key for key, term in design.recipe.grouped.items() for c in term.columns}
     for j, column in enumerate(design.columns):
-        exact = [term for term in wanted if column == ":".join(term)]
-        # A column is named by its factors, each with its level or part in brackets.
-        name = grouped.get(column) or next(
-            (
-                ":".join(term)
-                for term in exact or wanted
-                if re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in term), column) is not None
-            ),
-            column,
-        )
+        name = grouped.get(column) or _term_of(column, wanted)
         out[name] = (*out.get(name, ()), j)
     return out
+
+
+def _term_of(column: str, wanted: Sequence[Sequence[str]]) -> str:
+    """The term that a column is of: that of exactly its name, or else of most factors, each with its level or part in brackets.
+
+    A level may have brackets and colons of its own, so that `g[T.b]:h[T.c]` could be one of `g` as well as of `g:h`. An interaction
+    without its main effects has columns of some of its factors too.
+    """
+    met = [term for term in wanted if column == ":".join(term)]
+    met = met or [term for term in wanted if re.fullmatch(":".join(map(_with_level, term)), column)]
+    met = met or [t for t in wanted if len(t) > 1 and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")]
+    best: Sequence[str] = max(met, key=len, default=[column])
+    return ":".join(best)
+
+
+def _with_level(factor: str) -> str:
+    """A pattern of a factor as columns have it."""
+    return re.escape(factor) + r"(\[.*\])?"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _DRAWS = 1000
+_FAINT = 0.25  # of the ink of a point whose row is not of the curve
 _TOLD = 5  # variables whose values are written under the picture
 
 
@@ -52,6 +53,7 @@ def fitted(
 ) -> "Figure":
     """The mean E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
 
+    Rows at the levels that categories are held at are drawn in full, those of other levels faint.
     Measured and counted responses: data, mean, band of the mean, band of a new observation; of trials the shares of the
     rows, larger for more trials. Two levels: P(event) with its interval over the 0/1 data (jittered). Classes: the
     probability of each with its interval, and observed shares in bins.
@@ -117,10 +119,12 @@ def fitted(
         ax.tick_params(labelbottom=below)
     top_legend(fig, axes.flat[0])
     said = f"Dashed: {say(next(iter(several)))}. " if reference is not None and reference.ndim == 1 else ""
+    others = _other_levels(path, words)
     if isinstance(first.model.likelihood, SoftmaxLikelihood):
+        others = ""
         said = f"Markers: observed shares in bins of rows. Bands: {100 * prob:g} % intervals of the probabilities. "
     held = {words[name]: value for name, value in path.held.items()}
-    footnote(fig, said + _held(held, path.offset is not None, _grouped(several.values())))
+    footnote(fig, said + _held(held, path.offset is not None, _grouped(several.values())) + others)
     return fig
 
 
@@ -199,22 +203,11 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None,
         events = fit.model.design.observed
         rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
         moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(events))
-        ax.scatter(path.observed, moved, s=_area(fit), facecolors="none", edgecolors=GREY, linewidths=0.8, zorder=2.5,
-                   label=f"{_data_word(fit)} (jittered)", rasterized=len(events) > MANY)  # fmt: skip
+        _points(ax, fit, path, moved, facecolors="none", zorder=2.5, label=f"{_data_word(fit)} (jittered)")
         ax.set_ylim(-0.04, 1.04)
     else:
         y = fit.model.likelihood.response(fit.model.design.observed)
-        ax.scatter(
-            path.observed,
-            y,
-            s=_area(fit),
-            facecolors="white",
-            edgecolors=GREY,
-            linewidths=0.8,
-            zorder=1.5,
-            label=_data_word(fit),
-            rasterized=len(y) > MANY,
-        )
+        _points(ax, fit, path, y, facecolors="white", zorder=1.5, label=_data_word(fit))
         found, whose = _of_new_groups(fit, path, prob, found)
         # not under sampling weights; and new observations of trials are successes, not shares
         if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
@@ -226,6 +219,21 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None,
     if reference is not None:
         ax.plot(path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4)
     ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3)
+
+
+def _points(ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any) -> None:
+    """The rows: in full those at the levels that the curve is of, and faint the others."""
+    area = np.broadcast_to(_area(fit), len(y))
+    look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
+    for rows, more in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):
+        if rows.any():
+            ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **more)
+
+
+def _other_levels(path: Sweep, words: Mapping[str, str]) -> str:
+    """What faint points are, where there are any."""
+    names = ", ".join(shorten(words[name], 24) for name in path.levels)
+    return "" if path.met.all() else f". Faint points: rows of other levels of {names}"
 
 
 def _data_word(fit: Fit) -> str:

@@ -23,7 +23,10 @@ _POINTS = 61
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """`x` (g,) of the moving variable, the rows for `predict`, the values the others are `held` at, and those `observed` (n,) of that variable."""
+    """`x` (g,) of the moving variable, the rows for `predict`, the values the others are `held` at, and those `observed` (n,) of that variable.
+
+    `met` (n,) says which rows have the held value of every one of `levels`, the variables held at one that is met.
+    """
 
     variable: str
     x: Array
@@ -31,6 +34,8 @@ class Sweep:
     offset: Array | None
     held: dict[str, str]
     observed: Array
+    levels: tuple[str, ...]
+    met: Array
 
 
 def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None) -> Sweep:
@@ -55,7 +60,11 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, _POINTS)
     held = {name: _shown(value) for name, value in base.items() if name != variable}
-    return Sweep(variable, x, _rows(base, variable, x), _offset(design, len(x)), held, observed)
+    levels = tuple(name for name in held if not _has_mean(table[name]))
+    met = np.ones(len(observed), dtype=bool)
+    for name in levels:
+        met &= np.asarray(table[name]) == base[name]
+    return Sweep(variable, x, _rows(base, variable, x), _offset(design, len(x)), held, observed, levels, met)
 
 
 def groups_along(fit: Fit) -> Groups | None:
@@ -67,9 +76,14 @@ def _is_number(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind in "iuf"
 
 
+def _has_mean(values: Any) -> bool:
+    """Numbers of more than two values."""
+    return _is_number(values) and len(np.unique(values)) > 2
+
+
 def _typical(values: Any, weights: Array | None) -> Any:
     """The mean of a number with more than two values, otherwise the most frequent value."""
-    if _is_number(values) and len(np.unique(values)) > 2:
+    if _has_mean(values):
         return float(np.average(values, weights=weights))
     plain = np.asarray(values)
     seen = list(dict.fromkeys(plain.tolist()))
