@@ -1,6 +1,8 @@
 """What fits of varying effects print: edges, criteria under a prior, priors, and what is missing."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import DataError
+from probreg.inference.uncertainty.found_scales import wald_on_free_scale
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +114,8 @@ def test_a_held_standard_deviation_or_a_prior_of_sigma_is_named_beside_an_estima
         assert "∝" not in said  # sigma has the same prior in both
     said = str(pr.compare({name: fits[name] for name in ("REML", "posterior")}).reasons["sigma"])
     assert "prior of sigma" in said  # which takes it 4.6 SE down
+
+
+def test_a_standard_deviation_far_below_its_error_has_an_interval_without_an_upper_end():
+    found: Any = SimpleNamespace(values={"sd(Intercept | g)": 1e-7}, errors={"sd(Intercept | g)": 900.0})
+    assert wald_on_free_scale(found, "sd(Intercept | g)", 0.95) == (0.0, np.inf)
