@@ -64,7 +64,8 @@ def floats(values: Any, what: str, advice: str = "", *, copy: bool = True) -> Ar
         gone = missing_objects(given)
         if all(lost or is_number(v) for v, lost in zip(given.flat, gone.flat)):
             return _of_objects(np.where(gone, np.nan, given), what)
-        place = next(i for i, (v, lost) in enumerate(zip(given.flat, gone.flat)) if not lost and not is_number(v))
+        odd = [i for i, (v, lost) in enumerate(zip(given.flat, gone.flat)) if not lost and not is_number(v)]
+        place = next((i for i in odd if not reads_as_number(given.flat[i])), odd[0])
     elif given.dtype.kind in "US" and given.size:  # a number that stands beside text has become text
         place = next((i for i, v in enumerate(given.flat) if not reads_as_number(v)), 0)
     elif given.size:
@@ -95,10 +96,10 @@ def _of_objects(values: Array, what: str) -> Array:
 
 
 def reads_as_number(text: Any) -> bool:
-    """Whether a text is a number to Python."""
+    """Whether a value, such as a text, is a number to Python."""
     try:
         float(text)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
     return True
 

@@ -163,6 +163,8 @@ def aux_prior_words(model: Model, name: str) -> str:
     >>> aux_prior_words(Model.from_arrays([1.0, 2.0], [0.0, 1.0], aux={"sigma": HalfNormal(2.0)}), "sigma")
     'HalfNormal(2)'
     """
+    if name in model.fixed:
+        return f"held at {model.fixed[name]:.4g}"
     prior: Any = model.aux_prior(name)
     if isinstance(prior, Reference):
         return f"p({name}) ∝ 1/{name}"
@@ -170,9 +172,10 @@ def aux_prior_words(model: Model, name: str) -> str:
 
 
 def stated_hyper(fit: Fit) -> dict[str, str]:
-    """The prior of each standard deviation and correlation of effects, and of a noise scale found with them, in words."""
+    """The prior of each standard deviation and correlation of effects, and of a noise scale beside them, in words."""
     model = stated_model(fit)
-    said = {} if fit.solution.found is None else {name: aux_prior_words(model, name) for name in model.unknown}
+    beside = fit.solution.found is not None or bool(model.design.recipe.grouped)
+    said = {name: aux_prior_words(model, name) for name in model.unknown} if beside else {}
     for i, prior, _ in hyper_of_blocks(model):
         for name, reported in (natural_names(model, i, prior) or {}).items():
             said[reported] = hyper_words(prior.hyper[name].prior)

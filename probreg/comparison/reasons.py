@@ -168,7 +168,7 @@ def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
     if not pair.base["error"][j] > 0:
         where = f"not at the estimate of {pair.base_name}, whose SE is 0"
     where += f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else ""
-    together = [c.name for c in causes if c.name in (DEGREES, AVERAGED, PRIOR_OF_SD, "skewness")]
+    together = [c.name for c in causes if c.name in (*RULED[:3], "prior of sigma", "skewness")]
     if len(together) > 1 and len(together) == len(causes):
         return f"{where}; {', '.join(together)}"
     return f"{where}; {causes[0].said.split('; ')[0] if causes else 'nothing that differs explains it'}"

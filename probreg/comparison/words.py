@@ -9,7 +9,7 @@ from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summa
 from probreg.comparison.evidence import divergences, freedom, telling
 from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
 from probreg.comparison.pairs import Pair
-from probreg.comparison.prior_terms import aux_prior_words, stated_hyper
+from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
 from probreg.comparison.same_question import number_of_observations
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals import KIND_WORDS, quantile
@@ -89,7 +89,7 @@ def _both(pair: Pair, word: str, k: int) -> str:
 
 
 def _prior_of_aux(pair: Pair, aux: str, j: int) -> str:
-    words = {n: aux_prior_words(f.model, aux) for n, (f, _) in pair.named.items()}
+    words = {n: aux_prior_words(stated_model(f), aux) for n, (f, _) in pair.named.items()}
     said = f"prior of {aux}: {words[pair.name]} in {pair.name}, {words[pair.base_name]} in {pair.base_name}"
     a, b = (f.aux[aux] for f in (pair.base_fit, pair.fit))
     return f"{said}; {aux} {b:.3g} against {a:.3g}" if pair.coefficient[j] else said
@@ -190,10 +190,11 @@ def _averaged(pair: Pair, j: int) -> str:
 
 
 def _prior_of_sd(pair: Pair, j: int) -> str:
-    every = [stated_hyper(f) for f in (pair.fit, pair.base_fit)]
-    name = next(n for n in every[0] if every[0][n] != every[1].get(n))
+    here, base = (stated_hyper(f) for f in (pair.fit, pair.base_fit))
+    name = next(n for n in {**here, **base} if here.get(n) != base.get(n))
+    gone = "held" if pair.fit.model.design.columns == pair.base_fit.model.design.columns else "none"
     return (
-        f"{PRIOR_OF_SD}: {every[0][name]} for {name} in {pair.name}, {every[1].get(name, 'none')} in {pair.base_name}"
+        f"{PRIOR_OF_SD}: {here.get(name, gone)} for {name} in {pair.name}, {base.get(name, gone)} in {pair.base_name}"
     )
 
 

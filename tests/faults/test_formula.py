@@ -253,6 +253,17 @@ def test_dropping_a_whole_level_leaves_one_level():
         read_formula("y ~ g", data, missing="drop")
 
 
+def test_the_value_that_made_a_column_of_numbers_text_is_named():
+    texts = pd.Series([f"{v}.5" for v in range(40)], dtype=object)
+    texts[9] = "n/a"
+    y = pd.Series(np.arange(40.0))
+    y[2] = np.nan
+    with pytest.raises(DataError, match="1 of its values cannot be read as one, first 'n/a' in row 9: correct it"):
+        read_formula("y ~ x", pd.DataFrame({"y": y, "x": texts}), missing="drop")
+    with pytest.raises(DataError, match="numeric; row 9 holds 'n/a'"):
+        pr.Model.from_formula("x ~ y", {"x": texts, "y": np.arange(40.0)})
+
+
 def test_text_that_differs_in_every_row():
     data = {"y": np.arange(30.0), "x": [f"{v}.5" for v in range(30)]}
     with pytest.raises(DataError, match=r"column 'x' is text with a different value.*did you mean numbers"):

@@ -1,6 +1,8 @@
 """What fits of varying effects print: edges, criteria under a prior, priors, and what is missing."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import DataError
+from probreg.inference.uncertainty.found_scales import wald_on_free_scale
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +98,24 @@ def test_a_bootstrap_says_which_intervals_its_scales_have(sleep):
     assert f"sd(days | subject) 5.9221 ({lower:.5g} to {upper:.5g})" in str(fit)
     fit = pr.fit(sleep, pr.Bootstrap(reps=9, interval="bca"))
     assert f"sd(days | subject) 5.9221 ({lower:.5g} to {upper:.5g})" in str(fit)
+
+
+def test_a_held_standard_deviation_or_a_prior_of_sigma_is_named_beside_an_estimate():
+    text, data = "reaction ~ days + (1 | subject)", pr.load_dataset("sleepstudy")
+    wide = {"1 | subject": pr.Covariance(sd=pr.HalfNormal(50.0))}
+    fits = {
+        "REML": pr.fit(pr.Model.from_formula(text, data)),
+        "held": pr.fit(pr.Model.from_formula(text, data, prior={"1 | subject": pr.Covariance(sd=40.0)})),
+        "posterior": pr.fit(pr.Model.from_formula(text, data, prior=wide, aux={"sigma": pr.HalfNormal(2.0)}), "integrate", seed=1),
+    }  # fmt: skip
+    for order in (("REML", "held"), ("held", "REML")):
+        said = str(pr.compare({name: fits[name] for name in order}).reasons)
+        assert "held for sd(Intercept | subject) in held" in said or "held in held" in said
+        assert "∝" not in said  # sigma has the same prior in both
+    said = str(pr.compare({name: fits[name] for name in ("REML", "posterior")}).reasons["sigma"])
+    assert "prior of sigma" in said  # which takes it 4.6 SE down
+
+
+def test_a_standard_deviation_far_below_its_error_has_an_interval_without_an_upper_end():
+    found: Any = SimpleNamespace(values={"sd(Intercept | g)": 1e-7}, errors={"sd(Intercept | g)": 900.0})
+    assert wald_on_free_scale(found, "sd(Intercept | g)", 0.95) == (0.0, np.inf)

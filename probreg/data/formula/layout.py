@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.arrays import reads_as_number
 from probreg.data.design import INTERCEPT
 from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
 from probreg.data.formula.columns import Table, kind_of
@@ -248,9 +249,18 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
         raise DataError(
             f"column {text!r} is text with a different value in each of its {len(levels)} rows "
             f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each. "
-            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? Convert it first"
+            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? {_no_number(column, levels, table)}"
         )
     return levels
+
+
+def _no_number(column: Any, levels: list[Level], table: Table) -> str:
+    """What to do of text: the first row that is no number, where most are."""
+    odd = [level for level in levels if not reads_as_number(level)]
+    if not odd or 2 * len(odd) > len(levels):
+        return "Convert it first"
+    row, value = next((row, value) for row, value in zip(table.rows, column) if value in odd)
+    return f"{len(odd)} of its values cannot be read as one, first {value!r} in row {row}: correct it"
 
 
 def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> Any:

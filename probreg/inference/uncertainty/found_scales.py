@@ -44,7 +44,8 @@ def wald_on_free_scale(found: FoundScales, name: str, prob: float) -> tuple[floa
         t, reach = np.arctanh(value), z * error / (1.0 - value**2)
         return float(np.tanh(t - reach)), float(np.tanh(t + reach))
     reach = z * error / value
-    return float(value * np.exp(-reach)), float(value * np.exp(reach))
+    with np.errstate(over="ignore"):  # an error without bounds has an end at infinity
+        return float(value * np.exp(-reach)), float(value * np.exp(reach))
 
 
 @one_blas_thread()

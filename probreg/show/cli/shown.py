@@ -11,9 +11,9 @@ import probreg
 from probreg.assess.before import Findings
 from probreg.comparison.models.model_comparison import ModelComparison
 from probreg.fits.fit import Fit, fit as fit_model
-from probreg.inference import METHODS
+from probreg.inference import METHODS, Evidence
 from probreg.model.model import Model
-from probreg.priors import Flat
+from probreg.priors import Covariance, Flat
 from probreg.show.cli.entry import REFUSED
 from probreg.show.cli.output import csv_of, records, working, write_json, write_lines
 from probreg.show.cli.spelling import as_options, as_printed
@@ -35,10 +35,21 @@ def beside(model: Model, main: Fit) -> dict[str, Fit]:
     fits and have a method."""
     if main.target == "mode" and model.flat:
         return {name_of(main): main}
-    fits = {"ML": fit_model(replace(model, prior=Flat(), aux=model.fixed))}
+    fits = _maximum_likelihood(model)
     if main.target == "posterior" and not model.flat and METHODS["newton"]().obstacle(model) is None:
         fits["mode"] = fit_model(model)
     return {**fits, name_of(main): main}
+
+
+def _maximum_likelihood(model: Model) -> dict[str, Fit]:
+    """The fit without priors; effects by group keep their covariance, found by the marginal likelihood."""
+    free = replace(model, prior=Flat(), aux=model.fixed)
+    if not model.design.recipe.grouped:
+        return {"ML": fit_model(free)}
+    terms = [term.columns for term in model.design.recipe.grouped.values()]
+    free = replace(free, prior=dict.fromkeys(terms, Covariance()))
+    method = Evidence(criterion="ML")
+    return {} if method.obstacle(free) else {"ML": fit_model(free, method)}
 
 
 def show_fits(fits: Mapping[str, Fit], prob: float, rest: str) -> Any:
