@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from probreg.arguments.types import DataFrame
 from probreg.comparison.hypotheses.variance import mixture_p
@@ -66,7 +66,7 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
         _require_nested(small, large)
         df, new = large.parameters - small.parameters, _new_scales(small, large)
         statistic = max(2.0 * (large.log_likelihood - small.log_likelihood), 0.0)
-        plain = float(chi2.sf(statistic, df))
+        plain = float(scipy.stats.chi2.sf(statistic, df))
         p = mixture_p(statistic, df - 1) if new == 1 else plain
         notes |= {_EDGE: None} if new == 1 else {_BOUND: None} if new else {}
         if small.found is not None and small.found.vanished.any():
