@@ -147,7 +147,9 @@ def test_chances_by_group_stand_beside_those_without():
     alone = pr.hypothesis(fits["groups"], "sd(Intercept | g) = 0")["LR"]
     assert found.tests.iloc[0][["statistic", "p"]].tolist() == pytest.approx([alone.statistic, alone.p], rel=1e-6)
     assert any("Laplace" in note for note in found.notes)
-    five = pr.fit(pr.Model.from_formula("k ~ (1 | g)", data, likelihood="bernoulli"), pr.Evidence(criterion="ML", points=5))
+    five = pr.fit(
+        pr.Model.from_formula("k ~ (1 | g)", data, likelihood="bernoulli"), pr.Evidence(criterion="ML", points=5)
+    )
     with pytest.raises(Incompatible, match="they are by 1 and 5 points of quadrature"):
         pr.compare_models({"groups": fits["groups"], "five": five}, test="lr")
     assert any("by 5 points" in n for n in pr.compare_models({"one": fits["one"], "five": five}, test="lr").notes)
