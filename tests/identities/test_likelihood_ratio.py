@@ -37,6 +37,7 @@ def test_sleepstudy_has_the_published_ratios(fits):
     assert row["statistic"] == pytest.approx(42.139, abs=5e-4)
     assert row["p_chi2"] == pytest.approx(7.072e-10, rel=1e-3)
     assert row["p"] == pytest.approx(0.5 * (chi2.sf(row["statistic"], 1) + chi2.sf(row["statistic"], 2)), rel=1e-12)
+    assert any("at the edge" in note for note in both.notes)
     assert "likelihood ratio of full against one: 42.139, df 2" in str(both)
     assert "likelihood ratio" not in str(pr.compare_models({"one": fits["one"], "full": fits["full"]}))
 
@@ -102,6 +103,38 @@ def test_a_prior_and_restricted_fits_of_other_columns_are_refused(fits):
         pr.compare_models({"half": pr.fit(half, ML), "line": fits["line"]}, test="lr")
 
 
+def test_what_differs_beside_the_columns_is_named(fits):
+    curve = "reaction ~ days + I(days ** 2)"
+    for more, why in (
+        ({"offset": "days"}, "their offsets differ"),
+        ({"likelihood": pr.StudentT(nu=4.0)}, r"the likelihoods differ, Gaussian\(\) and StudentT\(nu=4.0\)"),
+        ({"aux": {"sigma": 30.0}}, "nothing is held fixed in one, sigma = 30 in the other"),
+    ):
+        other = pr.fit(pr.Model.from_formula(curve, DATA, **more))
+        with pytest.raises(Incompatible, match=why):
+            pr.compare_models({"line": fits["line"], "other": other}, test="lr")
+    with pytest.raises(Incompatible, match="of two fits or more"):
+        pr.compare_models({"line": fits["line"]}, test="lr")
+    # effects that are correlated in the smaller model only
+    pair = {"mean": fitted("1 + (days | subject)"), "curve": fitted("days + I(days ** 2) + (days || subject)")}
+    with pytest.raises(Incompatible, match="Intercept, days of subject, correlated as there, is not among"):
+        pr.compare_models(pair, test="lr")
+
+
+def test_a_standard_deviation_of_zero_is_no_evidence_and_is_said_where_it_is_tested_against():
+    rng = np.random.default_rng(0)
+    data = {"y": np.tile(rng.normal(size=10), 6), "x": rng.normal(size=60), "g": np.repeat(list("abcdef"), 10)}
+    fits = {
+        right: pr.fit(pr.Model.from_formula(f"y ~ {right}", data), how)
+        for right, how in (("1", "auto"), ("(1 | g)", ML), ("x + (1 | g)", ML))
+    }
+    found = pr.compare_models(fits, test="lr")
+    assert found.tests["p"].tolist() == pytest.approx([1.0, chi2.sf(found.tests.iloc[1]["statistic"], 1)])
+    assert any(note.startswith("(1 | g) has a standard deviation estimated as zero") for note in found.notes)
+    without = pr.compare_models({right: fits[right] for right in ("1", "(1 | g)")}, test="lr")
+    assert not any("estimated as zero" in note for note in without.notes)
+
+
 def test_chances_by_group_stand_beside_those_without():
     rng = np.random.default_rng(3)
     g = np.repeat(np.arange(12), 8)
@@ -114,3 +147,9 @@ def test_chances_by_group_stand_beside_those_without():
     alone = pr.hypothesis(fits["groups"], "sd(Intercept | g) = 0")["LR"]
     assert found.tests.iloc[0][["statistic", "p"]].tolist() == pytest.approx([alone.statistic, alone.p], rel=1e-6)
     assert any("Laplace" in note for note in found.notes)
+    five = pr.fit(
+        pr.Model.from_formula("k ~ (1 | g)", data, likelihood="bernoulli"), pr.Evidence(criterion="ML", points=5)
+    )
+    with pytest.raises(Incompatible, match="they are by 1 and 5 points of quadrature"):
+        pr.compare_models({"groups": fits["groups"], "five": five}, test="lr")
+    assert any("by 5 points" in n for n in pr.compare_models({"one": fits["one"], "five": five}, test="lr").notes)

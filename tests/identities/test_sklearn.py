@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import probreg as pr
-from probreg.sklearn import Classifier, Regressor
+from probreg.sklearn import Classifier, Regressor, estimator as shared
 
 RNG = np.random.default_rng(17)
 X = RNG.normal(size=(60, 3))
@@ -136,6 +136,11 @@ def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_dra
     rows = np.column_stack([np.ones(7), NEW])
     # Var(y) = mu + mu^2 x'Vx
     np.testing.assert_allclose(sd**2, mean + mean**2 * np.einsum("ij,jk,ik->i", rows, V, rows), rtol=1e-8)
+    held = Regressor("negative_binomial", aux={"alpha": 0.5}).fit(X, COUNTS)
+    mean, sd = held.predict(NEW, return_std=True)
+    V = held.fit_.covariance().values
+    # Var(y) = mu + alpha mu^2 + mu^2 x'Vx
+    np.testing.assert_allclose(sd**2, mean + mean**2 * (0.5 + np.einsum("ij,jk,ik->i", rows, V, rows)), rtol=1e-8)
     for estimator, y, rtol in (
         (Regressor(method="conjugate"), Y[:11], 0.1),  # Student-t with 7 degrees of freedom
         (Regressor("poisson", method="laplace"), COUNTS, 0.05),
@@ -146,6 +151,19 @@ def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_dra
         mean, sd = fitted.predict(NEW, return_std=True)
         np.testing.assert_allclose(sd, draws.std(0), rtol=rtol)
         np.testing.assert_allclose(mean, draws.mean(0), atol=0.05 * sd.max())
+
+
+def test_rows_that_go_by_blocks_are_all_rows_and_few_degrees_of_freedom_have_no_variance(monkeypatch):
+    found = Regressor("poisson", prior="normal(1)", method="laplace").fit(X, COUNTS)
+    whole = found.predict(NEW, return_std=True)
+    mu = np.exp(np.column_stack([np.ones(7), NEW]) @ found.fit_.solution.draws.flat["beta"][:, :, 0].T)
+    # Var(y) = E[mu] + Var(mu) over the draws
+    np.testing.assert_allclose(whole[1] ** 2, mu.mean(1) + mu.var(1), rtol=1e-10)
+    monkeypatch.setattr(shared, "_NUMBERS", 3 * found.fit_.solution.draws.count)  # three rows at once
+    for a, b in zip(found.predict(NEW, return_std=True), whole):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    few = Regressor(method="conjugate").fit(X[:6], Y[:6])  # Student-t with 2
+    assert np.isposinf(few.predict(NEW, return_std=True)[1]).all()
 
 
 def test_probabilities_are_of_the_draws_and_keep_their_logarithms():

@@ -33,6 +33,7 @@ def nested(n: int = 3600, sizes: tuple[int, int, int] = (20, 200, 1200)) -> Mode
 
 def test_a_fit_takes_no_more_memory_than_is_told(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)  # columns up to 64 MB would be written out
+    pr.fit(crossed(600, 70, 35))  # modules that a first fit imports are no memory of the second
     made = crossed(6_000, 700, 350)
     G, r = 700, 351
     tracemalloc.start()

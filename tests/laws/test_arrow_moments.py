@@ -74,7 +74,7 @@ def test_a_fit_from_moments_is_that_of_the_rows(kind, criterion):
     found = pr.fit(pr.Model.from_moments(*parts), how)
     stat = "log_evidence" if criterion == "REML" else "log_likelihood_of_scales"
     assert found.solution.stats[stat] == pytest.approx(rows.solution.stats[stat], rel=1e-8)
-    same(found, rows)
+    same(found, rows, 1e-7)  # two searches
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 import probreg as pr
+from probreg.fits import leave_one_out
 from probreg.fits.leave_one_out import leave_rows_out
 
 az = pytest.importorskip("arviz")
@@ -55,7 +56,9 @@ def test_weights_are_smoothed_as_by_arviz_for_few_draws_and_heavy_tails(S):
     rng = np.random.default_rng(S)
     # weights from short to infinite variance; many equal values; one row in no order, one sorted
     log_lik = np.stack([a * np.log(rng.random(S)) for a in (0.1, 0.5, 0.9, 1.4)], 1)
-    log_lik = np.hstack([log_lik, np.sort(log_lik), log_lik.round(1)[:, 2:], -log_lik[:, :1] ** 3])
+    log_lik = np.hstack([log_lik, np.sort(log_lik), log_lik.round(1)[:, 2:], -(log_lik[:, :1] ** 3)])
+    # the largest weights at every eighth draw, from which a bound of the tail is read
+    log_lik = np.column_stack([log_lik, 0.5 * np.log(rng.random(S)) - 3.0 * (np.arange(S) % 8 == 0)])
     ratio = 0.3 * rng.normal(size=S)
     found = leave_rows_out(log_lik, ratio, weights=True)
     for i in range(log_lik.shape[1]):
@@ -83,3 +86,20 @@ def test_a_mode_has_no_draws_to_weigh():
     X, y = rows(20)
     with pytest.raises(pr.Incompatible, match="of a posterior, and closed_form finds a mode"):
         pr.fit(pr.Model.from_arrays(X, y)).loo()
+
+
+def test_blocks_of_rows_are_all_rows_and_one_row_has_no_standard_error(monkeypatch):
+    log_lik = np.random.default_rng(0).normal(size=(100, 7))
+    whole = leave_rows_out(log_lik, weights=True)
+    monkeypatch.setattr(leave_one_out, "_BLOCK", 300)  # three rows at once
+    for a, b in zip(leave_rows_out(log_lik, weights=True), whole, strict=True):
+        np.testing.assert_array_equal(a, b)
+    one = pr.Model.from_arrays([[1.0]], [3], intercept=False, prior=pr.Normal(1.0), likelihood="poisson")
+    assert pr.fit(one, "laplace").loo().se == 0.0
+
+
+def test_moments_have_no_rows_to_leave_out():
+    X, y = rows(20)
+    fit = pr.fit(pr.Model.from_moments(pr.Model.from_arrays(X, y).moments), "conjugate")
+    with pytest.raises(pr.Incompatible, match=r"leave-one-out cannot be computed, since .*rows"):
+        fit.loo()

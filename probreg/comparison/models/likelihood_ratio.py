@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from probreg.arguments.types import DataFrame
+from probreg.comparison.hypotheses.variance import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimated_coefficients, is_maximum_likelihood, tested_at_found_scales
@@ -65,9 +66,8 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
         _require_nested(small, large)
         df, new = large.parameters - small.parameters, _new_scales(small, large)
         statistic = max(2.0 * (large.log_likelihood - small.log_likelihood), 0.0)
-        plain = float(chi2.sf(statistic, df))
-        # P(T >= t) = (P(chi2(df - 1) >= t) + P(chi2(df) >= t)) / 2, chi2(0) being zero
-        p = plain if new != 1 else 0.5 * (plain + float(chi2.sf(statistic, df - 1) if df > 1 else statistic <= 0.0))
+        plain = float(scipy.stats.chi2.sf(statistic, df))
+        p = mixture_p(statistic, df - 1) if new == 1 else plain
         notes |= {_EDGE: None} if new == 1 else {_BOUND: None} if new else {}
         if small.found is not None and small.found.vanished.any():
             notes[
@@ -118,8 +118,11 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
             f"{pair}: restricted likelihoods (REML) of other flat columns are of other data. Fit both with Evidence(criterion='ML')"
         )
     a, b = small.model, large.model
-    if a.likelihood != b.likelihood or a.fixed != b.fixed:
+    if a.likelihood != b.likelihood:
         raise Incompatible(f"{pair}: the likelihoods differ, {a.likelihood!r} and {b.likelihood!r}")
+    if a.fixed != b.fixed:
+        held = [", ".join(f"{name} = {value:g}" for name, value in m.fixed.items()) or "nothing" for m in (a, b)]
+        raise Incompatible(f"{pair}: {held[0]} is held fixed in one, {held[1]} in the other")
     if small.found and large.found and small.found.points != large.found.points:
         raise Incompatible(f"{pair}: they are by {small.found.points} and {large.found.points} points of quadrature")
     one, two = (np.zeros(1) if m.design.offset is None else m.design.offset for m in (a, b))

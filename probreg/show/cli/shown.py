@@ -103,7 +103,7 @@ def write_findings(command: str, found: Findings, as_json: bool, as_csv: bool) -
 
 
 def write_report(fits: Any, out: Path, prob: float, rows: Any, **words: Any) -> None:
-    """Writes the page, and says where on the standard output."""
+    """Writes the page, and says where on the standard error."""
     from probreg.show.report import report
 
     with working("writing the report"):
