@@ -84,6 +84,8 @@ from probreg.system.disk import destination
 from probreg.system.progress import progress_bar
 
 if TYPE_CHECKING:
+    from arviz_stats.utils import ELPDData
+
     from probreg.online import Guarantee
 
 Array = np.ndarray
@@ -902,7 +904,7 @@ class Fit(FitStatistics):
         found = self.solution.found
         return self.method if found is None else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
 
-    def loo(self) -> Any:
+    def loo(self) -> "ELPDData":
         """The expected log predictive density of an observation given the others, elpd = sum_i log p(y_i | y without i), by PSIS.
 
         The draws are weighed by 1 / p(y_i | draw), and the largest weights are smoothed by a generalised Pareto distribution, whose shape

@@ -36,7 +36,7 @@ class Posterior(Method):
     """The first posterior that will do: conjugate or quadrature, else integrate or importance, else nuts.
 
     Integrate serves models with unknown prior scales. Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. Of more than
-    200 coefficients with effects by group integrate is taken unweighed, and its status says so. The fit
+    1,000 coefficients with effects by group integrate is taken unweighed, and its status says so. The fit
     is that of the method taken, with the same draws as if it had been asked for by name. Why the others were not stands
     in its notes. A k-hat of one half is where the variance of the weights ceases to be finite.
 

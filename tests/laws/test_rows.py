@@ -16,6 +16,7 @@ import probreg as pr
 from probreg.data import Block
 from probreg.data.blocks.block import SAMPLE, add
 from probreg.data.blocks.survey import survey_of
+from probreg.data.design import moments_of
 from probreg.likelihoods import LIKELIHOODS, Likelihood, ProximalLikelihood
 from tests.laws.cases import LIKELIHOOD_CASES, covering, recipe_of, rows_for
 
@@ -473,7 +474,7 @@ def test_surveys_add_up() -> None:
     rng = np.random.default_rng(0)
     n = 3 * SAMPLE + 11
     whole = Block(rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n))
-    fn = partial(survey_of, columns=("a", "b"), moments=True)
+    fn = partial(survey_of, moments=partial(moments_of, columns=("a", "b")))
     parts = [fn(whole.part(slice(a, min(a + 7777, n)))) for a in range(0, n, 7777)]
     left, right = reduce(lambda a, b: a + b, parts), reduce(lambda a, b: b + a, parts[::-1])
     for found in (left, right):

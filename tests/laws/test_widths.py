@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg import scores
+from probreg import online, scores
 from probreg.system.terminal import WIDTH
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
@@ -65,6 +65,9 @@ SHOWN = {
     "weak prior": lambda: model("weak"),
     "design": lambda: model().design,
     "moments": lambda: model().design.moments,
+    "moments by group": lambda: pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": Y, "g": GROUP}).moments,
+    "predictive": lambda: fit().predictive(),
+    "run": lambda: online.run(online.lms(1e-4), X, Y),
     "fit": fit,
     "posterior": _bayes,
     "classes": lambda: fit(likelihood="bernoulli"),

@@ -64,7 +64,7 @@ class Integrate(Method):
     approximation for other smooth ones. Nodes theta are scrambled Sobol points of a Student-t about its maximum. Their
     importance weights, smoothed by a Pareto tail, say by its shape k-hat whether they suffice. beta given theta is normal
     and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
-    itself and resampled, where there are at most 200 coefficients; without these weights the status is no good one.
+    itself and resampled, where there are at most 1,000 coefficients; without these weights the status is no good one.
 
     Of an exact process whose length is unknown beta are the values at the distinct rows: off the rows each draw goes on as the process
     of its own length.

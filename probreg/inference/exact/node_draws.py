@@ -35,7 +35,7 @@ from probreg.model.model import Model
 from probreg.priors.gaussian_process import ValuedProcess
 
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
-_JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
+_JOINT = 1000  # coefficients up to which draws are weighed jointly with the scales
 _NO_WEIGHT = 1e-12  # of all: a node that changes no digit
 
 
