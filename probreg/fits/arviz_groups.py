@@ -92,9 +92,9 @@ def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
 
 def _as_integers(values: Array, name: str) -> Array:
     """DataError for what no integer holds exactly."""
-    if not (np.abs(values) < _WHOLE).all() or (values % 1 != 0).any():
-        met = values[~(np.abs(values) < _WHOLE) | (values % 1 != 0)][0]
-        raise DataError(f"{name} holds {met:g}, which no integer below 2^53 is: fit.tree has it as it is")
+    bad = ~(np.abs(values) < _WHOLE) | (np.floor(values) != values)
+    if bad.any():
+        raise DataError(f"{name} holds {values[bad][0]:g}, which no integer below 2^53 is: fit.tree has it as it is")
     return values.astype(np.int64)
 
 

@@ -69,6 +69,14 @@ def test_predict_writes_what_the_saved_fit_predicts(folder, formula, options):
     assert [row["mean"] for row in said["rows"]] == expected["mean"].tolist()
 
 
+def test_predict_takes_precisions_of_new_rows(folder):
+    well("fit", "rows.csv", "y ~ x", "--weights", "precision:w", "--save", "fit.nc")
+    expected = pr.load_fit("fit.nc").predict(COUNTS, weights=pr.weights.precision("w"), output="pandas").reset_index()
+    found = table_of(well("predict", "fit.nc", "rows.csv", "--weights", "precision:w"))
+    pd.testing.assert_frame_equal(found, expected, check_exact=True, check_dtype=False)
+    assert not found.equals(table_of(well("predict", "fit.nc", "rows.csv")))
+
+
 def test_predict_of_new_groups_is_wider_than_of_known_ones(folder):
     well("fit", "sleepstudy", "reaction ~ days + (1 | subject)", "--save", "fit.nc")
     known, new = (table_of(well("predict", "fit.nc", "sleepstudy", "--groups", g)) for g in ("known", "new"))
@@ -116,6 +124,15 @@ def test_a_fit_beside_others_has_one_row_for_each_of_them_and_the_same_first_col
     assert [fit["name"] for fit in json.loads(well(*arguments, "--json"))["fits"]] == ["ML", "mode", "laplace"]
 
 
+def test_maximum_likelihood_beside_a_fit_has_no_prior_of_the_noise_either(folder):
+    found = table_of(
+        well("fit", "rows.csv", "y ~ x", "--prior", "normal(1)", "--aux", "sigma=half_normal(0.01)", "--csv")
+    )
+    alone = pr.fit(pr.Model.from_formula("y ~ x", COUNTS)).summary()
+    np.testing.assert_array_equal(found.loc[found["fit"] == "ML", "estimate"], alone["estimate"])
+    assert found["fit"].unique().tolist() == ["ML", "mode"]
+
+
 def test_what_does_not_exist_is_null_and_an_estimate_that_runs_away_is_warned_of(folder):
     pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv("apart.csv", index=False)
     result = run("fit", "apart.csv", "y ~ x", "--likelihood", "bernoulli", "--json")
@@ -133,7 +150,7 @@ def test_what_does_not_exist_is_null_and_an_estimate_that_runs_away_is_warned_of
         ("HC3", {"kind": "HC3"}),
         ("cluster:g", {"kind": "cluster", "groups": "g"}),
         ("cluster:g,t", {"kind": "cluster", "groups": ("g", "t")}),
-        ("HAC:2", {"kind": "HAC", "lags": 2}),
+        ("HAC:3", {"kind": "HAC", "lags": 3}),
     ],
 )
 def test_a_covariance_is_that_of_the_library(folder, text, asked):
@@ -166,6 +183,7 @@ def test_settings_reach_the_method_that_has_them(folder):
     found = json.loads(
         well("compare", *ORINGS, "--method", "newton", "--method", "laplace", "--set", "draws=25", "--json")
     )
+    assert [fit["seed"] for fit in json.loads(well("compare", *ORINGS, "--seed", "5", "--json"))["fits"]] == [5]
     assert [fit["statistics"].get("pss") for fit in found["fits"]] == [None, 100]
 
 

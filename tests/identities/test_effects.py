@@ -351,3 +351,18 @@ def test_an_offset_that_reads_a_variable_moves_with_it():
     assert model.design.recipe.own_column("z") is not None
     with pytest.raises(pr.DataError, match="x"):  # a value that is no number is refused as by the formula
         comparisons(pr.fit(model), {"z": (0.0, np.nan)})
+
+
+def test_a_posterior_slope_through_one_curved_column_and_a_move_by_one_sd():
+    rng = np.random.default_rng(3)
+    data = {"x": rng.normal(size=40), "k": rng.poisson(2.0, size=40), "y": rng.normal(size=40)}
+    fit = pr.fit(
+        pr.Model.from_formula("k ~ 0 + I(x ** 2)", data, likelihood="poisson", prior=pr.Normal(1.0)), "laplace"
+    )
+    b = fit.solution.draws.flat["beta"][:, 0]
+    x = data["x"]
+    own = (np.exp(b * x**2) * 2.0 * x * b).mean()
+    assert slopes(fit, "x").table["estimate"].iloc[0] == pytest.approx(own, rel=1e-6)
+    line = pr.fit(pr.Model.from_formula("y ~ x", data))
+    moved = comparisons(line, {"x": "sd"}).table["estimate"].iloc[0]
+    assert moved == pytest.approx(line.coef.values[1] * x.std(ddof=1), rel=1e-12)

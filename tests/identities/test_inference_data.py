@@ -1,5 +1,6 @@
 """`fit.inference_data` holds the numbers of `fit.tree`, term by term, with draws from the prior beside them."""
 
+import re
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
+from probreg.fits.arviz_groups import _as_integers
 
 RNG = np.random.default_rng(0)
 N = 36
@@ -130,3 +132,32 @@ def test_a_file_with_draws_serves_arviz(tmp_path):
         again = az.loo(az.from_netcdf(path), reff=1.0)
     assert saved.n_data_points == N
     assert again.elpd == pytest.approx(own.elpd, rel=1e-12)
+
+
+def test_variables_stand_at_the_rows_of_the_response_and_displace_nothing():
+    data = DATA.assign(X=DATA["x"] ** 2, w=np.resize([1, 2], N))
+    fit = pr.fit(pr.Model.from_formula("count ~ x + X", data, likelihood="poisson", weights="w"), "laplace")
+    tree = fit.inference_data()
+    np.testing.assert_array_equal(tree["constant_data"]["x"], np.repeat(DATA["x"], data["w"]))
+    np.testing.assert_array_equal(tree["observed_data"]["count"], np.repeat(DATA["count"], data["w"]))
+    assert tree["constant_data"]["X"].dims == ("obs", "coef")  # the columns, not the variable of that name
+
+
+def test_counts_that_no_integer_holds_are_refused():
+    for value in (2.0**53, 0.5, np.inf, np.nan):
+        with pytest.raises(pr.DataError, match=re.escape(f"count holds {value:g}, which no integer below")):
+            _as_integers(np.array([1.0, value]), "count")
+
+
+def test_priors_in_units_of_a_held_noise_and_of_many_outcomes():
+    prior = pr.Normal(0.5, sigma_units=True)
+    model = pr.Model.from_formula(
+        "weight ~ x", DATA, prior={"Intercept": pr.Normal(2.0), "x": prior}, aux={"sigma": 3.0}
+    )
+    tree = pr.fit(model, "conjugate").inference_data(prior=True, by_term=True)
+    np.testing.assert_allclose(tree["log_prior"]["x"], stats.norm(0.0, 1.5).logpdf(tree["posterior"]["x"]), rtol=1e-10)
+    assert set(tree["prior"]) == {"Intercept", "x"}  # what is held has no draws
+    proper = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.0), "g": pr.Normal(1.0)}
+    model = pr.Model.from_formula("kind ~ x + g", DATA, likelihood="categorical", prior=proper)
+    drawn = pr.fit(model, "laplace").inference_data(prior=True)["prior"]["beta"]
+    assert drawn.coords["outcome"].values.tolist() == ["q", "r"]

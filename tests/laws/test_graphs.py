@@ -237,3 +237,8 @@ def test_the_plain_pymc_model_has_the_names_of_the_formula():
     open_end = pr.Model.from_formula("x ~ X", data).to_pymc(response=False)
     assert not open_end.observed_RVs
     assert open_end.named_vars_to_dims["eta"] == ("obs",)
+    import pymc as pm
+
+    moved = pr.Model.from_formula("x ~ X", data, offset="z").to_pymc(response=False)
+    eta = pm.do(moved, {"Intercept": 0.5, "beta[X]": 2.0})["eta"].eval()
+    np.testing.assert_allclose(eta, 0.5 + 2.0 * data["X"] + data["z"], rtol=1e-12)
