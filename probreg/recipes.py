@@ -16,11 +16,6 @@ from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
-from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
-from probreg.fits.linear_probability import fit_linear_probability
-from probreg.fits.quantiles import fit_quantiles
-from probreg.inference import Evidence
-from probreg.inference.penalized.support_vectors import SupportVectors
 from probreg.kernels import CovarianceFunction, Linear, read_kernel
 from probreg.kernels.ridge import refuse_rounding
 from probreg.likelihoods import LIKELIHOODS, EpsilonInsensitive, Likelihood, LikelihoodName, Quantile
@@ -316,7 +311,7 @@ def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, 
     'prior scale (times what was stated) of a, b ...e+06'
     """
     prior = Normal(Reference(), scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence())
+    return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), "evidence")
 
 
 @checked
@@ -357,6 +352,8 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
     >>> ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2]
     'pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0 (a singular fit)'
     """
+    from probreg.inference.exact.evidence import Evidence
+
     prior = Normal(Reference(), scaled=scaled)
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
 
@@ -417,7 +414,7 @@ def kernel_ridge(
     )
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
     # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
-    return fit(model, Evidence() if model.noise_unknown else "auto")
+    return fit(model, "evidence" if model.noise_unknown else "auto")
 
 
 @checked
@@ -477,7 +474,7 @@ def gp(
     model = model_of_kernel(
         X, y, kernel, prior, basis=basis, length_known=False, intercept=intercept, likelihood=LIKELIHOODS.resolve(likelihood), **options
     )  # fmt: skip
-    return fit(model, Evidence())
+    return fit(model, "evidence")
 
 
 @checked
@@ -594,6 +591,8 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     >>> found.coef.values.round(6).tolist(), found.std_error.values.round(6).tolist()
     ([0.5, 0.25], [0.433013, 0.507752])
     """
+    from probreg.fits.linear_probability import fit_linear_probability
+
     if "prior" in options:
         raise Incompatible("linear_probability is least squares and takes no prior: fit pr.ridge to I(y == event)")
     read, event = _reader(x), options.pop("event", None)
@@ -723,6 +722,8 @@ def gam(
     >>> float(gam("y ~ s(x)", table, df=4.0).smooths.loc["s(x)", "edf"].round(6))
     4.0
     """
+    from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
+
     model = Model.from_formula(x, data, likelihood=likelihood, **options)
     if not term_functions(model.design):
         raise DataError(f"the formula {x!r} has no smooth function: write y ~ s(x), s(x, by=g) or t2(x, z)")
@@ -730,7 +731,7 @@ def gam(
         raise Incompatible("df= and sp= both state the smoothness: give one of them")
     if df is not None:
         return fit_with_degrees(model, df)
-    return fit(model, Evidence()) if sp is None else fit_with_penalty(model, sp)
+    return fit(model, "evidence") if sp is None else fit_with_penalty(model, sp)
 
 
 @checked
@@ -773,6 +774,8 @@ def quantile_regression(
     >>> quantile_regression([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 9.0, 2.0, 4.0, 6.0]).coef.values.round(6).tolist()
     [2.0, 2.0]
     """
+    from probreg.fits.quantiles import fit_quantiles
+
     if "likelihood" in options:
         raise Incompatible("quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)")
     several = isinstance(tau, Sequence | np.ndarray)
@@ -834,6 +837,8 @@ def svr(
     >>> fit.support["weight"].round(6).tolist()
     [-1.932021, 2.645328, -2.157503, 1.444197]
     """
+    from probreg.inference.penalized.support_vectors import SupportVectors
+
     refuse_unknown("svr", options, ["columns", "weights", "offset", "response"])
     likelihood = EpsilonInsensitive(epsilon)
     read = read_kernel(kernel)

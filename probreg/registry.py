@@ -6,7 +6,8 @@ holds names and numbers, never code.
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
 from types import MappingProxyType, ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -16,8 +17,8 @@ from probreg.arguments.keywords import normalised_name
 from probreg.errors import ProbregError
 
 
-class Registry[T](dict[str, type[T]]):
-    """A dict from name to class that knows what kind of thing it holds, and says so when asked for what it lacks.
+class Registry[T](MutableMapping[str, type[T]]):
+    """A mapping from name to class that knows what kind of thing it holds, and says so when asked for what it lacks.
 
     >>> class Shape: name = "square"
     >>> shapes = Registry("shape")
@@ -29,25 +30,70 @@ class Registry[T](dict[str, type[T]]):
     """
 
     def __init__(
-        self, kind: str, parts: "tuple[Registry[Any], ...]" = (), words: Mapping[str, str] = MappingProxyType({})
+        self,
+        kind: str,
+        parts: "tuple[Registry[Any], ...]" = (),
+        words: Mapping[str, str] = MappingProxyType({}),
+        files: str = "",
     ) -> None:
-        super().__init__()
-        self.kind, self.words = kind, words  # words: what other packages call it, and what to write here
+        """`words`: what other packages call it, and what to write here. `files`: a module that imports every file that registers
+        something here, and that is imported when a name is not there yet, or all names are asked for."""
+        self.kind, self.words = kind, words
         self.parts: tuple[Registry[Any], ...] = parts  # where a field that is itself a registered thing is looked up
+        self._classes: dict[str, type[T]] = {}
+        self._files = files
 
     def register[C: type](self, cls: C) -> C:
         name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
-        if name in self:
+        room = self._files.rpartition(".")[0]
+        if not (room and cls.__module__.startswith(f"{room}.")):  # a class of a user comes after those of the room
+            self._import_all()
+        if name in self._classes:
             raise ProbregError(f"two {self.kind}s are called {name!r}")
-        self[name] = cls
+        self._classes[name] = cls
         return cls
 
-    def __missing__(self, name: str) -> type[T]:
+    def _import_all(self) -> None:
+        if self._files:
+            import_module(self._files)
+            self._files = ""
+            self._classes = dict(sorted(self._classes.items()))  # whichever file was imported first
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name not in self:
+            raise ProbregError(self._lacks(name))
+        return self._classes[name]
+
+    def __setitem__(self, name: str, cls: type[T]) -> None:
+        self._import_all()
+        self._classes[name] = cls
+
+    def __delitem__(self, name: str) -> None:
+        self._import_all()
+        del self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._import_all()
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        self._import_all()
+        return len(self._classes)
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._classes:
+            self._import_all()
+        return name in self._classes
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._classes[name] if name in self else default
+
+    def _lacks(self, name: str) -> str:
         if (meant := self.words.get(normalised_name(str(name)))) is not None:
-            raise ProbregError(f"no {self.kind} is called {name!r}: {meant}")
+            return f"no {self.kind} is called {name!r}: {meant}"
         near = difflib.get_close_matches(str(name), self, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ProbregError(f"no {self.kind} is called {name!r}{hint} There are: {', '.join(sorted(self))}")
+        return f"no {self.kind} is called {name!r}{hint} There are: {', '.join(sorted(self))}"
 
     def resolve(self, spec: "str | T") -> T:
         """An instance from a name (with its defaults) or the instance itself."""
@@ -92,6 +138,25 @@ class Registry[T](dict[str, type[T]]):
         if self.parts and isinstance(value, Mapping):
             return next((part for part in self.parts if value.get("name") in part), self.parts[0]).from_spec(value)
         return tuple(map(self._value, value)) if isinstance(value, list) else value
+
+
+def names_from(files: str) -> Callable[[str], Any]:
+    """`__getattr__` of a room: the names that its `__init__` leaves to the module `files`, which is imported when one is used, or when
+    all are asked for by `from room import *`.
+
+    >>> names_from("probreg.errors")("DataError").__name__
+    'DataError'
+    """
+    room = files.rpartition(".")[0]
+
+    def found(name: str) -> Any:
+        if name == "__all__":
+            return public_names({**vars(import_module(files)), **vars(import_module(room))})
+        if not name.startswith("_") and hasattr(module := import_module(files), name):
+            return getattr(module, name)
+        raise AttributeError(f"module {room!r} has no attribute {name!r}")
+
+    return found
 
 
 def _plain(value: Any) -> Any:

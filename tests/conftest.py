@@ -65,15 +65,20 @@ def certified_fixture() -> Any:
     return certified
 
 
-def covering(cases: Iterable[Any], *kinds: Callable[..., Any], name: Callable[[Any], str] | None = None) -> list[Any]:
-    """The cases as parameters: those that show a kind not met before are quick, `kinds` being what to look at, and the others
-    slow. Without kinds the first is quick."""
+def covering(
+    cases: Iterable[Any], *kinds: Callable[..., Any], name: Callable[[Any], str] | None = None, one_in: int = 1
+) -> list[Any]:
+    """The cases as parameters: those that show a kind not met before are quick, `kinds` being what to look at, and of the others
+    one in so many is slow, the rest left out. Without kinds the first is quick."""
     met: set[Any] = set()
-    out = []
+    out, others = [], 0
     for case in cases:
         values = case if isinstance(case, tuple) else (case,)
         shown = {(i, kind(*values)) for i, kind in enumerate(kinds or [lambda *_: 0])}
         marks = [pytest.mark.slow] if shown <= met else []
+        others += bool(marks)
+        if marks and others % one_in:
+            continue
         out.append(pytest.param(*values, id="-".join(map(name, values)) if name else None, marks=marks))
         met |= shown
     return out

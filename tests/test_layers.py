@@ -31,10 +31,14 @@ HEAVY = (
     "pymc",
     "pytensor",
     "arviz",
+    "arviz_base",
+    "arviz_stats",
+    "dask",
     "matplotlib",
     "numba",
     "nutpie",
     "pandas",
+    "pyarrow",
     "xarray",
     "formulaic",
     "narwhals",
@@ -42,6 +46,15 @@ HEAVY = (
     "jinja2",
     "sklearn",
     *(f"scipy.{part}" for part in ("integrate", "interpolate", "ndimage", "optimize", "sparse", "spatial", "stats")),
+)
+NOT_FOR_A_FIT = (  # by maximum likelihood, of arrays
+    "scipy.special",
+    "probreg.inference.methods",
+    "probreg.inference.uncertainty.covariance",
+    "probreg.inference.uncertainty.intervals.kinds",
+    "probreg.fits.storage",
+    "probreg.data.blocks.files",
+    "probreg.model.from_dask",
 )
 
 
@@ -97,22 +110,35 @@ def test_every_room_has_its_place():
     assert rooms - {"__init__", "__main__"} <= set(RANK)
 
 
-def test_imports_lists_of_data_sets_and_a_maximum_likelihood_fit_of_arrays_load_only_what_they_need():
-    """In one process, one after another: the import, the reader of formulas, the data sets, two fits, and the command line."""
+def test_imports_lists_of_data_sets_fits_of_arrays_and_a_posterior_load_only_what_they_need():
+    """In one process, one after another: the import, two fits, their labels, the reader of formulas, the data sets, chains that are
+    compiled whole, the command line, and chains of nutpie."""
     loaded = f"print([m for m in {HEAVY!r} if m in sys.modules])\n"
     code = (
         f"import sys, numpy as np, probreg as pr\n{loaded}"
+        "X = np.arange(12.0).reshape(6, 2) ** 2\n"
+        "line = pr.Model.from_arrays(X, [1.0, 2.0, 2.0, 5.0, 6.0, 9.0])\n"
+        "fits = pr.fit(line), pr.fit(pr.Model.from_arrays(X[:, :1], [0, 1, 0, 1, 0, 1], likelihood='bernoulli'))\n"
+        f"{loaded}"
+        f"print([m for m in {NOT_FOR_A_FIT!r} if m in sys.modules])\n"
         f"import probreg.data.formula.formula\n{loaded}"
         f"import probreg.datasets\nprobreg.datasets.list_datasets()\n{loaded}"
-        "X = np.arange(12.0).reshape(6, 2) ** 2\n"
-        "pr.fit(pr.Model.from_arrays(X, [1.0, 2.0, 2.0, 5.0, 6.0, 9.0]))\n"
-        "pr.fit(pr.Model.from_arrays(X[:, :1], [0, 1, 0, 1, 0, 1], likelihood='bernoulli'))\n"
-        f"{loaded}"
+        "bounded = pr.Model.from_arrays(X[:, :1], [0, 1, 0, 1, 0, 1], likelihood='bernoulli', prior=pr.Normal(1.0))\n"
+        f"pr.fit(bounded, pr.NUTS(draws=10, tune=10, chains=1), seed=1)\n{loaded}"
+        f"[(found.coef, found.std_error) for found in fits]\n{loaded}"
         "from typer.testing import CliRunner\nfrom probreg.show.cli import app\n"
         f"assert CliRunner().invoke(app, ['datasets']).exit_code == 0\n{loaded}"
+        f"pr.fit(line, pr.NUTS(draws=10, tune=10, chains=1), seed=1)\n{loaded}"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.splitlines() == ["[]"] * 4 + ["['typer']"]
+    programme = "'scipy.optimize', 'scipy.sparse', 'scipy.spatial'"  # of separation
+    after = [
+        f"['numba', {programme}]",
+        f"['numba', 'pandas', 'pyarrow', 'xarray', {programme}]",
+        f"['numba', 'pandas', 'pyarrow', 'xarray', 'typer', {programme}]",
+        f"['numba', 'nutpie', 'pandas', 'pyarrow', 'xarray', 'typer', {programme}]",
+    ]
+    assert out.stdout.splitlines() == ["[]"] * 5 + after
 
 
 def test_the_import_loads_nothing_and_the_public_names_load_nothing_heavy():

@@ -71,7 +71,10 @@ ROOMS = {
     "scores": ("Scoring rules", "Proper scores of forecasts, their decompositions, and forecasters side by side."),
     "bounds": ("Generalisation bounds", "Bounds of the risk from numbers and arrays, each with its assumptions."),
     "plot": ("Pictures", "Each returns a matplotlib figure."),
-    "sklearn": ("Estimators of scikit-learn", "A model that runs in a Pipeline, in GridSearchCV and in cross_val_score."),
+    "sklearn": (
+        "Estimators of scikit-learn",
+        "A model that runs in a Pipeline, in GridSearchCV and in cross_val_score.",
+    ),
     "weights": ("Weights", "What a weight means is said, never guessed."),
 }
 CLASSES = {

@@ -36,6 +36,7 @@ _MADE = {
     "Fit": "; make one with fit(model)",
     "CovarianceFunction": "; of a function f(x, z) it is pr.kernels.CustomFunction(f)",
 }
+_OWN = frozenset({int, float, bool, str, tuple, type(None)})
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 
@@ -84,7 +85,7 @@ class Number(ArgumentKind):
 
     def read(self, value: Any) -> float:
         value = _own(value)
-        if not isinstance(value, RealNumber) or isinstance(value, bool):
+        if type(value) is not float and (not isinstance(value, RealNumber) or isinstance(value, bool)):
             raise ValueError
         try:
             found = float(value)
@@ -194,7 +195,7 @@ class Columns(ArgumentKind):
 
     positive: bool = False
 
-    @property
+    @functools.cached_property
     def _each(self) -> Number:
         return Number(0.0) if self.positive else Number()
 
@@ -325,8 +326,11 @@ def _parts(annotation: Any) -> list[Any]:
 def read_argument(name: str, value: Any, annotation: Any) -> Any:
     """The value as the annotation has it. DataError (Incompatible where a class is asked for) that names the argument, what it
     is, and what was met."""
-    known = declared(annotation)
+    known = _declared_once(annotation)
     return value if known is None else _read(name, value, known)
+
+
+_declared_once = functools.cache(declared)
 
 
 def _read(name: str, value: Any, known: Declared, of: str = "") -> Any:
@@ -365,6 +369,8 @@ def shown_value(value: Any) -> str:
 
 def _own(value: Any) -> Any:
     """Python's own value of a NumPy scalar, or of an array of no dimensions."""
+    if type(value) in _OWN:
+        return value
     alone = isinstance(value, np.generic) or getattr(value, "ndim", None) == 0
     return value.item() if alone else value
 
@@ -394,17 +400,17 @@ def checked[F: Callable[..., Any]](fn: F) -> F:
 
 def check_fields(thing: Any, *only: str) -> None:
     """Reads the fields of a dataclass that declare what they may be, or `only` these, and writes them as Python's own."""
-    for name, known in _fields_of(type(thing)):
+    for name, known in declared_fields(type(thing)).items():
         if name in (only or (name,)):
             value = _read(f"{type(thing).__name__} {name}", getattr(thing, name), known)
             object.__setattr__(thing, name, value)
 
 
-def _fields_of(cls: type) -> tuple[tuple[str, Declared], ...]:
+def declared_fields(cls: type) -> Mapping[str, Declared]:
     """The fields of a dataclass that declare what they may be, looked up once for each class."""
     if cls not in _FIELDS:
-        _FIELDS[cls] = tuple((f.name, known) for f in fields(cls) if (known := declared(f.type)) is not None)
+        _FIELDS[cls] = {f.name: known for f in fields(cls) if (known := declared(f.type)) is not None}
     return _FIELDS[cls]
 
 
-_FIELDS: WeakKeyDictionary[type, tuple[tuple[str, Declared], ...]] = WeakKeyDictionary()
+_FIELDS: WeakKeyDictionary[type, dict[str, Declared]] = WeakKeyDictionary()

@@ -1,8 +1,7 @@
 """Why two fits differ, as a sum: each prior's part of the way between their modes, then what their methods add to the modes."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -11,12 +10,12 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.arguments.types import DataFrame, Dataset
-from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, differing, summary
+from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, differing, has_monte_carlo_error, summary
 from probreg.comparison.method_steps import Estimates, covariance_step, exact_posterior, method_steps
 from probreg.comparison.numbers import by_outcome
+from probreg.comparison.path_between import groups_of, obstacle
 from probreg.comparison.path_integral import Found, integrated
-from probreg.comparison.prior_path import MOST, PriorPath
-from probreg.comparison.prior_terms_by_entry import PriorSide
+from probreg.comparison.prior_path import PriorPath
 from probreg.comparison.same_question import fits_by_name, refuse_unlike, terms_apart
 from probreg.comparison.scale_steps import scale_steps
 from probreg.comparison.share_words import (
@@ -31,20 +30,16 @@ from probreg.comparison.share_words import (
 )
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.inference import Status
-from probreg.inference.base import has_effects
+from probreg.fits.goodness import exact_fit
 from probreg.inference.modes.wide import refuse_written_out
-from probreg.likelihoods import SmoothLikelihood
-from probreg.model.model import Model
+from probreg.system.cell_widths import cells_of, to_left, to_right
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import cut_apart, cut_text, printed
 
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
-_MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
 _Z = 1.96  # standard errors between an estimate and the end of its interval
 _WIDE, _LONG, _LABEL = 108, 10, 36  # characters in a line, parameters in a print, characters of a parameter
-_LOST = (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +57,8 @@ class Explanation:
         Why the causes have no shares of their own, in words; "" where they have. The difference is then one share.
     lost : mapping
         By name of the fits that lack an estimate why they do, in words.
+    chance_known : bool
+        Whether "Monte Carlo error" is the distance to an exact answer; else it is what cannot be told from it.
 
     Attributes
     ----------
@@ -80,6 +77,7 @@ class Explanation:
     shares: Dataset
     without_path: str = ""
     lost: Mapping[str, str] = MappingProxyType({})
+    chance_known: bool = True
 
     @cached_property
     def sizes(self) -> DataFrame:
@@ -125,14 +123,16 @@ class Explanation:
         bare = [name for name, (_, error) in lost.items() if error]
         without = f"{' and '.join(bare)} {'has' if len(bare) == 1 else 'have'} no standard error" if bare else ""
         whole = float(one["difference"]), float(one["log_se_ratio"])
-        if self.names[0] in bare:
+        if self.names[0] in bare or not ends[0]["baseline_se"] > 0:
+            without = without or f"{self.names[0]} has a standard error of 0"
             return f"{param}: the estimates differ by {ends[1]['other'] - ends[0]['baseline']:+.3g}; {without}"
         if not cause:
             return f"{param}: no difference" + (f"; {without}" if without else "")
         shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
         if (np.abs(np.nan_to_num([shift, log_se, *whole])) < SLIGHT).all():
             return f"{param}: no difference to speak of" + (f"; {without}" if without else "")
-        return f"{param}: {moved_by(cause, shift, log_se, *whole)}" + (f"; {without}" if without else "")
+        said = moved_by(cause, shift, log_se, *whole, known=self.chance_known)
+        return f"{param}: {said}" + (f"; {without}" if without else "")
 
     def _why(self, name: str) -> str:
         return f" ({self.lost[name]})" if self.lost.get(name) else ""
@@ -148,10 +148,10 @@ class Explanation:
         rows = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index[:_LONG]
         rows = [p for p in self.sizes.index if p in set(rows)]
         causes = list(self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index)
-        first = min(max([len("parameter"), *(len(str(p)) for p in rows)]), _LABEL)
+        first = min(max([len("parameter"), *(cells_of(str(p)) for p in rows)]), _LABEL)
         room, kept = _WIDE - first - 9 - 8, list[str]()
         for cause in causes:
-            room -= max(6, *map(len, two_lines(cause))) + 2
+            room -= max(6, *map(cells_of, two_lines(cause))) + 2
             if room < 0:
                 break
             kept.append(cause)
@@ -181,13 +181,15 @@ class Explanation:
         lines = [f"{b} less {a}, cause by cause" + (f": {self.without_path}" if self.without_path else "")]
         for words, head, rows in self._tables():
             heads = [two_lines(h) for h in head]
-            widths = [max(len(h[0]), len(h[1]), *(len(r[i]) for r in rows)) for i, h in enumerate(heads)]
+            widths = [max(map(cells_of, (*h, *(r[i] for r in rows)))) for i, h in enumerate(heads)]
             widths[0] = min(widths[0], _LABEL)
             lines += ["", words]
             short = cut_apart((r[0] for r in rows), _LABEL)
             for cells in (*zip(*heads), *([short[r[0]], *r[1:]] for r in rows)):
                 lines.append(
-                    "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+                    "  ".join(
+                        (to_right if i else to_left)(c, w) for i, (c, w) in enumerate(zip(cells, widths))
+                    ).rstrip()
                 )
         gone = len(self.sizes) - _LONG
         lines += [f"{gone} more parameters in .shares"] if gone > 0 else []
@@ -275,28 +277,35 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
 
     aux = tuple(name for name in a.solution.aux if name in b.solution.aux and a.model.likelihood == b.model.likelihood)
     params = [*map(str, by_outcome(a.model, a.parameter_names)), *aux]
-    ends = Estimates.of(a, aux), Estimates.of(b, aux)
+    ends = _estimates(a, aux), _estimates(b, aux)
     why = obstacle(a, b)
     path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
     found = None if path is None else integrated(path, _start(path, a), _start(path, b), tol)
     steps = scale_steps(a, b, aux) if found is None else None
+    chance_known = True
     if steps is not None:
         why, causes = "", steps
     elif found is None:
         why = why or "no smooth path joins the two modes"
-        name = " and ".join(sorted(differing(a, b) & MODEL)) or "the method"
+        unlike = differing(a, b)
+        of_model = sorted(unlike & MODEL)
+        # a mean beside a mode, or RSS / df beside RSS / n, parts answers to one model too: the prior is not all that differs
+        by_method = "summary" in unlike and "posterior" in (summary(a), summary(b))
+        by_method |= "degrees of freedom" in unlike and bool(np.isfinite(ends[0].error * ends[1].error).any())
+        name = " and ".join([*of_model, *["method"] * by_method]) if of_model else "the method"
         with np.errstate(divide="ignore", invalid="ignore"):
             shift, log_se = ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error)
         causes = {name: (shift, log_se)}
-        if a.target == b.target == "mode" and "covariance" in differing(a, b) and np.isfinite(log_se).any():
+        if a.target == b.target == "mode" and "covariance" in unlike and np.isfinite(log_se).any():
             # another covariance moves no estimate; its part of the errors is told where one mode has both kinds
             none, step = np.zeros(len(shift)), covariance_step(a, b, aux)
             if step is None:
                 causes = {name: (shift, none), f"covariance and {name}": (none, log_se)}
+                why += ", and neither fit has the errors of the other's kind"
             else:
                 causes = {"covariance": (none, step), name: (shift, log_se - step)}
     else:
-        causes = _causes(a, b, found, ends, aux)
+        causes, chance_known = _causes(a, b, found, ends, aux)
     with np.errstate(divide="ignore", invalid="ignore"):
         total = (ends[1].value - ends[0].value) / ends[0].error, np.log(ends[1].error / ends[0].error)
         shift = np.array([s / ends[0].error for s, _ in causes.values()]).reshape(-1, len(params)).T
@@ -308,7 +317,13 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         "log_se_ratio": ("param", total[1]), "baseline": ("param", ends[0].value), "other": ("param", ends[1].value),
         "baseline_se": ("param", ends[0].error), "other_se": ("param", ends[1].error),
     }  # fmt: skip
-    return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why, lost)
+    return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why, lost, chance_known)
+
+
+def _estimates(fit: Fit, aux: tuple[str, ...]) -> Estimates:
+    """Those of a fit; errors that are rounding are none."""
+    own = Estimates.of(fit, aux)
+    return replace(own, error=np.full_like(own.error, np.nan)) if exact_fit(fit) else own
 
 
 MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held", DEGREES, AVERAGED, PRIOR_OF_SD})
@@ -316,9 +331,10 @@ MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held", DEGREE
 
 def _causes(
     a: Fit, b: Fit, found: Found, ends: tuple[Estimates, Estimates], aux: tuple[str, ...]
-) -> dict[str, tuple[Array, Array]]:
-    """The shares of the priors, then the steps of b's method less those of a's; none that is rounding throughout."""
-    out = dict(zip(found.labels, zip(found.shift, found.log_ratio)))
+) -> tuple[dict[str, tuple[Array, Array]], bool]:
+    """The shares of the priors, then the steps of b's method less those of a's; none that is rounding throughout. And whether
+    all that chance did is known from exact answers."""
+    known, out = True, dict(zip(found.labels, zip(found.shift, found.log_ratio)))
     alike = not found.labels
     # where one is a normal at its mode and the other a posterior, what parts their means is that approximation
     kinds = {summary(a), summary(b)}
@@ -327,99 +343,21 @@ def _causes(
         (-1.0, 1.0), (a, b), (b, a), ends, found.ends, found.log_se, strict=True
     ):
         exact = exact_posterior(fit, other, alike, aux)
+        known &= exact is not None or not has_monte_carlo_error(fit)
         for cause, step in method_steps(fit, own, Estimates(value, np.exp(log_se)), exact, aux).items():
             name = shape if cause == "skewness" else cause
             before = out.get(name, (0.0, 0.0))
             out[name] = (before[0] + sign * step[0], before[1] + sign * step[1])
     se = ends[0].error
-    return {
+    kept = {
         name: (s, r)
         for name, (s, r) in out.items()
         if name in found.labels or np.nanmax(np.abs([s / se, r]), initial=0.0) > NOTHING
     }
+    return kept, known
 
 
 def _start(path: PriorPath, fit: Fit) -> Array:
     """The estimate over (vec gamma, log aux); what the fit does not know is held on its side."""
     aux = [np.log(fit.aux[name]) for name in path.like.unknown]
     return np.concatenate([np.linalg.solve(path.columns, fit.solution.beta.ravel()), aux])
-
-
-# ---- whether there is a path, and its parts -----------------------------------------------------------------------------
-
-
-def obstacle(a: Fit, b: Fit) -> str:
-    """Why no path of priors joins the modes of two fits, in words; "" where one may."""
-    if terms_apart((a, b)):
-        return "a smooth function has other columns in each"
-    if a.model.likelihood != b.model.likelihood:
-        return "the likelihoods differ"
-    if has_effects(a.model) or has_effects(b.model):
-        return "the standard deviations of effects are found from the rows"
-    for fit in (a, b):
-        s, model = fit.solution, fit.model
-        if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
-            return "one of them has no estimate"
-        if not all(v > 0 for v in s.aux.values()):
-            return "a nuisance parameter is 0"
-        if not fit.method.probabilities:
-            return f"{fit.method.name} has no likelihood at its answer"
-        if not model.joint.smooth:
-            return "a prior has a kink or an unknown scale"
-        if any(model.aux_prior(name).bounded for name in model.unknown):
-            return "the prior of a nuisance parameter has an edge"
-    model = a.model
-    if not isinstance(model.likelihood, SmoothLikelihood) or model.likelihood.expected_curvature:
-        return f"the {model.likelihood.name} likelihood is not twice differentiable"
-    if not (model.likelihood.least_squares or model.design.reachable or b.model.design.reachable):
-        return model.design.rows_absent
-    if model.shape[0] * model.shape[1] > MOST:
-        return f"more than {MOST} coefficients"
-    return ""
-
-
-def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
-    """The sets of columns of which the two have different priors, by what they are called: columns that a prior ties together,
-    and of very many columns the terms of the formula, are one set."""
-    model = a.model
-    (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
-    rng, places = np.random.default_rng(0), [f.solution.beta for f in (a, b)]
-    size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
-    sigmas = [f.model.noise(f.aux) for f in (a, b)]
-    tied = np.eye(p, dtype=bool)
-    for at in (*places, *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1))):
-        for sigma in sigmas:
-            sides = [PriorSide(f.model.joint, m).terms(at, sigma)[1] for f in (a, b)]
-            for one, other in zip(*sides):
-                unlike = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
-                changed |= unlike.reshape(p, -1).any(1)
-            for side in sides:
-                tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
-    term = [_term(model, c) for c in model.design.columns]
-    smooth = {c for t in model.design.recipe.terms for c in t.columns}
-    many = len(set(np.flatnonzero(changed))) > _MANY
-    for i, j in zip(*np.triu_indices(p, 1)):
-        if term[i] == term[j] and (many or model.design.columns[i] in smooth):
-            tied[i, j] = tied[j, i] = True
-    from scipy.sparse.csgraph import connected_components
-
-    number = connected_components(tied, directed=False)[1]
-    sets = [tuple(map(int, np.flatnonzero(number == k))) for k in dict.fromkeys(number[changed])]
-    return {f"prior of {_named(model, at, term)}": at for at in sets}
-
-
-def _term(model: Model, column: str) -> str:
-    """The smooth function that a column is of, else its name without the levels of factors."""
-    named = [t.name for t in model.design.recipe.terms if column in t.columns]
-    return named[0] if named else re.sub(r"\[[^\]]*\]", "", column)
-
-
-def _named(model: Model, at: tuple[int, ...], term: list[str]) -> str:
-    columns = [model.design.columns[i] for i in at]
-    if len(columns) == 1:
-        return columns[0]
-    terms = list(dict.fromkeys(term[i] for i in at))
-    if len(columns) == model.shape[0] and len(terms) > 1:
-        return "all coefficients"
-    names = terms if len(terms) < len(columns) else columns
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

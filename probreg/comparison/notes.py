@@ -8,7 +8,7 @@ from probreg.comparison.numbers import Compared, unlike
 from probreg.comparison.printed_rows import LARGEST, LONG
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import terms_apart
-from probreg.inference.uncertainty.intervals import KIND_WORDS
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
 
 WEIGHT_NOTE = (

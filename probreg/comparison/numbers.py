@@ -5,12 +5,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probreg.comparison.prior_terms import priors, stated_hyper
+from probreg.comparison.prior_terms import priors, stated_hyper, stated_model
 from probreg.comparison.same_question import number_of_observations, terms_apart
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import reported_coefficients
-from probreg.inference.uncertainty.intervals import KINDS
-from probreg.inference.varying import OF_EFFECTS
+from probreg.inference.uncertainty.intervals.kinds import KINDS
+from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -116,6 +117,7 @@ def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     table = fit.summary(prob, kind).iloc[[*range(k), *at]]  # other scales of priors that were sampled are no parameters
     value, error = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
     own = table[[value, error, "lower", "upper"]].to_numpy(float)
+    own = np.where([False, True, True, True], np.nan, own) if exact_fit(fit) else own  # these are rounding
     names = [*by_outcome(fit.model, fit.parameter_names), *more]
     ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
     # The kind of interval that `Fit.aux_interval` gives.
@@ -129,7 +131,8 @@ def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
         "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _skewness(fit),
         "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, more, k),
     }  # fmt: skip
-    held = {name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper}
+    held = {name: v for name, v in held_scales(stated_model(fit)).items() if name not in more}
+    held |= {name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper}
     blank = {q: [np.nan] * len(held) for q in out} | {q: [""] * len(held) for q in WORDS}
     blank |= {"param": list(held), "estimate": list(held.values()), "kind": ["held"] * len(held)}
     blank["prior"] = [f"held at {v:g}" for v in held.values()]

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 from scipy.linalg import eigh
 
 from probreg.comparison.prior_path import FIRST, LAST, PathPoint, PriorPath
@@ -159,4 +158,11 @@ class _Piece:
 
 def _between(met: Mapping[float, Array], s: float) -> Array:
     """theta at s by the polynomial through the modes met so far."""
-    return np.asarray(scipy.interpolate.barycentric_interpolate(list(met), np.array(list(met.values())), s))
+    at, modes = np.array(list(met)), np.array(list(met.values()))
+    if (same := np.flatnonzero(at == s)).size:
+        return np.asarray(modes[same[0]])
+    # theta(s) = sum_i w_i theta_i / (s - s_i) / sum_i w_i / (s - s_i), w_i = 1 / prod_(j != i) (s_i - s_j)
+    apart = at[:, None] - at
+    np.fill_diagonal(apart, 1.0)
+    weight = 1.0 / (apart.prod(1) * (s - at))
+    return np.asarray(weight @ modes / weight.sum())

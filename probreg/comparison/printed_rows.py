@@ -38,6 +38,7 @@ def printed_rows(of: Compared, where: Sequence[int], most: int) -> PrintedRows:
     rows: list[dict[str, str]] = []
     for j in where:
         rows += _rows_of(of, j) if j in kept else [_row_of_all(of, j)]
+    columns = [c for c in columns if c not in ("SE | SD", "lower", "upper") or any(row[c] for row in rows)]
     return PrintedRows(columns, rows, len(where) - len(kept))
 
 
@@ -143,24 +144,24 @@ def _weight(one: Mapping[str, Any], fit: Fit, column: str) -> str:
 
 
 def decimals(errors: Array) -> int:
-    """Places after the point that show the smallest error to three significant digits.
+    """Places after the point that show the smallest error to three significant digits; below 0 of those before it.
 
     >>> decimals(np.array([7.38, 0.108])), decimals(np.array([1234.5])), decimals(np.array([np.nan]))
-    (3, 0, 4)
+    (3, -1, 4)
     """
     known = errors[np.isfinite(errors) & (errors > 0)]
-    return max(0, 2 - int(np.floor(np.log10(known.min())))) if len(known) else 4
+    return 2 - int(np.floor(np.log10(known.min()))) if len(known) else 4
 
 
 def rounded(value: float, places: int) -> str:
-    """A number to so many decimal places, with an exponent where that would be long.
+    """A number to so many decimal places, with an exponent where that would be long, of at most the digits that a number has.
 
-    >>> rounded(-0.232163, 4), rounded(1.2345e-12, 14), rounded(float("nan"), 2)
-    ('-0.2322', '1.23e-12', '')
+    >>> rounded(-0.232163, 4), rounded(1.2345e-12, 14), rounded(float("nan"), 2), rounded(1234.5, -1), rounded(1.2345e33, -30)
+    ('-0.2322', '1.23e-12', '', '1234', '1.234e+33')
     """
     if not np.isfinite(value):
         return "" if np.isnan(value) else f"{value:g}"
     if places <= 8 and abs(value) < 1e10:
-        return f"{value:.{places}f}"
+        return f"{value:.{max(places, 0)}f}"
     digits = int(np.floor(np.log10(abs(value)))) + places if value else 0
-    return f"{value:.{max(digits, 0)}e}"
+    return f"{value:.{min(max(digits, 0), 15)}e}"

@@ -1,7 +1,8 @@
 """Why the answers differ: the causes of a difference with their shares, the largest first, and a sentence that names it.
 
 Where a path of priors joins two fits the shares add up: see `explanation`. Elsewhere (no maximum, another likelihood, a prior
-with a kink or of unknown scale) what differs in the models is named, and only if nothing does what differs in the methods.
+with a kink or of unknown scale) what differs in the models is named, with what differs in the methods where that parts answers
+to one model too: their shares are not told apart.
 Every cause has a name: "prior of x", "prior of sigma", "sigma held", "likelihood", "prior", "separation", "identification",
 "sampler", "Monte Carlo error", "convergence", "skewness", "approximation", "small sample", "covariance", "misspecification" or
 "kind of interval"; of effects that vary by a group "degrees of freedom of the mean", "uncertainty of the standard deviations" and "prior of
@@ -12,15 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD
+from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summary
 from probreg.comparison.evidence import freedom, telling
-from probreg.comparison.methods import of_interval, of_method
+from probreg.comparison.methods import of_interval, of_method, troubled
 from probreg.comparison.numbers import Compared
 from probreg.comparison.pairs import Pair, pairs_with_baseline
-from probreg.comparison.same_question import terms_apart
-from probreg.comparison.share_words import called, lack_of_estimate, moved_by, widened
+from probreg.comparison.same_question import number_of_observations, terms_apart
+from probreg.comparison.share_words import CHANCE, called, lack_of_estimate, moved_by, widened
 from probreg.comparison.words import Cause, described
-from probreg.inference.uncertainty.intervals import quantile
+from probreg.fits.goodness import exact_fit
+from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.system.terminal import cut_text
 
 RELATIVE = 0.25  # of the largest cause: a smaller one is not named
@@ -34,6 +36,7 @@ RULED = (
     "sigma held",
     "prior of sigma",
 )  # what may part two models that no path joins
+METHOD = ("sampler", "skewness", "approximation", "small sample", "kind of interval")  # and answers to one model
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,11 @@ def _reason(pair: Pair, j: int) -> Reason | None:
 
 
 def _gap(pair: Pair, j: int) -> float:
-    """The largest of the distances between estimates and between interval ends, in SE of the baseline."""
+    """The largest of the distances between estimates and between interval ends, in SE of the baseline; of an exact fit, whose
+    errors are rounding, inf where the estimates are apart in SE of the other fit."""
+    if exact_fit(pair.base_fit):
+        far = abs(pair.here["estimate"][j] - pair.base["estimate"][j]) > pair.apart * pair.here["error"][j]
+        return np.inf if far else 0.0
     gaps = [abs(pair.here[q][j] - pair.base[q][j]) for q in ("estimate", "lower", "upper")]
     return float(max((g for g in gaps if not np.isnan(g)), default=0.0) / pair.base["error"][j])
 
@@ -142,10 +149,12 @@ def _arm(pair: Pair, j: int) -> float:
 
 
 def _by_rule(pair: Pair, j: int) -> list[Cause]:
-    """What differs in the models; where nothing does, in the methods."""
+    """What differs in the models, and in the methods where nothing does or both part the answers."""
     names = ["separation"] * bool(pair.without_maximum) + [name for name in RULED if name in pair.differ]
     if not names and (own := of_method(pair, j)) is not None:
         names = [own]
+    elif names and not pair.without_maximum and not pair.differ & set(RULED[:3]):
+        names += _beside_the_model(pair, j)
     if not pair.coefficient[j] and AVERAGED in names:  # of a scale itself a mean stands beside a maximum
         names[names.index(AVERAGED)] = "skewness"
     if pair.coefficient[j] and pair.differ & {DEGREES} and pair.here["kind"][j] != pair.base["kind"][j]:
@@ -156,6 +165,21 @@ def _by_rule(pair: Pair, j: int) -> list[Cause]:
     return causes[:MOST]
 
 
+def _beside_the_model(pair: Pair, j: int) -> list[str]:
+    """What the methods would part of one model too: its sampler, a mean beside a mode, or intervals made otherwise, where
+    that is not small beside the difference."""
+    if troubled(pair, j):
+        return ["sampler"]
+    own = of_interval(pair, j)
+    if own is None or ("summary" in pair.differ and "posterior" in map(summary, (pair.base_fit, pair.fit))):
+        return [own] if own else []
+    # an interval's end by another quantile, and by RSS / df for RSS / n
+    free = [(number_of_observations(f), f.solution.df) for f, _ in pair.named.values()]
+    divisors = sum(0.5 * abs(np.log(n / df)) for n, df in free if n and df)
+    size = quantile(pair.prob, None) * np.expm1(abs(_arm(pair, j)) + divisors)
+    return [own] if not pair.coefficient[j] or size > RELATIVE * _gap(pair, j) else []
+
+
 def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
     """The largest cause and its share; without shares how far apart the two are, and what differs."""
     difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
@@ -163,11 +187,18 @@ def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
         first, width = causes[0], np.log(ratio) + _arm(pair, j)
         if abs(first.shift) + abs(np.nan_to_num(first.log_se)) < 0.25 * abs(width):
             return f"{called(first.name)} makes its interval {np.exp(width):.3g} times as wide"
-        return moved_by(first.name, first.shift, first.log_se, difference, np.log(ratio))
+        known = pair.explained.chance_known
+        return moved_by(first.name, first.shift, first.log_se, difference, np.log(ratio), known=known)
     where = f"{difference:+.2g} SE from {pair.base_name}" if abs(difference) > 0.005 else f"at {pair.base_name}"
     if not pair.base["error"][j] > 0:
-        where = f"not at the estimate of {pair.base_name}, whose SE is 0"
+        lack = "which meets every response" if exact_fit(pair.base_fit) else "whose SE is 0"
+        where = f"not at the estimate of {pair.base_name}, {lack}"
     where += f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else ""
+    of_model = [c.name for c in causes if c.name in RULED]
+    if of_model and not set(of_model) & set(RULED[:3]) and set(METHOD) & {c.name for c in causes}:
+        return f"{where}; {', '.join(of_model)} and method, whose shares cannot be told apart"
+    if causes and causes[0].name == CHANCE:
+        return f"{where}, which cannot be told from Monte Carlo error"
     together = [c.name for c in causes if c.name in (*RULED[:3], "prior of sigma", "skewness")]
     if len(together) > 1 and len(together) == len(causes):
         return f"{where}; {', '.join(together)}"

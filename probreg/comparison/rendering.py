@@ -19,9 +19,10 @@ from probreg.comparison.printed_rows import (
     parameters_printed,
     printed_rows,
 )
-from probreg.inference.uncertainty.intervals import KIND_WORDS
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.prior_words import prior_line
+from probreg.system.cell_widths import cells_of, to_left, to_right
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import WIDTH, cut_apart, cut_text, printed, visible, wrapped
 
@@ -45,7 +46,7 @@ def text(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[st
     where = parameters_printed(of, room - 1, max(min(LARGEST, room - 4 - auxiliary), 5))
     after = [*_rest(of, where), *below]
     table = printed_rows(of, where, LINES - len(head) - len(after) - 2)
-    apart = len(head) + len(after) + 1 + len(table.rows) + len(where) <= LINES and len(of.fits) > 1
+    apart = len(head) + len(after) + 1 + len(table.rows) + len(where) + (table.folded > 0) <= LINES and len(of.fits) > 1
     fold = [f"+{len(of.fits) - 1}: all fits in one row, with the largest difference, SE ratio and prior weight"]
     return printed(*head, "", *_lines(table, apart), *(fold if table.folded else []), *after)
 
@@ -54,13 +55,13 @@ def _lines(table: PrintedRows, apart: bool) -> list[str]:
     """Head and rows, the parameters `apart` by an empty line; the head of the text says the priors."""
     columns = [c for c in table.columns if c != "prior"]
     rows = _fitting([dict(zip(columns, columns)), *table.rows], columns)
-    size = {c: max(len(row[c]) for row in rows) for c in columns}
+    size = {c: max(cells_of(visible(row[c])) for row in rows) for c in columns}
     lines: list[str] = []
     last = ""
     for row in rows:
         lines += [""] if apart and last and row[""] != last else []
         cells = [("" if c == "" and row[c] == last else row[c]) for c in columns]
-        cells = [v.ljust(size[c]) if c in WORDS else v.rjust(size[c]) for c, v in zip(columns, cells)]
+        cells = [(to_left if c in WORDS else to_right)(visible(v), size[c]) for c, v in zip(columns, cells)]
         lines.append("  ".join(cells).rstrip())
         last = row[""]
     return lines
@@ -68,7 +69,7 @@ def _lines(table: PrintedRows, apart: bool) -> list[str]:
 
 def _fitting(rows: list[dict[str, str]], columns: Sequence[str]) -> list[dict[str, str]]:
     """The rows with names of parameters and fits cut in the middle where the table would be too wide."""
-    size = {c: max(len(visible(row[c])) for row in rows) for c in columns}
+    size = {c: max(cells_of(visible(row[c])) for row in rows) for c in columns}
     names = [c for c in WORDS if c in columns]
     room = WIDTH - sum(size[c] + 2 for c in columns if c not in names)
     if sum(size[c] + 2 for c in names) <= room:
@@ -150,13 +151,15 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
     n = attrs.get("observations")
     rows = "rows not kept" if n is None else f"{n:g} observations" + (f" in {d.n} rows" if d.n and d.n != n else "")
     against = f"; diff / SE and SE ratio are against {of.baseline}" if len(of.fits) > 1 else ""
-    lines = [attrs["models"], f"{rows}; {100 * of.prob:g} % intervals{against}"]
-    width = max(map(len, of.fits))
+    told = of.data[["lower", "upper"]].notnull().to_dataarray().any("variable")  # what has an interval
+    share = f"; {100 * of.prob:g} % intervals" if told.any() else ""
+    lines = [attrs["models"], f"{rows}{share}{against}"]
+    width = max(map(cells_of, of.fits))
     for name, fit in list(of.fits.items())[:MANY]:
         # The kind of interval of the coefficients, and of the others where it is another one.
-        here = of.data.sel(fit=name)
+        here = of.data.sel(fit=name).isel(param=told.sel(fit=name).values)
         kinds = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
-        first = next((k for _, k, _ in kinds if k in KIND_WORDS), None)  # what is held has no interval
+        first = next((k for _, k, _ in kinds if k in KIND_WORDS), None)
         others: dict[str, list[str]] = {}
         for role, k, p in kinds:
             if role != "coefficient" and k in KIND_WORDS and k != first:
@@ -182,7 +185,7 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
             if name not in spellings
             else f"; {'its mode is ' if fit.target == 'posterior' else ''}scikit-learn's {spellings[name]}"
         )
-        lines.append(f"  {name.ljust(width)}  {', '.join(said)}; {status}{mode}")
+        lines.append(f"  {to_left(name, width)}  {', '.join(said)}; {status}{mode}")
     more = len(of.fits) - MANY
     return lines + ([f"  {more} more fits in .fits"] if more > 0 else [])
 
@@ -192,9 +195,9 @@ def _of_smooths(of: Compared) -> list[str]:
     head, rows = _smooth_rows(of)
     if not rows:
         return []
-    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+    widths = [max(cells_of(r[i]) for r in [head, *rows]) for i in range(len(head))]
     kept = [head, *rows[:LARGEST]]
-    lines = ["  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths))) for r in kept]
+    lines = ["  ".join((to_left if i < 2 else to_right)(c, w) for i, (c, w) in enumerate(zip(r, widths))) for r in kept]
     gone = len(rows) - LARGEST
     return ["", *map(str.rstrip, lines), *([f"{gone} more rows in .smooths"] if gone > 0 else [])]
 

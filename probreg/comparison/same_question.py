@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals import KINDS
+from probreg.inference.uncertainty.intervals.kinds import KINDS
 
 Array = np.ndarray
 _MANY = 8  # names in a sentence

@@ -8,6 +8,7 @@ from probreg.inference import Status
 
 Array = np.ndarray
 NOTHING = 1e-9  # a share that is rounding
+CHANCE = "Monte Carlo error"
 SLIGHT = 0.01  # standard errors, and of their log ratio: less is no difference to speak of
 
 
@@ -54,12 +55,17 @@ def widened(log_ratio: Array) -> Array:
     return np.where(log_ratio == 0.0, 1.0, np.expm1(safe) / safe)
 
 
-def moved_by(cause: str, shift: float, log_se: float, difference: float, log_ratio: float) -> str:
-    """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out.
+def moved_by(
+    cause: str, shift: float, log_se: float, difference: float, log_ratio: float, *, known: bool = True
+) -> str:
+    """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out. Where
+    no exact answer is `known`, what lies within Monte Carlo error may have another cause.
 
     >>> moved_by("skewness", 0.2, 0.001, 0.25, -0.1), moved_by("prior of x", -0.94, -0.5, -0.95, -0.5)
     ('skewness moves it by +0.2 SE (+0.25 in all)', 'the prior of x moves it by -0.94 SE (-0.95 in all) and multiplies its SE by 0.607')
     """
+    if cause == CHANCE and not known:
+        return _untold(shift, log_se, difference, log_ratio)
     plural = " and " in cause or cause.startswith("degrees of freedom of")
     said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
     widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
@@ -73,6 +79,23 @@ def moved_by(cause: str, shift: float, log_se: float, difference: float, log_rat
         verb = "multiply" if plural else "multiplies"
         said.append(f"{verb} its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
     return f"{called(cause)} {' and '.join(said)}"
+
+
+def _untold(shift: float, log_se: float, difference: float, log_ratio: float) -> str:
+    """What chance or the shape of a posterior may have done.
+
+    >>> _untold(0.05, 0.001, 0.05, 0.001), _untold(0.05, 0.1, 0.3, 0.1)
+    ('+0.05 SE cannot be told from Monte Carlo error', '+0.05 of +0.3 SE and an SE ratio of 1.11 cannot be told from Monte Carlo error')
+    """
+    part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
+    said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
+    widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
+    if abs(shift) > 0.25 * wider or not widens:
+        said.append(f"{part} SE" if part == whole else f"{part} of {whole} SE")
+    if widens:
+        part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
+        said.append(f"an SE ratio of {part}" + (f" ({whole} in all)" if whole != part else ""))
+    return f"{' and '.join(said)} cannot be told from Monte Carlo error"
 
 
 def called(cause: str) -> str:

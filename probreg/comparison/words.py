@@ -12,7 +12,8 @@ from probreg.comparison.pairs import Pair
 from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
 from probreg.comparison.same_question import number_of_observations
 from probreg.inference.uncertainty.covariance import reported
-from probreg.inference.uncertainty.intervals import KIND_WORDS, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import quantile
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.system.terminal import percent
 
 

@@ -16,6 +16,7 @@ from probreg.arguments.arrays import as_array, floats
 from probreg.data.arrow_moments import ArrowMoments
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.data.terms.grouped import GroupedTerm
@@ -25,7 +26,7 @@ from probreg.data.unwritten import UnwrittenColumns, contiguous
 from probreg.data.weights import WeightKind, check_values, read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
-from probreg.numerics.linalg import map_blocks, row_blocks
+from probreg.numerics.linalg import Products, copied_behind_ones, map_blocks, plain_columns, row_blocks
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
@@ -68,6 +69,8 @@ class ColumnRecipe(Protocol):
 
     def own_column(self, name: str) -> int | None: ...
 
+    def own_levels(self, name: str) -> tuple[int, ...]: ...
+
     def matrix(self, data: Any) -> Array: ...
 
     def inputs_at(self, data: Any) -> dict[str, Array]: ...
@@ -96,7 +99,8 @@ class Basis:
 
     def rows(self, X: Array) -> Array:
         """The standardised rows u."""
-        return (X - self.shift) / self.scale
+        centred = X - self.shift
+        return np.divide(centred, self.scale, out=centred)
 
     @property
     def mild(self) -> bool:
@@ -374,12 +378,15 @@ class Design:
         inputs = {key: self.by_row(x, u.inputs[key]) for key, x in self.inputs.items() if key in u.inputs}
         return replace(plain, precision=precision, inputs=inputs)
 
-    @cached_property
+    @property
     def sample(self) -> "Design":
         """Rows in memory that stand for all: the design itself, or the evenly spaced sample of its source, whose weights
         count the rows between them too."""
-        if self.source is None:
-            return self
+        return self if self.source is None else self._of_source  # a design that kept itself would outlive its last user
+
+    @cached_property
+    def _of_source(self) -> "Design":
+        assert self.source is not None  # see `sample`
         some = self.source.sample
         weights = full_weights(some.weights, some.rows)
         weights = weights * (self.total / weights.sum())
@@ -399,6 +406,11 @@ class Design:
     def unwritten(self) -> bool:
         """Columns of varying effects are not written out."""
         return isinstance(self.X, UnwrittenColumns)
+
+    @property
+    def coded(self) -> bool:
+        """Factors of many levels are held as codes, not as columns."""
+        return self.unwritten and not self.recipe.grouped
 
     @property
     def intercept(self) -> int | None:
@@ -484,9 +496,22 @@ class Design:
         """All that a Gaussian model needs of its rows, of y - offset on X."""
         if self.kept is not None:
             return self.kept.dense if isinstance(self.kept, ArrowMoments) else self.kept
+        if self.products is not None:
+            return Moments.of(self.X, self.observed, columns=self.columns, products=self.products)
         if not self.reachable:
             raise DataError(f"the moments of the columns are not known: {self.rows_needed}")
         return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
+
+    @cached_property
+    def products(self) -> Products | None:
+        """X'X, X'y and y'y of rows without weights and offset, where they were taken as X was copied. They are no field: a design
+        that is made of this one has other rows, and does not take them over."""
+        return None
+
+    def with_products(self, products: Products | None) -> Self:
+        """This design, which knows its products from now on."""
+        vars(self)["products"] = products  # as a cached property does
+        return self
 
     @cached_property
     def moments_by_group(self) -> ArrowMoments | None:
@@ -504,7 +529,7 @@ class Design:
         """The spread of y - offset, as moments of the columns say it."""
         if isinstance(self.kept, ArrowMoments):
             return self.kept.y_scale
-        if not self.unwritten:
+        if not self.n or not (self.recipe.grouped or self.unwritten):
             return self.moments.y_scale
         y = minus_offset(self.observed, self.offset)
         return float(np.sqrt(np.average(np.square(y - np.average(y, weights=self.weights)), weights=self.weights)))
@@ -532,7 +557,10 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     # what counts is never Gaussian: only the moments of its columns are asked for
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
     y = minus_offset(y, block.offset)
-    return Moments.of(block.X, y, weights=block.weights, precision=block.precision, columns=columns)
+    own: dict[str, Any] = {"weights": block.weights, "precision": block.precision, "columns": columns}
+    if isinstance(block.X, UnwrittenColumns) and block.X.of_indicators:
+        return moments_of_levels(block.X, y, **own)
+    return Moments.of(block.X, y, **own)
 
 
 def arrow_moments_of_rows(block: Block, *, columns: tuple[str, ...], terms: tuple[GroupedTerm, ...]) -> ArrowMoments:
@@ -593,6 +621,10 @@ class ArrayColumns(ABC):
     def own_column(self, name: str) -> int | None:
         """The number of the column that is the variable itself and that alone reads it; None where there is none."""
         return None
+
+    def own_levels(self, name: str) -> tuple[int, ...]:
+        """The columns of a category that no other column reads; columns of numbers have none."""
+        return ()
 
     @abstractmethod
     def read_back(self, design: Design) -> dict[str, Array]:
@@ -667,8 +699,12 @@ def from_arrays(
     offset: Any = None,
     weights: Any = None,
     labels: Any = None,
+    multiply: Any = None,
 ) -> Design:
-    """A design without its response from a matrix; DataError names column, row and value of what is wrong."""
+    """A design without its response from a matrix; DataError names column, row and value of what is wrong.
+
+    It knows the products of its columns with `multiply`, a response that will be its own, where that is an array of floats as X is.
+    """
     if not isinstance(response, str):
         raise DataError(f"response is the name of the response, got {type(response).__name__}")
     if (
@@ -685,14 +721,19 @@ def from_arrays(
     if X.ndim != 2:
         raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
     names = names_of(columns, X.shape[1], intercept=intercept)
-    X = as_matrix(X, names, ones=intercept)
+    products = None
+    if intercept and plain_columns(X, multiply):
+        X, products = copied_behind_ones(X, multiply)
+        _finite(float(np.trace(products.XX)), X[:, 1:], names)
+    else:
+        X = as_matrix(X, names, ones=intercept)
     if not len(X):
         raise DataError(f"there are no rows: X has shape (0, {len(names)})")
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
     _check_intercept(X, names)
     kind, given = read_weights(weights)
     own, precision = by_kind(kind, as_weights(given, len(X), kind))
-    return Design(
+    design = Design(
         X=X,
         y=None,
         columns=recipe.columns,
@@ -705,6 +746,7 @@ def from_arrays(
         precision=precision,
         weight_kind=kind,
     )
+    return design.with_products(products)
 
 
 def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from probreg.errors import DataError, warn_caller
 from probreg.numerics.linalg import (
     EXTENDED,
     ColumnRank,
+    Products,
     condition_of,
     downdate,
     factor_of,
@@ -88,9 +89,11 @@ class Moments:
     @classmethod
     def of(
         cls, X: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None, precision: ArrayLike | None = None,
-        columns: Sequence[str],
+        columns: Sequence[str], products: Products | None = None,
     ) -> Self:  # fmt: skip
         """The moments of the rows of X (n, p) and y (n,) with weights (n,) >= 0, or with precisions (n,) > 0.
+
+        Products of X and y save a pass over rows without weights.
 
         Raises DataError when shapes do not fit, and when a value is not finite or a weight is negative.
 
@@ -102,7 +105,7 @@ class Moments:
         _check_shapes(X, y, weights, columns)
         if precision is not None:
             return cls._precise(X, y, weights, np.asarray(precision, dtype=float), columns)
-        r = reduce_rows(X, y, weights=weights)
+        r = reduce_rows(X, y, weights=weights, products=products)
         if not np.all(np.isfinite(r.factor)):
             A = np.column_stack([X, y] if weights is None else [X, y, np.asarray(weights)])
             rows, cols = np.nonzero(~np.isfinite(A.astype(float)))

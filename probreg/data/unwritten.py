@@ -1,11 +1,13 @@
-"""A matrix whose last columns are those of varying effects and are not written out: what asks for rows, columns or products gets these.
+"""A matrix in which columns of groups are not written out: what asks for rows, columns or products gets these.
 
-An array of n x (p + G K) numbers is made only where an algorithm asks for one, up to a limit. `beside_groups` leaves columns unwritten
-where they would take more than 64 MB.
+The groups are those of varying effects, or the levels of a factor. An array of n x (p + G K) numbers is made only where an algorithm
+asks for one, up to a limit. `beside_groups` leaves columns of effects unwritten where they would take more than 64 MB; a formula says
+which factors stay codes (`probreg.data.formula.coded`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ MOST = 2 * 10**9  # bytes that are written out where an algorithm asks
 class UnwrittenColumns:
     """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
 
+    With `firsts` the columns of Z_k stand from column firsts[k] on, and those of the head in the places that are left.
     DataError where it would have to be written out and takes more than 2 GB.
 
     >>> X = UnwrittenColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
@@ -34,6 +37,7 @@ class UnwrittenColumns:
 
     head: Array  # (n, q)
     tail: tuple[GroupColumns, ...]
+    firsts: tuple[int, ...] | None = None
 
     __array_priority__ = 100.0  # array @ this asks this
     ndim = 2
@@ -47,6 +51,11 @@ class UnwrittenColumns:
     def size(self) -> int:
         return self.shape[0] * self.shape[1]
 
+    @cached_property
+    def of_indicators(self) -> bool:
+        """Whether the columns of groups are indicators, one for each group: the levels of factors, and varying intercepts."""
+        return all(c.effects == 1 and bool(((c.Z == 0.0) | (c.Z == 1.0)).all()) for c in self.tail)
+
     @property
     def T(self) -> "Transposed":
         return Transposed(self)
@@ -59,23 +68,35 @@ class UnwrittenColumns:
         from scipy.sparse import csr_array
 
         n, q = self.head.shape
-        at = [np.broadcast_to(np.arange(q), (n, q))]
+        at = [np.broadcast_to(self.head_places, (n, q))]
         at += [
-            first + (c.codes * c.effects)[:, None] + np.arange(c.effects) for first, c in zip(self._starts(), self.tail)
+            first + (c.codes * c.effects)[:, None] + np.arange(c.effects) for first, c in zip(self.starts, self.tail)
         ]
         values, places = np.hstack([self.head, *(c.Z for c in self.tail)]), np.hstack(at)
         return csr_array((values.ravel(), places.ravel(), np.arange(n + 1) * places.shape[1]), shape=self.shape)
 
-    def _starts(self) -> list[int]:
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first column of each part of the tail."""
+        if self.firsts is not None:
+            return self.firsts
         ends = np.cumsum([self.head.shape[1], *(c.groups * c.effects for c in self.tail)])
-        return [int(e) for e in ends[:-1]]
+        return tuple(int(e) for e in ends[:-1])
+
+    @cached_property
+    def head_places(self) -> Array:
+        """(q,) the columns that the head is."""
+        own = np.ones(self.shape[1], dtype=bool)
+        for first, c in zip(self.starts, self.tail):
+            own[first : first + c.groups * c.effects] = False
+        return np.flatnonzero(own)
 
     def __getitem__(self, key: Any) -> Any:
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         if isinstance(columns, slice) and columns == slice(None):
             if isinstance(rows, int | np.integer):
                 return np.asarray(self[[int(rows)]])[0]
-            return UnwrittenColumns(self.head[rows], tuple(c.part(rows) for c in self.tail))
+            return replace(self, head=self.head[rows], tail=tuple(c.part(rows) for c in self.tail))
         if isinstance(rows, np.ndarray | list) and np.ndim(rows) == 2:  # np.ix_
             rows, columns = np.ravel(rows), np.ravel(columns)
         elif np.ndim(rows) == 1 and np.ndim(columns) == 1 and not isinstance(columns, slice):  # entries, pair by pair
@@ -86,18 +107,19 @@ class UnwrittenColumns:
             return some._column(int(columns) % self.shape[1])
         chosen = np.arange(self.shape[1])[columns]
         _refuse(len(some), len(chosen))
-        if len(chosen) and int(chosen.max()) < self.head.shape[1]:
-            return some.head[:, chosen]
+        own = np.searchsorted(self.head_places, chosen)
+        if len(chosen) and np.isin(chosen, self.head_places).all():
+            return some.head[:, own]
         return np.column_stack([np.empty((len(some), 0)), *(some._column(int(j)) for j in chosen)])
 
     def _column(self, j: int) -> Array:
-        if j < self.head.shape[1]:
-            return self.head[:, j]
-        for first, c in zip(self._starts(), self.tail):
-            if j < first + c.groups * c.effects:
+        for first, c in zip(self.starts, self.tail):
+            if first <= j < first + c.groups * c.effects:
                 group, effect = divmod(j - first, c.effects)
                 return np.where(c.codes == group, c.Z[:, effect], 0.0)
-        raise IndexError(f"column {j} of {self.shape[1]}")
+        if not j < self.shape[1]:
+            raise IndexError(f"column {j} of {self.shape[1]}")
+        return self.head[:, np.searchsorted(self.head_places, j)]
 
     def __matmul__(self, B: Array) -> Array:
         B = np.asarray(B)
@@ -106,8 +128,8 @@ class UnwrittenColumns:
             out = self @ flat.reshape(len(flat), -1)
             return np.moveaxis(out.reshape(len(self), *flat.shape[1:]), 0, -2)
         columns = B.reshape(len(B), -1)
-        out = self.head @ columns[: self.head.shape[1]]
-        for first, c in zip(self._starts(), self.tail):
+        out = self.head @ columns[self.head_places]
+        for first, c in zip(self.starts, self.tail):
             out = out + c.times(columns[first : first + c.groups * c.effects].reshape(c.groups, c.effects, -1))
         return out.reshape(len(self), *B.shape[1:])
 
@@ -144,8 +166,8 @@ class UnwrittenColumns:
         n, p = self.shape
         _refuse(n, p)
         out = np.zeros((n, p))
-        out[:, : self.head.shape[1]] = self.head
-        for first, c in zip(self._starts(), self.tail):
+        out[:, self.head_places] = self.head
+        for first, c in zip(self.starts, self.tail):
             place = first + c.codes * c.effects
             for k in range(c.effects):
                 out[np.arange(n), place + k] = c.Z[:, k]
@@ -160,18 +182,26 @@ class UnwrittenColumns:
         """Of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).mean(axis)
-        return np.concatenate(
-            [self.head.mean(0), *(c.cross(np.ones((len(self), 1))).ravel() / len(self) for c in self.tail)]
-        )
+        n = len(self)
+        return self._in_place(self.head.mean(0), [c.cross(np.ones((n, 1))).ravel() / n for c in self.tail])
+
+    def _in_place(self, head: Array, tail: Sequence[Array]) -> Array:
+        """Numbers (p, ...) of the columns, from those of the head and of each part of the tail."""
+        out = np.empty((self.shape[1], *head.shape[1:]))
+        out[self.head_places] = head
+        for first, values in zip(self.starts, tail):
+            out[first : first + len(values)] = values
+        return out
 
     def std(self, axis: int) -> Array:
         """Of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).std(axis)
-        n, mean = len(self), self.mean(0)
-        squares = [np.diagonal(c.gram(np.ones(n)), axis1=1, axis2=2).ravel() / n for c in self.tail]
-        tail = np.sqrt(np.maximum(np.concatenate(squares) - mean[self.head.shape[1] :] ** 2, 0.0))
-        return np.concatenate([self.head.std(0), tail])
+        n, every = len(self), np.ones(len(self))
+        means = [c.cross(every[:, None]).ravel() / n for c in self.tail]
+        squares = [np.diagonal(c.gram(every), axis1=1, axis2=2).ravel() / n for c in self.tail]
+        tail = [np.sqrt(np.maximum(square - mean**2, 0.0)) for square, mean in zip(squares, means)]
+        return self._in_place(self.head.std(0), tail)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +224,8 @@ class Transposed:
     def __matmul__(self, V: Array) -> Array:
         V = np.asarray(V)
         columns = V.reshape(len(V), -1)
-        parts = [self.of.head.T @ columns, *(c.cross(columns).reshape(-1, columns.shape[1]) for c in self.of.tail)]
-        return np.vstack(parts).reshape(-1, *V.shape[1:])
+        tail = [c.cross(columns).reshape(-1, columns.shape[1]) for c in self.of.tail]
+        return self.of._in_place(self.of.head.T @ columns, tail).reshape(-1, *V.shape[1:])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.of, dtype=dtype).T
@@ -231,7 +261,7 @@ def stacked(X: Any, Y: Any) -> Any:
         GroupColumns(np.concatenate([a.codes, b.codes]), np.concatenate([a.Z, b.Z]), a.groups)
         for a, b in zip(X.tail, Y.tail, strict=True)
     ]
-    return UnwrittenColumns(np.concatenate([X.head, Y.head]), tuple(tail))
+    return replace(X, head=np.concatenate([X.head, Y.head]), tail=tuple(tail))
 
 
 def written_where_small(X: Any) -> Any:
@@ -240,16 +270,18 @@ def written_where_small(X: Any) -> Any:
 
 
 def combined(parts: Sequence[Any], weights: Array) -> Any:
-    """sum_k w_ik X_k (n, p) of columns at rows that keep their groups, with weights (n, K)."""
+    """sum_k w_ik X_k (n, p) of columns at rows that keep their groups, with weights (n, K) that sum to zero in each row."""
 
     def total(each: list[Array]) -> Array:
-        return np.asarray(sum((w[:, None] * X for w, X in zip(weights.T, each)), np.zeros_like(each[0], dtype=float)))
+        # sum_k w_k (X_k - X_0), which is 0 for a column that stays as it is, and not rounding
+        moved = (w[:, None] * (X - each[0]) for w, X in zip(weights.T[1:], each[1:]))
+        return np.asarray(sum(moved, np.zeros_like(each[0], dtype=float)))
 
     first = parts[0]
     if not isinstance(first, UnwrittenColumns):
         return total(list(parts))
     tail = [c._replace(Z=total([X.tail[j].Z for X in parts])) for j, c in enumerate(first.tail)]
-    return UnwrittenColumns(total([X.head for X in parts]), tuple(tail))
+    return replace(first, head=total([X.head for X in parts]), tail=tuple(tail))
 
 
 def all_close(X: Any, Y: Any) -> bool:
@@ -270,6 +302,6 @@ def contiguous(X: Any) -> Any:
 def _refuse(n: int, p: int) -> None:
     if 8 * n * p > MOST:
         raise DataError(
-            f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of varying effects are written out, and "
-            f"{in_bytes(MOST)} is the limit; evidence and integrate leave them unwritten"
+            f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of groups or levels are written out, and "
+            f"{in_bytes(MOST)} is the limit; closed_form, newton, evidence and integrate leave them unwritten"
         )

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
-from probreg.inference.uncertainty.intervals import equal_tail
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 from probreg.inference.varying import EffectsOfGroup, effects_of_groups, natural_names, stated_covariance
 from probreg.model.model import Model
+from probreg.numerics.special import ndtri, stdtrit
 from probreg.priors import LatentPrior
 
 Array = np.ndarray

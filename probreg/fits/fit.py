@@ -24,10 +24,8 @@ from probreg.arguments.types import (
     RowsLike,
     TableLike,
 )
-from probreg.data.formula.functions import term_function
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
-from probreg.fits import storage
 from probreg.fits.effects_table import effects_table
 from probreg.fits.inference_data import (
     coefficient_dims,
@@ -42,9 +40,7 @@ from probreg.fits.inference_data import (
 )
 from probreg.fits.leave_one_out import posterior_loo
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
-from probreg.fits.smooth_functions import curve, points_given, points_over_range, smooths_table
 from probreg.fits.statistics import FitStatistics
-from probreg.fits.support import support_table
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
     essential,
@@ -54,22 +50,9 @@ from probreg.inference.base import (
     scale_matrix_of_reported,
     with_found_scales,
 )
-from probreg.inference.exact.evidence import Evidence
-from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.served_lengths import with_served_lengths
-from probreg.inference.uncertainty.clusters import group_codes
-from probreg.inference.uncertainty.covariance import (
-    Settings,
-    SmallSample,
-    Spread,
-    check_estimator,
-    check_settings,
-    covariance_of_kind,
-    reported,
-    with_errors,
-)
-from probreg.inference.uncertainty.intervals import GivenCovariance, IntervalKind, Intervals
+from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import IDENTITY
@@ -86,6 +69,8 @@ from probreg.system.progress import progress_bar
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
 
+    from probreg.inference.uncertainty.covariance import Spread
+    from probreg.inference.uncertainty.intervals.kinds import GivenCovariance, IntervalKind, Intervals
     from probreg.online import Guarantee
 
 Array = np.ndarray
@@ -106,7 +91,8 @@ class Fit(FitStatistics):
     seed : int
         The seed it was fitted with.
     notes : tuple of str
-        What has to be known of it, in words.
+        What `fit` did beside the method, such as why `auto` chose it. `essential_notes` has these, and what has to be known of the rows
+        and of the computation.
     likelihood_at_estimate : float, optional
         The log-likelihood of a saved fit whose rows were not kept.
 
@@ -219,6 +205,8 @@ class Fit(FitStatistics):
         >>> fit(model).covariance("HC1").sel(param="x", param_="x").round(4).item()
         0.1277
         """
+        from probreg.inference.uncertainty.covariance import reported
+
         if kind is None:
             if any(v is not None for v in (groups, data, lags)):
                 raise DataError("groups=, data= and lags= go with a kind: 'cluster' or 'HAC'")
@@ -227,7 +215,7 @@ class Fit(FitStatistics):
         matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
         return covariance_array(self.model, matrix, spread.words)
 
-    def spread(self, covariance: CovarianceLike | None = None) -> Spread:
+    def spread(self, covariance: CovarianceLike | None = None) -> "Spread":
         """The squared scale of the model's own coefficients, with its degrees of freedom and what it is.
 
         Parameters
@@ -240,6 +228,8 @@ class Fit(FitStatistics):
         Spread
             `matrix` (p m, p m) over vec(beta), column first, then predictor; `df`; `words`.
         """
+        from probreg.inference.uncertainty.covariance import Spread, reported
+
         s = self.solution
         if covariance is None:
             return Spread(s.scale, s.df, reported(self.model, self.method, s))
@@ -252,7 +242,14 @@ class Fit(FitStatistics):
 
     def _spread_of(
         self, kind: str, groups: Any = None, data: Any = None, lags: int | None = None, factor: SmallSample = "stata"
-    ) -> Spread:
+    ) -> "Spread":
+        from probreg.inference.uncertainty.covariance import (
+            Settings,
+            check_estimator,
+            check_settings,
+            covariance_of_kind,
+        )
+
         check_estimator(self.method, kind)
         check_settings(groups, lags, factor, kind)
         codes = group_codes(groups, self.model.design, data) if kind == "cluster" else []
@@ -297,7 +294,7 @@ class Fit(FitStatistics):
         asked.refuse()
         return self._interval(prob, asked)
 
-    def _interval(self, prob: float, asked: IntervalKind) -> Any:
+    def _interval(self, prob: float, asked: "IntervalKind") -> Any:
         import xarray as xr
 
         lower, upper = asked.ends(prob)
@@ -309,11 +306,16 @@ class Fit(FitStatistics):
         return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, model_coordinates(self.model), attrs)
 
     @cached_property
-    def _intervals(self) -> Intervals:
+    def _intervals(self) -> "Intervals":
+        from probreg.inference.uncertainty.intervals.kinds import Intervals
+
         return Intervals(self.model, self.method, self.solution)
 
-    def _given(self, covariance: Any) -> GivenCovariance:
+    def _given(self, covariance: Any) -> "GivenCovariance":
         """The matrix and the words of a covariance that was named or given."""
+        from probreg.inference.uncertainty.covariance import check_estimator
+        from probreg.inference.uncertainty.intervals.kinds import GivenCovariance
+
         check_estimator(self.method, covariance if isinstance(covariance, str) else "sandwich")
         made = self.covariance(covariance) if isinstance(covariance, str) else covariance
         return GivenCovariance(covariance_values(self.model, made), dict(made.attrs))
@@ -491,6 +493,8 @@ class Fit(FitStatistics):
         >>> bool(2.0 < found.smooths.loc["s(x)", "edf"] < 9.0)
         True
         """
+        from probreg.fits.smooth_functions import smooths_table
+
         return smooths_table(self.model, self.solution)
 
     @cached_property
@@ -520,6 +524,8 @@ class Fit(FitStatistics):
         >>> found.support.shape[1]
         3
         """
+        from probreg.fits.support import support_table
+
         return support_table(self.model, self.solution)
 
     @checked
@@ -574,6 +580,9 @@ class Fit(FitStatistics):
         >>> bool(abs(slope["estimate"].item() + 1.0) < 0.1)
         True
         """
+        from probreg.data.formula.functions import term_function
+        from probreg.fits.smooth_functions import curve, points_given, points_over_range
+
         require_predictive(self.solution, self.method)
         function = term_function(self.model.design, term)
         x = points_over_range(self.model, function) if at is None else points_given(function, at)
@@ -632,7 +641,7 @@ class Fit(FitStatistics):
     def predict(
         self,
         data: RowsLike | None = None,
-        prob: Probability = 0.95,
+        prob: Probability | None = 0.95,
         *,
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
@@ -645,7 +654,7 @@ class Fit(FitStatistics):
     def predict(
         self,
         data: RowsLike | None = None,
-        prob: Probability = 0.95,
+        prob: Probability | None = 0.95,
         *,
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
@@ -658,7 +667,7 @@ class Fit(FitStatistics):
     def predict(
         self,
         data: RowsLike | None = None,
-        prob: Probability = 0.95,
+        prob: Probability | None = 0.95,
         *,
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
@@ -666,7 +675,7 @@ class Fit(FitStatistics):
         groups: Groups | None = None,
         output: Literal["xarray", "pandas"] = "xarray",
     ) -> Dataset | DataFrame:
-        """Mean, interval of the mean and interval of a new observation at these rows.
+        """Mean with its error, interval of the mean and interval of a new observation at these rows.
 
         A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
         Training rows have their own precisions, those of weight 0 count as new rows. Sampling weights say nothing of a
@@ -683,8 +692,8 @@ class Fit(FitStatistics):
         ----------
         data : table or array (n, q), optional
             New rows; the training rows by default.
-        prob : float
-            Probability of both intervals, between 0 and 1.
+        prob : float or None
+            Probability of both intervals, between 0 and 1; None for the mean and its error alone, which takes less time.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         weights : RowWeights, optional
@@ -701,7 +710,8 @@ class Fit(FitStatistics):
         Returns
         -------
         Dataset (obs) or DataFrame
-            mean, mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
+            mean; mean_sd, its standard deviation in a posterior, or mean_std_error, its standard error of an estimate by
+            the delta method; mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
             the classes, their intervals and `likely`, the smallest set of classes that holds probability `prob`.
 
         Raises
@@ -720,15 +730,18 @@ class Fit(FitStatistics):
         if found.mean.ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
         attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
+        if prob is None:
+            del attrs["prob"]  # a file of a Dataset has no None
         if self.model.design.recipe.grouped:
             said_of = words_of(groups, identity=self.model.likelihood.link is IDENTITY)
             if groups == "new" and data is not None and (alone := groups_absent(self.model.design.recipe, data)):
                 said_of += f"; without {', '.join(alone)} each row is of a group of its own"
             attrs["groups"] = said_of
-        said = xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
+        arrays = found.arrays("mean_std_error" if self.target == "mode" else "mean_sd")
+        said = xr.Dataset({k: (tuple(coords), v) for k, v in arrays.items()}, coords, attrs)
         if output == "xarray":
             return said
-        table = said.to_dataframe()[list(found.arrays)]
+        table = said.to_dataframe()[list(arrays)]
         table.attrs = attrs
         return table
 
@@ -828,6 +841,8 @@ class Fit(FitStatistics):
         >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
         True
         """
+        from probreg.inference.exact.posterior_as_prior import posterior_as_prior
+
         # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
         plain = replace(self.model, prior=Flat())
         stated = self.model if self.solution.found is None else self.solution.found.stated
@@ -901,6 +916,8 @@ class Fit(FitStatistics):
     @property
     def _again(self) -> Method:
         """The method that fits other rows as these: scales that were found are found again."""
+        from probreg.inference.exact.evidence import Evidence
+
         found = self.solution.found
         return self.method if found is None else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
 
@@ -1060,6 +1077,8 @@ class Fit(FitStatistics):
         DataError
             Where it cannot be written, or rows are asked for that are not in memory.
         """
+        from probreg.fits import storage
+
         destination(path)
         unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
         unknown = unknown or self.model.design.weight_kind == "sampling"
@@ -1163,7 +1182,10 @@ def fit(
         if not model.joint.informative.all() or any(model.aux_prior(a).name == "reference" for a in model.unknown):
             require_rows_left(model.design)
         solution = chosen.solve(model, rng) if solved is None else solved
-        solution = with_errors(model, solution) if model.design.weight_kind == "sampling" else solution
+        if model.design.weight_kind == "sampling":
+            from probreg.inference.uncertainty.covariance import with_errors
+
+            solution = with_errors(model, solution)
         solution = judged(model, solution) if markov(chosen, solution) else solution
         solution = with_served_lengths(model, solution)
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
@@ -1205,5 +1227,7 @@ def load_fit(path: str | Path) -> Fit:
     >>> saved.coef.equals(whole.coef)
     True
     """
+    from probreg.fits import storage
+
     model, method, solution, seed = storage.read_saved(path)
     return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))

@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import fdtrc
 
 from probreg.data import Design
 from probreg.data.design import INTERCEPT, PlainColumns
@@ -20,6 +19,7 @@ from probreg.inference import METHODS
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
+from probreg.numerics.special import fdtrc
 
 Array = np.ndarray
 
@@ -61,6 +61,11 @@ def flat_at_found_scales(fit: Fitted) -> bool:
 def saturated(fit: Fitted) -> bool:
     """Least squares with as many coefficients as rows, which leave no degrees of freedom for an unknown sigma."""
     return fit.solution.df is not None and fit.solution.df <= 0
+
+
+def exact_fit(fit: Fitted) -> bool:
+    """Least squares whose residuals are rounding although degrees of freedom are left."""
+    return "exact_fit" in fit.solution.stats
 
 
 def why_no_criterion(fit: Fitted) -> str | None:
@@ -110,7 +115,7 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
             # RSS(beta) = F_(p+1, p+1)^2 + ||z - R beta||^2
             left = design.moments.z - design.moments.R @ beta[:, 0]
             return float(design.moments.factor[-1, -1] ** 2 + left @ left)
-        known = {model.noise_scale: 1.0}  # any will do: D does not depend on it
+        return float(design.fold(partial(sums.residual_squares, beta=beta))[0])
     gain = design.fold(partial(sums.saturated_gain, likelihood=likelihood, beta=beta, known=known))[0]
     return 2.0 * likelihood.dispersion(known) * float(gain)
 

@@ -1,20 +1,27 @@
 """The posterior without each row, by Pareto-smoothed weights of its draws: one compiled pass over the log likelihood.
 
-ArviZ computes the same in a loop of the interpreter over rows; numbers agree to rounding, and come in ArviZ's own object.
+ArviZ computes the same in a loop of the interpreter over rows; numbers agree to rounding, and come in ArviZ's own object. The log likelihood
+of some rows is made, weighed and forgotten while it is in cache, and rows that are alike in every number are weighed once.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.data import Block
 from probreg.errors import DataError, Incompatible
-from probreg.numerics.linalg.blocks import map_blocks
+from probreg.fits.inference_data import observation_rows
+from probreg.inference.sampling.rank_measures import ess_mean
+from probreg.model.model import Model
+from probreg.model.row_densities import RowDensities
+from probreg.numerics.linalg.blocks import on_all_cores
 
 Array = np.ndarray
-_FEWEST = 25  # draws, whose fifth is the shortest tail to which a distribution is fitted
+FEWEST = 25  # draws, whose fifth is the shortest tail to which a distribution is fitted
 _MANY = 225.0  # effective draws from which on the tail grows with the square root of their number
-_BLOCK = 1_000_000  # numbers of the log likelihood in one block of rows
+_BLOCK = 2**16  # numbers of the log likelihood in one block of rows: half a megabyte, which stays in the second cache
 
 
 class LeftOutRows(NamedTuple):
@@ -34,23 +41,36 @@ def leave_rows_out(
     `log_ratio` (S,) is log p - log q of draws from an approximation q; `efficiency` is the effective over the actual number of draws.
     Without `weights` the last field is empty. DataError for fewer than 25 draws.
     """
+
+    def of(rows: slice) -> Array:
+        return np.ascontiguousarray(log_lik[:, rows].T)
+
+    return _leave_out(of, log_lik.shape, log_ratio, efficiency, weights)
+
+
+def _leave_out(
+    log_lik: Callable[[slice], Array], shape: tuple[int, int], log_ratio: Array | None, efficiency: float, weights: bool
+) -> LeftOutRows:
+    """The same of the log likelihood (b, S) of each slice of rows; `shape` is (S, n)."""
+    from scipy.special import ndtri
+
     from probreg.numerics.compiled.pareto import leave_each_row_out
 
-    S, n = log_lik.shape
-    if S < _FEWEST:
-        raise DataError(f"leaving rows out by weights needs {_FEWEST} draws or more, and there are {S}")
+    S, n = shape
+    if S < FEWEST:
+        raise DataError(f"leaving rows out by weights needs {FEWEST} draws or more, and there are {S}")
     correction = np.zeros(S) if log_ratio is None else log_ratio - log_ratio.max()
     # M = 3 sqrt(S / efficiency) of the largest weights, or a fifth of few draws (Vehtari et al. 2024)
-    M = int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5
+    M = min(int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5, S - 1)
+    ratio, z = np.exp(correction), float(ndtri((M + 1.0) / (S + 1.0)))
     out = np.empty((3, n))
     log_w = np.empty((n if weights else 0, S if weights else 0))
     size = max(1, _BLOCK // S)
 
-    def part(rows: slice) -> tuple[()]:  # each block into rows of its own
-        leave_each_row_out(np.ascontiguousarray(log_lik[:, rows].T), correction, min(M, S - 1), *out[:, rows], log_w[rows])
-        return ()
+    def part(rows: slice) -> None:  # each block into rows of its own
+        leave_each_row_out(log_lik(rows), correction, ratio, M, z, *out[:, rows], log_w[rows])
 
-    map_blocks(part, [slice(start, start + size) for start in range(0, n, size)])
+    on_all_cores(part, [slice(start, min(start + size, n)) for start in range(0, n, size)])
     return LeftOutRows(out[0], out[1], out[2], log_w)
 
 
@@ -59,14 +79,37 @@ def left_out_rows(fit: Any) -> LeftOutRows:
 
     Incompatible for a point estimate, and where the rows are not at hand.
     """
-    tree, log_lik = fit.tree, _log_likelihood(fit)
-    stats, S = tree["sample_stats"], log_lik.sizes["chain"] * log_lik.sizes["draw"]
-    log_ratio, efficiency = None, 1.0
+    _log_likelihood(fit)
+    model, draws, stats = fit.model, fit.solution.draws, fit.tree["sample_stats"]
+    log_ratio, efficiency, S = None, 1.0, draws.count
     if "log_q" in stats.data_vars:
         log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
-    elif log_lik.sizes["chain"] > 1:
-        efficiency = _efficiency(tree["posterior"].to_dataset(), S)
-    return leave_rows_out(log_lik.to_numpy().reshape(S, -1), log_ratio, efficiency=efficiency)
+    elif draws["beta"].shape[0] > 1:
+        efficiency = _efficiency(fit.tree["posterior"].to_dataset(), S)
+    rows, place = distinct_observations(model)
+    known = {**model.fixed, **{a: draws.flat[a][:, None] for a in model.unknown}}
+    densities = RowDensities(rows, model.likelihood, draws.flat["beta"], known)
+    found = _leave_out(densities.of, (S, rows.rows), log_ratio, efficiency, weights=False)
+    return LeftOutRows(found.elpd[place], found.lppd[place], found.k[place], found.log_weights)
+
+
+def distinct_observations(model: Model) -> tuple[Block, Array]:
+    """Rows that differ in some number, as a block, and which of them each observation is."""
+    every, weight = observation_rows(model)
+    d = model.design
+    whole = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
+    if not isinstance(d.X, np.ndarray):  # columns that are not written out
+        return whole, every
+    said = (d.X, whole.y, *(v for v in (weight, d.offset, d.precision) if v is not None))
+    table = np.ascontiguousarray(np.column_stack([np.asarray(v, dtype=float) for v in said]))
+    # byte by byte: two zeros of unlike sign are two rows
+    _, first, place = np.unique(
+        table.view(f"V{table.itemsize * table.shape[1]}"), return_index=True, return_inverse=True
+    )
+    if len(first) == d.n:
+        return whole, every
+    weights, offset, precision = (None if v is None else v[first] for v in (weight, d.offset, d.precision))
+    return Block(d.X[first], whole.y[first], weights, offset, precision=precision), place.ravel()[every]
 
 
 def posterior_loo(fit: Any) -> Any:
@@ -88,7 +131,9 @@ def posterior_loo(fit: Any) -> Any:
 
 def _log_likelihood(fit: Any) -> Any:
     if fit.target != "posterior":
-        raise Incompatible(f"leave-one-out by weights is of a posterior, and {fit.method.name} finds a mode: compare_models leaves rows out of it")
+        raise Incompatible(
+            f"leave-one-out by weights is of a posterior, and {fit.method.name} finds a mode: compare_models leaves rows out of it"
+        )
     if "log_likelihood" not in fit.tree.children:
         raise Incompatible(f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}")
     return fit.tree["log_likelihood"]["y"]
@@ -96,10 +141,12 @@ def _log_likelihood(fit: Any) -> Any:
 
 def _efficiency(posterior: Any, S: int) -> float:
     """The effective over the actual number of draws, the mean over all parameters as in ArviZ."""
-    from arviz_stats import ess
-
-    each = ess(posterior, method="mean")
-    return float(np.hstack([each[name].to_numpy().ravel() for name in each.data_vars]).mean() / S)
+    each = [
+        ess_mean(draws)
+        for v in posterior.data_vars.values()
+        for draws in np.moveaxis(v.to_numpy().reshape(v.sizes["chain"], v.sizes["draw"], -1), -1, 0)
+    ]
+    return float(np.mean(each) / S)
 
 
 def _arviz_result(**fields: Any) -> Any:

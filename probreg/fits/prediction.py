@@ -1,4 +1,4 @@
-"""What a fit says of new rows, as arrays: the mean, the interval of the mean, the interval of a new observation.
+"""What a fit says of new rows, as arrays: the mean and its error, the interval of the mean, the interval of a new observation.
 
 For a Gaussian posterior in closed form all three are Student-t or normal; by quadrature they are of mixtures of normals over the
 nodes of sigma. For another posterior they come from the draws, but for the mean where that is x'beta.
@@ -9,8 +9,9 @@ Of a Gaussian process all of them count what its columns leave of it off the row
 the process given its values where these are its coefficients; of effects that vary by a group those of new groups are counted alike.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -23,19 +24,23 @@ from probreg.inference.modes.closed_form import touched
 from probreg.inference.modes.wide import UnwrittenCovariance
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import FEW, equal_tail, mean_and_sd, quantile
 from probreg.likelihoods import OfClasses, OfTrials, ProximalLikelihood, UnivariateLikelihood
 from probreg.likelihoods.links import IDENTITY
+from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan, normal_nodes, normal_points, normal_scores, off_span
 from probreg.model.predictive import Predictive
-from probreg.numerics.linalg import one_blas_thread
+from probreg.numerics.linalg import on_all_cores, one_blas_thread
 
 Array = np.ndarray
-_NUMBERS = 500_000  # draws times rows that are held at once: what a processor's cache holds
+_NUMBERS = 500_000  # draws times rows that are held at once
+_CACHED = 2**16  # those among them whose means are taken at once: what a processor's second cache holds
 _ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
 _AT_NODES = 1000  # rows at whose nodes a mean is taken at once
 _POINT_ATOMS = 1024  # nodes or points over the residual of a process, about
+_ROWS = 2**14  # rows of an estimate that are taken at once where no interval is asked for
+_UNASKED = "no intervals: prob=None asks for none"
 _TOL = 1e-7  # of that interval, in probability
 _IN_SPACE = 1e-9  # of |x| |N|: a row this near is a combination of the training rows, rounding included
 
@@ -45,15 +50,17 @@ class Prediction:
     """Arrays over rows (n,), or rows and classes (n, K); the last pair is (n,) or None for unordered classes."""
 
     mean: Array
-    mean_interval: tuple[Array, Array]
+    mean_error: Array  # the standard deviation of the mean in a posterior, the standard error of an estimate
+    mean_interval: tuple[Array, Array] | None  # None where no probability was asked for
     new_interval: tuple[Array, Array] | None
     likely: Array | None  # (n, K) bool: the smallest set of classes with total probability at least prob
     kind: str  # what the intervals are, in words
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """What there is, by name: mean, mean_lower, mean_upper, and new_lower, new_upper or likely."""
-        out = {"mean": self.mean, **dict(zip(("mean_lower", "mean_upper"), self.mean_interval))}
+    def arrays(self, error: str) -> dict[str, Array]:
+        """What there is, by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
+        out = {"mean": self.mean, error: self.mean_error}
+        if self.mean_interval is not None:
+            out |= dict(zip(("mean_lower", "mean_upper"), self.mean_interval))
         if self.new_interval is not None:
             out |= dict(zip(("new_lower", "new_upper"), self.new_interval))
         return out if self.likely is None else out | {"likely": self.likely}
@@ -71,13 +78,18 @@ def require_predictive(solution: Solution, method: Method) -> None:
         )
 
 
-def predictive(model: Model, solution: Solution, design: Design, *, spread: bool, seed: int) -> Predictive:
-    """The mixture over draws; for a point estimate one atom, or with `spread` its asymptotic distribution."""
+def predictive(
+    model: Model, solution: Solution, design: Design, *, spread: bool, seed: int, at_most: int | None = None
+) -> Predictive:
+    """The mixture over draws, or over `at_most` of them; for a point estimate one atom, or with `spread` its asymptotic distribution."""
     atoms = _atoms(model, solution, spread=spread, seed=seed)
+    if at_most is not None and atoms.off is None:
+        atoms = atoms.thinned(at_most)
     if atoms.off is not None and len(atoms.values["beta"]) == 1 and atoms.off.shares_groups(design):
         # rows of one new group share its effects, so that they need draws in place of each row's own distribution
         atoms = replace(atoms, values={k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()})
-    return _mixture(model, atoms, design)
+    found = _mixture(model, atoms, design)
+    return found if at_most is None else found.thinned(at_most)
 
 
 def atom_count(model: Model, solution: Solution) -> int:
@@ -108,6 +120,35 @@ class _Atoms:
     off: OffSpan | None
     rng: np.random.Generator
 
+    @cached_property
+    def columns(self) -> Array:
+        """beta as (p, m S), the atoms of a linear predictor side by side."""
+        beta = self.values["beta"]
+        return np.ascontiguousarray(beta.transpose(1, 2, 0)).reshape(beta.shape[1], -1)
+
+    @property
+    def aux(self) -> dict[str, Array]:
+        return {a: v for a, v in self.values.items() if a != "beta"}
+
+    def eta(self, X: Array, offset: Array | None) -> Array:
+        """(S, n, m) as one product; the atoms of a row lie side by side in memory."""
+        S, _, m = self.values["beta"].shape
+        eta = X @ self.columns
+        return plus_offset(eta.reshape(len(eta), m, S).transpose(2, 0, 1), offset)
+
+    @cached_property
+    def factor(self) -> Array:
+        """R with R'R the covariance of the draws of beta (S, p, 1); nan of a single draw."""
+        beta = self.values["beta"][..., 0]
+        if len(beta) < 2:
+            return np.full((1, beta.shape[1]), np.nan)
+        return np.linalg.qr((beta - beta.mean(0)) / np.sqrt(len(beta) - 1.0), mode="r")
+
+    def thinned(self, atoms: int) -> "_Atoms":
+        """At most this many of them, evenly spaced."""
+        some = slice(None, None, -(-len(self.values["beta"]) // atoms))
+        return _Atoms({k: v[some] for k, v in self.values.items()}, self.off, self.rng)
+
 
 def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
     if solution.draws is not None:
@@ -124,13 +165,9 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Ato
 
 
 def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
-    aux = {a: v for a, v in atoms.values.items() if a != "beta"}
-    known = model.likelihood.at_rows(aux, design.precision)
-    # (S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory.
-    beta = atoms.values["beta"]
-    S, p, m = beta.shape
-    eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
-    found = Predictive(model.likelihood, plus_offset(eta, design.offset), known, model.given(design))
+    S, _, m = atoms.values["beta"].shape
+    known = model.likelihood.at_rows(atoms.aux, design.precision)
+    found = Predictive(model.likelihood, atoms.eta(design.X, design.offset), known, model.given(design))
     if atoms.off is None:
         return found
     if S > 1:
@@ -168,47 +205,67 @@ def _eta(design: Design, beta: Array) -> Array:
 
 
 @one_blas_thread()
-def predict(model: Model, solution: Solution, method: Method, design: Design, *, prob: float, seed: int) -> Prediction:
-    """Mean and intervals at the rows of a design; NotConverged when there is no estimate."""
+def predict(
+    model: Model, solution: Solution, method: Method, design: Design, *, prob: float | None, seed: int
+) -> Prediction:
+    """Mean, its error and intervals at the rows of a design, without a probability no intervals; NotConverged when there is no
+    estimate."""
     require_predictive(solution, method)
     require_estimable(model, solution, design)
     point = solution.draws is None
     spread = point and isinstance(model.likelihood, UnivariateLikelihood) and not _errorless(model, solution)
-    if model.design.weight_kind == "sampling":
+    if model.design.weight_kind == "sampling" and prob is not None:
         # The mean and its interval alone: under sampling weights there is no distribution of a new observation.
         mean = _point_mean(model, solution, design)
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
-            return Prediction(mean, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
+            return Prediction(mean, none, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
         kind = f"Wald interval of the {model.likelihood.centre} on the link scale, sandwich errors; sampling weights say nothing of a new observation"
         kind += _counted(model, solution)
-        return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
+        error, interval = _error_and_interval(model, solution, design, prob)
+        return Prediction(mean, error, interval, None, None, kind)
     if _exact(model, solution):
         return _closed(model, solution, design, prob)
     if _on_nodes(model, solution):
         size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
-        parts = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
-        return _joined([_of_nodes(model, solution, design.take(part), prob) for part in parts])
+        return _joined([_of_nodes(model, solution, design.take(rows), prob) for rows in _slices(design.n, size)])
+    if point and prob is None:
+        return _joined([_estimate(model, solution, design.take(rows)) for rows in _slices(design.n, _ROWS)])
     atoms = _atoms(model, solution, spread=spread, seed=seed)
-    made = _of_point if point else _of_draws
+    if prob is None and atoms.off is None and _additive(model) and design.n > model.shape[0]:
+        return _joined([_of_covariance(solution, design.take(rows), atoms) for rows in _slices(design.n, _ROWS)])
+
+    def made(rows: slice) -> Prediction:
+        at = design.take(rows)
+        if point and prob is not None:
+            return _of_point(model, solution, at, atoms, prob)
+        return _of_draws(model, solution, at, atoms, prob)
+
     size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
-    rows = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
-    found = _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
-    return replace(found, kind=found.kind + _counted(model, solution))
+    # what is drawn for one block after another comes from one stream of numbers
+    every = on_all_cores if atoms.off is None else _in_turn
+    found = _joined(every(made, _slices(design.n, size)))
+    return found if prob is None else replace(found, kind=found.kind + _counted(model, solution))
+
+
+def _in_turn[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
+    return list(map(fn, items))
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
     if len(parts) == 1:
         return parts[0]
 
-    def pair(ends: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-        return np.concatenate([e[0] for e in ends]), np.concatenate([e[1] for e in ends])
+    def pair(each: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+        return np.concatenate([e[0] for e in each]), np.concatenate([e[1] for e in each])
 
+    ends = [p.mean_interval for p in parts if p.mean_interval is not None]
     new = [p.new_interval for p in parts if p.new_interval is not None]
     likely = [p.likely for p in parts if p.likely is not None]
     return Prediction(
         np.concatenate([p.mean for p in parts]),
-        pair([p.mean_interval for p in parts]),
+        np.concatenate([p.mean_error for p in parts]),
+        pair(ends) if ends else None,
         pair(new) if new else None,
         np.concatenate(likely) if likely else None,
         parts[0].kind,
@@ -226,7 +283,7 @@ def _exact(model: Model, solution: Solution) -> bool:
     return t or model.noise_held is not None
 
 
-def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
+def _closed(model: Model, solution: Solution, design: Design, prob: float | None) -> Prediction:
     """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
 
     x'Sx + v where a process has the residual variance v at x, in the same units.
@@ -240,6 +297,9 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Pr
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
     left = _left(model, solution, design, noise_of_scale(model, solution))
     variance = variance if left is None else variance + left
+    error = _closed_error(np.sqrt(np.maximum(variance, 0.0)), df, posterior=solution.draws is not None)
+    if prob is None:
+        return Prediction(mean, error, None, None, None, _UNASKED)
     noise = s2 if design.precision is None else s2 / design.precision
     half, wide = (quantile(prob, df) * np.sqrt(np.maximum(v, 0.0)) for v in (variance, variance + noise))
     point = "least squares" if df is not None else "the estimate, sigma given"
@@ -247,8 +307,16 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Pr
     kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_counted(model, solution)}"
     if solution.sandwich:
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
-        return Prediction(mean, (mean - half, mean + half), None, None, kind)
-    return Prediction(mean, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
+        return Prediction(mean, error, (mean - half, mean + half), None, None, kind)
+    return Prediction(mean, error, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
+
+
+def _closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
+    """The scale of an estimate, nan without degrees of freedom; of a posterior scale (df / (df - 2))^(1/2), infinite up to df = 2."""
+    if df is None or not posterior:
+        return scale if df is None or df > 0 else np.full_like(scale, np.nan)
+    wider = np.sqrt(df / (df - 2.0)) if df > 2 else np.inf
+    return np.multiply(scale, wider, where=scale != 0, out=np.zeros_like(scale))
 
 
 def _noise_square(model: Model, solution: Solution) -> float:
@@ -268,38 +336,85 @@ def _on_nodes(model: Model, solution: Solution) -> bool:
     return known and predictors_given_sigma(model, np.zeros((0, model.shape[0])), np.ones(1)) is not None
 
 
-def _of_nodes(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
+def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | None) -> Prediction:
     """Quantiles of sum_k w_k N(x'm_k, v_k) for the mean, and of sum_k w_k N(x'm_k, v_k + sigma_k^2) for a new observation."""
     nodes = solution.posterior.marginals
     assert nodes is not None
-    sigma, tail = np.exp(nodes["log_sigma"]), (1.0 - prob) / 2.0
+    sigma = np.exp(nodes["log_sigma"])
     given = predictors_given_sigma(model, design.X, sigma)
     assert given is not None
     eta, sd = np.stack([plus_offset(row[:, None], design.offset) for row in given[0]]), given[1]
+    mean, share = _eta(design, solution.beta)[:, 0], nodes["weight"]
+    # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
+    error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
+    if prob is None:
+        return Prediction(mean, error, None, None, None, _UNASKED)
     noise = model.likelihood.at_rows({model.noise_scale: sigma[:, None]}, design.precision)[model.noise_scale]
-    ends = []
+    ends, tail = [], (1.0 - prob) / 2.0
     for spread in (sd, np.sqrt(np.square(sd) + np.square(noise))):
-        mixture = Predictive(model.likelihood, eta, {model.noise_scale: spread}, share=nodes["weight"])
+        mixture = Predictive(model.likelihood, eta, {model.noise_scale: spread}, share=share)
         ends.append((mixture.quantile(tail), mixture.quantile(1.0 - tail)))
-    mean = _eta(design, solution.beta)[:, 0]
     return Prediction(
-        mean, ends[0], ends[1], None, "equal-tailed intervals of the posterior, over nodes of sigma, no draws needed"
+        mean,
+        error,
+        ends[0],
+        ends[1],
+        None,
+        "equal-tailed intervals of the posterior, over nodes of sigma, no draws needed",
     )
 
 
-def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
-    p = _mixture(model, atoms, design)
-    means = p.means()
-    mean, interval = means.mean(0), equal_tail(means, prob)
-    if atoms.off is None and model.likelihood.link is IDENTITY and np.array_equal(means, p.eta[..., 0]):
-        mean = _eta(design, solution.beta)[:, 0]  # E[x'beta] = x'E[beta], which has no or less Monte Carlo error
+def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None) -> Prediction:
+    p = None if atoms.off is None else _mixture(model, atoms, design)
+    if p is None:
+        mean, error, *ends = _mean_of_draws(model, solution, design, atoms, prob)
+    else:
+        mean, error, *ends = _moments_and_ends(p.means(), prob)
+    if prob is None:
+        return Prediction(mean, error, None, None, None, _UNASKED)
+    interval = (ends[0], ends[1])
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
-        return Prediction(mean, interval, None, _likely(mean, prob), kind)
-    new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws")
+        return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
+    p = _mixture(model, atoms.thinned(_ATOMS), design) if p is None else p.thinned(_ATOMS)
+    loaded = design.n * len(atoms.values["beta"]) >= FEW  # for the interval of the mean
+    new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws", compiled=loaded)
     return Prediction(
-        mean, interval, new, None, f"equal-tailed posterior interval of the {model.likelihood.centre}; {said}"
+        mean, error, interval, new, None, f"equal-tailed posterior interval of the {model.likelihood.centre}; {said}"
     )
+
+
+def _additive(model: Model) -> bool:
+    """The mean is the linear predictor."""
+    return type(model.likelihood).mean is AdditiveNoise.mean
+
+
+def _of_covariance(solution: Solution, design: Design, atoms: _Atoms) -> Prediction:
+    """x'E[beta] and (x'R'Rx)^(1/2), R'R the covariance of the draws: what their linear predictors have, without one of them."""
+    error = np.linalg.norm(design.X @ atoms.factor.T, axis=1)
+    return Prediction(_eta(design, solution.beta)[:, 0], error, None, None, None, _UNASKED)
+
+
+def _mean_of_draws(
+    model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
+) -> tuple[Array, ...]:
+    """The mean over the atoms, its standard deviation and the ends of its interval, by as many rows as stay in a processor's cache."""
+    (S, _, m), found = atoms.values["beta"].shape, []
+    for rows in _slices(design.n, max(1, _CACHED // (S * m))):
+        X, offset, precision = design.X[rows], *(v if v is None else v[rows] for v in (design.offset, design.precision))
+        eta = atoms.eta(X, offset)
+        means = model.likelihood.mean(eta, **model.likelihood.at_rows(atoms.aux, precision))
+        mean, *rest = _moments_and_ends(means, prob)
+        if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
+            # E[x'beta] = x'E[beta], which has no or less Monte Carlo error
+            mean = plus_offset(X @ solution.beta, offset)[:, 0]
+        found.append((mean, *rest))
+    return tuple(np.concatenate(each) for each in zip(*found, strict=True))
+
+
+def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
+    """Mean and standard deviation over the draws, the first axis, and where a probability is given the ends of an equal-tailed interval."""
+    return mean_and_sd(means) if prob is None else (*mean_and_sd(means), *equal_tail(means, prob))
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
@@ -337,32 +452,46 @@ def row_parts(n: int) -> list[slice]:
     return [slice(i, i + _AT_NODES) for i in range(0, n, _AT_NODES)]
 
 
-def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
+def _slices(n: int, size: int) -> list[slice]:
+    """n rows by `size`; an empty one where there are none."""
+    return [slice(i, i + size) for i in range(0, n, size)] or [slice(0)]
+
+
+def _estimate(model: Model, solution: Solution, design: Design) -> Prediction:
+    """Mean and standard error of a point estimate, without intervals."""
     mean = _point_mean(model, solution, design)
     if _errorless(model, solution):
+        return Prediction(mean, np.full(mean.shape, np.nan), None, None, None, _UNASKED)
+    return Prediction(mean, _error_and_interval(model, solution, design, None)[0], None, None, None, _UNASKED)
+
+
+def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
+    mean, likelihood = _point_mean(model, solution, design), model.likelihood
+    if _errorless(model, solution):
         none = np.full(mean.shape, np.nan)
-        if isinstance(model.likelihood, ProximalLikelihood) and not has_nonsmooth_terms(model):
-            return Prediction(mean, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
-        if not isinstance(model.likelihood, UnivariateLikelihood):
-            return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {_why_errorless(model)}")
+        ordered = isinstance(likelihood, UnivariateLikelihood)
+        if not ordered or (isinstance(likelihood, ProximalLikelihood) and not has_nonsmooth_terms(model)):
+            likely = None if ordered else _likely(mean, prob)
+            return Prediction(mean, none, (none, none), None, likely, f"no intervals: {_why_errorless(model)}")
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
         new, said = _new(model, _mixture(model, atoms, design), prob, noise)
-        return Prediction(
-            mean, (none, none), new, None, f"no interval of the {model.likelihood.centre}: {NO_ERRORS}; {said}"
-        )
-    interval = _mean_interval(model, solution, design, prob)
-    if not isinstance(model.likelihood, UnivariateLikelihood):
+        kind = f"no interval of the {likelihood.centre}: {NO_ERRORS}; {said}"
+        return Prediction(mean, none, (none, none), new, None, kind)
+    error, interval = _error_and_interval(model, solution, design, prob)
+    if not isinstance(likelihood, UnivariateLikelihood):
         kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
-        return Prediction(mean, interval, None, _likely(mean, prob), kind)
+        return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
     drawn = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
     new, said = _new(model, _mixture(model, atoms, design), prob, drawn)
-    return Prediction(
-        mean, interval, new, None, f"Wald interval of the {model.likelihood.centre} on the link scale; {said}"
-    )
+    kind = f"Wald interval of the {likelihood.centre} on the link scale; {said}"
+    return Prediction(mean, error, interval, new, None, kind)
 
 
-def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Array, Array] | None, str]:
-    """The interval of a new observation (successes out of the row's trials, where it counts them), and what it is."""
+def _new(
+    model: Model, p: Predictive, prob: float, how: str, *, compiled: bool = False
+) -> tuple[tuple[Array, Array] | None, str]:
+    """The interval of a new observation (successes out of the row's trials, where it counts them), and what it is. `compiled` says that
+    compiled code is loaded."""
     if isinstance(model.likelihood, OfTrials) and not p.given:
         return None, "no interval of a new observation, since the trials of these rows are not known: pass trials="
     if isinstance(model.likelihood, OfClasses) and not isinstance(model.likelihood, OfTrials):
@@ -370,6 +499,11 @@ def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Arra
     tail, some = (1 - prob) / 2, p.thinned(_ATOMS)
     if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
         how += f", under the {model.likelihood.name} density, a working model"
+    if compiled:
+        return (
+            some.quantile_by(tail, tol=_TOL, compiled=True),
+            some.quantile_by(1 - tail, tol=_TOL, compiled=True),
+        ), how
     return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
 
 
@@ -409,17 +543,27 @@ def require_estimable(model: Model, solution: Solution, design: Design) -> None:
         )
 
 
-def _mean_interval(model: Model, solution: Solution, design: Design, prob: float) -> tuple[Array, Array]:
+def _error_and_interval(
+    model: Model, solution: Solution, design: Design, prob: float | None
+) -> tuple[Array, tuple[Array, Array] | None]:
+    """The standard error of the mean by the delta method, and where a probability is given its Wald interval on the link scale."""
     centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
     variance = _variance(design.X, solution.scale, J)
     left = _left(model, solution, design)
     if left is not None:
         # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
         variance = variance + left[:, None] * np.square(J).sum(-1)
-    half = quantile(prob, solution.df) * np.sqrt(variance)
-    inverse = model.likelihood.link.inverse
-    lower, upper = inverse(centre - half), inverse(centre + half)
-    return (lower[:, 0], upper[:, 0]) if lower.shape[1] == 1 else (lower, upper)
+    link, sd = model.likelihood.link, np.sqrt(variance)
+
+    def flat(each: Array) -> Array:
+        return each[:, 0] if each.shape[1] == 1 else each
+
+    # sd(mean) = |d mean / d link(mean)| sd(link(mean))
+    error = flat(np.abs(link.slope(centre)) * sd)
+    if prob is None:
+        return error, None
+    half = quantile(prob, solution.df) * sd
+    return error, (flat(link.inverse(centre - half)), flat(link.inverse(centre + half)))
 
 
 def _counted(model: Model, solution: Solution) -> str:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from scipy.special import ndtri
 
 from probreg.data import Design
 from probreg.data.formula.variables import terms
@@ -18,6 +17,7 @@ from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import predictive, require_predictive
 from probreg.likelihoods import Likelihood, SmoothLikelihood, SoftmaxLikelihood, UnivariateLikelihood
 from probreg.model.predictive import Predictive
+from probreg.numerics.special import ndtri
 
 Array = np.ndarray
 _ROUNDING = 1e-12  # of the largest response: a sigma that small is rounding
@@ -227,8 +227,9 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
 
 
 def _thinned(fit: Fitted, rows: Array) -> Predictive:
-    atoms = predictive(fit.model, fit.solution, fit.model.design.take(rows), spread=False, seed=fit.seed)
-    return atoms.thinned(_DRAWS)
+    design = fit.model.design
+    part = design if np.array_equal(rows, np.arange(design.n)) else design.take(rows)
+    return predictive(fit.model, fit.solution, part, spread=False, seed=fit.seed, at_most=_DRAWS)
 
 
 def _smooth(fit: Fitted) -> SmoothLikelihood:

@@ -17,7 +17,7 @@ from probreg.inference import Method, Solution
 from probreg.inference.base import Draws
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.drawn_process import DrawnProcess
 from probreg.model.model import Model

@@ -17,6 +17,7 @@ from probreg.fits.fitted import Fitted
 from probreg.fits.goodness import (
     deviance_at,
     estimated_coefficients,
+    exact_fit,
     is_density,
     is_maximum_likelihood,
     null_deviance,
@@ -154,7 +155,7 @@ class FitStatistics(Fitted):
     def _finite_log_likelihood(self) -> float:
         if self.solution.found is not None:
             return self.solution.found.value  # effects integrated over
-        if not np.isfinite(self.log_likelihood):
+        if not np.isfinite(self.log_likelihood) or exact_fit(self):
             none = ", with no degrees of freedom left" if saturated(self) else ""
             raise Incompatible(
                 f"the fit meets every response exactly{none}, so that its density has no bound: no AIC or BIC"
@@ -372,8 +373,8 @@ class FitStatistics(Fitted):
         Returns
         -------
         DataFrame
-            term, estimate, std.error, statistic, p.value, conf.low, conf.high; y.level before them where outcomes have
-            coefficients of their own. Of a posterior no test; after chains rhat and ess. With effects by group the columns
+            term, estimate, std.error, statistic, p.value, conf.low, conf.high (of an exact fit nan from std.error on); y.level
+            before them where outcomes have coefficients of their own. Of a posterior no test; after chains rhat and ess. With effects by group the columns
             effect and group stand first: "fixed" are coefficients, and "ran_pars" the standard deviations, such as sd__x, the
             correlations, such as cor__Intercept.x, and that of the noise, sd__Observation of the group Residual.
 
@@ -395,6 +396,8 @@ class FitStatistics(Fitted):
             "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "df": "df", "p_value": "p.value",
             "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
         }  # fmt: skip
+        if exact_fit(self):  # errors and ends of intervals are rounding
+            table = table.assign(**dict.fromkeys(("std_error", "lower", "upper"), np.nan))
         table = table.reset_index()
         found = table[[c for c in renamed if c in table]].rename(columns=renamed)
         if has_effects(self.model):
@@ -476,7 +479,7 @@ class FitStatistics(Fitted):
             statistic, df, df_resid and p_value.
         """
         flat = self.model.likelihood.least_squares and is_maximum_likelihood(self) and self.model.noise_unknown
-        flat = flat and not self.solution.sandwich  # by which variances differ
+        flat = flat and not self.solution.sandwich and not exact_fit(self)  # a sandwich: variances differ
         try:
             return overall_test(self, self.deviance, self.df_resid) if flat else None
         except ProbregError:

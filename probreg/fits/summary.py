@@ -11,15 +11,16 @@ import pandas as pd
 from scipy.special import ndtr, stdtr
 
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.goodness import is_density, is_maximum_likelihood, saturated, why_no_test
+from probreg.fits.goodness import exact_fit, is_density, is_maximum_likelihood, saturated, why_no_test
 from probreg.fits.inference_data import coefficient_index, parameter_names, reported_coefficients
 from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import essential, has_effects, markov, reported_estimate, reported_marginals
 from probreg.inference.sampling.convergence import mixing
-from probreg.inference.uncertainty.intervals import KIND_WORDS, IntervalKind
-from probreg.inference.varying import OF_EFFECTS, groups_said
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
+from probreg.inference.uncertainty.intervals.marginals import above_zero
+from probreg.inference.varying import OF_EFFECTS, groups_said, held_scales
 from probreg.model.prior_words import prior_line
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import cut_text, p_said, printed, probability_said, table_lines, visible, wrapped
@@ -76,7 +77,7 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
         columns["std_error"] = asked.error
     if tested:
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(asked.error > 0, (coef - null) / asked.error, np.nan)
+            t = np.where((asked.error > 0) & (not exact_fit(fit)), (coef - null) / asked.error, np.nan)
         if fit.solution.found is not None:  # columns of smooth functions have a prior, and no test
             t[fit.model.joint.informative[fit.model.design.head]] = np.nan
         own = isinstance(asked.df, np.ndarray)
@@ -192,8 +193,7 @@ def probability_positive(fit: FitStatistics) -> Array:
             t = coef / _own_scale(fit, coef)
         return np.asarray(ndtr(t) if s.df is None else stdtr(s.df, t))
     if (m := reported_marginals(fit.model, draws)) is not None:
-        # sum_k w_k Phi(mean_k / sd_k)
-        return np.asarray(m["weight"] @ ndtr(m["mean"] / m["sd"])).reshape(coef.shape)
+        return above_zero(m["weight"], m["mean"] / m["sd"]).reshape(coef.shape)
     beta = reported_coefficients(fit.model, draws["beta"])
     return np.asarray((beta > 0).mean((0, 1)))
 
@@ -217,7 +217,9 @@ def posterior_median(fit: FitStatistics) -> Array:
 def _notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
     """What a reader must know, without the two estimates of sigma where the foot has both."""
     told = any(_BOTH_SIGMAS in line for line in foot)
-    return tuple(n for n in essential(table.attrs["notes"]) if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n))
+    return tuple(
+        n for n in essential(table.attrs["notes"]) if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n)
+    )
 
 
 def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
@@ -226,11 +228,9 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     under = _foot(fit, table)
     notes = [f"note: {n}" for n in _notes(table, under)]
     head, foot, said, notes = (
-        [part for line in lines for part in wrapped(visible(line))]
-        for lines in (_head(fit, table), under, said, notes)
+        [part for line in lines for part in wrapped(visible(line))] for lines in (_head(fit, table), under, said, notes)
     )
-    size = len(fit.parameter_names)
-    body = shown.iloc[: len(shown) - (len(table) - size)]
+    body = _body(fit, table, shown)
     room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
     more = [f"… {len(body) - room + 1} rows more, in summary().to_string()"] if len(body) > room else []
     body = body.iloc[: room - 1] if more else body
@@ -241,10 +241,16 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
 def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
     """The same for a notebook."""
     shown, said = (table, []) if terms else without_terms(fit, table)
-    body = shown.iloc[: len(shown) - (len(table) - len(fit.parameter_names))]
+    body = _body(fit, table, shown)
     under = _foot(fit, table)
     foot, notes = [*said, *under], list(_notes(table, under))
     return notebook_html(_head(fit, table), [_cells(body, table.attrs)] if len(body) else [], notes, foot=foot)
+
+
+def _body(fit: FitStatistics, table: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
+    """The rows of coefficients, their estimates alone where the fit is exact."""
+    body = shown.iloc[: len(shown) - (len(table) - len(fit.parameter_names))]
+    return body[["estimate"]] if exact_fit(fit) else body
 
 
 def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -268,7 +274,7 @@ def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     columns = {}
     some = table.notna().any()
     for name in (c for i, c in enumerate(table.columns) if i == 0 or some[c]):
-        said, cell = shown.get(name, (name, lambda v: f"{v:.5g}"))
+        said, cell = shown.get(name, (name, lambda v: "" if np.isnan(v) else f"{v:.5g}"))
         if name == "estimate" and "ratio" in words:
             said = words["ratio"]
         columns[said] = ["does not exist" if name == "estimate" and np.isnan(v) else cell(v) for v in table[name]]
@@ -305,11 +311,17 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
     if words.get("covariance") == "none" or saturated(fit):
         said = "no standard errors and no intervals"
+    elif exact_fit(fit):
+        said = "no standard errors, intervals and tests: residuals are rounding"
+    elif table.iloc[:, 0].isna().all():
+        return [*lines, "no estimates"]  # the status says why
+    elif not table[["lower", "upper"]].notna().to_numpy().any():
+        said = "no intervals"
     elif "covariance" in words and words["kind"] in ("t", "wald"):
         said += f", {words['covariance']} covariance"
     if "ratio" in words:
         said += f"; {words['ratio']}s, exp of the coefficients"
-    if "statistic" in words and not saturated(fit):
+    if "statistic" in words and table["statistic"].notna().any() and not saturated(fit):
         law = f"t({words['df']:g})" if isinstance(words.get("df"), float | int) else "t" if "df" in words else "z"
         law += f" with {words['df']}'s df" if isinstance(words.get("df"), str) else ""
         said += f"; {law} and two-sided p for {words['null']}"
@@ -325,7 +337,7 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         return [*lines, *_of_groups(fit), *_untested(table)]
     explained = _explained(fit, table.attrs)
     lines += [explained] if explained else []
-    if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
+    if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll) and not exact_fit(fit):
         at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
         said = f"log-likelihood {ll:.5g}{at}"
         if (aic := _known(fit, "aic")) is not None:
@@ -380,7 +392,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines = []
     for name, row in table.iloc[len(fit.parameter_names) :].iterrows():
         word = name[-1] if isinstance(name, tuple) else name
-        if word == fit.model.likelihood.noise_scale and saturated(fit):
+        if word == fit.model.likelihood.noise_scale and (saturated(fit) or exact_fit(fit)):
             continue  # a note says why
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
         ends = "" if np.isnan(row["lower"]) else f" ({row['lower']:.5g} to {row['upper']:.5g})"
@@ -403,7 +415,8 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)
     found = fit.solution.hyper
-    return [*lines, *(f"{name} {value:.5g}, held" for name, value in fit.model.fixed.items() if name not in found)]
+    held = {name: v for name, v in {**held_scales(fit.stated_model), **fit.model.fixed}.items() if name not in found}
+    return [*lines, *(f"{name} {value:.5g}, held" for name, value in held.items())]
 
 
 def _effect_scale(name: str, value: float, ends: str, *, replicated: bool = False) -> str:

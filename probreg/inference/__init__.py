@@ -1,7 +1,10 @@
 """Methods: each turns a model into a solution of plain arrays.
 
-Adding one is one file, one line here and its name in `MethodName`, which editors complete.
+What every fit needs is imported here, and what `methods` imports when it is first used. Adding a method is one file, one line
+in `methods` and its name in `MethodName`, which editors complete.
 """
+
+from typing import TYPE_CHECKING
 
 from probreg.inference.auto import Auto as Auto
 from probreg.inference.base import (
@@ -13,24 +16,11 @@ from probreg.inference.base import (
     Solution as Solution,
     Status as Status,
 )
-from probreg.inference.exact.conjugate import Conjugate as Conjugate
-from probreg.inference.exact.evidence import Evidence as Evidence
-from probreg.inference.exact.integrate import Integrate as Integrate
-from probreg.inference.exact.quadrature import Quadrature as Quadrature
 from probreg.inference.modes.closed_form import ClosedForm as ClosedForm
 from probreg.inference.modes.newton import Newton as Newton
-from probreg.inference.modes.perceptron import Perceptron as Perceptron
-from probreg.inference.modes.sgd import LMS as LMS, SGD as SGD
-from probreg.inference.penalized.coordinate_descent import CoordinateDescent as CoordinateDescent
-from probreg.inference.penalized.paths import (
-    PathSolution as PathSolution,
-    default_scales as default_scales,
-    mode_path as mode_path,
-)
-from probreg.inference.penalized.piecewise_linear import InteriorPoint as InteriorPoint
-from probreg.inference.penalized.proximal_newton import ProximalNewton as ProximalNewton
-from probreg.inference.posterior import Posterior as Posterior
-from probreg.inference.sampling.importance import Importance as Importance, Weighted as Weighted
-from probreg.inference.sampling.laplace import LaplaceApproximation as LaplaceApproximation
-from probreg.inference.sampling.nuts import NUTS as NUTS
-from probreg.inference.uncertainty.bootstrap import Bootstrap as Bootstrap
+from probreg.registry import names_from
+
+if TYPE_CHECKING:
+    from probreg.inference.methods import *  # noqa: F403  # the names are written there, once
+else:
+    __getattr__ = names_from("probreg.inference.methods")

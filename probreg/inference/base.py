@@ -33,7 +33,7 @@ from probreg.registry import Registry
 if TYPE_CHECKING:
     from probreg.online import Guarantee
 
-METHODS: Registry["Method"] = Registry("method", words=METHOD_WORDS)
+METHODS: Registry["Method"] = Registry("method", words=METHOD_WORDS, files="probreg.inference.methods")
 METHODS.parts = (METHODS,)  # a method may wrap another
 
 # The names of METHODS, which an editor completes and a type checker knows; a law holds the two equal.
@@ -327,14 +327,16 @@ def improper_effects(method: Method, model: Model) -> str | None:
         wrong = [name for k, name in names.items() if not b.prior.hyper[k].prior.proper]  # type: ignore[attr-defined]
         if not wrong:
             continue
+        term = model.design.grouped_of(b.columns)
+        key = "" if term is None else term.key
         which = " and ".join(wrong[:2]) + (f" and {len(wrong) - 2} more" if len(wrong) > 2 else "")
         start = f"{method.name}: the posterior is improper, since the prior of {which} is. Give sd a proper prior"
         if model.likelihood.noise_scale is None:
-            return f"{start}, such as pr.HalfNormal(2.5) in units of the linear predictor, or use evidence"
+            given = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal(2.5))}}"
+            return f"{start}, such as {given} in units of the linear predictor, or use evidence"
         sd = float(model.design.y_scale * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0)))
-        return (
-            f"{start}, such as pr.HalfNormal({sd:.2g}), or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
-        )
+        given = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
+        return f"{start}, such as {given}, or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
     return None
 
 
@@ -463,9 +465,10 @@ def sigma_note(model: Model, how: str) -> tuple[str, ...]:
 
 
 def moments_of_draws(draws: Array) -> tuple[Array, Array]:
-    """Mean (p, m) and covariance (p m, p m) of draws (chain, draw, p, m)."""
+    """Mean (p, m) and covariance (p m, p m) of draws (chain, draw, p, m), which is nan for a single draw."""
     flat = draws.reshape(-1, draws.shape[-2] * draws.shape[-1])
-    return flat.mean(0).reshape(draws.shape[-2:]), np.atleast_2d(np.cov(flat.T))
+    V = np.cov(flat.T) if len(flat) > 1 else np.full((flat.shape[1],) * 2, np.nan)
+    return flat.mean(0).reshape(draws.shape[-2:]), np.atleast_2d(V)
 
 
 def reported_coefficients(model: Model, beta: Array) -> Array:

@@ -120,6 +120,33 @@ def stated_covariance(prior: Prior, shape: tuple[int, int]) -> Array | None:
     return np.diag(np.square(sds[0])) if (sds == sds[0]).all() else None
 
 
+def held_scales(model: Model) -> dict[str, float]:
+    """Standard deviations and correlations of effects that the priors of a model state as numbers, under their names.
+
+    >>> from probreg.priors import Normal
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "a", "b", "b"]}
+    >>> held_scales(Model.from_formula("y ~ 1 + (1 | g)", data, prior={"(1 | g)": Normal(2.0)}))
+    {'sd(Intercept | g)': 2.0}
+    """
+    out: dict[str, float] = {}
+    for b in model.joint.blocks:
+        term = model.design.grouped_of(b.columns)
+        prior: Any = b.prior
+        if term is None:
+            continue
+        if isinstance(b.prior, LatentPrior):
+            known = zip(term.effects, prior.sds) if prior.called else ()
+            out |= {f"sd({e} | {term.group})": float(v) for e, v in known if f"sd[{e}]" not in prior.hyper}
+        elif (S := stated_covariance(prior, term.shape)) is not None:
+            sd, effects = np.sqrt(np.diagonal(S)), term.effects
+            out |= {f"sd({e} | {term.group})": float(v) for e, v in zip(effects, sd)}
+            pairs = [(i, j) for j in range(len(sd)) for i in range(j) if term.correlated and sd[i] * sd[j] > 0.0]
+            out |= {
+                f"cor({effects[i]}, {effects[j]} | {term.group})": float(S[i, j] / (sd[i] * sd[j])) for i, j in pairs
+            }
+    return out
+
+
 def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
     """Each block with hyperparameters that are logs of positive numbers: its place, its prior, and their names in draws."""
     names = hyper_names(model.joint, model.design)

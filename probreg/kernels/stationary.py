@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, kve
 
 from probreg.arguments.scalars import Columns, Flag, Positive, check_fields
 from probreg.errors import DataError
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
+from probreg.numerics.special import gammaln, kve
 
 Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
 _SMOOTHNESS = (0.5, 1.5, 2.5)

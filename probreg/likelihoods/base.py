@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -226,8 +226,17 @@ class Likelihood(ABC):
         return {**aux, self.noise_scale: aux[self.noise_scale] / np.sqrt(precision)}
 
 
+class QuantileOfMixture(Protocol):
+    """(prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture; nan where another search is asked for."""
+
+    def __call__(self, prob: float, eta: Array, aux: Mapping[str, Array], share: Array, /) -> Array: ...
+
+
 class UnivariateLikelihood(Likelihood):
     """One linear predictor and a response with an order: it has a distribution function."""
+
+    # By compiled code; a law holds it to `cdf`. It counts for the class that writes it alone: what inherits may be another density.
+    compiled_quantile: ClassVar[QuantileOfMixture | None] = None
 
     @property
     def width(self) -> int:

@@ -23,12 +23,17 @@ from probreg.likelihoods.response import codes, finite_response, one_of, refuse,
 from probreg.numerics.compiled.density import CompiledDensity
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # log expit(s) = min(s, 0) - log(1 + exp(-|s|)), which neither overflows nor loses digits; d/d eta = y - mu.
     s = eta if y > 0.5 else -eta
     e = exp(-abs(s))
     mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
-    return min(s, 0.0) - log1p(e), y - mu, 0.0
+    return (s if s < 0.0 else 0.0), e, y - mu
+
+
+def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    a, e, slope = _product(y, eta, t)
+    return a - log1p(e), slope, 0.0
 
 
 def _hessian(y: float, eta: float, t: Array) -> float:
@@ -58,7 +63,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     name = "bernoulli"
     support = np.arange(2.0)
     link, canonical, concave, binary = LOGIT, True, True, True
-    compiled_density = CompiledDensity(_row, hessian=_hessian)
+    compiled_density = CompiledDensity(_row, hessian=_hessian, product=_product)
 
     def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

@@ -5,7 +5,6 @@ from math import exp, log1p
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import betainc, gammaln
 
 from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import DataError
@@ -22,6 +21,7 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import betainc, gammaln
 
 
 def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ from math import exp, log
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import log_softmax
 
 from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Recession, ValueGradHessian
@@ -13,6 +12,7 @@ from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, contrasted, curve_of, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import log_softmax
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:

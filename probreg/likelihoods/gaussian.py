@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
+from probreg.likelihoods.mixtures import of_normals
+from probreg.numerics.special import ndtr
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -29,6 +30,7 @@ class Gaussian(LocationScaleLikelihood):
     least_squares = concave = True
     wider = "fit a StudentT likelihood, which allows far responses"
     standard_variance = standard_information = 1.0
+    compiled_quantile = staticmethod(of_normals)
 
     def describe(self, response: str) -> str:
         return f"the mean of {response}, with Gaussian noise of standard deviation sigma"

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import ndtr, ndtri
 
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logit
+
+from probreg.numerics.special import logit
 
 Elementwise = Callable[[np.ndarray], np.ndarray]
 
@@ -28,9 +29,11 @@ class Link:
 
 
 def _expit(eta: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-eta), in a third of scipy's time."""
+    """1 / (1 + e^-eta), in one new array: the pages of each array of a megabyte cost more time than the exp."""
+    u = np.array(eta, float)
     with np.errstate(over="ignore"):  # e^-eta beyond the largest number: 0, as it is there
-        return 1.0 / (1.0 + np.exp(-eta))
+        np.exp(np.negative(u, out=u), out=u)
+    return np.reciprocal(np.add(u, 1.0, out=u), out=u)[()]
 
 
 def _logistic(eta: np.ndarray) -> np.ndarray:

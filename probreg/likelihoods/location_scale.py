@@ -24,7 +24,7 @@ class AdditiveNoise(UnivariateLikelihood):
     ) -> Self:
         kind = type(self).__name__
         refuse(kind, event=event, reference=reference)
-        varied(finite_response(values, kind), kind)
+        varied(finite_response(values, kind, copy=False), kind)
         return self
 
     def encode(self, values: Array) -> Array:

@@ -5,13 +5,13 @@ from math import exp, log
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import gammaln, log_softmax
 
 from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OfTrials, Recession, ValueGradHessian, told_trials
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, contrasted, curve_of, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import gammaln, log_softmax
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:

@@ -5,11 +5,12 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, pdtr
 
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.counts import CountLikelihood
+from probreg.likelihoods.mixtures import of_poissons
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import gammaln, pdtr
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -38,6 +39,7 @@ class Poisson(CountLikelihood):
     wider = "fit a NegativeBinomial likelihood, whose variance is mean + alpha mean^2"
     canonical = concave = True
     compiled_density = CompiledDensity(_row, hessian=_hessian)
+    compiled_quantile = staticmethod(of_poissons)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         e = eta[..., 0]

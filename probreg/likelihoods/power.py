@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import gammainc, gammaln
 
 from probreg.arguments.scalars import Number, check_fields
 from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import gammainc, gammaln
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:

@@ -14,8 +14,8 @@ _DIGITS = 1e-12  # of its size: a response that varies by less keeps fewer than 
 _WHOLE = 2.0**53  # counts from here on have neighbours that are not numbers
 
 
-def finite_response(values: np.ndarray, kind: str) -> np.ndarray:
-    """The response as finite floats; `kind` names the likelihood in the error."""
+def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.ndarray:
+    """The response as finite floats; `kind` names the likelihood in the error. Without `copy` floats stay where they are."""
     values = np.asarray(values)
     if values.ndim != 1:
         hint = "; for successes of trials use Binomial, for counts by class Multinomial" if values.ndim == 2 else ""
@@ -24,7 +24,10 @@ def finite_response(values: np.ndarray, kind: str) -> np.ndarray:
         values,
         f"{with_article(kind)} response",
         ". For categories use Bernoulli (two levels) or Categorical (more); for numbers stored as text convert them first.",
+        copy=copy,
     )
+    if not len(y) or max(-float(y.min()), float(y.max())) <= _LARGEST:  # false of nan
+        return y
     if len(bad := np.flatnonzero(~np.isfinite(y))):
         raise DataError(
             f"{with_article(kind)} response is finite; row {bad[0]} holds {y[bad[0]]} ({len(bad)} such rows)"
@@ -63,11 +66,11 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
 def varied(y: np.ndarray, kind: str) -> None:
     """DataError when every row holds the same value, so that there is nothing to explain and the noise scale is zero, or when
     they differ by so little that double precision keeps hardly a digit of the differences."""
-    if len(y) and (y == y[0]).all():
+    low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 1.0)
+    if low == high:
         raise DataError(
             f"the response is constant (every one of {len(y)} rows holds {y[0]:g}): {with_article(kind)} model has nothing to explain"
         )
-    low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 1.0)
     if high - low < _SMALLEST:
         raise DataError(
             f"the response varies by {high - low:g}, whose square is below double precision: state it in another unit"

@@ -5,13 +5,13 @@ from math import exp
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 from probreg.arguments.scalars import Flag, check_fields
 from probreg.errors import DataError
 from probreg.likelihoods.base import FAR, Array, Level, MayDiverge, OfClasses, SmoothLikelihood
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
+from probreg.numerics.special import logsumexp, softmax
 
 
 def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
@@ -154,7 +154,13 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     def scores(self, eta: Array) -> Array:
         """f = C eta, shape (..., n, K)."""
-        return eta @ self.contrast.T
+        if eta.strides[-1] == eta.itemsize:
+            return np.asarray(eta @ self.contrast.T)
+        # draws that lie side by side in memory stay so: class by class
+        f = np.zeros_like(eta, shape=(*eta.shape[:-1], len(self.levels)))
+        for k, j in np.argwhere(self.contrast):
+            f[..., k] += self.contrast[k, j] * eta[..., j]
+        return f
 
     def saturated(self, y: Array) -> Array:
         """C eta = log share, up to a shift, with the share of a class that was not met cut at exp(-FAR)."""
@@ -164,7 +170,9 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
     def mean(self, eta: Array, **aux: Any) -> Array:
-        return softmax(self.scores(eta), -1)
+        p = self.scores(eta)
+        np.exp(np.subtract(p, p.max(-1, keepdims=True), out=p), out=p)
+        return np.divide(p, p.sum(-1, keepdims=True), out=p)
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         """Of one trial, class by class."""

@@ -5,12 +5,12 @@ from math import log1p
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, stdtr
 
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import gammaln, stdtr
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:

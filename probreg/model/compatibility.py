@@ -1,7 +1,7 @@
 """Whether a design, a likelihood and priors go together: refusals in words, before any work."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from probreg.data.formula.algebra import Counted
 from probreg.data.weights import read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood
+from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
 from probreg.priors import AuxPrior, FisherPrior, GaussianPrior, JointPrior, Prior, WholePrior
+from probreg.priors.weak import PriorLike
 
 Array = np.ndarray
 
@@ -41,6 +43,28 @@ def counting(likelihood: Likelihood | None, counted: Counted | None) -> tuple[Li
         return likelihood, ()
     note = f"{what_counts(counted)}: the likelihood is {wanted.__name__}, the same model as {type(likelihood).__name__} of single trials"
     return found, (note,)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What every way to a model is told of its response and its parameters, wherever the rows are.
+
+    `likelihood` is None where the response says it; `event` is the modelled level, `reference` the base class.
+    """
+
+    likelihood: Likelihood | None
+    prior: PriorLike
+    aux: Mapping[str, float | AuxPrior]
+    event: Level | None = None
+    reference: Level | None = None
+
+    def of_response(self, counted: Counted | None = None) -> tuple[Likelihood, tuple[str, ...]]:
+        """The likelihood of a response that counts, or of one that does not, and what was taken for it in words."""
+        return counting(self.likelihood, counted)
+
+    def prepared(self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None) -> Likelihood:
+        """The likelihood that knows the levels of these responses, and which of them is modelled."""
+        return likelihood.prepare(values, levels=levels, event=self.event, reference=self.reference)
 
 
 def what_counts(counted: Counted) -> str:
@@ -84,7 +108,9 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
     Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
     """
     w, n = design.weights if design.precision is None else design.precision, design.n
-    keep = np.ones(n, dtype=bool) if w is None else w > 0
+    if w is None:
+        return design, values, values[:0]
+    keep = w > 0
     if not keep.all():
         note = f"{int((~keep).sum())} of {n} rows have weight 0 and were left out"
         labels = np.arange(n) if design.labels is None else design.labels

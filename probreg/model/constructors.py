@@ -32,18 +32,12 @@ from probreg.data import (
     weights_without_empty_trials,
     with_groups,
 )
-from probreg.data.blocks.files import files_of
-from probreg.data.blocks.slices import array_blocks, slices
 from probreg.data.formula.algebra import Counted
-from probreg.data.moments_files import load_moments
-from probreg.data.saved_recipe import recipe_from_json
 from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
-from probreg.model.compatibility import counting, of_rows, with_unused, without_zero_weights
-from probreg.model.from_dask import from_dask, from_dask_arrays
-from probreg.model.from_files import Choices, from_files, from_slices
+from probreg.model.compatibility import Choices, counting, of_rows, with_unused, without_zero_weights
 from probreg.priors import AuxPrior, Flat
 from probreg.priors.weak import PriorLike
 
@@ -215,14 +209,22 @@ class FromData(ABC):
                 "groups= needs the rows in memory, and X is a memory map: pass np.asarray(X), or use from_files"
             )
         if isinstance(X, np.memmap):
+            from probreg.data.blocks.slices import slices
+
             kind, values = read_weights(weights)
             return cls.from_blocks(
                 slices(X, y, values, offset, trials), columns=columns, intercept=intercept, likelihood=named,
                 prior=prior, aux=aux, event=event, reference=reference, response=response, width=X.shape[1] if X.ndim == 2 else 1,
                 weights={"precision": precision, "sampling": sampling}.get(kind),
             )  # fmt: skip
-        design = from_arrays(X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights)
-        design = with_groups(design, groups)
+        plain = (
+            named.least_squares and weights is None and offset is None and isinstance(groups, Sequence) and not groups
+        )
+        design = from_arrays(
+            X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
+            multiply=y if plain else None,
+        )  # fmt: skip
+        products, design = design.products, with_groups(design, groups)
         values, levels = as_response(y)
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")
@@ -231,7 +233,8 @@ class FromData(ABC):
         values, counts = of_rows(named, values, trials)
         design = replace(design, weights=weights_without_empty_trials(values, counts, design.weights))
         choices = Choices(named, prior, aux, event, reference)
-        return cls._chosen(choices, in_memory(design, values, levels, choices, counts=counts))
+        design, bound = in_memory(design, values, levels, choices, counts=counts)
+        return cls._chosen(choices, (design.with_products(products), bound))
 
     @classmethod
     def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
@@ -315,6 +318,9 @@ class FromData(ABC):
         Incompatible
             When pyarrow is not installed.
         """
+        from probreg.data.blocks.files import files_of
+        from probreg.model.from_files import from_files
+
         choices, files = Choices(_stated(likelihood), prior, aux, event, reference), files_of(path, format)
         read = from_files(formula, files, choices, weights=weights, offset=offset, missing=missing, progress=progress)
         return cls._chosen(choices, read)
@@ -383,6 +389,9 @@ class FromData(ABC):
         Model: the mean of y, with Gaussian noise of standard deviation sigma
           rows 4 of blocks, columns Intercept, dose; prior flat; sigma ~ reference
         """
+        from probreg.data.blocks.slices import array_blocks
+        from probreg.model.from_files import from_slices
+
         named, kind = _named(likelihood), kind_of_blocks(weights)
         choices, compose = Choices(named, prior, aux, event, reference), partial(of_rows, named)
         making = array_blocks(blocks, columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
@@ -449,6 +458,8 @@ class FromData(ABC):
         Incompatible
             When dask is not installed.
         """
+        from probreg.model.from_dask import from_dask
+
         choices = Choices(_stated(likelihood), prior, aux, event, reference)
         read = from_dask(formula, data, choices, client=client, weights=weights, offset=offset, missing=missing)
         return cls._chosen(choices, read)
@@ -519,6 +530,8 @@ class FromData(ABC):
         Incompatible
             When dask is not installed.
         """
+        from probreg.model.from_dask import from_dask_arrays
+
         choices = Choices(_named(likelihood), prior, aux, event, reference)
         read = from_dask_arrays(
             X, y, choices, client=client, columns=columns, intercept=intercept, weights=weights, offset=offset,
@@ -573,6 +586,8 @@ class FromData(ABC):
         >>> pr.fit(pr.Model.from_moments(north.moments, south.moments)).coef.round(3).values.tolist()
         [0.635, 2.257]
         """
+        from probreg.data.moments_files import load_moments
+
         if not moments:
             raise DataError("from_moments takes the moments of at least one place, or the files that hold them")
         read = [load_moments(m) if isinstance(m, str | Path) else m for m in moments]
@@ -586,6 +601,8 @@ class FromData(ABC):
 
 def design_of_moments(moments: AnyMoments) -> Design:
     """The design, without rows, of which these are the moments."""
+    from probreg.data.saved_recipe import recipe_from_json
+
     at, columns = moments.origin, moments.columns
     if at is None and isinstance(moments, ArrowMoments):
         raise DataError("moments by group are taken with how their columns are made: as `model.moments` gives them")

@@ -33,9 +33,8 @@ from probreg.data.blocks.slices import array_blocks
 from probreg.data.blocks.survey import survey_of
 from probreg.data.weights import read_weights
 from probreg.likelihoods import Likelihood
-from probreg.model.compatibility import of_rows
+from probreg.model.compatibility import Choices, of_rows
 from probreg.model.from_files import (
-    Choices,
     apart_for,
     design_of,
     first_code,

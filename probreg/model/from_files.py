@@ -4,8 +4,8 @@ One pass surveys the rows (see `probreg.data.blocks.survey`), and for a Gaussian
 its rows are not needed again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from operator import add
 from typing import Any, Literal
@@ -20,40 +20,14 @@ from probreg.data.blocks.slices import ArrayBlocks
 from probreg.data.blocks.stream import BlockStream, one_pass
 from probreg.data.blocks.survey import Orders, Survey, survey_of
 from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
-from probreg.data.formula.algebra import Counted
 from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.likelihoods import Binomial, Likelihood
-from probreg.likelihoods.base import Level
-from probreg.model.compatibility import counting
-from probreg.priors import AuxPrior
-from probreg.priors.weak import PriorLike
+from probreg.model.compatibility import Choices, counting
 
 Array = np.ndarray
 Making = Callable[[], Iterable[Block]]
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What every way to a model is told of its response and its parameters, wherever the rows are.
-
-    `likelihood` is None where the response says it; `event` is the modelled level, `reference` the base class.
-    """
-
-    likelihood: Likelihood | None
-    prior: PriorLike
-    aux: Mapping[str, float | AuxPrior]
-    event: Level | None = None
-    reference: Level | None = None
-
-    def of_response(self, counted: Counted | None = None) -> tuple[Likelihood, tuple[str, ...]]:
-        """The likelihood of a response that counts, or of one that does not, and what was taken for it in words."""
-        return counting(self.likelihood, counted)
-
-    def prepared(self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None) -> Likelihood:
-        """The likelihood that knows the levels of these responses, and which of them is modelled."""
-        return likelihood.prepare(values, levels=levels, event=self.event, reference=self.reference)
 
 
 def from_files(

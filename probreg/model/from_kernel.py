@@ -14,8 +14,8 @@ from probreg.data.weights import WeightsLike
 from probreg.errors import DataError
 from probreg.kernels import CovarianceFunction
 from probreg.likelihoods import Gaussian, Likelihood
+from probreg.model.compatibility import Choices
 from probreg.model.constructors import in_memory
-from probreg.model.from_files import Choices
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, Prior
 

@@ -5,7 +5,9 @@ file and a partition on another machine alike. All are module-level functions of
 Blocks that ask for many densities are summed by the compiled density of their likelihood, others by NumPy: see COMPILED.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import prod
 from typing import Any
 
@@ -39,7 +41,7 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
     """
 
     points = np.broadcast_shapes(beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values()))
-    if density := _compiled(likelihood, block, prod(points)):
+    if density := compiled_density_of(likelihood, block, prod(points)):
         return _values(block, density, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
@@ -62,11 +64,41 @@ def saturated_gain(block: Block, *, likelihood: Likelihood, beta: Array, known: 
     return block.sweep(part, width=beta.shape[-2])
 
 
-def _compiled(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
+def residual_squares(block: Block, *, beta: Array) -> Sums:
+    """sum_i w_i omega_i (y_i - x_i beta)^2 of one linear predictor."""
+
+    def part(some: Block) -> Sums:
+        r = some.y - some.eta(beta)[..., 0]
+        square = r * r if some.precision is None else some.precision * r * r
+        return ((square if some.weights is None else square * some.weights).sum(-1),)
+
+    return block.sweep(part, width=beta.shape[-2])
+
+
+def compiled_density_of(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
     """The density, where compiled code serves: there is one, and enough to do."""
-    if not isinstance(likelihood, DifferentiableLikelihood) or block.rows * points * likelihood.width < COMPILED:
+    rows = max(block.rows, _whole.get())
+    if not isinstance(likelihood, DifferentiableLikelihood) or rows * points * likelihood.width < COMPILED:
         return None
     return likelihood.compiled_density
+
+
+@contextmanager
+def sample_of(rows: int) -> Iterator[None]:
+    """Blocks within are a sample of so many rows: they are summed by compiled code where sums over all rows will be.
+
+    >>> with sample_of(10**6):
+    ...     _whole.get()
+    1000000
+    """
+    token = _whole.set(max(rows, _whole.get()))
+    try:
+        yield
+    finally:
+        _whole.reset(token)
+
+
+_whole: ContextVar[int] = ContextVar("whole", default=0)
 
 
 def _values(
@@ -80,14 +112,11 @@ def _values(
     """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
     values, m = loops_of(density).values, likelihood.width
     at = np.broadcast_to(np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])).reshape(-1, m, beta.shape[-2])
-    at = _writable(at)
-    settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in known.items()})
-    t = np.zeros((len(at), len(settings)))
-    for k, value in enumerate(settings):
-        t[:, k] = np.broadcast_to(value, points).ravel()
+    at = writable(at)
+    t = settings_at(likelihood, known, points)
 
     def part(some: Block) -> Sums:
-        X, y, w, offset = _plain(some, some.X, m)
+        X, y, w, offset = plain_rows(some, some.X, m)
         out = np.zeros(len(at))
         values(X, y, w, offset, at, t, 0, out)
         return (out + _base_measure(some, likelihood),)
@@ -95,29 +124,42 @@ def _values(
     return (block.sweep(part, width=max(beta.shape[-2], len(at) // 4))[0].reshape(points),)
 
 
-def _plain(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
+def settings_at(likelihood: DifferentiableLikelihood, known: Mapping[str, Array], points: tuple[int, ...]) -> Array:
+    """t (S, k) of a compiled density at each of S points, for each aux (..., 1)."""
+    settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in known.items()})
+    t = np.zeros((prod(points), len(settings)))
+    for k, value in enumerate(settings):
+        t[:, k] = np.broadcast_to(value, points).ravel()
+    return t
+
+
+def plain_rows(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
     """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (m, b)."""
     w, offset, y = np.zeros(0), np.zeros((0, some.rows)), some.y
     if some.weights is not None:
-        w = _writable(some.weights)
+        w = writable(some.weights)
     if some.offset is not None:
         offset = np.broadcast_to(some.offset, (some.rows, m)).T
     if some.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
         root = np.sqrt(some.precision)
         U, y, offset = U * root[:, None], y * root, offset * root
-    return _writable(U), _writable(y), w, _writable(offset)
+    return writable(U), writable(y), w, writable(offset)
 
 
-def _writable(values: Array) -> Array:
+def writable(values: Array) -> Array:
     """Floats in C order that may be written to, copied where they are not: of the one type that loops are compiled for."""
     return np.require(values, float, ["C", "W", "E"])
 
 
-def _base_measure(some: Block, likelihood: DifferentiableLikelihood) -> float:
-    """What the density leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
+def base_measure_of_rows(some: Block, likelihood: DifferentiableLikelihood) -> Array:
+    """What the density leaves out of log p_i, (b,): of rows that are multiplied by root w, also log(w) / 2."""
     base = likelihood.base_measure(some.y)
-    if some.precision is not None:
-        base = base + 0.5 * np.log(some.precision)
+    return base if some.precision is None else base + 0.5 * np.log(some.precision)
+
+
+def _base_measure(some: Block, likelihood: DifferentiableLikelihood) -> float:
+    """The same of the log-likelihood."""
+    base = base_measure_of_rows(some, likelihood)
     return float(base.sum() if some.weights is None else some.weights @ base)
 
 
@@ -131,7 +173,7 @@ def value_grad_hessian(
     `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
     """
     (p, m), a = gamma.shape, len(unknown)
-    density = _compiled(likelihood, block, 1)
+    density = compiled_density_of(likelihood, block, 1)
     if density is not None and not curved:
         return block.sweep(_slopes(density, likelihood, gamma, basis, known, a))
     if density is not None and density.hessian is not None and not a and (m > 1 or p <= NARROW):
@@ -157,7 +199,7 @@ def value_grad_hessian(
         cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if a else np.zeros((p, m, 0))
         return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
 
-    return block.sweep(part)
+    return block.sweep(part, width=max(p, m * m))
 
 
 def _slopes(
@@ -170,11 +212,11 @@ def _slopes(
 ) -> Callable[[Block], Sums]:
     """The slopes of a part by compiled code."""
     slopes, (p, m) = loops_of(density).slopes, gamma.shape
-    beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
+    beta, t = writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
 
     def part(some: Block) -> Sums:
         out = np.empty(p * m + a)
-        value = slopes(*_plain(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out)
+        value = slopes(*plain_rows(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out)
         value = value + _base_measure(some, likelihood) if a else np.nan
         return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
 
@@ -191,12 +233,12 @@ def _curved(
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
     curved, (p, m) = loops_of(density).curved, gamma.shape
     assert curved is not None  # see `value_grad_hessian`
-    beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
+    beta, t = writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
     pairs, padded = np.triu_indices(m), p + p % 2
 
     def part(some: Block) -> Sums:
         out, H = np.empty(p * m), np.empty((len(pairs[0]), padded, padded))
-        value = curved(*_plain(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out, H)
+        value = curved(*plain_rows(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out, H)
         full = np.empty((p, m, p, m))
         for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
@@ -221,10 +263,15 @@ def expected_information(
     block: Block, *, likelihood: DifferentiableLikelihood, beta: Array, known: Mapping[str, float]
 ) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
-    known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
-    # W_i = E[-d^2 log p_i / d eta_i^2] under the model: the Fisher information of eta_i.
-    W = likelihood.information(block.eta(beta), **known)
-    return (weighted_gram(block.X, times_weights(W, block.weights)),)
+
+    def part(some: Block) -> Sums:
+        own = likelihood.at_rows(known, some.precision) | likelihood.given(some.y)
+        # W_i = E[-d^2 log p_i / d eta_i^2] under the model: the Fisher information of eta_i.
+        W = likelihood.information(some.eta(beta), **own)
+        return (weighted_gram(some.X, times_weights(W, some.weights)),)
+
+    p, m = beta.shape
+    return block.sweep(part, width=max(p, m * m))
 
 
 def information_slope(

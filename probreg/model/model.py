@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -53,21 +53,19 @@ from probreg.model.compatibility import (
 from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
-from probreg.model.prior_predictive import PriorPredictive, one_sd_moves, prior_predictive
-from probreg.model.pymc_by_term import build_pymc_model
-from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
+from probreg.model.prior_words import prior_line
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, Flat, JointPrior, Normal, Prior, Reference, joint
+from probreg.priors import AuxPrior, JointPrior, Normal, Prior, Reference, joint
 from probreg.priors.joint import Key
-from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
-from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
-from probreg.priors.penalties.support_vectors import spell_support_vectors
 from probreg.priors.weak import WEAK, WEAK_FACTOR, PriorLike
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
+
+if TYPE_CHECKING:
+    from probreg.model.prior_predictive import PriorPredictive
 
 Array = np.ndarray
 Aux = Mapping[str, float]
@@ -332,7 +330,7 @@ class Model(FromData):
         frozen = self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
         return replace(frozen, scales_compared=self.scales_compared)
 
-    @property
+    @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Names of the nuisance parameters that are estimated."""
         return tuple(a for a in self.likelihood.aux if a not in self.fixed)
@@ -413,11 +411,6 @@ class Model(FromData):
     def _said(self) -> list[str]:
         """What is modelled; the rows and columns; the prior; each nuisance parameter."""
         d = self.design
-        prior = ", ".join(
-            f"{b.prior.name} on {_few(d.called_each(b.columns))}"
-            for b in self.joint.blocks
-            if not isinstance(b.prior, Flat)
-        )
         aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
             f"{a} = {v:g}" for a, v in self.fixed.items()
         ]
@@ -427,10 +420,17 @@ class Model(FromData):
         rows = f"rows {n}{said}" if n else "rows not kept"
         rows += "" if d.source is None else f" of {d.source.name}"
         held = f"{rows}, columns {_few(d.shown_columns)}"
-        return [f"Model: {self.likelihood.describe(d.response)}", held, f"prior {prior or 'flat'}", *aux]
+        return [
+            f"Model: {self.likelihood.describe(d.response)}",
+            held,
+            f"prior {prior_line(self).partition('; sigma ~')[0]}",
+            *aux,
+        ]
 
     def _weak(self) -> list[str]:
         """What the weak prior is here: in raw units, and in those of the outcome."""
+        from probreg.model.prior_predictive import one_sd_moves
+
         stated = joint(self.prior, self.design.columns, self.design.free).blocks  # before they are bound to the rows
         scales = {
             self.design.columns[j]: float(s)
@@ -510,6 +510,9 @@ class Model(FromData):
         >>> model.penalty()["sklearn"].call
         'Ridge(alpha=4)'
         """
+        from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
+        from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
+
         recipe = self.design.recipe
         if any(c in self.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
             known = self.noise_held if sigma is None else float(sigma)
@@ -551,6 +554,8 @@ class Model(FromData):
 
     def _as_support_vectors(self, l2: float) -> Spellings:
         """The call of a loss with a tube beside |w|^2, of one kernel or of plain columns."""
+        from probreg.priors.penalties.support_vectors import spell_support_vectors
+
         if self.unknown:
             raise DataError(
                 f"the weight of a penalty beside this loss needs {self.unknown[0]}: hold it, with_aux({self.unknown[0]}=...)"
@@ -566,6 +571,8 @@ class Model(FromData):
 
     def _as_process(self, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
         """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
+        from probreg.priors.penalties.processes import spell_process
+
         of = {key: set(term.columns) for key, term in self.design.recipe.processes.items()}
         penalised = {c for c, informed in zip(self.design.columns, self.joint.informative) if informed}
         if sigma is None or not l2 or penalised not in of.values():
@@ -829,27 +836,12 @@ class Model(FromData):
             raise DataError(f"derivatives are sums over the rows, and {self.design.rows_needed}")
 
     def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
-        value, g, h = self.joint.value_grad_hessian(beta, self.likelihood.noise(known))
-        k = beta.size
-        # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
-        at = [k + self.unknown.index(self.noise_scale)] if self.noise_unknown else []
-        a, own = list(range(k)) + at, list(range(k + len(at)))
-        if not np.array_equal(T, np.eye(len(T))):
-            S = with_aux(map_of_columns(T, beta.shape[1]), 1)
-            g, h = S.T @ g, S.T @ h @ S
-        total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
-        gradient[a] += g[own]
-        for i, name in enumerate(self.unknown):
-            total += float(self.aux_prior(name).log_prob(np.asarray(known[name]))) + float(np.log(known[name]))
-            gradient[k + i] += self.aux_prior(name).slopes(known[name])[0]
-        if curvature.size:
-            curvature[np.ix_(a, a)] += h[np.ix_(own, own)]
-            for i, name in enumerate(self.unknown):
-                curvature[k + i, k + i] -= self.aux_prior(name).slopes(known[name])[1]
-        return LocalModel(total, gradient, curvature)
+        prior = prior_derivatives(self, beta, T, known)
+        curvature = local.curvature + prior.curvature if local.curvature.size else local.curvature
+        return LocalModel(local.value + prior.value, local.gradient + prior.gradient, curvature)
 
     @checked
-    def prior_predictive(self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0) -> PriorPredictive:
+    def prior_predictive(self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0) -> "PriorPredictive":
         """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model.
 
         For each column it says how far one standard deviation of it can move the outcome. Rows that are read by the
@@ -876,6 +868,8 @@ class Model(FromData):
         >>> model.prior_predictive().moves[0].sentence
         'one sd of x (1.41) moves P(y = 1) by at most 0.6 with prior probability 95 % (typically 0.234)'
         """
+        from probreg.model.prior_predictive import prior_predictive
+
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         some, design = self.design.sample, self.design
         if design.source is not None:  # means and outcomes at the sample, spreads of columns over all rows
@@ -912,10 +906,35 @@ class Model(FromData):
         >>> [v.name for v in made.free_RVs], list(made.coords["g_dim"])
         (['sigma', 'Intercept', 'x', 'g'], ['b', 'c'])
         """
+        from probreg.model.pymc_by_term import build_pymc_model
+
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         return build_pymc_model(self.design, self.likelihood, self.joint, aux, response=response)
+
+
+def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalModel:
+    """log p(beta, log aux) with gradient and negative Hessian over (vec gamma, log aux), beta = T gamma (p, m)."""
+    k, unknown = beta.size, model.unknown
+    if not unknown and not model.joint.informative.any():  # flat: log p = 0
+        return LocalModel(0.0, np.zeros(k), np.zeros((k, k)))
+    value, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
+    # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
+    at = [k + unknown.index(model.noise_scale)] if model.noise_unknown else []
+    if not np.array_equal(T, np.eye(len(T))):
+        S = with_aux(map_of_columns(T, beta.shape[1]), 1)
+        g, h = S.T @ g, S.T @ h @ S
+    gradient, curvature = np.zeros(k + len(unknown)), np.zeros((k + len(unknown), k + len(unknown)))
+    a, own = [*range(k), *at], k + len(at)
+    gradient[a], curvature[np.ix_(a, a)] = g[:own], h[:own, :own]
+    for i, name in enumerate(unknown):
+        prior, v = model.aux_prior(name), known[name]
+        slope, second = prior.slopes(v)
+        value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
+        gradient[k + i] += slope
+        curvature[k + i, k + i] -= second
+    return LocalModel(value, gradient, curvature)
 
 
 def _smooth(likelihood: Likelihood) -> DifferentiableLikelihood:

@@ -14,7 +14,6 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from probreg.data import Design
 from probreg.data.rows import full_weights
@@ -27,6 +26,7 @@ from probreg.model.drawn_process import DrawnProcess, DrawnSums
 from probreg.model.group_effects import GroupEffects, GroupSums
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
+from probreg.numerics.special import ndtri
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects

@@ -11,15 +11,16 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
+from probreg.numerics.special import logsumexp
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
 _SHOWN = 5  # rows in a print
+_MANY = 400_000  # atoms times rows from which on compiled code is worth loading
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
 _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
@@ -116,12 +117,29 @@ class Predictive:
         probability.
 
         Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
+        Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code.
         """
+        self._ordered()
+        return self.quantile_by(prob, tol=tol, compiled=self.eta.size >= _MANY)
+
+    def quantile_by(self, prob: float, *, tol: float, compiled: bool) -> Array:
+        """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
+        family = type(self._ordered())
+        own = family.compiled_quantile if compiled and "compiled_quantile" in vars(family) else None
+        if own is None:
+            return self._searched(prob, tol)
+        share = np.full(len(self.eta), 1.0 / len(self.eta)) if self.share is None else self.share
+        found = own(prob, self.eta, self.aux, share)
+        if len(left := np.flatnonzero(np.isnan(found))):
+            found[left] = self._rows(left)._searched(prob, tol)
+        return found
+
+    def _searched(self, prob: float, tol: float) -> Array:
         discrete = not isinstance(self._ordered().support, str)
         few = self.thinned(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = few.quantile(prob) if thins else np.floor(self._expected())
+            start = few._searched(prob, tol) if thins else np.floor(self._expected())
             return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
         if thins:

@@ -212,7 +212,14 @@ def _moves(
             if known is None:
                 size, error = _quantiles(size, prob)
             found.append(
-                _move(design.columns[j], float(spread[j]), size, (prob, error, draws), says, isinstance(likelihood, OfClasses))
+                _move(
+                    design.columns[j],
+                    float(spread[j]),
+                    size,
+                    (prob, error, draws),
+                    says,
+                    isinstance(likelihood, OfClasses),
+                )
             )
     return tuple(found)
 
@@ -243,13 +250,13 @@ def _typical(size: float, share: bool) -> str:
     return "above 0.999" if share and size >= 0.9995 else f"{size:.3g}"
 
 
-def _move(
-    column: str, sd: float, size: Array, how: tuple[float, float, int], says: str, share: bool
-) -> ColumnEffect:
+def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str, share: bool) -> ColumnEffect:
     (typical, most), (prob, error, draws) = map(float, size), how
     sure, beside = f"with prior probability {100 * prob:g} %", f"; by {draws} draws, ± {error:.2g}" if draws else ""
     before, _, unit = says.partition(" {}")
-    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_typical(typical, share)}){beside}"
+    sentence = (
+        f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_typical(typical, share)}){beside}"
+    )
     told = f"{most:.3g}{unit}, typically {_typical(typical, share)}{beside}"
     return ColumnEffect(column, sd, typical, most, sentence, error, f"{before}, {sure}", told)
 

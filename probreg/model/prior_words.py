@@ -3,20 +3,51 @@
 Summaries, tables, comparisons and reports all say a prior in these words.
 """
 
-from dataclasses import fields, is_dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from probreg.model.model import Model
+from probreg.data import Design
+from probreg.likelihoods import Likelihood
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Covariance, Flat, GaussianPrior, Prior, Reference, ScaleMixture
 from probreg.priors.gaussian_process import ProcessPrior
+from probreg.priors.joint import BlockPrior, JointPrior
+from probreg.priors.location_scale import LocationScale
 
 _NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
 _BLOCKS = 4  # of columns, in one line
 
 
-def prior_words(model: Model) -> str:
+class Stated(Protocol):
+    """As much of a model as its priors are told from."""
+
+    @property
+    def design(self) -> Design: ...
+
+    @property
+    def likelihood(self) -> Likelihood: ...
+
+    @property
+    def prior(self) -> Prior | Mapping[str | tuple[str, ...], Prior]: ...
+
+    @property
+    def joint(self) -> JointPrior: ...
+
+    @property
+    def fixed(self) -> Mapping[str, float]: ...
+
+    @property
+    def unknown(self) -> tuple[str, ...]: ...
+
+    @property
+    def flat(self) -> bool: ...
+
+    def aux_prior(self, name: str) -> AuxPrior: ...
+
+
+def prior_words(model: Stated) -> str:
     """The prior of the coefficients as it was stated, block by block.
 
     >>> import probreg as pr
@@ -29,29 +60,59 @@ def prior_words(model: Model) -> str:
     blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
     if not model.joint.informative.any():
         return "flat on every column"
-    return "; ".join(_of_block(model, b) for b in blocks)
+    return "; ".join(_of_blocks(model, blocks))
 
 
-def prior_line(model: Model) -> str:
+def prior_line(model: Stated) -> str:
     """The priors of coefficients that are not flat, the first of many; of a model without one that it is flat, and the others.
 
+    >>> from probreg import Model
     >>> from probreg.priors import HalfNormal, Normal
     >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], prior=Normal(2.5, scaled=True)))
     'Normal(2.5) in units of sd(y) on standardised x1'
     >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], aux={"sigma": HalfNormal(1.0)}))
     'flat; sigma ~ half_normal'
+    >>> each = {name: Normal(0.5) for name in ("a", "b", "c")} | {"d": Normal(2.0)}
+    >>> prior_line(Model.from_arrays(np.eye(6)[:, :4], np.arange(6.0), columns=["a", "b", "c", "d"], prior=each))
+    'Normal(0.5) on a, b, c; Normal(2) on d'
+    >>> each = {name: Normal(HalfNormal(1.0)) for name in "ab"}  # two unknown scales
+    >>> prior_line(Model.from_arrays(np.eye(4)[:, :2], np.arange(4.0), columns=["a", "b"], prior=each))
+    'Normal(HalfNormal(1)) on a; Normal(HalfNormal(1)) on b'
     """
     told = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     if not told:
         aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown if not model.flat]
         return "; ".join(["flat", *(a for a in aux if not a.endswith("reference"))])
-    more = [f"{len(told) - _BLOCKS} more"] if len(told) > _BLOCKS else []
-    return "; ".join([*(_of_block(model, b) for b in told[:_BLOCKS]), *more])
+    said = _of_blocks(model, told)
+    more = [f"{len(said) - _BLOCKS} more"] if len(said) > _BLOCKS else []
+    return "; ".join([*said[:_BLOCKS], *more])
 
 
-def _of_block(model: Model, block: Any) -> str:
-    d = model.design
-    given, q = _as_stated(model, block), len(block.columns)
+def _of_blocks(model: Stated, blocks: Sequence[BlockPrior]) -> list[str]:
+    """Each block in words; those of one column under equal priors, entry by entry, are one."""
+    alike: dict[Any, list[BlockPrior]] = {}
+    for i, b in enumerate(blocks):
+        given = _as_stated(model, b)
+        alone = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
+        alike.setdefault((given, type(b.prior)) if alone and _one_number(given) else i, []).append(b)
+    return [
+        _of_block(
+            model, replace(each[0], columns=tuple(j for b in each for j in b.columns)), _as_stated(model, each[0])
+        )
+        for each in alike.values()
+    ]
+
+
+def _one_number(prior: Any) -> bool:
+    """A prior of one entry, whose settings are numbers: unknown scales are one for each block."""
+    if not isinstance(prior, LocationScale) or not is_dataclass(prior):
+        return False
+    values = [getattr(prior, f.name) for f in fields(prior)]
+    return all(np.ndim(v) == 0 and not is_dataclass(v) for v in values)
+
+
+def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
+    d, q = model.design, len(block.columns)
     many = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
     many = many and not d.of_terms[list(block.columns)].any()
     scaled = "standardised " if getattr(given, "scaled", False) and not isinstance(block.prior, Flat) else ""
@@ -74,7 +135,7 @@ def _of_effects(given: Prior, where: str) -> str:
     return f"{_call(given)} on {where}, which holds their sd" if held else ""
 
 
-def _as_stated(model: Model, block: Any) -> Prior | None:
+def _as_stated(model: Stated, block: Any) -> Prior | None:
     """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
     if model.design.of_terms[list(block.columns)].any() and model.design.grouped_of(block.columns) is None:
         return None
@@ -134,7 +195,7 @@ def _of_prior(prior: Prior) -> str:
     return _words(PRIORS.to_spec(prior))
 
 
-def aux_words(model: Model, name: str) -> str:
+def aux_words(model: Stated, name: str) -> str:
     """How a nuisance parameter is treated."""
     if name in model.fixed:
         return f"held at {model.fixed[name]:g}"

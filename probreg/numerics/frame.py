@@ -58,6 +58,8 @@ def covariance_through(G: Array, V: Array) -> Array:
     array([[ 4., nan],
            [nan, nan]])
     """
-    unknown = np.isnan(np.diagonal(V))
+    unknown = np.isnan(V.diagonal())
+    if not unknown.any():
+        return np.asarray(G @ V @ G.T)
     lost = (np.abs(G[:, unknown]) > 0).any(1)
     return np.where(lost[:, None] | lost, np.nan, G @ np.nan_to_num(V) @ G.T)

@@ -151,11 +151,11 @@ class Loss:
         """The values (n,) at predictions (n,)."""
         return np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())]) if self.code else (f - y) ** 2
 
-    def mistakes(self, f: Array, y: Array) -> NDArray[np.bool_]:
-        """Rounds whose predicted class is wrong; a prediction of exactly the threshold is. Nowhere for a real response."""
+    def mistakes(self, f: Array, y: Array) -> int:
+        """The number of rounds whose predicted class is wrong; a prediction of exactly the threshold is. 0 for a real response."""
         if self.labels is SIGN:
-            return y * (f - (self.c if self.name == "perceptron" else 0.0)) <= 0
-        return np.where(y > 0, f <= 0, f > 0) if self.labels is BINARY else np.zeros(len(y), dtype=bool)
+            return int(np.count_nonzero(y * (f - (self.c if self.name == "perceptron" else 0.0)) <= 0))
+        return int(np.count_nonzero(np.where(y > 0, f <= 0, f > 0))) if self.labels is BINARY else 0
 
     def mean(self, f: Array) -> Array:
         """What a prediction says of y: a probability for logistic and binomial, a rate for Poisson, else the prediction itself."""

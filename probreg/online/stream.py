@@ -240,17 +240,16 @@ class Tape:
 
     def _note(self, A: Array, b: Array, kept: Out, before: State) -> None:
         squares = kept.square
-        worst = int(np.argmax(squares))
-        mistakes = self.learner.loss.mistakes(kept.prediction, b) if kept.prediction.ndim == 1 else np.zeros(0)
+        largest = float(squares.max())
         mirrored = isinstance(self.learner, Gradient) and "theta" in before.memory
         seen = Totals(
             rounds=len(b),
             loss=float(kept.loss.sum()),
             loss_square=float(kept.loss @ kept.loss),
-            mistakes=int(mistakes.sum()),
-            largest=float(squares[worst]),
+            mistakes=self.learner.loss.mistakes(kept.prediction, b) if kept.prediction.ndim == 1 else 0,
+            largest=largest,
             smallest=float(squares.min()),
-            column=int(np.argmax(np.abs(A[worst]))),
+            column=int(np.argmax(np.abs(A[np.argmax(squares)]))) if largest > self.totals.largest else 0,
             spread=self._spread(A) if mirrored else 0.0,
             gradient_cost=self._gradient_cost(squares, kept.slope, before.t),
             worst=float(kept.loss.max()),

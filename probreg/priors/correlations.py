@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln
 
 from probreg.arguments.scalars import Positive, check_fields
+from probreg.numerics.special import betaln
 from probreg.priors.positive import AuxPrior
 from probreg.registry import Registry
 

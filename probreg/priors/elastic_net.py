@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtri_exp
 
 from probreg.arguments.scalars import Flag, Share
+from probreg.numerics.special import erfcx, log_ndtr, ndtri_exp
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
 from probreg.priors.location_scale import ProximalLocationScale

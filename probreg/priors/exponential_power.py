@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from probreg.arguments.scalars import Flag, Number
+from probreg.numerics.special import gammaln
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
 from probreg.priors.location_scale import ProximalLocationScale

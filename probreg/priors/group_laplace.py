@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from probreg.arguments.scalars import Flag, shown_value
 from probreg.errors import DataError
+from probreg.numerics.special import gammaln
 from probreg.priors.base import PRIORS, Array, GroupedPrior, Penalty, PerColumn, Prior, PriorData, Scale
 from probreg.priors.custom import Custom
 from probreg.priors.joint import columns_called

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from probreg.arguments.scalars import Flag, Positive, check_fields
+from probreg.numerics.special import logsumexp
 from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, PriorData
 from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal

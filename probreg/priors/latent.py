@@ -106,7 +106,7 @@ class LogScales(NamedTuple):
 class LatentPrior(HierarchicalPrior):
     """beta ~ N(b, C D(h)^2 C') with positive hyperparameters h, by name in `hyper`."""
 
-    scalar: bool = False  # D is one number times the unit matrix
+    scalar: bool = False  # D is its one hyperparameter times the unit matrix
 
     @property
     def normal(self) -> bool:

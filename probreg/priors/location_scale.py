@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import check_fields, read_argument
+from probreg.arguments.scalars import check_fields, declared_fields, read_argument
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.priors.base import Array, PerColumn, Prior, PriorData, ProximalPrior, Scale, SmoothPrior
@@ -45,8 +45,9 @@ class AffinePrior(Prior):
     def _check(self) -> None:
         check_fields(self)
         kind = type(self).__name__
-        object.__setattr__(self, "scale", read_argument(f"{kind} scale", self.scale, Scale))
-        object.__setattr__(self, "location", read_argument(f"{kind} location", self.location, PerColumn))
+        for name, what in (("scale", Scale), ("location", PerColumn)):
+            if name not in declared_fields(type(self)):  # of a subclass that says nothing of it
+                object.__setattr__(self, name, read_argument(f"{kind} {name}", getattr(self, name), what))
 
     @abstractmethod
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from probreg.arguments.scalars import check_fields
 from probreg.errors import DataError
+from probreg.numerics.special import logsumexp
 from probreg.priors.base import Array, Prior
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.positive import AuxPrior

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln
 
 from probreg.arguments.scalars import Limit, NonNegative, Positive, Real, check_fields
 from probreg.errors import DataError
+from probreg.numerics.special import gammaln
 from probreg.registry import Registry
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")

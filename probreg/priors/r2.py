@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import betaln
 
 from probreg.arguments.scalars import Number, Positive, check_fields
+from probreg.numerics.special import betaln
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import ScaleMixture

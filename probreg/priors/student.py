@@ -5,10 +5,10 @@ from math import log1p
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from probreg.arguments.scalars import Flag, Positive
 from probreg.numerics.compiled.density import CompiledDensity
+from probreg.numerics.special import gammaln
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale
 

@@ -11,10 +11,10 @@ from probreg.comparison import rounded
 from probreg.comparison.same_question import fits_by_name, named_as_text
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import is_density, tested_at_found_scales
+from probreg.fits.goodness import exact_fit, is_density, tested_at_found_scales
 from probreg.inference.base import Status, has_effects
-from probreg.inference.uncertainty.intervals import KIND_WORDS, KINDS
-from probreg.inference.varying import OF_EFFECTS
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
+from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.show.publication_formats import PublicationTable, TableEntry
 from probreg.system.terminal import probability_said
 
@@ -171,6 +171,8 @@ def _column(name: str, fit: Fit, prob: float, kind: str | None, covariance: Any,
     if kind is not None and own is None and not any(kind in known for known in KINDS.values()):
         own = kind  # refused by the fit, with the kinds that there are
     found = fit.summary(prob, own, covariance=covariance, exp=exp)
+    if exact_fit(fit):
+        found[["std_error", "lower", "upper"]] = np.nan  # of rounding
     terms = {c for t in fit.model.design.recipe.terms for c in t.columns}
     size = len(fit.parameter_names)
     cells = {}
@@ -192,7 +194,7 @@ def _statistics(fit: Fit) -> dict[str, str]:
             value = getattr(fit, name)
         except ProbregError:
             continue
-        if not np.isfinite(value):
+        if not np.isfinite(value) or (exact_fit(fit) and name in ("residual_sd", "log_likelihood")):
             continue
         if name == "r_squared" and not fit.model.likelihood.least_squares:
             label = "R² (deviance)" if is_density(fit.model) else "McFadden's R²"
@@ -209,6 +211,9 @@ def _of_groups(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
     """Statistics of a fit with effects of groups: their standard deviations and correlations, R² of groups, and the criterion."""
     row, found = fit.glance().iloc[0], fit.solution.found
     out = {"N": plain.get("N", "")} | {name: _significant(v, 4) for name, v in fit.hyper.items()}
+    out |= {
+        name: f"{_significant(v, 4)} (held)" for name, v in held_scales(fit.stated_model).items() if name not in out
+    }
     out |= {a: _significant(v, 4) for a, v in fit.aux.items()}
     shares = {"R² marginal": "r2.marginal", "R² conditional": "r2.conditional", "ICC": "icc"}
     out |= {label: f"{row[name]:.3f}" for label, name in shares.items() if np.isfinite(row[name])}
@@ -225,7 +230,7 @@ def _significant(value: float, digits: int) -> str:
     >>> _significant(3.0, 4), _significant(122.71, 4), _significant(123456.7, 4)
     ('3.000', '122.7', '123457')
     """
-    return rounded(value, max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))) if value else "0"
+    return rounded(value, digits - 1 - int(np.floor(np.log10(abs(value))))) if value else "0"
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------
@@ -280,7 +285,7 @@ def _places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
     sizes = [row["error"] for row in rows] + [(row["upper"] - row["lower"]) / 4 for row in rows]
     sizes = [s for s in sizes if np.isfinite(s) and s > 0] or [abs(r["value"]) for r in rows if r["value"]]
     finite = [s for s in sizes if np.isfinite(s)]
-    return max(0, digits - 1 - int(np.floor(np.log10(min(finite))))) if finite else digits
+    return digits - 1 - int(np.floor(np.log10(min(finite)))) if finite else digits
 
 
 def _cell(row: Mapping[str, float], shown: Callable[[float], str], beneath: str, *, stars: bool) -> tuple[str, str]:
@@ -332,7 +337,7 @@ def _errors(columns: Sequence[_Column], posterior: list[str], prob: float) -> st
     """What stands beneath: standard errors and deviations in parentheses; ratios of a posterior have intervals, in brackets."""
     ratios = [n for n in posterior if any(c.name == n and "ratio" in c.words for c in columns)]
     told = [n for n in posterior if n not in ratios]
-    modes = len(told) + len(ratios) < len(columns)
+    modes = any(_has_errors(c) for c in columns if c.name not in posterior)
     said = ["Standard errors in parentheses"] if modes else []
     if told:
         said.append(
@@ -343,7 +348,11 @@ def _errors(columns: Sequence[_Column], posterior: list[str], prob: float) -> st
     if ratios:
         brackets = f"{100 * prob:g} % intervals in brackets"
         said.append(f"{brackets} for {', '.join(ratios)}" if said else brackets)
-    return "; ".join(said) + "."
+    return "; ".join(said) + "." if said else "No standard errors."
+
+
+def _has_errors(c: _Column) -> bool:
+    return any(np.isfinite(row["error"]) for row in c.cells.values())
 
 
 def _noise_scales(columns: Sequence[_Column]) -> list[str]:
@@ -380,7 +389,9 @@ def _kind(c: _Column) -> str:
     what = mean if fit.target == "posterior" else _point(fit)
     said = f"{c.name}: {what} by {fit.method.name if fit.solution.found is None else 'evidence'}"
     covariance = c.words.get("covariance", "none")
-    said += f", {covariance} standard errors" if fit.target == "mode" and covariance != "none" else ""
+    said += (
+        f", {covariance} standard errors" if fit.target == "mode" and covariance != "none" and _has_errors(c) else ""
+    )
     prior = prior_line(fit.stated_model)
     return said + ("." if prior == "flat" and fit.target == "mode" else f"; prior {prior}.")
 
@@ -394,11 +405,7 @@ def _point(fit: Fit) -> str:
         return "restricted maximum likelihood" if fit.solution.found.criterion == "REML" else "maximum likelihood"
     if fit.solution.status is Status.SHORT or fit.solution.status.unfinished:
         return f"stopped short of {'the ' * (not fit.model.flat)}{maximum}"
-    return (
-        "no maximum of the likelihood exists, where the search stopped"
-        if fit.solution.status is Status.NO_MAXIMUM
-        else maximum
-    )
+    return "no maximum of the likelihood exists, fit" if fit.solution.status is Status.NO_MAXIMUM else maximum
 
 
 def _of_responses(columns: Sequence[_Column]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from probreg.arguments.scalars import checked
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
+from probreg.system.cell_widths import cells_of, to_left, to_right
 from probreg.system.terminal import WIDTH, cut_apart, folded, printed, visible, wrapped
 
 _LINES = 40  # of a print at most
@@ -111,7 +112,9 @@ class PublicationTable:
         """
 
         def row(line: list[str]) -> str:
-            return " & ".join(map(_latex, line)) + r" \\"
+            first, *others = map(_latex, line)
+            first = f"{{}}{first}" if first[:1] in ("[", "*") else first  # which are an argument of the \\ before
+            return " & ".join([first, *others]) + r" \\"
 
         body = [row(line) for entry in self.coefficients for line in entry.lines]
         under = [row(line) for entry in self.statistics for line in entry.lines]
@@ -201,11 +204,11 @@ class PublicationTable:
         every = [[visible(c) for c in line] for line in (self._head, *body, *under)]
         labels, names = (cut_apart(texts, _LABEL) for texts in ((line[0] for line in every[1:]), every[0]))
         every = [[names[c] for c in every[0]], *([labels[line[0]], *line[1:]] for line in every[1:])]
-        widths = [max(len(line[i]) for line in every) for i in range(1 + len(self.fits))]
+        widths = [max(cells_of(line[i]) for line in every) for i in range(1 + len(self.fits))]
         shown = _beside(widths)
         made = [_spaced(line[: 1 + shown], widths) for line in every]
         gone = len(self.fits) - shown
-        rule = "-" * max(map(len, made))
+        rule = "-" * max(map(cells_of, made))
         apart = [f"… {gone} more fits: to_pandas() has all"] if gone else []
         apart += [f"… {more} more coefficients: keep= chooses, to_pandas() has all"] if more else []
         last = [rule, *made[1 + len(body) :]] if under else []
@@ -224,7 +227,7 @@ def _beside(widths: list[int]) -> int:
 def _spaced(line: list[str], widths: list[int]) -> str:
     """Cells under one another: what is beneath in parentheses ends one place further right than its number."""
     cells = [c + ("" if c.endswith((")", "]")) else " ") for c in line[1:]]
-    return "  ".join([line[0].ljust(widths[0]), *(c.rjust(w + 1) for c, w in zip(cells, widths[1:]))]).rstrip()
+    return "  ".join([to_left(line[0], widths[0]), *(to_right(c, w + 1) for c, w in zip(cells, widths[1:]))]).rstrip()
 
 
 def _one_line(text: str) -> str:
@@ -250,6 +253,7 @@ def _markdown(text: str) -> str:
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "²": "$^2$", "…": r"\ldots{}", "∝": r"$\propto$",
+    "|": r"\textbar{}", "−": "$-$", "±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$", "≥": r"$\geq$", "≈": r"$\approx$", "→": r"$\to$", "∞": r"$\infty$",
 }  # fmt: skip
 
 

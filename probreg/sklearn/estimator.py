@@ -15,6 +15,7 @@ from probreg.fits.fit import Fit, fit
 from probreg.fits.prediction import require_predictive, rows_without_estimate
 from probreg.inference import Status
 from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.model.from_text import parse_likelihood, parse_prior
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.priors import Flat
@@ -116,15 +117,11 @@ def read_prior(given: Any) -> Any:
         return given
     if given in ("flat", "weak"):
         return Flat() if given == "flat" else WEAK
-    from probreg.show.cli.priors import parse_prior
-
     return parse_prior(given)
 
 
 def read_likelihood(given: Any) -> Likelihood:
     """A likelihood as it is, by its name, or as a call with its settings."""
     if isinstance(given, str) and "(" in given:
-        from probreg.show.cli.priors import parse_likelihood
-
         return parse_likelihood(given)
     return LIKELIHOODS.resolve(given)

@@ -6,9 +6,11 @@ together here, line by line, and such characters are written out.
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
+
+from probreg.system.cell_widths import StandIns, cells_of, first_cells, last_cells, with_fillers, without_fillers
 
 WIDTH = 110  # columns of a print
 _LABEL = 24  # columns that are left at least to the labels of a table, and to words in its cells
@@ -44,22 +46,23 @@ def wrapped(line: str, width: int = WIDTH) -> list[str]:
     >>> wrapped("  one two three", 12)
     ['  one two', '      three']
     """
-    if len(line) <= width:
+    if cells_of(line) <= width:
         return [line]
     start = line[: len(line) - len(line.lstrip(" "))]
-    return textwrap.wrap(line, width, subsequent_indent=f"{start}    ", break_on_hyphens=False)
+    parts = textwrap.wrap(with_fillers(line), width, subsequent_indent=f"{start}    ", break_on_hyphens=False)
+    return [without_fillers(part) for part in parts]
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Text of at most so many letters, both ends of a longer one kept.
+    """Text of at most so many cells, both ends of a longer one kept.
 
     >>> cut_middle("occupation[T.clerk]", 11), cut_middle("short", 11)
     ('occup…lerk]', 'short')
     """
-    if len(text) <= most:
+    if cells_of(text) <= most:
         return text
     last = (most - 1) // 2
-    return f"{text[: most - 1 - last]}…{text[len(text) - last :]}"
+    return f"{first_cells(text, most - 1 - last)}…{last_cells(text, last)}"
 
 
 def cut_apart(texts: Iterable[str], most: int) -> dict[str, str]:
@@ -76,9 +79,12 @@ def cut_apart(texts: Iterable[str], most: int) -> dict[str, str]:
         apart = next((i for i, letters in enumerate(zip(*group)) if len(set(letters)) > 1), min(map(len, group)))
         start = max(apart - most // 3, 0)
         head = group[0][: most // 4]
-        cut |= {text: f"{head}…{text[start : start + most - len(head) - 2]}…" for text in group}
+        head = first_cells(head, most // 4)
+        cut |= {text: f"{head}…{first_cells(text[start:], most - cells_of(head) - 2)}…" for text in group}
     if len(set(cut.values())) < len(cut):  # a number tells apart what so few letters do not
-        cut |= {text: f"{short[: most - 5]}… {i}" for i, (text, short) in enumerate(cut.items()) if short != text}
+        cut |= {
+            text: f"{first_cells(short, most - 5)}… {i}" for i, (text, short) in enumerate(cut.items()) if short != text
+        }
     return cut
 
 
@@ -91,19 +97,23 @@ def table_lines(table: Any, **how: Any) -> list[str]:
     [['x\\ny'], ['a\\nb', '1.0']]
     """
     lines = _rows(table, how)
-    if (over := max(map(len, lines)) - WIDTH) <= 0:
+    if (over := max(map(cells_of, lines)) - WIDTH) <= 0:
         return lines
     # the longest words give way first, no further than _LABEL
-    longest = max(map(len, _words_of(table)), default=0)
+    longest = max(map(cells_of, _words_of(table)), default=0)
     for most in sorted({max(longest - over, _LABEL), _LABEL}, reverse=True):
         lines = _rows(_cut(table, most), how)
-        if max(map(len, lines)) <= WIDTH:
+        if max(map(cells_of, lines)) <= WIDTH:
             return lines
     return _rows(_cut(table, _LABEL), how | {"line_width": WIDTH})
 
 
 def _rows(table: Any, how: dict[str, Any]) -> list[str]:
-    return [line.rstrip() for line in visible_lines(str(table.to_string(**how)))]
+    if all(map(str.isascii, _words_of(table))):
+        return [line.rstrip() for line in visible_lines(str(table.to_string(**how)))]
+    names = StandIns()  # pandas pads by characters
+    short = _with_words(table, lambda values: [names.stand_in(visible(v)) if isinstance(v, str) else v for v in values])
+    return [names.back(line).rstrip() for line in visible_lines(str(short.to_string(**how)))]
 
 
 def visible_lines(text: str) -> list[str]:
@@ -126,14 +136,19 @@ def _words_of(table: Any) -> list[str]:
 
 
 def _cut(table: Any, most: int) -> Any:
-    """The table with every label and every text of at most so many letters."""
+    """The table with every label and every text of at most so many cells."""
+    return _with_words(table, lambda values: _shortened(values, most))
+
+
+def _with_words(table: Any, changed: Callable[[Iterable[Any]], list[Any]]) -> Any:
+    """The table with the labels and texts of an axis or a column changed together."""
     out = table.copy()
     for i in range(table.shape[1]):
         if _is_text(table.iloc[:, i]):
-            out.isetitem(i, _shortened(table.iloc[:, i].astype(object), most))
+            out.isetitem(i, changed(table.iloc[:, i].astype(object)))
     for axis in ("index", "columns"):
         of = getattr(table, axis)
-        each = [_shortened(of.get_level_values(i), most) for i in range(of.nlevels)]
+        each = [changed(of.get_level_values(i)) for i in range(of.nlevels)]
         if any(isinstance(v, str) for values in each for v in values):
             made = type(of).from_arrays(each, names=of.names) if of.nlevels > 1 else type(of)(each[0], name=of.name)
             setattr(out, axis, made)

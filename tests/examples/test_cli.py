@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import probreg as pr
 from probreg.likelihoods import LikelihoodName
+from probreg.model.from_text import parse_aux, parse_prior
 from probreg.show.cli import app
 from probreg.show.cli.files import read_file
-from probreg.show.cli.priors import parse_aux, parse_prior
 from tests.conftest import covering
 
 COMMANDS = ("demo", "fit", "predict", "compare", "check", "diagnose", "report", "datasets")

@@ -82,7 +82,9 @@ def columns_of(fits: dict[str, pr.Fit]) -> set[str]:
     ]
     parts = pr.scores.decompose(weighted.model.design.y, forecast, bins=3)
     # columns that are named by what they count, such as ngrps.subject, have the entry of their kind
-    named = {re.sub(r"^(ngrps\.).+", r"\1", str(c)) for t in tables for c in t.columns} | {str(v) for d in datasets for v in d.data_vars}
+    named = {re.sub(r"^(ngrps\.).+", r"\1", str(c)) for t in tables for c in t.columns} | {
+        str(v) for d in datasets for v in d.data_vars
+    }
     return named | {part.name for part in dataclasses.fields(parts)}
 
 

@@ -172,15 +172,19 @@ def test_many_penalties_and_names_are_not_all_printed():
 def test_a_perfect_fit_has_a_table_without_warnings():
     """Residuals of 0, or of rounding, give errors against which next to nothing can be measured."""
     exact = pr.Model.from_arrays(X, X[:, 0], columns=["x"])
-    c = compare(
-        {
-            "ML": pr.fit(exact),
-            "held": pr.fit(exact.with_aux(sigma=1.0)),
-            "tight": ridge(X, X[:, 0], columns=["x"], scale=0.1, sigma_units=True),
-        }
-    )
+    fits = {
+        "ML": pr.fit(exact),
+        "held": pr.fit(exact.with_aux(sigma=1.0)),
+        "tight": ridge(X, X[:, 0], columns=["x"], scale=0.1, sigma_units=True),
+    }
+    c = compare(fits)
     assert "nan" not in repr(c)
-    assert "tight" in c.reasons["x"][1]
+    (said,) = c.reasons["x"]  # "held" has the same estimate
+    assert said.startswith("tight: not at the estimate of ML, which meets every response")
+    found = pr.explain({name: fits[name] for name in ("ML", "tight")})
+    assert found.without_path == "one of them meets every response exactly"
+    apart = fits["tight"].coef.sel(coef="x").item() - 1.0
+    assert found.sentences["x"] == f"x: the estimates differ by {apart:+.3g}; ML has no standard error"
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan])

@@ -456,3 +456,15 @@ def test_the_key_of_a_prior_is_a_term_whatever_its_spaces(key, columns):
 def test_another_term_is_no_key(key):
     with pytest.raises(DataError, match="which is not a column"):
         SPLINE.with_prior({key: pr.Normal(1.0)})
+
+
+def test_numbers_among_which_a_cell_is_text_are_told_where_they_became_categories():
+    y, w = np.arange(40.0) % 7, [str(v) for v in np.arange(40) % 5]
+    w[7] = "?"
+    table = {"y": y, "w": w, "g": np.resize(["a", "b", "1"], 40)}
+    said = "column 'w' is text and is read as categories, although all of its 6 values but '?' (row 7) are numbers"
+    model = pr.Model.from_formula("y ~ w + g", table)
+    assert model.design.notes == (said,)
+    assert f"note: {said[:90]}" in repr(pr.fit(model))
+    assert said in [f.sentence for f in pr.check(model)]
+    assert pr.Model.from_formula("y ~ C(w)", table).design.notes == ()

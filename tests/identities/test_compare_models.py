@@ -1,5 +1,6 @@
 """Models side by side: leave-one-out against refits, criteria against statsmodels, stacking against its optimum."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.comparison import compare_models
+from probreg.comparison.models import left_out_modes
 from probreg.comparison.models.leave_one_out import leave_one_out
 from probreg.comparison.models.model_comparison import held_out_log_density, stacking
 
@@ -132,6 +134,32 @@ def test_differences_are_paired():
     assert found.table["weight"].sum() == pytest.approx(1.0)
     assert np.isnan(found.table.loc["bayes", "AIC"])
     assert "bayes: no AIC or BIC" in repr(found)
+
+
+def by_em(log_p, steps):
+    p = np.exp(log_p)
+    w = np.full(p.shape[1], 1.0 / p.shape[1])
+    for _ in range(steps):
+        w = w * (p / (p @ w)[:, None]).mean(0)
+    return w
+
+
+@pytest.mark.parametrize("apart", [1e-3, 0.3])
+@pytest.mark.parametrize("models", [2, 5])
+def test_longer_steps_of_stacking_end_where_em_would_or_higher(models, apart):
+    rng = np.random.default_rng(models)
+    log_p = -0.5 * (rng.normal(size=(300, 1)) + apart * rng.normal(size=(300, models))) ** 2
+    p, w = np.exp(log_p), stacking(log_p)
+    assert w.min() >= 0.0
+    assert w.sum() == pytest.approx(1.0, abs=1e-12)
+    # the condition of the maximum, and a score that many steps of EM do not pass by more than its gap
+    assert (p / (p @ w)[:, None]).mean(0).max() <= 1.0 + 1e-9
+    assert np.log(p @ w).mean() >= np.log(p @ by_em(log_p, 3000)).mean() - 1e-9
+    if models == 2 and apart == 0.3:
+        np.testing.assert_allclose(w, by_em(log_p, 3000), atol=1e-5)
+    twice = stacking(log_p[:, [*range(models), 0]])
+    assert twice[0] == pytest.approx(twice[-1], abs=1e-6)  # equal models have equal weights
+    assert twice[0] + twice[-1] == pytest.approx(w[0], abs=2e-3 if apart < 0.1 else 1e-4)
 
 
 def test_stacking_finds_the_best_mixture_and_the_truth():
@@ -273,3 +301,88 @@ def test_groups_have_the_marginal_likelihood_of_ml_and_reml_none_of_it():
     reml = pr.compare_models({name: pr.fit(pr.Model.from_formula(f, rows)) for name, f in means.items()})
     assert reml.table[["AIC", "BIC", "log_evidence"]].isna().all(axis=None)
     assert any("REML compares only models of the same flat columns" in note for note in reml.notes)
+
+
+def many_rows(likelihood: str, n: int = 240) -> pr.Model:
+    """Rows of which one lies far out and one is a single one of its kind."""
+    rng = np.random.default_rng(6)
+    X = np.column_stack([rng.normal(size=n), rng.normal(size=n)])
+    X[0] = 6.0, -4.0
+    eta = 0.3 + X @ [0.5, 0.4]
+    noisy = {
+        "bernoulli": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
+        "poisson": rng.poisson(np.exp(eta)),
+        "negative_binomial": rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, n)),
+        "categorical": (np.stack([0 * eta, eta, -eta], 1) + rng.gumbel(size=(n, 3))).argmax(1),
+        "student": eta + rng.standard_t(4.0, n),
+    }
+    kind = pr.StudentT(nu=4.0) if likelihood == "student" else likelihood
+    more = {"weights": rng.integers(1, 4, n).astype(float)} if likelihood == "poisson" else {}
+    return pr.Model.from_arrays(X, noisy[likelihood], likelihood=kind, **more)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "negative_binomial", "categorical", "student"])
+def test_one_step_with_refits_in_doubt_is_within_a_hundredth_of_a_nat_of_all_refits(likelihood, monkeypatch):
+    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    fit = pr.fit(many_rows(likelihood))
+    found = left_out_modes.without_each_row(fit)
+    refitted = int(re.fullmatch(r"one Newton step, (\d+) of 240 rows refitted", found.how)[1])
+    assert 0 < refitted < 240
+    monkeypatch.setattr(left_out_modes, "_FEW", 240)
+    exact = left_out_modes.without_each_row(fit)
+    assert exact.how == "240 refits"
+    weight = np.ones(240) if fit.model.design.weights is None else fit.model.design.weights
+    assert abs(weight @ (found.log_p - exact.log_p)) < left_out_modes._ALLOWED
+    assert np.abs(found.log_p - exact.log_p).max() < left_out_modes._ALLOWED
+    # by the slow way, some of them
+    for i in (0, 200):
+        assert exact.log_p[i] == pytest.approx(left_out_modes._without(fit, i), rel=1e-6)
+
+
+def test_where_one_step_does_not_hold_every_row_is_refitted(monkeypatch):
+    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    model = many_rows("bernoulli")
+    scaled = pr.fit(model.with_prior(pr.Normal(1.0, scaled=True)))  # the scales are of the rows that are left
+    assert leave_one_out(scaled).how == "240 refits"
+    found = pr.fit(model)
+    near = replace(found, solution=replace(found.solution, beta=found.solution.beta + 0.05))  # no mode
+    assert left_out_modes.without_each_row(near).how == "240 refits"
+
+
+def test_a_row_without_which_there_is_no_mode_is_named(monkeypatch):
+    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    model = many_rows("bernoulli")
+    lone = np.zeros((240, 2))
+    lone[[7, 9], 0], lone[:, 1] = 1.0, model.design.X[:, 1]
+    y = model.design.observed.copy()
+    y[7], y[9] = 0.0, 1.0
+    fit = pr.fit(pr.Model.from_arrays(lone, y.astype(int), likelihood="bernoulli"))
+    found = leave_one_out(fit)
+    assert np.flatnonzero(np.isnan(found.elpd)).tolist() == [7, 9]
+    assert "without rows 7, 9 Newton steps found no mode" in found.concerns[0]
+
+
+def test_too_many_rows_in_doubt_are_said(monkeypatch):
+    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    monkeypatch.setattr(left_out_modes, "_REFITS", 10)
+    (why,) = leave_one_out(pr.fit(many_rows("bernoulli"))).concerns
+    assert re.match(
+        r"\d+ of 240 rows, of which one Newton step says too little, are too many to refit without each \(at most 10\)",
+        why,
+    )
+
+
+@pytest.mark.parametrize("prior", [None, pr.Normal(0.1)])
+def test_a_row_far_from_the_mode_of_the_others_is_left_out(prior):
+    """Newton steps from the mode of all rows do not lead to that of the others, which a fit of them finds."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 3))
+    y = rng.poisson(np.exp(X @ [1.0, -0.5, 0.2] - 0.5))
+    y[0] = 5000
+    stated = {} if prior is None else {"prior": dict.fromkeys(["x1", "x2", "x3"], prior)}
+    recipe = {"likelihood": "poisson", **stated}
+    found = leave_one_out(pr.fit(pr.Model.from_arrays(X, y, **recipe)))
+    others = pr.fit(pr.Model.from_arrays(X[1:], y[1:], **recipe))
+    eta = others.solution.beta[0, 0] + X[0] @ others.solution.beta[1:, 0]
+    np.testing.assert_allclose(found.elpd[0], stats.poisson.logpmf(5000, np.exp(eta)), rtol=1e-6)
+    assert np.isfinite(found.elpd).all()

@@ -113,12 +113,11 @@ def shares(name: str, kind: Any, method: Any, n: int, reps: int) -> Array:
     return np.array(out)
 
 
-@pytest.mark.parametrize("sets", [60, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "score"), covering(PAIRS, lambda _, score: score))
-def test_a_split_holds_at_least_its_share(name, score, sets):
+def test_a_split_holds_at_least_its_share(name, score):
     """30 rows calibrate: at least k/(n + 1) = 25/31 = 0.806, and just that where no two scores are equal. Five standard
-    errors of the mean of the data sets, each of about 0.09 / sqrt(sets)."""
-    found = shares(name, Split(score=score), "newton", 60, sets)
+    errors of the mean of the data sets, each of about 0.09 / sqrt(60)."""
+    found = shares(name, Split(score=score), "newton", 60, 60)
     error = found.std() / np.sqrt(len(found))
     assert found.mean() > 25 / 31 - 5 * error
     if name != "poisson":  # counts have few values, so that an interval of whole numbers holds more

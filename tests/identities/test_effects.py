@@ -240,6 +240,11 @@ def test_only_what_the_rows_determine_has_an_effect():
     np.testing.assert_allclose(predictions(fit).table["estimate"], data["line"].mean())
     with pytest.raises(pr.Incompatible, match=r"no estimate.*twice = 2 x"):
         slopes(fit, "x")
+    data["same"] = np.full(len(data["x"]), 0.1)
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.fit(pr.Model.from_formula("line ~ exp(x / 4) + same", data))
+    reduced = pr.fit(pr.Model.from_formula("line ~ exp(x / 4)", data))
+    np.testing.assert_allclose(slopes(fit, "x").table[["estimate", "std_error"]], slopes(reduced, "x").table[["estimate", "std_error"]], rtol=1e-8)  # fmt: skip
 
 
 def test_questions_that_cannot_be_answered_say_why():

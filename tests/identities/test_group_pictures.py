@@ -72,6 +72,18 @@ def test_of_many_groups_the_extreme_ones_are_drawn_and_counted():
     assert sorted(drawn(plot.effects(fit, sort="name"))["Intercept"][0]) == sorted(names)
 
 
+def test_groups_effects_and_outcomes_take_new_names():
+    fit = fit_of(12, "(1 | g)", "kind")
+    first = fit.effects()["group"].iloc[0]
+    plain, new = (drawn(plot.effects(fit, rename=names)) for names in (None, {first: "zinnia", "g": "Farm", "c": "maize"}))
+    assert list(new) == ["Intercept, b", "Intercept, maize"]
+    assert new["Intercept, b"][0] == ["zinnia" if name == first else name for name in plain["Intercept, b"][0]]
+    fig = plot.effects(fit, rename={first: "zinnia", "g": "Farm"}, sort="name")
+    assert (fig.axes[0].get_ylabel(), fig.axes[0].get_yticklabels()[-1].get_text()) == ("Farm", "zinnia")
+    with pytest.raises(pr.DataError, match="rename: 'barn' is no name in this picture; those are: g, "):
+        plot.effects(fit, rename={"barn": "stable"})
+
+
 def said(fig) -> str:
     return fig.get_supxlabel().replace("\n", " ")
 

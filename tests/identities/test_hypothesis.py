@@ -147,7 +147,7 @@ def test_names_are_read_as_the_fit_calls_them():
 
 @pytest.mark.parametrize(("text", "said"), [
     ("x9 = 0", "no coefficient is called 'x9'; did you mean .*'x1'"), ("`x 1` = 0", "no coefficient is called 'x 1'"),
-    ("`x1 = 0", "a backquote is not closed"), ("x1", "has no relation after 'x1'"), ("x1 + = 0", "met '=' after"),
+    ("`x1 = 0", "a backquote is not closed"), ("2*x1", "has no relation after '2.x1'"), ("x1 + = 0", "met '=' after"),
     ("x1 * x2 = 0", "is not linear"), ("1 / x1 = 0", "is not linear"), ("x1 / 0 = 0", "divides by zero"),
     ("x1 = x1", "no coefficient is left"), ("1 = 1", "no coefficient is left"), ("(x1 = 0", r"expected '\)' and met '='"),
     ("x1 = 0,", "met the end"), ("x1 = x2 3", "expected a relation, a comma or the end and met '3'"), ("", "a hypothesis is a text"),
@@ -305,7 +305,9 @@ def test_a_posterior_known_by_formula_has_no_number_from_draws(response, likelih
         drawn = (theta.sel(coef="x1") - theta.sel(coef="x2")).to_numpy()
         row = one.estimates.iloc[0]
         np.testing.assert_allclose([row["estimate"], row["sd"]], [drawn.mean(), drawn.std()], atol=0.05 * drawn.std())
-        np.testing.assert_allclose([row["lower"], row["upper"]], np.quantile(drawn, [0.025, 0.975]), atol=0.15 * drawn.std())
+        np.testing.assert_allclose(
+            [row["lower"], row["upper"]], np.quantile(drawn, [0.025, 0.975]), atol=0.15 * drawn.std()
+        )
 
 
 def test_a_probability_is_never_printed_as_certain_and_one_of_a_known_marginal_is_exact():
@@ -383,3 +385,17 @@ def test_a_term_is_alone_in_its_relation_and_no_smooth_function():
     smooth = pr.gam("line ~ s(x1) + x2", rows())
     with pytest.raises(pr.Incompatible, match=r"s\(x1\) is a smooth function.*'s\(x1\) is linear' tests its range"):
         hypothesis(smooth, "s(x1) = 0")
+
+
+def test_a_name_alone_is_that_it_is_zero():
+    rng = np.random.default_rng(3)
+    table = {"y": rng.normal(size=60), "x": rng.normal(size=60), "g": np.resize(list("abc"), 60)}
+    fit = pr.ols("y ~ x + C(g)", table)
+    for name in ("x", "C(g)", "`C(g)[T.b]`"):
+        alone, written = pr.hypothesis(fit, name), pr.hypothesis(fit, f"{name} = 0")
+        assert alone.null == written.null
+        assert {k: t.p for k, t in alone.tests.items()} == {k: t.p for k, t in written.tests.items()}
+    assert pr.hypothesis(fit, "x, C(g)")["Wald"].df == pr.hypothesis(fit, "x = 0, C(g) = 0")["Wald"].df
+    for other in ("2*x", "x + 1", "-x", "x + `C(g)[T.b]`"):
+        with pytest.raises(pr.DataError, match="no relation"):
+            pr.hypothesis(fit, other)

@@ -341,6 +341,24 @@ def test_replicate_k_is_the_same_whatever_the_workers_and_the_number_of_replicat
     assert not np.array_equal(runs[0], pr.fit(m, Bootstrap(method, reps=12), seed=4).solution.replicates["coef"])
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_acceleration_of_a_softmax_is_that_of_its_influences(symmetric):
+    X, eta = data(300)
+    rng = np.random.default_rng(4)
+    y = np.digitize(eta + rng.logistic(size=len(eta)), [-0.5, 0.8])
+    w = rng.integers(1, 4, len(y)).astype(float)
+    prior = {"prior": pr.Normal(3.0)} if symmetric else {}
+    m = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=symmetric), weights=w, **prior)
+    plain, found = pr.fit(m, "newton").solution, pr.fit(m, Bootstrap("newton", reps=3), seed=1).solution
+    D, A = m.likelihood.contrast_matrix, m.design.X
+    s = m.likelihood.score(m.design.observed, A @ plain.beta)
+    # l_i = V (x_i kron s_i), s_i the score of row i over its linear predictors
+    change = (A[:, :, None] * s[:, None, :]).reshape(len(y), -1) @ plain.scale
+    change = change.reshape(len(y), *plain.beta.shape) @ D.T
+    a = np.einsum("n,npk->pk", w, change**3) / (6 * np.einsum("n,npk->pk", w, change**2) ** 1.5)
+    np.testing.assert_allclose(found.replicates["acceleration"], a, rtol=1e-5)
+
+
 def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
     y = np.random.default_rng(3).exponential(size=50) ** 1.5
     fit = pr.fit(pr.Model.from_arrays(np.zeros((50, 0)), y), Bootstrap(interval="bca", reps=1999), seed=1)
@@ -438,3 +456,25 @@ def test_intervals_of_draws_are_their_quantiles_and_the_shortest_that_hold_as_ma
         widths = s[inside - 1 :] - s[: len(s) - inside + 1]
         np.testing.assert_allclose(ends["hdi"][1] - ends["hdi"][0], widths.min(), rtol=1e-12)
         assert ends["hdi"][1] - ends["hdi"][0] < ends["eti"][1] - ends["eti"][0]
+
+
+def test_two_ways_of_clusters_pass_over_a_coefficient_without_an_estimate():
+    rng = np.random.default_rng(2)
+    g, ways = np.arange(60) % 4, (np.arange(60) % 7, np.arange(60) % 6)
+    X, y, w = np.c_[rng.normal(size=60), np.eye(4)[g][:, 1:]], rng.normal(size=60), np.where(g == 2, 0, 1)
+    with pytest.warns(pr.ProbregWarning):
+        found = pr.fit(pr.Model.from_arrays(X, y, weights=w)).covariance("cluster", groups=ways).values
+    kept = [0, 1, 2, 4]
+    fewer = pr.fit(pr.Model.from_arrays(X[:, [0, 1, 3]], y, weights=w)).covariance("cluster", groups=ways).values
+    np.testing.assert_allclose(found[np.ix_(kept, kept)], fewer, rtol=1e-8)
+    assert np.isnan(found[3]).all()
+
+
+def test_as_many_coefficients_as_rows_leave_no_covariance_of_least_squares(tmp_path):
+    fit = pr.fit(pr.Model.from_arrays([0.0, 1.0], [1.0, 3.0]))
+    for kind in ("classical", "ml"):
+        with pytest.raises(pr.NotConverged, match="no residual degrees of freedom"):
+            fit.covariance(kind)
+    read = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert read.solution.df == 0
+    np.testing.assert_array_equal(read.std_error, fit.std_error)

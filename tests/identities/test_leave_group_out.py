@@ -45,6 +45,7 @@ def test_least_squares_without_a_group_is_a_fit_without_its_rows():
         )
 
 
+@pytest.mark.slow
 def test_a_posterior_weighs_its_scales(posterior):  # noqa: F811
     found = pr.compare_models({"post": posterior}, leave_out="g")
     assert not [note for note in found.notes if "Pareto" in note]

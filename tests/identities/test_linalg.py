@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from scipy.linalg import lapack
 
 from probreg.numerics.linalg import (
     downdate,
@@ -20,6 +21,7 @@ from probreg.numerics.linalg import (
     triangular,
     weighted_gram,
 )
+from probreg.numerics.linalg.corrected import corrected_factor
 
 EPS = np.finfo(float).eps
 
@@ -80,6 +82,35 @@ def test_the_way_taken_follows_size_and_condition(monkeypatch):
         seen.clear()
         triangular(*tall(shift=shift)[:2])
         assert seen == expected
+
+
+def test_many_columns_as_good_as_independent_take_one_pass(monkeypatch):
+    """Their condition grows with p in the 1-norm, which is 39 here, and is 2.6 in the 2-norm."""
+    X, y, _ = tall(n=1200, p=240)
+    assert 1 / lapack.dtrcon(np.linalg.qr(X / np.linalg.norm(X, axis=0), mode="r"))[0] > tall_rows.WELL
+    monkeypatch.setattr(tall_rows, "_second_pass", None)
+    beta, se, rho = answers(triangular(X, y))
+    beta0, se0, rho0 = answers(factors.factor_of(np.column_stack([X, y])))
+    # the law of a single Cholesky factor, WELL^2 EPS, of which this condition asks for a hundredth
+    np.testing.assert_allclose(se, se0, rtol=1e-14 * 5)
+    np.testing.assert_allclose(beta, beta0, atol=1e-13)
+    np.testing.assert_allclose(rho, rho0, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("p", "smallest"), [(2, 0.5), (30, 1e-1), (30, 1e-3), (300, 1.0), (300, 1e-2)])
+def test_the_condition_in_the_2_norm_is_bounded_from_above(p, smallest):
+    rng = np.random.default_rng(p)
+    U = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    values = np.geomspace(smallest, 1.0, p)
+    for d in (
+        values,
+        np.r_[smallest, np.ones(p - 1)],
+        np.r_[np.full(p - 1, smallest), 1.0],
+    ):  # spread, one small, one large
+        R = np.linalg.qr(d[:, None] * U, mode="r")
+        found = tall_rows._condition_2(R)
+        assert found * (1 + 1e-12) >= 1 / smallest
+        assert found <= 1.01 * (np.sqrt(p) / 0.22) ** (1 / 8) / smallest
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (1, 3), (2, 3), (3, 3), (40, 3), (60, 120), (9000, 10)])
@@ -242,3 +273,33 @@ def test_an_error_in_a_block_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         map_blocks(bad, row_blocks(100_000, 20))
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0, 100.0, 1e6])
+def test_a_corrected_factor_is_that_of_reflections_in_extended_precision(spread):
+    """Or there is none, where columns are near to dependent."""
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(60, 9)) * 10.0 ** rng.integers(-30, 30, 9)
+    A[:, 4] = A[:, 2] * (1.0 + rng.normal(size=60) / spread)
+    F, G = corrected_factor(A), factors.householder(A)
+    size = np.linalg.norm(A, axis=0).astype(np.longdouble)
+    if spread >= 1e6:
+        assert F is None
+        return
+    # what reflections round: their own condition times 2^-64, where LAPACK's factor alone is off by 2^-53
+    assert float((np.abs(F - G) / size).max()) < 8 * factors.condition_of(G.astype(float)) * 2.0**-64
+    half = np.sqrt(np.linspace(0.1, 2.0, 60).astype(np.longdouble))[:, None] * A
+    np.testing.assert_allclose(
+        (corrected_factor(half) / size).astype(float),
+        (factors.householder(half) / size).astype(float),
+        atol=1e-17 * spread,
+    )
+
+
+def test_a_corrected_factor_is_of_finite_columns_no_more_than_rows():
+    A = np.random.default_rng(0).normal(size=(12, 4))
+    A[3, 2] = np.nan
+    with np.errstate(invalid="ignore"):
+        assert corrected_factor(A) is None
+    assert corrected_factor(np.ones((3, 4))) is None
+    assert corrected_factor(np.zeros((5, 2))) is None

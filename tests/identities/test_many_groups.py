@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.comparison.models import leave_one_out as loo
+from probreg.comparison.models import leave_one_out as loo, left_out_modes
 from probreg.data import unwritten
 from probreg.fits.prediction import predictor_covariance
-from probreg.inference.exact import arrow_estimate
+from probreg.inference.exact import evidence
+from probreg.inference.modes import arrow_covariance, closed_form
 
 
 def table(n: int = 400, G: int = 25) -> pd.DataFrame:
@@ -31,7 +32,7 @@ def written():
 @pytest.fixture
 def apart(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
-    monkeypatch.setattr(arrow_estimate, "WRITTEN", 0)
+    monkeypatch.setattr(arrow_covariance, "WRITTEN", 0)
     fit = pr.fit(pr.Model.from_formula(FORMULA, DATA))
     assert fit.model.design.unwritten
     assert not isinstance(fit.solution.scale, np.ndarray)
@@ -43,6 +44,23 @@ def test_predictions_are_those_of_written_columns(written, apart, groups):
     a, b = (fit.predict(groups=groups) for fit in (written, apart))
     for name in ("mean", "mean_lower", "new_upper"):
         np.testing.assert_allclose(a[name], b[name], atol=1e-4)  # two searches of the scales
+
+
+def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeypatch):
+    """Rows and columns that are many take the same estimates from the moments by group, and no pass in doubled precision."""
+    monkeypatch.setattr(evidence, "MANY", 0)
+    monkeypatch.setattr(closed_form, "refine", None)
+    model = pr.Model.from_formula(FORMULA, DATA)
+    found = pr.fit(model)
+    assert not model.design.unwritten
+    assert "moments" not in vars(model.design)  # of all columns, by QR
+    np.testing.assert_allclose(found.coef, written.coef, atol=1e-11)
+    np.testing.assert_allclose(found.std_error, written.std_error, rtol=1e-10)
+    np.testing.assert_allclose(found.solution.scale, written.solution.scale, atol=1e-11)
+    for name in ("mean", "mean_lower", "new_upper"):
+        np.testing.assert_allclose(found.predict(groups="new")[name], written.predict(groups="new")[name], atol=1e-9)
+    assert found.model.design.y_scale == pytest.approx(written.model.design.moments.y_scale, rel=1e-14)
+    assert repr(found) == repr(written)
 
 
 @pytest.mark.parametrize("groups", ["known", "new", "typical"])
@@ -70,7 +88,7 @@ def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     )
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
-    scale = arrow_estimate.ArrowCovariance(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)))
+    scale = arrow_covariance.ArrowCovariance(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)))
     wanted = predictor_covariance(np.asarray(X), np.asarray(scale), m)
     for columns in (X, np.asarray(X)):
         np.testing.assert_allclose(scale.of_predictors(columns, m), wanted, rtol=1e-10, atol=1e-12)
@@ -81,4 +99,4 @@ def test_a_row_left_out_at_held_scales_is_a_refit_without_it(criterion):
     fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", DATA.head(80)), pr.Evidence(criterion=criterion))
     found = loo.leave_one_out(fit)
     assert found.how == "closed form at held scales"
-    np.testing.assert_allclose(found.elpd[:12], [loo._without(fit, i) for i in range(12)], rtol=1e-6)
+    np.testing.assert_allclose(found.elpd[:12], [left_out_modes._without(fit, i) for i in range(12)], rtol=1e-6)

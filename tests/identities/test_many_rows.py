@@ -41,3 +41,21 @@ def test_many_rows_give_the_answer_of_plain_newton(likelihood: str, rng: np.rand
     np.testing.assert_allclose(quick.coef / se, plain.coef / se, rtol=0, atol=1e-7)  # of a standard error
     np.testing.assert_allclose(quick.std_error, se, rtol=1e-6)  # taken 1e-7 sqrt(n) standard errors from the mode
     assert quick.aux == pytest.approx(plain.aux, rel=1e-8)
+
+
+def test_a_start_on_a_sample_of_rows_ends_where_plain_newton_does(rng: np.random.Generator, monkeypatch):
+    n = 10 * newton._SMALL
+    x = rng.normal(loc=[0.0, 1.0, -3.0], size=(n, 3))
+    y = (rng.random(n) < 1 / (1 + np.exp(1.0 - x.sum(1)))).astype(float)
+    built, sampled = pr.Model.from_arrays(x, y, likelihood="bernoulli"), []
+    sample = newton.sample_of_rows
+    monkeypatch.setattr(newton, "sample_of_rows", lambda model: (sampled.append(sample(model)), sampled[-1])[1])
+    quick = pr.fit(built, "newton")
+    assert sampled[0].n == n // 8
+    assert sampled[0].total == n
+    monkeypatch.setattr(newton, "_SMALL", 10 * n)
+    plain = pr.fit(built, "newton")
+    se = plain.std_error.values
+    np.testing.assert_allclose(quick.coef / se, plain.coef / se, rtol=0, atol=1e-7)  # of a standard error
+    np.testing.assert_allclose(quick.std_error, se, rtol=1e-6)  # as above
+    assert quick.solution.stats["steps"] <= 2, "three passes for slopes should have come within the tolerance"

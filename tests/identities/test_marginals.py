@@ -119,3 +119,15 @@ def test_a_print_takes_the_summary_once(monkeypatch):
     monkeypatch.setattr(pr.Fit, "summary", counted)
     assert "95 % equal-tailed intervals" in str(fit)
     assert len(asked) == 1
+
+
+def test_no_probability_of_a_mixture_is_over_one():
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        y = 3.0 * np.arange(25) + 0.1 * rng.normal(size=25)
+        fit = pr.fit(pr.Model.from_arrays(np.arange(25.0), y, prior=pr.Normal(10.0), columns=["x"]), "quadrature")
+        told = fit.summary()["p_positive"].dropna()
+        assert told["x"] == 1.0
+        assert 0.0 < told["Intercept"] < 1.0
+        assert pr.hypothesis(fit, "x < 0").beliefs[0].value < 1e-15
+        assert pr.hypothesis(fit, "x > 0").beliefs[0].value == 1.0

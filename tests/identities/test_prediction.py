@@ -57,8 +57,10 @@ def test_the_exact_predictive_is_that_of_the_draws(name, offset):
 def test_a_flat_posterior_predicts_as_least_squares_does():
     model = pr.Model.from_arrays(*data())
     ml, posterior = pr.fit(model, "closed_form").predict(NEW), pr.fit(model, pr.Conjugate(draws=2)).predict(NEW)
-    for part in ml.data_vars:
+    for part in ml.drop_vars("mean_std_error"):
         np.testing.assert_allclose(posterior[part], ml[part], rtol=1e-10)
+    df = pr.fit(model, "closed_form").solution.df  # a Student-t posterior is wider than its scale
+    np.testing.assert_allclose(posterior["mean_sd"], ml["mean_std_error"] * np.sqrt(df / (df - 2)), rtol=1e-10)
 
 
 def test_a_saved_posterior_predicts_in_closed_form(tmp_path):

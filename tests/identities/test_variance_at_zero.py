@@ -41,6 +41,7 @@ def test_a_ratio_of_zero_has_probability_one():
     assert mixture_p(3.0, 1) > mixture_p(3.0, 0)
 
 
+@pytest.mark.slow
 def test_the_bootstrap_is_near_the_law():
     rng = np.random.default_rng(5)
     data = DATA.assign(y=DATA["x"] + rng.normal(size=len(DATA)) + np.repeat(rng.normal(size=12) * 0.45, 6))

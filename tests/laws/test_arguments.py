@@ -151,6 +151,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "scores": lambda: {"scores": {"a": Y, "b": X[:, 0]}},
     "draws": lambda: {"draws": np.ones((3, 8))},
     "found": lambda: {"found": path()},
+    "explanation": lambda: {"explanation": pr.explain(fitted(), pr.fit(model()))},
     "kernel": lambda: {"kernel": pr.kernels.RBF()},
     "K": lambda: {"K": np.eye(8)},
     "Phi": lambda: {"Phi": X},

@@ -229,6 +229,7 @@ def test_a_regular_posterior_needs_no_sampler():
     np.testing.assert_allclose(nuts.moments.mean_error, expected, rtol=0.25)
 
 
+@pytest.mark.slow
 def test_separated_classes_under_a_long_tail_need_one():
     x = np.arange(-9.0, 10.0, 2.0)
     prior = {"Intercept": Normal(1.0), "x": pr.priors.Cauchy(2.5)}

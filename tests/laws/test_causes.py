@@ -217,7 +217,7 @@ def chains_and_normal(m):
 
 def chains_under_a_scale_mixture(m):
     mixture = {"a": pr.Normal(pr.HalfNormal(0.1)), "b": pr.Normal(0.5)}
-    return quiet(m), quiet(m.with_prior(mixture), pr.NUTS(draws=500, tune=500, chains=2), 3), {"prior", "skewness"}
+    return quiet(m), quiet(m.with_prior(mixture), pr.NUTS(draws=500, tune=500, chains=2), 3), {"prior", "skewness", "sampler"}  # some steps diverge
 
 
 def uneven_noise(m):
@@ -300,7 +300,7 @@ def test_sentences_are_short_and_begin_with_their_term(bench):
         for row in c.causes.itertuples():
             assert row.evidence.startswith((row.cause, "prior of", "mean against mode")), (name, row.evidence)
             known = np.isfinite(row.shift)
-            assert known or row.cause in BY_RULE | {"likelihood", "misspecification", "skewness"}, (name, row.cause)
+            assert known or row.cause in BY_RULE | {"likelihood", "misspecification", "skewness", "sampler"}, (name, row.cause)
 
 
 def test_differences_below_a_tenth_of_a_standard_error_are_not_explained(bench):

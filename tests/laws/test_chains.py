@@ -11,6 +11,7 @@ import probreg as pr
 from probreg.assess.before import Verdict
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import moments_of_draws
+from probreg.inference.sampling import convergence
 from probreg.inference.sampling.convergence import judged, mixing
 
 from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
@@ -221,3 +222,11 @@ def test_chains_take_a_model_or_say_which_methods_do(name: str, likelihood: Any)
     with pytest.raises(pr.Incompatible, match=r"These can fit this model: \w") as refused:
         pr.fit(model, name)
     assert why in str(refused.value)
+
+
+def test_the_same_draws_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = pr.fit(MODEL, "nuts", seed=1)
+    first = fit.summary()
+    first.loc["x", "r_hat"] = 0.0  # a table of one's own
+    monkeypatch.setattr(convergence, "_measured", None)
+    assert (fit.summary()["r_hat"] > 0.9).all()

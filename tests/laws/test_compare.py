@@ -586,6 +586,16 @@ def test_digits_follow_the_error():
     assert decimals(np.array([0.0123, 4.0])) == 4
     assert rounded(1234.5678, decimals(np.array([0.91]))) == "1234.568"
     assert rounded(float("inf"), 2) == "inf"
+    assert rounded(1234.5678, decimals(np.array([2345.0]))) == "1235"
+    assert rounded(7.25332e33, decimals(np.array([2.58e32]))) == "7.253e+33"
+
+
+def test_a_number_with_many_digits_before_its_point_keeps_the_columns_together():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    fit = pr.fit(pr.Model.from_arrays(1e-33 * x, x + rng.normal(size=40)))
+    for shown in (pr.compare({"a": fit, "b": fit}), pr.table({"a": fit, "b": fit})):
+        assert max(map(len, str(shown).splitlines())) < 90
 
 
 # ---- recipes -----------------------------------------------------------------------------------------------------------
@@ -669,3 +679,57 @@ def test_no_reason_is_printed_for_what_is_not_apart():
     c = compare({"ML": pr.fit(model), "newton": pr.fit(model, "newton")})  # intervals by t and by the normal
     assert "Why they differ" not in repr(c)
     assert "diff / SE" not in repr(compare({"ML": pr.fit(model)}))
+
+
+def test_many_fits_of_few_columns_are_forty_lines():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    m = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=30))
+    fits = {f"fit {i}": pr.fit(m.with_prior(pr.Normal(0.5 / (i + 1))) if i else m) for i in range(8)}
+    said = repr(pr.compare(fits))
+    assert "all fits in one row" in said
+    assert len(said.split("\n")) <= 40
+
+
+def test_without_a_path_a_prior_is_not_blamed_for_what_the_method_does():
+    """Of collinear columns no path tells shares; that a weak prior is not the cause shows in the mode, which has ML's sigma."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=20)
+    m = pr.Model.from_arrays(np.column_stack([x, 2.0 * x]), x + rng.normal(size=20), columns=["x", "z"])
+    with pytest.warns(pr.ProbregWarning):
+        ml = pr.fit(m)
+    c = compare({"ML": ml, "post": pr.fit(m.with_prior("weak"), "quadrature")})
+    (said,) = c.reasons["sigma"]
+    assert re.fullmatch(
+        r"post: \+0\.\d\d SE from ML, SE ratio 1\.\d+; prior and method, whose shares cannot be told apart", said
+    )
+    of_sigma = c.causes[c.causes["param"] == "sigma"]
+    assert of_sigma["cause"].tolist() == ["prior", "skewness"]
+    # a prior that holds a coefficient at 0 is not diluted by RSS / 78 in place of RSS / 80
+    X, y = rows()
+    kinked = pr.fit(pr.Model.from_arrays(X, y + 5.0 * X[:, 0], columns=list("abc")).with_prior({"a": pr.Laplace(0.01)}))
+    flat = pr.fit(pr.Model.from_arrays(X, y + 5.0 * X[:, 0], columns=list("abc")))
+    (said,) = compare({"ML": flat, "lasso": kinked}).reasons["a"]
+    assert "method" not in said
+    assert "prior of a" in said
+
+
+def test_heads_name_only_what_the_table_has():
+    """Of separated rows nothing has an estimate; of an exact and of a saturated fit nothing has an interval."""
+    x = np.linspace(-1.0, 1.0, 20)
+    with pytest.warns(pr.ProbregWarning):
+        apart = pr.fit(pr.Model.from_arrays(x[:, None], (x > 0).astype(float), columns=["x"], likelihood="bernoulli"))
+    said = repr(apart.summary())
+    assert "\nno estimates\n" in said
+    assert not re.search(r"Wald|interval|two-sided| p ", said)
+    exact = pr.fit(pr.Model.from_arrays(x[:, None], 2.0 * x, columns=["x"]))
+    full = pr.fit(
+        pr.Model.from_arrays(np.array([[1.0, 1.0], [2.0, 4.0], [4.0, 16.0]]), [1.0, 5.0, 2.0], columns=["x", "w"])
+    )
+    for fit in (apart, exact, full):
+        said = repr(compare({"one": fit}))
+        assert "no intervals" in said
+        assert not re.search(r"Wald|chi-square| t |% intervals|lower", said)
+    beside = repr(compare({"ML": apart, "ridge": pr.fit(apart.model.with_prior("weak"))}))
+    assert re.search(r"ML +newton, no intervals", beside)
+    assert re.search(r"ridge +newton, Wald intervals", beside)

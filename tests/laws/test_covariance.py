@@ -384,9 +384,10 @@ def test_an_improper_prior_of_a_standard_deviation_is_refused_with_one_in_units_
         pr.Incompatible, match=rf"{method}: the posterior is improper, since the prior of sd\(Intercept \| g\) is"
     ) as met:
         pr.fit(model, method)
-    assert f"such as pr.HalfNormal({sd:.2g}), or use evidence: sd(y) is {sd:.3g}" in str(met.value)
+    given = f"such as prior={{'(x | g)': pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
+    assert f"{given}, or use evidence: sd(y) is {sd:.3g}" in str(met.value)
     binary = pr.Model.from_formula("u ~ x + (1 | g)", data, likelihood="bernoulli")
-    with pytest.raises(pr.Incompatible, match=r"such as pr.HalfNormal\(2.5\) in units of the linear predictor"):
+    with pytest.raises(pr.Incompatible, match=r"pr.HalfNormal\(2.5\)\)} in units of the linear predictor"):
         pr.fit(binary, method)
 
 

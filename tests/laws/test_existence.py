@@ -67,6 +67,17 @@ def test_a_fit_far_out_needs_no_linear_programme(monkeypatch: Any) -> None:
     assert fit.solution.status.good
 
 
+def test_a_search_that_stops_short_needs_no_linear_programme(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=400)
+    y = (rng.random(400) < 1 / (1 + np.exp(-x))).astype(int)
+    model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
+    monkeypatch.setattr("probreg.inference.modes.newton.runaway", lambda model: pytest.fail("the programme was asked"))
+    with pytest.warns(pr.ProbregWarning, match="stopped short"):
+        found = pr.fit(model, pr.SGD(epochs=4, tol=1e-9), seed=0).solution
+    assert found.status is Status.SHORT
+
+
 @pytest.mark.parametrize("kind", ["bernoulli", "poisson"])
 def test_lines_that_do_not_fall_and_the_linear_programme(kind: str) -> None:
     """Which coefficients run away, told from where the search ended as if the likelihood had declared nothing."""

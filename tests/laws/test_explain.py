@@ -228,6 +228,23 @@ def test_few_draws_have_monte_carlo_error():
     assert pr.explain(pr.fit(model, "quadrature"), few).largest("x1") in ("Monte Carlo error", "sampler")
 
 
+def test_chance_is_a_cause_only_beside_an_exact_answer(rng):
+    """Of a logit no formula tells whether a small gap is the skewness of its posterior or the chance of its draws."""
+    x = rng.normal(size=40)
+    seen = {}
+    for likelihood, y in (("bernoulli", (rng.random(40) < 0.5).astype(float)), ("gaussian", x + rng.normal(size=40))):
+        model = pr.Model.from_arrays(x[:, None], y, columns=["b"], likelihood=likelihood).with_prior(pr.Normal(0.3))
+        base = pr.fit(model, "quadrature" if likelihood == "gaussian" else "newton")
+        found = pr.explain(base, pr.fit(model, pr.NUTS(draws=500, tune=300, chains=4), seed=2))
+        own = [p for p in found.sizes.index if found.largest(p) == "Monte Carlo error"]
+        seen[likelihood] = [found.sentences[p] for p in own]
+        assert found.chance_known == (likelihood == "gaussian")
+    assert seen["bernoulli"]
+    assert all(said.endswith(" cannot be told from Monte Carlo error") for said in seen["bernoulli"])
+    assert any(": Monte Carlo error m" in said for said in seen["gaussian"])
+    assert not any("cannot be told" in said for said in seen["gaussian"])  # some are no difference to speak of
+
+
 def test_without_a_path_there_is_one_cause_and_a_reason():
     x = np.arange(12.0)
     model = pr.Model.from_arrays(x, (x > 5).astype(int), columns=["x"], likelihood="bernoulli")
@@ -239,7 +256,7 @@ def test_without_a_path_there_is_one_cause_and_a_reason():
     m = model_for(pr.Gaussian(), n=30, aux={})
     for other, why, cause in (
         (m.with_prior(pr.Laplace(0.1)), "a prior has a kink or an unknown scale", "prior"),
-        (pr.Model(m.design, pr.StudentT(3.0)), "the likelihoods differ", "likelihood"),
+        (pr.Model(m.design, pr.StudentT(3.0)), "the likelihoods differ", "likelihood and method"),  # RSS / df in one
     ):
         found = pr.explain(pr.fit(m), pr.fit(other))
         assert (found.without_path, found.shares["cause"].values.tolist()) == (why, [cause])
@@ -248,6 +265,36 @@ def test_without_a_path_there_is_one_cause_and_a_reason():
         pr.explain(pr.fit(m), pr.fit(model_for(pr.Gaussian(), n=30, aux={}, seed=9)))
     with pytest.raises(pr.DataError, match="'z' is not a parameter of both fits: Intercept, x1"):
         found.largest("z")
+
+
+def test_a_prior_is_not_blamed_for_what_a_mean_or_degrees_of_freedom_do(rng):
+    x = rng.normal(size=20)
+    m = pr.Model.from_arrays(np.column_stack([x, 2.0 * x]), x + rng.normal(size=20))
+    with pytest.warns(pr.ProbregWarning):
+        ml = pr.fit(m)
+    weak = m.with_prior("weak")
+    mode, mean = pr.fit(weak), pr.fit(weak, "quadrature")
+    # the prior does nothing to sigma
+    assert abs(mode.aux["sigma"] - ml.aux["sigma"]) < 0.01 * ml.solution.aux_sd["sigma"]
+    found = pr.explain(ml, mean)
+    assert float(found.shares["difference"].sel(param="sigma")) > 0.3
+    assert found.sentences["sigma"].startswith("sigma: the prior and method move it by +")
+    # the errors of ML are of RSS / (n - 2), those of the mode of RSS / n
+    errors = pr.explain(ml, mode)
+    ratio = float(np.exp(errors.shares["log_se_ratio"].sel(param="Intercept")))
+    assert ratio == pytest.approx(np.sqrt(18 / 20), rel=0.01)
+    assert errors.sentences["Intercept"] == f"Intercept: the prior and method multiply its SE by {ratio:.3g}"
+
+
+def test_a_cause_is_as_large_as_it_moves_an_end_of_an_interval():
+    m = model_for(pr.Gaussian(), n=30, aux={})
+    found = pr.explain(pr.fit(m, "newton"), pr.fit(m.with_prior({"x1": pr.Normal(0.05)}), "newton"))
+    one = found.shares.sel(param="x1", cause="prior of x1")
+    shift, log_se, r = float(one["shift"]), float(one["log_se"]), float(np.exp(one["log_se_ratio"]))
+    # |r - 1| widths of 1.96 SE, shared as log r is
+    size = abs(shift) + 1.96 * abs(log_se) * (r - 1.0) / np.log(r)
+    assert r < 0.5
+    np.testing.assert_allclose(found.sizes.loc["x1", "prior of x1"], size)
 
 
 def test_prints_are_short_and_sentences_name_the_largest():
@@ -353,3 +400,30 @@ def test_another_covariance_is_not_blamed_on_the_prior():
     assert "covariance" in back.shares["cause"]
     ratio = np.exp(float(found.shares["log_se"].sel(param="x", cause="covariance")))
     assert f"covariance multiplies its SE by {ratio:.3g}" in found.sentences["x"]
+
+
+def test_what_no_path_splits_says_why_it_stays_one_cause():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(40, 2))
+    y = x[:, 0] + rng.normal(size=40)
+    model = pr.Model.from_arrays(x, y)
+    lasso = pr.fit(model.with_prior({"x1": pr.Laplace(0.3)}), pr.Bootstrap(reps=20))
+    found = pr.explain(pr.fit(model), lasso)
+    assert list(found.shares["cause"].values) == ["prior and method", "covariance and prior and method"]
+    assert "neither fit has the errors of the other's kind" in found.without_path
+
+
+def test_the_waterfall_renames_and_sorts():
+    model = pr.Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"])
+    found = pr.explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(1.0))))
+
+    def titles(**options) -> list[str]:
+        return [ax.get_title(loc="left") for ax in pr.plot.explain(found, **options).axes]
+
+    sizes = abs(found.shares["difference"].to_series())
+    assert titles(sort="difference") == list(sizes.sort_values(ascending=False).index)
+    assert titles(rename={"dose": "A mg"}, sort="name") == ["A mg", "Intercept", "sigma"]
+    ticks = [t.get_text() for t in pr.plot.explain(found, rename={"dose": "A mg"}).axes[1].get_yticklabels()]
+    assert "prior of A mg" in ticks
+    with pytest.raises(pr.DataError, match="no name in this picture"):
+        titles(rename={"x": "z"})

@@ -178,6 +178,7 @@ def test_a_length_found_beyond_what_sines_serve_is_told():
     assert not any("do not serve" in note for note in pr.fit(served, "evidence").described["notes"])
 
 
+@pytest.mark.slow
 def test_nodes_follow_a_bent_posterior():
     """About the maximum a few carry the weight: short lengths have a long tail; the next nodes lie where these found the mass."""
     prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(-0.5, 0.5))}

@@ -28,7 +28,7 @@ def rows(n: int = 60):
     return X, X @ [1.0, -0.5] + rng.standard_t(3, n)
 
 
-@pytest.mark.parametrize("method", ["conjugate", "laplace", "importance", pr.NUTS(draws=250, chains=2)])
+@pytest.mark.parametrize("method", ["conjugate", "laplace", "importance", pr.NUTS(draws=1000, chains=2)])
 def test_loo_is_that_of_arviz(method):
     X, eta = rows()
     if method == "conjugate":
@@ -59,6 +59,10 @@ def test_weights_are_smoothed_as_by_arviz_for_few_draws_and_heavy_tails(S):
     log_lik = np.hstack([log_lik, np.sort(log_lik), log_lik.round(1)[:, 2:], -(log_lik[:, :1] ** 3)])
     # the largest weights at every eighth draw, from which a bound of the tail is read
     log_lik = np.column_stack([log_lik, 0.5 * np.log(rng.random(S)) - 3.0 * (np.arange(S) % 8 == 0)])
+    # excesses over so many orders of magnitude that products of them overflow, and weights that hardly differ
+    log_lik = np.column_stack([log_lik, 90.0 * np.log(rng.random((S, 2))), 1e-6 * rng.normal(size=S)])
+    # two heaps, where guesses of the bound from mean and standard deviation are far off
+    log_lik = np.column_stack([log_lik, np.where(rng.random(S) < 0.5, -400.0, 0.0) + rng.normal(size=S)])
     ratio = 0.3 * rng.normal(size=S)
     found = leave_rows_out(log_lik, ratio, weights=True)
     for i in range(log_lik.shape[1]):
@@ -68,6 +72,24 @@ def test_weights_are_smoothed_as_by_arviz_for_few_draws_and_heavy_tails(S):
         np.testing.assert_allclose(np.sort(found.log_weights[i]), np.sort(log_w), rtol=1e-9, atol=1e-9)
         assert found.elpd[i] == pytest.approx(logsumexp(log_w + log_lik[:, i]), rel=1e-9, abs=1e-10)
         assert found.lppd[i] == pytest.approx(logsumexp(log_lik[:, i]) - np.log(S), rel=1e-12)
+
+
+def test_a_candidate_of_the_fit_at_zero_keeps_its_digits():
+    from arviz_stats.base import array_stats
+
+    S, M, m = 400, 60, 37
+    # exponential excesses, whose k is 0, but for y* = y_M (sqrt(m / 26.5) - 1) / 3: candidate 27 is then
+    # 1 / y_M + (1 - sqrt(m / 26.5)) / (3 y*) = 0 but for rounding
+    for error in (1e-14, 1e-12, 1e-9):
+        tail = -np.log1p(-(np.arange(M) + 0.5) / M)
+        tail /= tail[-1]
+        tail[14] = (np.sqrt(m / 26.5) - 1.0) / 3.0 * (1.0 + error)
+        assert (np.diff(tail) > 0).all()
+        log_lik = -np.log(np.r_[np.linspace(1e-15, 2e-15, S - M), tail])
+        found = leave_rows_out(log_lik[:, None], weights=True)
+        log_w, k = array_stats.psislw(log_lik)
+        np.testing.assert_allclose(found.k[0], k, rtol=1e-10)
+        np.testing.assert_allclose(found.log_weights[0], log_w, rtol=1e-10)
 
 
 def test_rows_that_say_nothing_and_rows_without_a_density():

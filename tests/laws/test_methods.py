@@ -57,6 +57,7 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
         lambda m, k: (k.name, "modes" if modes(m, k) else m.likelihood),
         lambda m, k: (k.name, "modes" if modes(m, k) else type(m.prior)),
         lambda m, k: (k.name, *(("modes",) if modes(m, k) else map(type, m.aux.values()))),
+        one_in=3,
     )
     return pytest.mark.parametrize(("model", "method"), chosen)
 

@@ -77,7 +77,9 @@ CASES: dict[str, tuple[online.Learner, str]] = {
 }
 # recipes beside the package's own: with their defaults, on real responses
 CASES |= {name: (online.LEARNERS[name](), "real") for name in online.LEARNERS if name not in own(online.LEARNERS)}
-every = pytest.mark.parametrize("name", CASES)
+# these take longest to compile
+LONG = ("affine_projection", "batch_perceptron", "kernel binomial")
+every = pytest.mark.parametrize("name", [pytest.param(k, marks=[pytest.mark.slow] * (k in LONG)) for k in CASES])
 
 
 def rows(rng: np.random.Generator, kind: str, n: int = N, p: int = P) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, diagnose, power_scaling
 from probreg.assess.after.loo_pit import loo_pit
 from probreg.assess.after.observed import uniforms
+from probreg.assess.after.power_scaling import sensitivity
 from probreg.assess.after.predictive_checks import predictive_checks
 from probreg.assess.before import Verdict
 from probreg.assess.simulation import simulate
@@ -372,6 +373,17 @@ def test_power_scaling_is_the_slope_between_exact_posteriors(part):
     powers = [(a, 1.0) if part == "prior" else (1.0, a) for a in (0.99, 1.01)]
     slopes = [distance(cdf(1.0, 1.0), cdf(*both)) / abs(np.log2(both[0] * both[1])) for both in powers]
     assert_allclose(power_scaling(fit)[part].iloc[0], np.mean(slopes), rtol=0.05)  # 4,000 draws, a sd known to 1 %
+
+
+@pytest.mark.parametrize("S", [100, 4000])
+def test_sensitivity_is_that_of_arviz(S):
+    from arviz_stats.base import array_stats
+
+    z = 5.0 + np.exp(0.5 * np.random.default_rng(0).standard_normal((S, 3)))
+    log_density, alphas = -20.0 * (z[:, 0] - 6.0) ** 2 + z[:, 1], (0.99, 1.01)
+    weights = [np.exp(array_stats.power_scale_lw(log_density, alpha=a))[None] for a in alphas]
+    expected = [array_stats.power_scale_sense(v[None], *weights, *alphas) for v in z.T]
+    assert_allclose(sensitivity(z, log_density), np.array(expected, float), rtol=1e-8)
 
 
 def test_power_scaling():

@@ -125,6 +125,17 @@ def test_diagnose_names_what_check_says_and_repeats_a_problem():
     assert "✗ separation: complete separation" in repr(pr.diagnose(apart))
 
 
+def test_advice_that_two_findings_of_a_check_share_is_printed_once():
+    x = np.sort(RNG.normal(size=80))
+    found = pr.diagnose(pr.fit(pr.Model.from_arrays(x, x + np.cumsum(RNG.normal(size=80)))))
+    both = [f for f in found if f.check == "autocorrelation" and f.verdict]
+    assert len(both) == 2
+    assert both[0].remedy == both[1].remedy
+    said = " ".join(repr(found).split())
+    assert all(" ".join(f.sentence.split()) in said for f in both)
+    assert said.count(both[0].remedy) == 1
+
+
 # ---- the length of a sentence, and of a print ----------------------------------------------------------------------------
 
 WORDS, LINES = 25, 40
@@ -280,7 +291,9 @@ def test_a_predictive_distribution_prints_its_first_rows(likelihood):
         assert names.split() == ["a", "b", "c"]
     else:
         trials = 9.0 if likelihood == "binomial" else 1.0
-        np.testing.assert_allclose(told, [trials * p.mean()[0], *(p.quantile(q)[0] for q in (0.025, 0.5, 0.975))], rtol=1e-4)
+        np.testing.assert_allclose(
+            told, [trials * p.mean()[0], *(p.quantile(q)[0] for q in (0.025, 0.5, 0.975))], rtol=1e-4
+        )
     assert "<table" in p._repr_html_()
     assert "55 more rows" in lines[-1]
 

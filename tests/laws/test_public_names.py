@@ -71,6 +71,12 @@ def test_a_name_that_is_not_there_is_an_attribute_error_and_a_room_is_there():
     assert pr.errors.DataError is pr.DataError
 
 
+def test_all_names_of_a_room_are_those_that_it_imports_on_use_too():
+    found: dict[str, object] = {}
+    exec("from probreg.inference import *", found)
+    assert {"Newton", "NUTS", "Bootstrap", "METHODS"} <= set(found)
+
+
 def test_every_public_name_is_documented():
     bare = [name for name in pr.__all__ if not (getattr(pr, name).__doc__ or "").strip()]
     assert bare == []

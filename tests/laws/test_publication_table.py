@@ -35,6 +35,19 @@ def test_a_column_says_what_its_estimate_is():
     assert "ML: maximum likelihood by closed_form" in found
 
 
+def test_errors_are_named_only_where_there_are_some():
+    x = np.arange(8.0)
+    line = pr.Model.from_arrays(x, 1.0 + 2.0 * x, columns=["x"])
+    classes = pr.Model.from_arrays(x, (x > 3).astype(int), columns=["x"], likelihood=pr.Bernoulli())
+    exact = repr(pr.table({"ML": pr.fit(line)}))
+    assert "No standard errors.\nML: maximum likelihood by closed_form.\n" in exact
+    with pytest.warns(pr.ProbregWarning, match="no maximum likelihood"):
+        lost = pr.fit(classes)
+    found = repr(pr.table({"ML": lost, "mode": pr.fit(classes.with_prior(pr.Normal(1.0)))}))
+    assert "Standard errors in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n" in found
+    assert "mode: mode under a prior by newton, observed standard errors;" in found
+
+
 def test_a_posterior_of_ratios_has_its_interval_beneath():
     x = np.linspace(-2.0, 2.0, 40)
     m = pr.Model.from_arrays(
@@ -185,7 +198,7 @@ def test_names_are_text_in_every_format():
     assert "<i>" not in found.to_html()
     assert "M&amp;M" in found.to_html() == found._repr_html_()
     latex = found.to_latex()
-    assert r"a|b\_$<$i$>$\$x\textbackslash{} & $-$" in latex
+    assert r"a\textbar{}b\_$<$i$>$\$x\textbackslash{} & $-$" in latex
     assert r"100 \% & M\&M \\" in latex
     rows = [line for line in found.to_markdown().splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
@@ -224,3 +237,37 @@ def test_responses_that_differ_are_named():
     found = pr.table({"a": pr.fit(SHORT), "b": other})
     assert found.title == ""
     assert [n for n in found.notes if n.startswith("b models the mean of air_flow")]
+
+
+def _parsed(latex: str) -> list[list[str]]:
+    r"""The rows of the tabular as cells. Fails on braces, mathematics or environments that stay open, on rows of another number of
+    cells than columns, on marks that LaTeX reads as its own, and on a row that begins as an argument of the \\ before it does."""
+    bare = re.sub(r"\\[\\&%$#_{}]|\\[a-zA-Z]+", "", latex)
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert not re.search(r"[\\#_%^~|<>]", re.sub(r"\$[^$]*\$", "", bare))
+    assert bare.isascii()
+    opened: list[str] = []
+    for word, name in re.findall(r"\\(begin|end)\{(\w+)\}", latex):
+        assert word == "begin" or opened.pop() == name
+        opened += [name] * (word == "begin")
+    assert not opened
+    (columns,) = re.findall(r"\\begin\{tabular\}\{(lr*)\}", latex)
+    rows = [re.split(r"(?<!\\)&", line[:-2]) for line in latex.splitlines() if line.endswith(r"\\")]
+    assert {len(row) for row in rows} == {len(columns)}
+    assert not [row for row in rows if row[0].strip()[:1] in ("[", "*")]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_latex_is_well_formed():
+    g = np.repeat(np.arange(8), 6)
+    table = {"y": np.sin(g) + np.cos(3.0 * np.arange(48)), "[kg]": np.cos(np.arange(48.0)), "g": g}
+    mixed = pr.fit(pr.Model.from_formula("y ~ `[kg]` + (1 | g)", table))
+    plain = pr.ols("y ~ `[kg]`", table)
+    rows = _parsed(pr.table({"ML & co_2": plain, "50 % ≥ x^2": mixed}, beneath="interval").to_latex())
+    labels = [row[0] for row in rows]
+    assert r"sd(Intercept \textbar{} g)" in labels
+    assert "{}[kg]" in labels
+    assert rows[0] == ["y", r"ML \& co\_2", r"50 \% $\geq$ x\textasciicircum{}2"]
+    for found in (pr.table({"a": pr.fit(SHORT)}), pr.table({"ML": plain}, stars=True, title="100 % {of} #1")):
+        _parsed(found.to_latex())

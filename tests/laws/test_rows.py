@@ -321,6 +321,7 @@ def test_a_level_of_the_last_rows_gets_its_column(tmp_path: Path) -> None:
     assert any("g (4)" in note for note in there.design.notes)
 
 
+@pytest.mark.slow
 def test_transforms_of_many_rows_learn_from_a_sample_and_say_so(tmp_path: Path) -> None:
     data = table(2 * SAMPLE + 7)
     there = pr.Model.from_files("y ~ center(x) + bs(z, df=4)", write(tmp_path, data, "parquet"))

@@ -262,6 +262,7 @@ def test_bands_of_the_picture_say_what_the_p_values_say():
     assert [ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()] == list(found.ranks["quantity"].values)
 
 
+@pytest.mark.slow
 def test_a_picture_of_many_keeps_those_that_depart():
     rng = np.random.default_rng(0)
     columns = [f"x{j}" for j in range(13)]

@@ -108,7 +108,7 @@ def _said(counts: str) -> list[str]:
     return [*said, *pr.prior_weight(fits[1]).sentences, *(m.sentence for m in moves)]
 
 
-@pytest.mark.parametrize("counts", ["p(a, n)", "counts(a, b, c)"])
+@pytest.mark.parametrize("counts", ["p(a, n)", pytest.param("counts(a, b, c)", marks=pytest.mark.slow)])
 def test_no_share_or_probability_is_rounded_to_what_it_is_not(counts):
     fit, said = pr.fit(_clumped(counts)), list(_said(counts))
     said += [str(pr.predictions(fit)), str(pr.slopes(fit)), str(pr.comparisons(fit, "x"))]

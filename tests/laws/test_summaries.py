@@ -263,6 +263,18 @@ def test_both_estimates_of_sigma_are_said_once():
     assert "standard errors use the unbiased" in " ".join(wald.split())  # whose foot does not say it
 
 
+def test_a_print_says_where_its_log_likelihood_is_and_has_no_nan():
+    x = np.arange(8.0)
+    m = pr.Model.from_arrays(np.column_stack([x, 2.0 * x]), np.sin(x))
+    with pytest.warns(pr.ProbregWarning):
+        ml = pr.fit(m)
+    assert "nan" not in repr(ml.summary())
+    assert "x2         does not exist\n" in repr(ml.summary())
+    weak = m.with_prior(pr.Normal(1.0))
+    assert f"log-likelihood {(mode := pr.fit(weak)).log_likelihood:.5g} at the mode\n" in repr(mode.summary())
+    assert " at the posterior mean" in repr(pr.fit(weak, "quadrature").summary())
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_what_does_not_exist_has_no_p():
     apart = pr.fit(pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood="bernoulli"))
@@ -321,12 +333,12 @@ def test_trials_are_one_observation_each():
 def test_predictions_come_as_pandas_too():
     fit = ml(pr.Poisson())
     table, said = fit.predict(output="pandas"), fit.predict()
-    assert table.columns.tolist() == ["mean", "mean_lower", "mean_upper", "new_lower", "new_upper"]
+    assert table.columns.tolist() == ["mean", "mean_std_error", "mean_lower", "mean_upper", "new_lower", "new_upper"]
     assert (table.index.name, table.attrs) == ("obs", said.attrs)
     np.testing.assert_array_equal(table["new_upper"], said["new_upper"])
     classes = ml(pr.Categorical()).predict(output="pandas")
     assert classes.index.names == ["obs", "level"]
-    assert classes.shape == (180, 4)
+    assert classes.shape == (180, 5)
     with pytest.raises(pr.DataError, match="'xarray' or 'pandas'"):
         fit.predict(output="polars")
 
@@ -335,7 +347,7 @@ def test_predictions_come_as_pandas_too():
 def test_an_event_has_a_probability_and_no_interval_from_0_to_1(method):
     model = model_for(pr.Bernoulli(), pr.Normal(1.0))
     said = pr.fit(model, method).predict()
-    assert list(said) == ["mean", "mean_lower", "mean_upper"]
+    assert list(said) == ["mean", "mean_std_error" if method == "newton" else "mean_sd", "mean_lower", "mean_upper"]
     assert "a new observation is one of two classes" in said.attrs["kind"]
     X, y = rows_for(pr.Bernoulli())
     trials = pr.Model.from_arrays(X, y, likelihood="binomial", trials=np.ones(60), prior=pr.Normal(1.0))
@@ -370,3 +382,52 @@ def test_deviances_in_the_units_of_their_noise():
     for likelihood, loss in losses.items():
         fit = ml(likelihood)
         assert fit.deviance == pytest.approx(loss(fit.residuals().values).sum(), rel=1e-6), likelihood
+
+
+# ---- a fit that is exact -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+def test_a_fit_that_meets_every_response_to_rounding_prints_no_numbers_of_rounding(noise):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 4))
+    y = 7.0 + x @ [0.1, -1 / 3, 2.0, 0.7] + noise * rng.normal(size=50)
+    fit = pr.fit(pr.Model.from_arrays(x, y))
+    said, exact = repr(fit), noise == 0.0
+    assert ("the fit is exact" in said) == exact
+    for word in ("std_error", "lower", ", AIC -", "95 % t", "maximum likelihood"):
+        assert (word in said) != exact, word
+    assert "p_value" in fit.summary()
+    if exact:
+        assert "sigma " not in said.split("prior:")[1].partition("note:")[0]
+        assert fit.summary()["p_value"].isna().all()
+        assert np.isnan(fit.glance()[["statistic", "AIC"]]).all(axis=None)
+        with pytest.raises(pr.Incompatible, match="the fit is exact"):
+            pr.hypothesis(fit, "x1 = 0")
+        assert "std_error" not in fit._repr_html_()
+        assert fit.tidy()[["std.error", "conf.low", "conf.high"]].isna().all(axis=None)
+        slopes = pr.slopes(fit)
+        assert "none: the fit is exact" in repr(slopes)
+        assert slopes.table[["std_error", "lower", "upper"]].isna().all(axis=None)
+        assert "(" not in repr(pr.table({"ML": fit})).partition("ML: ")[0]
+        assert "e-1" not in repr(pr.compare({"ML": fit}))
+        other = pr.ols("y ~ x1", {"x1": x[:, 0], "y": y})
+        judged = pr.compare_models({"exact": fit, "x1": other})
+        assert np.isnan(judged.table.loc["exact", ["elpd_loo", "AIC"]].astype(float)).all()
+        assert "exact: the fit meets every response exactly" in repr(judged)
+    else:
+        np.testing.assert_allclose(fit.residual_sd, 1e-12, rtol=0.3)  # digits of 7 end at 9e-16
+        assert pr.hypothesis(fit, "x1 = 0")["t"].p < 1e-15
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-7, 1e9])
+def test_what_a_fit_explains_does_not_depend_on_the_unit_of_the_response(unit):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 2))
+    y = x[:, 0] + rng.normal(size=40)
+    one, other = (pr.fit(pr.Model.from_arrays(x, k * y)) for k in (1.0, unit))
+    np.testing.assert_allclose(other.r_squared, one.r_squared, rtol=1e-12)
+    np.testing.assert_allclose(other.overall.statistic, one.overall.statistic, rtol=1e-11)
+    np.testing.assert_allclose(
+        [other.residual_sd, other.deviance**0.5], np.array([one.residual_sd, one.deviance**0.5]) * unit
+    )

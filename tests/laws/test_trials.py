@@ -324,6 +324,7 @@ def test_conformal_sets_of_one_trial_are_those_of_classes():
         np.testing.assert_array_equal(counts.predict(X[:9])["set"], classes.predict(X[:9])["set"])
 
 
+@pytest.mark.slow
 def test_conformal_intervals_of_successes_hold_their_share():
     """Rows of unequal trials, of which the mean has a wrong link: 25 of 31 and more, for counts are few (five errors of the
     mean of 80 data sets); and the interval is the counts whose score is no larger."""

@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import DataError
-from probreg.show.cli.priors import parse_prior
+from probreg.model.from_text import parse_prior
 from tests.laws.cases import LIKELIHOOD_CASES, recipe_of, rows_for
 from tests.laws.texts import unfolded
 

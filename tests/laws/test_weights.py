@@ -315,7 +315,7 @@ def test_what_needs_a_likelihood_is_refused_in_one_sentence(what):
 
 
 def test_what_sampling_weights_do_have():
-    assert set(SAMPLED.predict([[0.1, 0.2]]).data_vars) == {"mean", "mean_lower", "mean_upper"}
+    assert set(SAMPLED.predict([[0.1, 0.2]]).data_vars) == {"mean", "mean_std_error", "mean_lower", "mean_upper"}
     assert SAMPLED.interval().attrs["kind"] == "wald"
     assert SAMPLED.interval().attrs["covariance"] == "sampling-weighted"
     assert list(pr.hypothesis(SAMPLED, "a = 0").tests) == ["chi2"] or "chi2" in str(pr.hypothesis(SAMPLED, "a = 0"))

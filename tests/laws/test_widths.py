@@ -110,7 +110,7 @@ SHOWN = {
     "influence_measures": lambda: pr.influence_measures(fit()),
 }
 SLOW = {
-    "coverage": lambda: pr.coverage(model(), fit(), reps=20),
+    "coverage": lambda: pr.coverage(model(), fit(), reps=4),
     "audit": lambda: pr.audit(model(pr.Normal(0.3)), draws=50, chains=2),
     "sbc": lambda: pr.sbc(proper(), "conjugate", reps=20),
     "nuts": lambda: fit("nuts", pr.Normal(0.3)),

@@ -119,3 +119,21 @@ def test_sampling_weights_beside_groups_name_no_method_that_refuses_them_too():
     with pytest.raises(Incompatible, match="sampling weights make a pseudo-likelihood") as refused:
         pr.fit(pr.Model.from_formula(FORMULA, SLEEP, weights=weights))
     assert "use evidence" not in str(refused.value)
+
+
+def test_a_standard_deviation_that_a_prior_holds_is_printed_as_held():
+    rng = np.random.default_rng(3)
+    g = np.repeat(np.arange(8), 6)
+    table = {"y": rng.normal(size=48) + rng.normal(size=8)[g], "x": rng.normal(size=48), "g": g}
+    model = pr.Model.from_formula("y ~ x + (x | g)", table)
+    held = pr.fit(model.with_prior({"(x | g)": pr.Normal(1.5)}))
+    reml = pr.fit(model)
+    both = pr.compare({"REML": reml, "held": held})
+    names = ["sd(Intercept | g)", "sd(x | g)", "cor(Intercept, x | g)"]
+    assert both.data["estimate"].sel(fit="held", param=names).values.tolist() == [1.5, 1.5, 0.0]
+    assert "not in it" not in repr(both)
+    assert "sd(x | g) 1.5, held" in repr(held)
+    assert "1.500 (held)" in repr(pr.table({"REML": reml, "held": held}))
+    part = pr.fit(model.with_prior({"(x | g)": pr.Covariance({"Intercept": 2.0})}))
+    assert "sd(Intercept | g) 2, held" in repr(part)
+    assert "sd(x | g) 1.5" not in repr(part)

@@ -23,6 +23,7 @@ from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDi
 from probreg.assess.after.distribution import DistributionDiagnostic as DistributionDiagnostic
 from probreg.assess.after.divergences import DivergenceDiagnostic as DivergenceDiagnostic
 from probreg.assess.after.energy import EnergyDiagnostic as EnergyDiagnostic
+from probreg.assess.after.exactness import ExactnessDiagnostic as ExactnessDiagnostic
 from probreg.assess.after.group_effects import GroupEffectsDiagnostic as GroupEffectsDiagnostic
 from probreg.assess.after.group_influence import GroupInfluenceDiagnostic as GroupInfluenceDiagnostic
 from probreg.assess.after.group_residuals import GroupResidualsDiagnostic as GroupResidualsDiagnostic

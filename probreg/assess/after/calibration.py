@@ -12,6 +12,7 @@ from probreg.assess.before.base import Finding
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
+from probreg.fits.prediction import predictive
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood, UnivariateLikelihood
 from probreg.system.terminal import p_said
 
@@ -50,7 +51,9 @@ class CalibrationDiagnostic(Diagnostic):
         if (why := zero_weight_obstacle(fit, least=_LEAST)) is not None:
             return why
         return (
-            None if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3 else "there are three predictions or fewer"
+            None
+            if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3
+            else "there are three predictions or fewer"
         )
 
     def run(self, fit: Fit) -> list[Finding]:
@@ -164,7 +167,7 @@ def _groups(value: Array, groups: int, w: Array | None = None) -> Array:
 
 def _probabilities(fit: Fit) -> Array:
     """Class probabilities (n, K) at the rows of the fit."""
-    mean = fit.predictive().thinned(500).mean()
+    mean = predictive(fit.model, fit.solution, fit.model.design, spread=False, seed=fit.seed, at_most=500).mean()
     return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 

@@ -6,6 +6,7 @@ from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_one_out import FEWEST
 
 _MOST = 20_000_000  # numbers in a pointwise log-likelihood that is still quick to smooth
 _SHOWN = 5
@@ -16,6 +17,8 @@ def no_loo(fit: Fit) -> str | None:
     if observation_rows(fit.model)[1] is not None:
         return "rows of fractional or very large weights are no single observations that could be left out"
     draws = fit.solution.draws
+    if draws is not None and draws.count < FEWEST:
+        return f"leaving rows out by weights needs {FEWEST} draws or more, and there are {draws.count}"
     size = 0 if draws is None else draws.count * fit.model.design.total
     return f"its {size:,.0f} numbers take long; fit.loo() computes it" if size > _MOST else None
 

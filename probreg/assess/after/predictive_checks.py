@@ -11,6 +11,7 @@ from probreg.assess.after.statistics import Statistic, statistics
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
+from probreg.data.blocks.stream import ahead
 from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -19,7 +20,7 @@ from probreg.system.terminal import p_said
 Array = np.ndarray
 _REPLICATES = 2000
 _FEWEST = 200  # replicates of many rows
-_NUMBERS, _AT_ONCE = 20_000_000, 500_000  # replicated observations in all, and in one block
+_NUMBERS, _AT_ONCE = 20_000_000, 100_000  # replicated observations in all, and in one block
 _RARE = 1e-3  # two-sided; the smallest that 2,000 replicates tell apart
 
 
@@ -45,9 +46,10 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     chosen = _chosen(fit)
     sums = np.zeros((len(chosen), 3))
     total = 0
-    for y, replicate, eta, aux in _blocks(fit):
+    for y, replicate, eta, aux in ahead(_blocks(fit)):  # a second thread draws the next block
         for statistic, into in zip(chosen, sums):
-            seen, made = statistic.value(y, eta, aux), statistic.value(replicate, eta, aux)
+            made = statistic.value(replicate, eta, aux)
+            seen = np.broadcast_to(statistic.value(y, eta, aux), made.shape)
             tie = np.isclose(made, seen, rtol=1e-12, atol=0.0)
             into += [seen.sum(), made.sum(), np.where(tie, 0.5, made > seen).sum()]
         total += len(replicate)
@@ -72,20 +74,21 @@ def _eta(design: Design, beta: Array) -> Array:
 
 
 def _blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
-    """y and its replicates (S, n), eta and nuisance parameters of each row, block by block of draws."""
+    """y (1, n) and its replicates (S, n), eta and nuisance parameters of each row, block by block of draws."""
     model, flat, design = fit.model, fit.solution.posterior.flat, _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
     chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)  # draws recur where there are fewer
     rng, order = np.random.default_rng([fit.seed, 4]), unordered(design)
+    some_rows, place = design.take(order), np.argsort(order)
     for some in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
         if len(some):
             eta = _eta(design, flat["beta"][some])
             aux = {**model.fixed, **{a: flat[a][some, None] for a in model.unknown}}
-            likelihood, some_rows = model.likelihood, design.take(order)
+            likelihood = model.likelihood
             each = likelihood.at_rows(aux, some_rows.precision) | model.given(some_rows)
-            replicate = likelihood.drawn(likelihood.sample(rng, eta[:, order], **each))[:, np.argsort(order)]
+            replicate = likelihood.drawn(likelihood.sample(rng, eta[:, order], **each))[:, place]
             aux = likelihood.at_rows(aux, design.precision) | model.given(design)
-            yield np.broadcast_to(likelihood.drawn(design.observed), replicate.shape), replicate, eta, aux
+            yield likelihood.drawn(design.observed)[None], replicate, eta, aux
 
 
 @DIAGNOSTICS.register

@@ -30,8 +30,9 @@ _GROUPS = 10
 class Statistic(NamedTuple):
     """A name that finishes "the ... of the data", the number, and what to do where it is not met.
 
-    `value` maps what is drawn of y, (S, n) or (S, n, K), eta (S, n, m) and the nuisance parameters (S, 1), with the trials
-    (n,) where a row counts them, to (S,); `ordered` says that it looks at the
+    `value` maps what is drawn of y, (S, n) or (S, n, K) and of data (1, n) or (1, n, K), eta (S, n, m) and the nuisance parameters (S, 1), with the trials
+    (n,) where a row counts them, to (S,), or to (1,) where it
+    looks at y alone; `ordered` says that it looks at the
     order of the rows.
     """
 
@@ -87,8 +88,9 @@ def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
         "rows depend on their neighbours: a term for time or group",
     )
     group = _deciles(likelihood.mean(fitted))
+    expected = _expected(group, likelihood.mean)
     return (
-        Statistic("misfit of rates by fitted decile", partial(_by_group, group), curved),
+        Statistic("misfit of rates by fitted decile", partial(_misfit, expected, group, lambda y: y), curved),
         Statistic("longest run of one outcome, in the order of rows", _longest_run, runs, ordered=True),
         Statistic("number of runs, in the order of rows", _runs, runs, ordered=True),
     )
@@ -101,10 +103,12 @@ def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
         Statistic(f"rate of class {c}", partial(_rate, k), "a weaker prior, or an intercept")
         for k, c in enumerate(likelihood.levels)
     ]
-    misfits = [
-        Statistic(f"misfit of the rate of class {c} by fitted decile", partial(_class_by_group, likelihood, k, _deciles(p[:, k])), curved)
-        for k, c in enumerate(likelihood.levels)
-    ]  # fmt: skip
+    mean, misfits = _kept(likelihood.mean), []
+    for k, c in enumerate(likelihood.levels):
+        group = _deciles(p[:, k])
+        expected = _expected(group, lambda eta, k=k: mean(eta)[..., k])  # type: ignore[misc]
+        value = partial(_misfit, expected, group, lambda y, k=k: (y == k).astype(float))  # type: ignore[misc]
+        misfits.append(Statistic(f"misfit of the rate of class {c} by fitted decile", value, curved))
     return (*rates, *misfits)
 
 
@@ -207,21 +211,39 @@ def _deciles(p: Array) -> Array:
     return hot / hot.sum(0)
 
 
-def _misfit(hit: Array, p: Array, group: Array) -> Array:
-    """sum over groups of (rate - mean p)^2 / variance, the statistic of Hosmer & Lemeshow at given parameters."""
-    # The share of a group has variance sum_i p_i (1 - p_i) / size^2.
-    variance = (p * (1.0 - p)) @ group**2
-    return (((hit - p) @ group) ** 2 / np.maximum(variance, 1e-300)).sum(-1)
+def _kept(fn: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    """fn(eta), the last one kept: data, replicates and the statistics of several classes share their parameters."""
+    last: list[Any] = []
+
+    def of(eta: Array) -> Any:
+        if not last or last[0] is not eta:
+            last[:] = [eta, fn(eta)]
+        return last[1]
+
+    return of
 
 
-def _by_group(group: Array, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
-    return _misfit(y, Bernoulli().mean(eta), group)
+def _expected(group: Array, p: Callable[[Array], Array]) -> Callable[[Array], tuple[Array, Array]]:
+    """eta to the expected share of each group and its variance, sum_i p_i (1 - p_i) / size^2, (S, groups) each."""
+
+    def of(eta: Array) -> tuple[Array, Array]:
+        mean = p(eta)
+        return mean @ group, (mean * (1.0 - mean)) @ np.square(group)
+
+    return _kept(of)
 
 
-def _class_by_group(
-    likelihood: Categorical, k: int, group: Array, y: Array, eta: Array, aux: Mapping[str, Any]
+def _misfit(
+    expected: Callable[[Array], tuple[Array, Array]],
+    group: Array,
+    hit: Callable[[Array], Array],
+    y: Array,
+    eta: Array,
+    aux: Mapping[str, Any],
 ) -> Array:
-    return _misfit((y == k).astype(float), likelihood.mean(eta)[..., k], group)
+    """sum over groups of (rate - mean p)^2 / variance, the statistic of Hosmer & Lemeshow at given parameters."""
+    mean, variance = expected(eta)
+    return ((hit(y) @ group - mean) ** 2 / np.maximum(variance, 1e-300)).sum(-1)
 
 
 def _rate(k: int, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
@@ -234,11 +256,8 @@ def _runs(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
 
 def _longest_run(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     """The largest number of neighbours with the same outcome."""
-    # a run ends before each change and at the last row: runs are as long as these ends are apart
+    # a run ends before each change and at the last row, so that runs are as long as these ends are apart, from row to row too
     ends = np.ones(y.shape, dtype=bool)
     ends[:, :-1] = y[:, 1:] != y[:, :-1]
-    row, at = np.nonzero(ends)
-    length = np.diff(at, prepend=-1)
-    first = np.flatnonzero(np.diff(row, prepend=-1))
-    length[first] = at[first] + 1
-    return np.maximum.reduceat(length, first).astype(float)
+    length, count = np.diff(np.flatnonzero(ends), prepend=-1), np.count_nonzero(ends, axis=-1)
+    return np.maximum.reduceat(length, np.cumsum(count) - count).astype(float)

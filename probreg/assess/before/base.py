@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import nan
 from typing import Any, ClassVar
 
+from probreg.inference.modes.wide import SOON
 from probreg.model.model import Model
 from probreg.registry import Registry
 from probreg.system.notebook import notebook_html
@@ -94,6 +95,15 @@ class Check(ABC):
         """The answer of a check that has nothing to report."""
         return [self.say(Verdict.OK, sentence)]
 
+    def unasked_of_levels(self, model: Model) -> list[Finding] | None:
+        """The answer of a check that takes products of all columns, where these are thousands of levels that stay codes; None
+        elsewhere."""
+        if not model.design.coded or len(model.design.columns) <= SOON:
+            return None
+        return self.unasked(
+            f"{len(model.design.columns):,} columns are levels that stay codes, and it takes up to {SOON:,}"
+        )
+
     def unasked(self, reason: str) -> list[Finding]:
         """The answer of a check whose question has no meaning for this model."""
         return [Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)]
@@ -158,7 +168,11 @@ class Findings:
         if self.verbose:
             return printed(*(line for f in self.items for line in _lines(f, ""))) or "no findings"
         shown, rest = self._attention(_LINES)
-        return printed(*(line for f in shown for line in _lines(f, self._same(f))), *rest) or "no findings"
+        lines = [_lines(f, self._same(f)) for f in shown]
+        for i, (one, after) in enumerate(pairwise(lines)):  # the same advice of one check is said once
+            if shown[i].check == shown[i + 1].check and one[1:] == after[1:]:
+                lines[i] = one[:1]
+        return printed(*(line for each in lines for line in each), *rest) or "no findings"
 
     def _repr_html_(self) -> str:
         if self.verbose:

@@ -1,12 +1,14 @@
 """Empty cells and levels with a single row, read off the 0/1 columns, whatever made them."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.term_columns import few_of, terms_of
+from probreg.data import Design
 from probreg.data.rows import full_weights
+from probreg.data.unwritten import UnwrittenColumns
 from probreg.likelihoods import OfClasses
 from probreg.model.model import Model
 
@@ -31,19 +33,23 @@ class CellsCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         weights = full_weights(model.design.weights, model.design.n)
-        X, used = model.design.X, weights > 0
-        places = [j for j, own in enumerate(model.design.of_terms) if not own and _two_valued(X[used, j])]
-        if not places:
+        places = _two_valued(model.design, weights > 0)
+        if not len(places):
             return self.unasked("no column is 0 in some rows and 1 in the others")
         out: list[Finding] = []
-        for term, columns in terms_of(model.design, [model.design.columns[j] for j in places]).items():
-            at = [model.design.columns.index(c) for c in columns]
-            single = [f for j in at for f in self._single(model.design.columns[j], weights, X[:, j])]
-            empty = [f for j in at for f in self._empty(model, j, weights)]
+        columns = [model.design.columns[j] for j in places]
+        single, empty = self._single(model, places, weights), self._empty(model, places, weights)
+        for term, own in terms_of(model.design, columns).items():
             out += self._of_term(
-                term, single, "levels with one observation each, whose coefficients rest on that alone"
+                term,
+                [f for c in own for f in single.get(c, [])],
+                "levels with one observation each, whose coefficients rest on that alone",
             )
-            out += self._of_term(term, empty, f"levels that do not meet every level of {model.design.response}")
+            out += self._of_term(
+                term,
+                [f for c in own for f in empty.get(c, [])],
+                f"levels that do not meet every level of {model.design.response}",
+            )
         these = f"the {len(places)} columns of 0 and 1" if len(places) > 1 else "the column of 0 and 1"
         if not isinstance(model.likelihood, OfClasses):
             return out or self.fine(f"every level of {these} has two observations or more")
@@ -58,39 +64,51 @@ class CellsCheck(Check):
             self.say(Verdict.WARNING, f"{term} has {len(columns)} {what}: {few_of(columns)}", found[0].remedy, columns)
         ]
 
-    def _single(self, column: str, weights: Array, x: Array) -> list[Finding]:
-        counts = np.array([weights[x == v].sum() for v in (0, 1)])
+    def _single(self, model: Model, places: Array, weights: Array) -> dict[str, list[Finding]]:
+        """By column, where it is 0 or 1 in one observation alone."""
+        out, counts = dict[str, list[Finding]](), _by_value(model.design, places, weights[:, None])[..., 0]
         remedy = "merge it with another level, or give the column a prior"
-        return [
-            self.say(
-                Verdict.WARNING,
-                f"only one observation has {column} = {v}: its coefficient rests on that alone",
-                remedy,
-                (column,),
-            )
-            for v in (0, 1)
-            if counts[v] == 1
-        ]
+        for k, v in np.argwhere(counts == 1):
+            column = model.design.columns[places[k]]
+            said = f"only one observation has {column} = {v}: its coefficient rests on that alone"
+            out.setdefault(column, []).append(self.say(Verdict.WARNING, said, remedy, (column,)))
+        return out
 
-    def _empty(self, model: Model, j: int, weights: Array) -> list[Finding]:
-        likelihood, design = model.likelihood, model.design
+    def _empty(self, model: Model, places: Array, weights: Array) -> dict[str, list[Finding]]:
+        """By column, where it is 0 or 1 in no row of some class."""
+        likelihood, design, out = model.likelihood, model.design, dict[str, list[Finding]]()
         if not isinstance(likelihood, OfClasses):
-            return []
-        tally, column, out = likelihood.tally(design.observed), design.columns[j], []
-        for v in (0, 1):
-            counts = (weights * (design.X[:, j] == v)) @ tally
-            if lacking := [likelihood.classes[k] for k in np.flatnonzero(counts == 0)]:
-                sentence = f"no row has {column} = {v} and {design.response} = {' or '.join(lacking)}"
-                out.append(
-                    self.say(
-                        Verdict.WARNING,
-                        sentence,
-                        "merge levels, or give the column a prior; see separation",
-                        (column,),
-                    )
-                )
+            return out
+        counts = _by_value(design, places, (weights > 0)[:, None] * likelihood.tally(design.observed))
+        for k, v in np.argwhere((counts == 0).any(-1)):
+            column = design.columns[places[k]]
+            lacking = [likelihood.classes[c] for c in np.flatnonzero(counts[k, v] == 0)]
+            sentence = f"no row has {column} = {v} and {design.response} = {' or '.join(lacking)}"
+            remedy = "merge levels, or give the column a prior; see separation"
+            out.setdefault(column, []).append(self.say(Verdict.WARNING, sentence, remedy, (column,)))
         return out
 
 
-def _two_valued(x: Array) -> bool:
+def _two_valued(design: Design, used: Array) -> Array:
+    """The places of the columns, but those of terms, that are 0 in some rows and 1 in the others."""
+    X, own = design.X, ~design.of_terms
+    if isinstance(X, UnwrittenColumns) and design.coded:
+        found = np.zeros(len(own), dtype=bool)
+        met = (X.T @ used[:, None].astype(float))[:, 0]
+        found[(met > 0) & (met < used.sum())] = True  # of indicators
+        found[X.head_places] = [_is_two_valued(x) for x in X.head[used].T]
+    else:
+        found = np.array([bool(mine) and _is_two_valued(X[used, j]) for j, mine in enumerate(own)])
+    return np.flatnonzero(found & own)
+
+
+def _is_two_valued(x: Array) -> bool:
     return bool(np.all((x == 0) | (x == 1)) and np.ptp(x) == 1)
+
+
+def _by_value(design: Design, places: Array, V: Array) -> Array:
+    """The sums (k, 2, c) of V (n, c) over the rows in which each of the columns is 0, and in which it is 1."""
+    X: Any = design.X
+    ones = (X.T @ V)[places] if design.coded else np.stack([V[X[:, j] == 1].sum(0) for j in places])
+    zeros = V.sum(0) - ones
+    return np.stack([zeros, ones], 1)

@@ -35,6 +35,8 @@ class ConditionCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
+        if (of_levels := self.unasked_of_levels(model)) is not None:
+            return of_levels
         grouped, model = model.design.recipe.grouped, without_effects_by_group(model)
         if len(_columns(model, centred=True)) < 2:
             whose = " beside effects by group" if grouped else ""
@@ -42,11 +44,10 @@ class ConditionCheck(Check):
             return self.unasked(f"a single column{whose} is no combination of others")
         if surplus(model) is not None or model.design.moments.rank.dropped:
             return self.unasked("some columns are exact combinations of others, see rank")
-        found = condition_indices(model, centred=True)
-        index, share, names = found["index"].values, found["proportion"].values, found["coef"].values
+        index, share, names = _indices(model, centred=True)
         out = []
         for k in np.flatnonzero(index >= NOTED)[::-1]:
-            hit = [(str(names[j]), float(share[k, j])) for j in np.argsort(-share[k]) if share[k, j] > SHARE]
+            hit = [(names[j], float(share[k, j])) for j in np.argsort(-share[k]) if share[k, j] > SHARE]
             by_term = terms_of(model.design, [name for name, _ in hit])
             if len(by_term) >= 2:  # columns of one term are no matter of the others
                 out.append(self._degraded(float(index[k]), dict(hit), by_term))
@@ -72,6 +73,12 @@ def condition_indices(model: Model, *, centred: bool = False) -> Any:
     """
     import xarray as xr
 
+    index, share, names = _indices(model, centred=centred)
+    return xr.Dataset({"index": ("component", index), "proportion": (("component", "coef"), share)}, {"coef": names})
+
+
+def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
+    """Indices (k,), proportions (k, k) and the names of the columns: plain arrays, since a Dataset imports dask."""
     design = model.design
     if design.moments.rank.dropped:
         names = ", ".join(design.columns[j] for j in design.moments.rank.dropped)
@@ -81,8 +88,7 @@ def condition_indices(model: Model, *, centred: bool = False) -> Any:
     F = np.asarray(triangular(design.moments.R[:, [*front, *columns]]), dtype=float)[len(front) :, len(front) :]
     _, d, Vt = np.linalg.svd(F / np.linalg.norm(F, axis=0))
     parts = (Vt / d[:, None]) ** 2
-    variables = {"index": ("component", d[0] / d), "proportion": (("component", "coef"), parts / parts.sum(0))}
-    return xr.Dataset(variables, {"coef": [design.columns[j] for j in columns]})
+    return d[0] / d, parts / parts.sum(0), [design.columns[j] for j in columns]
 
 
 def _columns(model: Model, *, centred: bool) -> list[int]:

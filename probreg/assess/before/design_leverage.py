@@ -31,6 +31,8 @@ class DesignLeverageCheck(Check):
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
+        if (of_levels := self.unasked_of_levels(model)) is not None:
+            return of_levels
         design = model.design
         if surplus(model) is not None:
             return self.unasked("with more columns than rows no row is told by the others")

@@ -7,6 +7,9 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.term_columns import FEW, few_of, terms_of
+from probreg.data.level_moments import dropped_beside_levels
+from probreg.data.unwritten import UnwrittenColumns
+from probreg.inference.modes.wide import SOON
 from probreg.model.model import Model
 from probreg.numerics.linalg import ColumnRank, rank_of, triangular
 
@@ -35,6 +38,8 @@ class RankCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         if (least := surplus(model)) is not None:
             return self._crowded(model, least)
+        if model.design.coded and len(model.design.columns) > SOON:
+            return self._beside_levels(model)
         moments, free = model.design.moments, np.flatnonzero(~model.joint.informative)
         names = model.design.columns
         alone = rank_of(triangular(moments.R[:, free])) if len(free) else _NOTHING
@@ -72,6 +77,20 @@ class RankCheck(Check):
             said = f"{term}: {len(mine)} of its columns are combinations of {few_of(others) or 'one another'}"
             out.append(self.say(Verdict.PROBLEM, f"{said}: their shares cannot be told apart", _REMEDY, named))
         return out
+
+    def _beside_levels(self, model: Model) -> list[Finding]:
+        """Thousands of levels stay codes: other columns are held against them, and no combination is written out."""
+        design = model.design
+        assert isinstance(design.X, UnwrittenColumns)
+        y = design.observed if design.observed.ndim == 1 else np.zeros(design.n)
+        dropped = dropped_beside_levels(design.X, y, design.square_weights)
+        undecided = [j for j in dropped if not model.joint.informative[j]]
+        if not undecided:
+            return self.fine("no column is a combination of the levels and of others")
+        named = [design.columns[j] for j in undecided]
+        what = "is a combination" if len(named) == 1 else "are combinations"
+        sentence = f"{few_of(named)} {what} of the levels and of other columns: their shares cannot be told apart"
+        return [self.say(Verdict.PROBLEM, sentence, _REMEDY, named)]
 
     def _crowded(self, model: Model, least: int) -> list[Finding]:
         """So many more columns than rows that equations between them would say nothing to a reader."""

@@ -6,7 +6,9 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
+from probreg.data.level_moments import spreads_of_columns
 from probreg.data.rows import full_weights
+from probreg.data.unwritten import UnwrittenColumns
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 
@@ -86,7 +88,7 @@ class ScaleCheck(Check):
         met = [
             (s * sd[j], j)
             for s, j in zip(scale, block.columns, strict=True)
-            if sd[j] > 0 and not _indicator(rows[:, j])
+            if sd[j] > 0 and not _indicator(rows, j)
         ]
         pinned = [(move, j) for move, j in met if move < PINNED * unit and (of_rows or far[j])]
         other = [(move, j) for move, j in met if move >= PINNED * unit and far[j] and not of_rows]
@@ -135,6 +137,9 @@ class _Spreads(NamedTuple):
 def _spreads(model: Model) -> _Spreads:
     """Means and standard deviations; those of columns by far more than rows without products of columns."""
     d = model.design
+    if isinstance(d.X, UnwrittenColumns) and d.coded:
+        mean, scale = spreads_of_columns(d.X, full_weights(d.weights, d.n))
+        return _Spreads(mean, scale, d.y_scale if d.observed.ndim == 1 else np.nan)
     if surplus(model) is None:
         return _Spreads(d.moments.mean, d.moments.scale, d.moments.y_scale)
     w = full_weights(d.weights, d.n)
@@ -164,5 +169,8 @@ def prior_scale(block: BlockPrior) -> Array | None:
     return None
 
 
-def _indicator(x: Array) -> bool:
+def _indicator(X: Array, j: int) -> bool:
+    if isinstance(X, UnwrittenColumns) and X.of_indicators and j not in X.head_places:
+        return True
+    x = X[:, j]
     return bool(np.all((x == 0) | (x == 1)))

@@ -31,21 +31,21 @@ class VifCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
+        if (of_levels := self.unasked_of_levels(model)) is not None:
+            return of_levels
         model = without_effects_by_group(model)
         design = model.design
         if len([t for t in terms(design) if t != "Intercept"]) < 2:
             return self.unasked("a single term shares nothing")
         if surplus(model) is not None or design.moments.rank.dropped:
             return self.unasked("some columns are exact combinations of others, see rank")
-        found = vif(model)
-        per_df = found["gvif"].values ** (1.0 / found["df"].values)
+        gvif, df, of_terms = _inflations(model)
+        per_df = gvif ** (1.0 / df)
         high = [i for i in np.argsort(-per_df) if per_df[i] >= HIGH]
         if not high:
             at = int(np.argmax(per_df))
-            return self.fine(
-                f"the largest VIF per degree of freedom is {per_df[at]:.3g}, of {found['term'].values[at]}"
-            )
-        names = [str(found["term"].values[i]) for i in high]
+            return self.fine(f"the largest VIF per degree of freedom is {per_df[at]:.3g}, of {of_terms[at]}")
+        names = [of_terms[i] for i in high]
         wider, factors = (", ".join(f"{v[i]:.3g}" for i in high[:FEW]) for v in (np.sqrt(per_df), per_df))
         whose = "its interval is" if len(high) == 1 else "their intervals are"
         share = "shares" if len(high) == 1 else "share"
@@ -68,6 +68,13 @@ def vif(model: Model) -> Any:
     """
     import xarray as xr
 
+    gvif, df, names = _inflations(model)
+    parts = {"gvif": ("term", gvif), "df": ("term", df), "per_df": ("term", gvif ** (0.5 / df))}
+    return xr.Dataset(parts, {"term": names})
+
+
+def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
+    """gvif, df and the names of the terms: plain arrays, since a Dataset imports dask."""
     design = model.design
     if design.moments.rank.dropped:
         names = ", ".join(design.columns[j] for j in design.moments.rank.dropped)
@@ -76,9 +83,7 @@ def vif(model: Model) -> Any:
     groups = {t: [columns.index(j) for j in at] for t, at in terms(design).items() if t != "Intercept"}
     values = [np.exp(2.0 * _log_inflation(R, at)) for at in groups.values()]
     df = np.array([len(at) for at in groups.values()])
-    gvif = np.array(values)
-    parts = {"gvif": ("term", gvif), "df": ("term", df), "per_df": ("term", gvif ** (0.5 / df))}
-    return xr.Dataset(parts, {"term": list(groups)})
+    return np.array(values), df, list(groups)
 
 
 def _correlation_root(model: Model) -> tuple[Array, list[int]]:

@@ -4,7 +4,7 @@ What is averaged is h_k(x_i, beta): the mean of the response (class k), or its d
 in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -15,6 +15,7 @@ from probreg.data.rows import plus_offset
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import Likelihood, UnivariateLikelihood
 from probreg.model.model import Model
+from probreg.numerics.linalg import on_all_cores
 
 Array = np.ndarray
 Aux = Mapping[str, Array]
@@ -205,22 +206,24 @@ def averages_of_draws(
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of
     some atoms."""
-    found: list[list[Array]] = [[] for _ in asked]
-    first, n = 0, max((g.rows.max(initial=0) + 1 for _, groups in asked for g in groups), default=1)
-    for part in _parts(draws, n, model):
-        atoms = slice(first, first + len(part["beta"]))
-        first = atoms.stop
-        aux = {k: v for k, v in part.items() if k != "beta"}
+    n = max((g.rows.max(initial=0) + 1 for _, groups in asked for g in groups), default=1)
+
+    def part(atoms: slice) -> list[Array]:
+        some = {k: v[atoms] for k, v in draws.items()}
+        beta = some.pop("beta")
         means: dict[int, Array] = {}
         slopes: dict[int, Array] = {}
-        for into, (target, groups) in zip(found, asked, strict=True):
-            at_once = DrawsAtOnce(part["beta"], aux, residual(target, atoms), means, slopes)
-            into.append(target.averages(model, at_once, groups))
-    return [np.concatenate(parts) for parts in found]
+        return [
+            target.averages(model, DrawsAtOnce(beta, some, residual(target, atoms), means, slopes), groups)
+            for target, groups in asked
+        ]
+
+    found = on_all_cores(part, _parts(len(draws["beta"]), n, model))
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
-def _parts(draws: Mapping[str, Array], n: int, model: Model) -> Iterator[dict[str, Array]]:
+def _parts(S: int, n: int, model: Model) -> list[slice]:
+    """S draws by as many as stay in a processor's cache."""
     classes = 1 if isinstance(model.likelihood, UnivariateLikelihood) else len(model.likelihood.levels)
     size = max(1, _NUMBERS // (n * classes * model.shape[1]))
-    for i in range(0, len(draws["beta"]), size):
-        yield {k: v[i : i + size] for k, v in draws.items()}
+    return [slice(i, min(i + size, S)) for i in range(0, S, size)]

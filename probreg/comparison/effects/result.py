@@ -10,9 +10,10 @@ from probreg.comparison.effects.averages import RowGroup, Target, average, avera
 from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_sums
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import exact_fit
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
 from probreg.inference.uncertainty.found_scales import satterthwaite, why_no_satterthwaite
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, Adjusted, adjusted, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
@@ -144,6 +145,8 @@ def _of_delta(
     if left is not None:
         cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
     se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
+    if exact_fit(fit):  # what stands there is rounding
+        se = np.full_like(se, np.nan)
     posterior = fit.solution.draws is not None
     together = None if family is None else _together(fit, family, z, cov, df, prob, linear=_linear(fit, scale))
     each = None
@@ -160,7 +163,8 @@ def _of_delta(
     where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
     kind = f"{law}, exact" if posterior else f"{law} Wald{where}, delta method, {which}"
     if np.isnan(se).all():
-        kind = f"none: {fit.method.name} carries no standard errors here"
+        carries = f"{fit.method.name} carries no standard errors here"
+        kind = "none: the fit is exact, its residuals are rounding" if exact_fit(fit) else f"none: {carries}"
     name = "sd" if posterior else "std_error"
     back = scale.back.inverse
     columns = {"estimate": back(z), name: error, "lower": back(z - half), "upper": back(z + half)}
@@ -281,7 +285,9 @@ def _drawn(
     fit: Fit, quantities: Sequence[AveragedEffect], scale: Scale, draws: Mapping[str, Array], joint: Joint | None
 ) -> list[Array]:
     """The draws (S, R) of each effect on the scale of the link."""
-    each = [_contrast([scale.link.forward(a) for a in averages]) for averages in _averages(fit, quantities, draws, joint)]
+    each = [
+        _contrast([scale.link.forward(a) for a in averages]) for averages in _averages(fit, quantities, draws, joint)
+    ]
     return [z.reshape(len(z), -1) for z in each]
 
 

@@ -42,7 +42,10 @@ class Population:
     origin: Mapping[str, Any]  # the table before anything was set: its range is where columns are known to exist
     groups: Groups = "typical"  # whose effects a row of a model with groups has
     codes: Mapping[str, Array] = field(default_factory=dict)  # of new groups: their numbers (n,), by the term
-    met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)  # means at moved rows, which contrasts share
+    # means at moved rows, which contrasts share
+    met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
+    coded: dict[str, dict[Any, Array]] = field(default_factory=dict)  # of a category the columns of each level
+    as_fitted: bool = False  # these are the rows of the design as they are, so that its matrix is theirs
 
     @property
     def n(self) -> int:
@@ -53,6 +56,8 @@ class Population:
         """The mean at these rows."""
         if not self.table:  # an intercept alone reads nothing
             return AverageMean(np.ones((self.n, 1)), self.offset)
+        if self.as_fitted:
+            return AverageMean(self.design.X, self.design.offset, self.design.inputs)
         return self._made({})
 
     def mean(self, name: str, to: Any) -> AverageMean:
@@ -66,11 +71,29 @@ class Population:
     def _moved(self, name: str, to: Array) -> AverageMean:
         column = self._own_column(name)
         if column is None or not _finite(to):
-            return self._made({name: to})
+            return self._at_level(name, to) or self._made({name: to})
         if np.array_equal(to, self.here.X[:, column]):
             return self.here
         X = self.here.X.copy()
         X[:, column] = to
+        return replace(self.here, X=X)
+
+    def _at_level(self, name: str, to: Array) -> AverageMean | None:
+        """The mean with a category at one level, whose columns are then the same in every row; None where there is more to it."""
+        if not isinstance(self.here.X, np.ndarray) or not self.n or self.design.recipe.grouped or (to != to[0]).any():
+            return None
+        if not (columns := list(self.design.recipe.own_levels(name))):
+            return None
+        if name not in self.coded:
+            # a matrix of one row takes as long as one of some thousand: all levels at once
+            levels = categories(self.design)[name]
+            first = {key: np.repeat(np.asarray(values)[:1], len(levels)) for key, values in self.table.items()}
+            rows = self.design.recipe.matrix({**first, name: levels})[:, columns]
+            self.coded[name] = dict(zip(levels, rows, strict=True))
+        if to[0] not in self.coded[name]:
+            return None
+        X = self.here.X.copy()
+        X[:, columns] = self.coded[name][to[0]]
         return replace(self.here, X=X)
 
     def _own_column(self, name: str) -> int | None:
@@ -96,7 +119,6 @@ class Population:
         # numbers of new groups stand in the order of all rows, of which differences take parts
         return replace(
             own,
-            met={},
             codes={
                 key: x[:, 0].copy()
                 for key, x in own._at(self.table, self.offset).inputs.items()
@@ -106,7 +128,7 @@ class Population:
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
-        return replace(self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}}, met={})
+        return replace(self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}}, met={}, as_fitted=False)
 
     def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
@@ -181,7 +203,9 @@ def population(design: Design, data: Any, also: Sequence[str], *, fill: bool = F
         weights = full_weights(design.weights, design.n)
         counted = "" if design.weights is None else f" (weight {design.total:g})"
         what = f"the {design.n} rows of the model{counted}"
-        return Population(design, table, weights, None if held else design.offset, what, table)
+        # a table that was given may have other offsets; one that was kept has made this matrix
+        as_fitted = data is None and not design.recipe.grouped
+        return Population(design, table, weights, None if held else design.offset, what, table, as_fitted=as_fitted)
     from probreg.data.formula.columns import read_table
 
     given = read_table(with_group_columns(design.recipe, data) if fill else data)
@@ -221,7 +245,7 @@ def balanced(of: Population) -> Population:
     table |= {name: _repeated("any", n) for name in groups}
     offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
-    return replace(of, table=table, weights=np.ones(n), offset=offset, what=what, met={})
+    return replace(of, table=table, weights=np.ones(n), offset=offset, what=what, met={}, as_fitted=False)
 
 
 def _array_offset(design: Design) -> bool:

@@ -212,10 +212,12 @@ class Reader:
             said = self.text[start : self.token.place].strip()
             found += self.expanded(left.plus(right, -1.0), relation, said)
             left = right
+        if not found and left.constant == 0.0 and list(left.parts.values()) == [1.0]:  # a name alone is that name = 0
+            return self.expanded(left, "=", self.text[start : self.token.place].strip())
         if not found:
             raise DataError(
                 f"the hypothesis {self.text!r} has no relation after {self.text[start : self.token.place].strip()!r}: "
-                "write 'x1 = x2', 'x1 = 0, x2 = 0' or 'x1 > 0'"
+                "write 'x1 = x2', 'x1 = 0, x2 = 0', 'x1 > 0' or a name alone"
             )
         return found
 

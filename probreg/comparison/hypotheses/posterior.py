@@ -9,9 +9,8 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import reported_marginals
 from probreg.inference.exact.quadrature import predictors_given_sigma
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.inference.uncertainty.intervals.marginals import of_coefficients
-from probreg.numerics.frame import map_of_predictors, vec_entries
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.marginals import above_zero, of_coefficients
 from probreg.priors import InverseGamma
 
 Array = np.ndarray
@@ -32,15 +31,17 @@ def has_exact_law(fit: Fit) -> bool:
     return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
 
 
-def display_map(fit: Fit) -> Array:
-    """(reported, p m): reported coefficients are this times vec(beta)."""
-    D = fit.model.likelihood.contrast_matrix
-    return map_of_predictors(D, fit.model.shape[0])[vec_entries(fit.model.design.head, len(D))]
+def over_own(fit: Fit, L: Array) -> Array:
+    """Combinations L (q, reported) of the reported coefficients beta D' as ones of vec(beta), (q, p m)."""
+    D, (p, m) = fit.model.likelihood.contrast_matrix, fit.model.shape
+    out = np.zeros((len(L), p, m))
+    out[:, fit.model.design.head] = L.reshape(len(L), -1, len(D)) @ D
+    return out.reshape(len(L), p * m)
 
 
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
     """Centre (q,) and scale (q,) of combinations that are Student-t or normal by a formula."""
-    own, s = L @ display_map(fit), fit.solution
+    own, s = over_own(fit, L), fit.solution
     return own @ s.beta.ravel(), np.sqrt(np.diagonal(own @ s.scale @ own.T))
 
 
@@ -55,7 +56,7 @@ def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
         return {"weight": weight, "mean": mean @ L.T, "sd": sd @ np.abs(L).T}
     if "log_sigma" not in known or fit.model.design.recipe.processes:
         return None
-    given = predictors_given_sigma(fit.model, L @ display_map(fit), np.exp(known["log_sigma"]))
+    given = predictors_given_sigma(fit.model, over_own(fit, L), np.exp(known["log_sigma"]))
     return None if given is None else {"weight": weight, "mean": given[0], "sd": given[1]}
 
 
@@ -87,9 +88,7 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
         how = "exact" if fit.model.likelihood.least_squares else "of the normal posterior"
         return float(ndtr(t) if s.df is None else stdtr(s.df, t)), how
     if (m := _mixtures(fit, L)) is not None:
-        # sum_k w_k Phi(sign (mean_k - r) / sd_k)
-        total = m["weight"] @ ndtr(sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])
-        return min(float(total), 1.0), "exact"  # weights sum to one up to rounding
+        return float(above_zero(m["weight"], sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])), "exact"
     return None
 
 
@@ -117,7 +116,7 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     s, q = fit.solution, len(r)
     name = "credible level that reaches the null"
     if has_exact_law(fit):
-        own = L @ display_map(fit)
+        own = over_own(fit, L)
         gap = own @ s.beta.ravel() - r
         W = float(gap @ np.linalg.solve(own @ s.scale @ own.T, gap))
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))

@@ -15,7 +15,7 @@ from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.found_scales import ratio_at
-from probreg.inference.uncertainty.intervals import equal_tail
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 
 _ASKED = re.compile(
     r"\s*(?P<name>.+?)\s*(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)\s*"

@@ -13,9 +13,9 @@ from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
     described_combinations,
-    display_map,
     of_equalities,
     of_inequalities,
+    over_own,
     savage_dickey,
 )
 from probreg.comparison.hypotheses.restricted import estimable, independent, likelihood_tests, root, wald
@@ -27,10 +27,10 @@ from probreg.data.formula.variables import terms
 from probreg.data.weights import without_likelihood
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import flat_at_found_scales, tested_at_found_scales
+from probreg.fits.goodness import exact_fit, flat_at_found_scales, tested_at_found_scales
 from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
-from probreg.inference.uncertainty.intervals import quantile
+from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
 from probreg.numerics.frame import covariance_through
 
@@ -75,7 +75,8 @@ def hypothesis(
         A fit.
     text : str
         "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
-        calls them, in backquotes if need be. A term of the formula stands for all its columns: "C(g) = 0" tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
+        calls them, in backquotes if need be. A term of the formula stands for all its columns: "C(g) = 0", or
+        "C(g)" alone, tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -144,7 +145,7 @@ def hypothesis(
     number = {int(j): i for i, j in enumerate(design.head)}
     whole = {name: [number[j] for j in at] for name, at in terms(design).items() if number.keys() >= set(at)}
     read = parse(text, design.head_columns, outcomes, terms=whole, smooth=smooth)
-    estimable(fit, matrix(read, len(fit.parameter_names))[0] @ display_map(fit))
+    estimable(fit, over_own(fit, matrix(read, len(fit.parameter_names))[0]))
     relations = {one.relation for one in read}
     if len(relations & {">", "<"}) and "=" in relations:
         raise Incompatible(
@@ -174,13 +175,15 @@ def _of_mode(
     V, df, words = fit.spread(covariance)
     degrees = _satterthwaite(fit) if covariance is None else None
     each = df if degrees is None else degrees.df(L)
-    beta, L = fit.solution.beta.ravel(), L @ display_map(fit)  # from here on over the model's own coefficients
-    gone = np.isnan(np.diagonal(V))
+    beta, L = fit.solution.beta.ravel(), over_own(fit, L)  # from here on over the model's own coefficients
+    gone = np.isnan(V.diagonal())
     if (np.abs(L[:, gone]) > 0).any():
         none = words.get("kind") == "none"
         why = words["definition"] if none else "; ".join(fit.solution.notes) or fit.described["status"]
         raise Incompatible(f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}")
-    V = np.nan_to_num(V)
+    if exact_fit(fit):
+        raise Incompatible(f"the fit is exact: residuals are rounding, so that no test of {text!r} has a value")
+    V = np.nan_to_num(V) if gone.any() else V
     se = np.sqrt(np.diagonal(L @ V @ L.T))
     half = quantile(prob, each) * se
     value = L @ beta
@@ -256,7 +259,7 @@ def _in_family(
         raise Incompatible("adjust= is for equalities, each against both sides; an inequality is tested alone")
     L, r = matrix(read, len(fit.parameter_names))
     V, df, _ = fit.spread(covariance)
-    L = L @ display_map(fit)
+    L = over_own(fit, L)
     cov = covariance_through(L, np.nan_to_num(V))
     se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
     require_tests(fit.model.flat or tested_at_found_scales(fit), se)
@@ -298,7 +301,7 @@ def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) 
         sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
         beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
         return Hypothesis(text, _null(fit, read), estimates, {}, beliefs)
-    D = display_map(fit)
+    D = over_own(fit, np.eye(L.shape[1]))
     internal = independent(L @ D, r)
     kept = internal.L @ np.linalg.pinv(D)
     note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"

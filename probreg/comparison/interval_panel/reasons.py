@@ -13,7 +13,7 @@ from probreg.comparison import differing
 from probreg.comparison.interval_panel.kinds import Interval
 from probreg.comparison.interval_panel.quantity import Estimand
 from probreg.fits.inference_data import reported_coefficients
-from probreg.inference.uncertainty.intervals import quantile
+from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.system.terminal import percent
 
 Array = np.ndarray

@@ -3,35 +3,27 @@
 With h_i = x_i' V x_i of one observation, V = (X'WX + P)^-1, and e_i its residual, the residual of the fit without it is
 e_i / (1 - h_i) and the sum of squares falls by e_i^2 / (1 - h_i) (Cook & Weisberg 1982, section 2.2). So least squares and
 every conjugate posterior are left out exactly, and modes of Gaussian noise under normal priors at held scales. Other modes
-are fitted again, from the full mode by Newton steps; other posteriors are reweighted (PSIS-LOO, Vehtari, Gelman & Gabry 2017).
+are fitted again or, of many rows, approximated where that serves (`left_out_modes`); other posteriors are reweighted (PSIS-LOO, Vehtari, Gelman & Gabry 2017).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.data.rows import plus_offset
-from probreg.errors import DataError
+from probreg.comparison.models.left_out_modes import without_each_row
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import left_out_rows
 from probreg.fits.prediction import atom_count, predictive, predictor_covariance
 from probreg.inference import ClosedForm, Solution
-from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
-from probreg.system.progress import each_of
 
 Array = np.ndarray
-_REFITS = 3000  # rows that are left out one by one
-_NEAR = 1e-4  # standard errors of a step after which the next, about its square, changes nothing
 _NUMBERS = 2_000_000  # draws times rows held at once
 _K = 0.7  # Pareto k above which importance sampling is not to be trusted
 
@@ -71,13 +63,10 @@ def leave_one_out(fit: Fit) -> LeftOut:
         )
     if _normal_at_known_scales(fit):
         return _of_normal_mode(fit, rows, weight)
-    model = fit.model
-    if model.design.n > _REFITS:
-        many = f"{model.design.n} rows are too many to refit without each (at most {_REFITS}): give heldout="
-        return LeftOut(np.full(len(rows), np.nan), "none", (many,))
-    with one_blas_thread():
-        log_p = np.array(each_of(partial(_without, fit), range(model.design.n), "refits without one row"))
-    return _collected(log_p, rows, weight, f"{model.design.n} refits", fit)
+    found = without_each_row(fit)
+    if isinstance(found, str):
+        return LeftOut(np.full(len(rows), np.nan), "none", (found,))
+    return _collected(found.log_p, rows, weight, found.how, fit)
 
 
 # ---- closed forms ------------------------------------------------------------------------------------------------------
@@ -180,47 +169,6 @@ def _lost(log_p: Array, fit: Fit) -> tuple[str, ...]:
     # of least squares a row alone decides a coefficient; elsewhere it is known only that steps found no mode
     lost = "some coefficient has no estimate" if fit.model.likelihood.least_squares else "Newton steps found no mode"
     return (f"without row{'s' if len(bad) > 1 else ''} {few} {lost}, so there is no sum over rows",)
-
-
-# ---- refits ------------------------------------------------------------------------------------------------------------
-
-
-def _without(fit: Fit, row: int) -> float:
-    """log p(y_i) at the mode without one observation of this row; nan where Newton steps find none, or where a prior that
-    is relative to the rows has no meaning for those that are left."""
-    model, shape = fit.model, fit.model.shape
-    d = model.design
-    weights = np.ones(d.n) if d.weights is None else d.weights.copy()
-    weights[row] = max(weights[row] - 1.0, 0.0)
-    try:
-        rest = replace(model, design=replace(d, weights=weights))
-    except DataError:
-        return np.nan
-    k = shape[0] * shape[1]
-    point = np.append(d.basis.T_inverse @ fit.solution.beta, np.log([fit.solution.aux[a] for a in model.unknown]))
-    for _ in range(40):
-        aux = _aux(model, point[k:])
-        with np.errstate(all="ignore"):  # without a maximum the point runs away
-            local = rest.value_grad_hessian_standardised(point[:k].reshape(shape), **aux)
-        if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
-            return np.nan
-        step, convex = newton_step(local)
-        size = float(np.sqrt(max(local.gradient @ step, 0.0)))
-        point = point + step * min(1.0, 3.0 / size) if size > 0 else point  # at most three standard errors at a time
-        if convex and size < _NEAR:
-            return _log_density(model, row, d.basis.T @ point[:k].reshape(shape), _aux(model, point[k:]))
-    return np.nan
-
-
-def _log_density(model: Model, row: int, beta: Array, aux: Mapping[str, float]) -> float:
-    one = model.design.take(slice(row, row + 1))
-    eta = plus_offset(one.X @ beta, one.offset)
-    known = model.likelihood.at_rows({**model.fixed, **aux}, one.precision)
-    return float(model.likelihood.log_prob(one.observed, eta, **known)[0])
-
-
-def _aux(model: Model, log_aux: Array) -> dict[str, float]:
-    return {a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}
 
 
 # ---- importance sampling -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Which fold each row is held out in stands here too.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from probreg.comparison.tuning.criteria import (
     PredictionLoss,
     Request,
     all_aux_at,
+    estimated_aux_at,
     has_mode,
     mean_and_error,
     modes,
@@ -25,9 +27,10 @@ from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError
 from probreg.inference import PathSolution
+from probreg.inference.penalized.left_out_modes import RowsInParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
-from probreg.system.progress import each_of
+from probreg.system.progress import each_of, progress_bar
 
 
 def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0) -> Array:
@@ -90,13 +93,13 @@ def _assign_folds(weight: Array, kind: Array, folds: int, rng: np.random.Generat
     """Each unit to the fold that has least of its kind, then least of all; heavy units first, ties by lot."""
     order = rng.permutation(len(weight))
     order = order[np.lexsort((-weight[order], kind[order]))]
-    out, load, of_kind = np.empty(len(weight), int), np.zeros(folds), np.zeros((int(kind.max()) + 1, folds))
-    for i in order:
+    out, load, of_kind = np.empty(len(weight), int), [0.0] * folds, [[0.0] * folds for _ in range(int(kind.max()) + 1)]
+    for i, w, own in zip(order.tolist(), weight[order].tolist(), kind[order].tolist()):
         # argmin over folds of (weight of this kind, weight), in that order.
-        k = np.lexsort((load, of_kind[kind[i]]))[0]
+        k = min(zip(of_kind[own], load, range(folds)))[2]
         out[i] = k
-        load[k] += weight[i]
-        of_kind[kind[i], k] += weight[i]
+        load[k] += w
+        of_kind[own][k] += w
     return out
 
 
@@ -115,8 +118,57 @@ def held_out_losses(found: PathSolution, rows: Design, loss: PredictionLoss) -> 
         if has_mode(found, i):
             eta = rows.X @ found.beta[i]
             eta = plus_offset(eta, rows.offset)
-            out[i] = loss(found.base.likelihood, rows.observed, eta, all_aux_at(found, i))
+            aux = found.base.likelihood.at_rows(all_aux_at(found, i), rows.precision)
+            out[i] = loss(found.base.likelihood, rows.observed, eta, aux)
     return out
+
+
+def losses_by_fold(found: PathSolution, fold: Array, loss: PredictionLoss) -> Array:
+    """(S, n) losses of each row at the modes without its fold; nan where there is none. Shared where it may be: the curvature of
+    smooth likelihoods, the moments of Gaussian rows; a fold alone else, and at the scales at which its mode is in doubt."""
+    model, out = found.base, np.full((len(found.scales), found.base.design.n), np.nan)
+    parts = None if found.closed else RowsInParts.of(model, fold)
+    if parts is not None:
+        doubt = _by_shared_curvature(found, parts, loss, out)
+    else:
+        doubt = np.ones((len(found.scales), int(fold.max()) + 1), bool)
+    each = np.flatnonzero(doubt.any(0))
+    trained = trainings(model, fold, each)
+
+    def alone(k: int) -> None:
+        at, own = np.flatnonzero(doubt[:, k]), np.flatnonzero(fold == k)
+        path = modes(next(trained), found.scales[at])
+        out[np.ix_(at, own)] = held_out_losses(path, model.design.take(own), loss)
+
+    each_of(alone, each.tolist(), "folds")
+    return out
+
+
+def _by_shared_curvature(found: PathSolution, parts: RowsInParts, loss: PredictionLoss, out: Array) -> Array:
+    """Fills in the losses (S, n); which folds (S, K) are in doubt."""
+    model, missing = parts.rows.model, None
+    doubt = np.ones((len(found.scales), len(parts.slices)), bool)
+    with progress_bar("scales", len(found.scales)) as bar:
+        for i in bar.over(range(len(found.scales))):
+            if not has_mode(found, i):
+                continue
+            point = parts.rows.point(found.beta[i], estimated_aux_at(found, i))
+            left, missing = parts.without(found.model(i), point, missing)
+            doubt[i] = ~left.good
+            for k in np.flatnonzero(left.good) if model.unknown else [0] * bool(left.good.any()):
+                own = parts.slices[k] if model.unknown else slice(None)
+                aux = {**model.fixed, **{a: float(v[k]) for a, v in left.aux.items()}}
+                aux = model.likelihood.at_rows(
+                    aux, None if model.design.precision is None else model.design.precision[own]
+                )
+                out[i, parts.order[own]] = loss(model.likelihood, model.design.observed[own], left.eta[own], aux)
+    return doubt
+
+
+def trainings(model: Model, fold: Array, numbers: Array) -> Iterator[Model]:
+    """The models without each of some folds, under the prior that all rows of `model` bound."""
+    for k in numbers:
+        yield training(model, fold != k)
 
 
 def training(model: Model, rows: Array) -> Model:
@@ -145,14 +197,10 @@ class CrossValidation(Criterion):
         fold = folds_of(ask.model or model, ask.folds, groups=ask.groups, seed=ask.seed)
         weight = full_weights(model.design.weights, model.design.n)
 
+        losses = losses_by_fold(found, fold, ask.loss)
         # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
-        def held_out(k: int) -> Array:
-            out = fold == k
-            trained = modes(training(model, ~out), found.scales)
-            return held_out_losses(trained, model.design.take(out), ask.loss) @ weight[out] / weight[out].sum()
-
-        parts = each_of(held_out, range(int(fold.max()) + 1), "folds")
-        each, sizes = np.stack(parts, 1), np.bincount(fold, weight)
+        sizes = np.bincount(fold, weight)
+        each = np.stack([np.bincount(fold, weight * row) / sizes for row in losses])
         score, se = mean_and_error(each, sizes, len(sizes))
         said = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
         if not isinstance(ask.folds, int | np.integer):

@@ -221,7 +221,8 @@ def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
 def _parquet(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
+    # read as it is decoded: to read a group of rows ahead costs its size in memory, and the first rows are asked for alone
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
         _require(names, file.schema_arrow.names, path)
         for group in range(file.num_row_groups):  # a reader of all groups would keep each of them until the last
             yield from file.iter_batches(size, row_groups=[group], columns=names, use_threads=threads() > 1)

@@ -19,8 +19,8 @@ from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values as absent
 from probreg.data.formula.formula import (
     Recipe,
+    numbers_as_text,
     read_bars,
-    reads_as_numbers,
     with_columns_of,
     write_state,
     written_out,
@@ -212,8 +212,10 @@ def _notes(
         said = ", ".join(f"{text} ({len(known)})" for text, known in dict(named).items())
         yield f"levels were collected over all {seen.rows} rows: {said}"
     for text, known in levels.items():
-        if all(isinstance(v, str) for v in known) and reads_as_numbers(np.array(known, dtype=object)):
-            yield f"column {text!r} is text and is read as categories, although every value is a number"
+        if all(isinstance(v, str) for v in known) and (
+            said := numbers_as_text(text, known, declared=seen.factors[text].column is None)
+        ):
+            yield said
     if learning and seen.rows > SAMPLE:
         yield (
             f"{', '.join(learning)} learned what they keep (means, knots, ...) from {len(seen.index)} evenly spaced rows of "

@@ -13,11 +13,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.arguments.arrays import reads_as_number
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
 from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression, quoted
-from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric, refuse_repeated
+from probreg.data.formula.layout import Level, Memory, counts_at, factor_levels, lay_out, numeric, refuse_repeated
 from probreg.data.formula.tokens import grouping_columns
 from probreg.data.rows import (
     Missing,
@@ -74,7 +75,7 @@ class Recipe:
         """
         table = _new_rows(data, self.variables)
         memory = read_state(self.state)
-        X, columns, _ = lay_out_with_bars(parse_formula(self.formula), table, memory, training=False)
+        X, columns, _ = lay_out_with_bars(parse_formula(self.formula), table, memory, training=False, codes=True)
         if columns != self.columns or not same_state(memory, self.state):
             raise DataError(f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again")
         return X
@@ -143,6 +144,20 @@ class Recipe:
         (text,) = reads
         alone = parts.factors[text].column == name and text not in self.state["levels"]
         return self.columns.index(name) if alone and [t for t in parts.terms if text in t] == [(text,)] else None
+
+    def own_levels(self, name: str) -> tuple[int, ...]:
+        """The columns that code the levels of a category, where no other column and not the offset reads it; none else."""
+        parts = parse_formula(self.formula)
+        reads = [text for text, factor in parts.every_factor.items() if name in factor.variables]
+        grouped = [bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)]
+        added = parse_expression(self.offset).variables if self.offset else ()
+        if len(reads) != 1 or grouped or name in added:
+            return ()
+        (text,) = reads
+        alone = parts.factors[text].variables == (name,) and text in self.state["levels"]
+        if not alone or [t for t in parts.terms if text in t] != [(text,)]:
+            return ()
+        return tuple(j for j, column in enumerate(self.columns) if column.startswith(f"{parts.called(text)}["))
 
     @cached_property
     def written(self) -> tuple[tuple[str, ...], ...]:
@@ -294,7 +309,7 @@ def read_formula(
     refuse_infinite(table)
 
     memory = Memory()
-    X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True)
+    X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True, codes=True)
     response = _outcome(parts, table, memory, training=True)
     eta = numeric(added, table, memory.transforms, training=True) if added else table.columns.get(OFFSET)
     weight = named[0] if named else WEIGHTS
@@ -325,11 +340,11 @@ def read_formula(
 
 
 def lay_out_with_bars(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool, apart: bool = False
-) -> tuple[np.ndarray, tuple[str, ...], dict[str, np.ndarray]]:
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool, apart: bool = False, codes: bool = False
+) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
     """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar; columns of bars are
-    left unwritten where they stay `apart`."""
-    X, columns = lay_out(parts, table, memory, training=training)
+    left unwritten where they stay `apart`, and factors of many levels stay `codes`."""
+    X, columns = lay_out(parts, table, memory, training=training, codes=codes)
     inputs, terms = read_bars(parts, table, memory, training=training)
     columns = with_columns_of(terms, columns, parts)
     if terms:
@@ -411,13 +426,16 @@ def _notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
     notes = []
     if offset is not None and not isinstance(offset, str):
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
+    plain = {factor.column for factor in parts.every_factor.values()}  # those without C(...)
     for name in parts.factor_variables:
-        if kind_of(table.columns[name]) == "text" and reads_as_numbers(table.columns[name]):
-            notes.append(f"column {name!r} is text and is read as categories, although every value is a number")
+        column = table.columns[name]
+        if kind_of(column) == "text":
+            row = next((f" (row {r})" for r, v in zip(table.rows, column) if not reads_as_number(v)), "")
+            notes.append(numbers_as_text(name, factor_levels(column), declared=name not in plain, row=row))
     for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):
         if kind_of(table.columns[name]) == "levels" and (unused := _unused(table.columns[name])):
             notes.append(f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}")
-    return tuple(notes)
+    return tuple(filter(None, notes))
 
 
 def _unused(column: Any) -> list[Any]:
@@ -425,12 +443,21 @@ def _unused(column: Any) -> list[Any]:
     return [level for level in column.categories if level not in present]
 
 
-def reads_as_numbers(column: np.ndarray) -> bool:
-    try:
-        np.asarray(column, dtype=np.float64)
-    except ValueError:
-        return False
-    return True
+def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False, row: str = "") -> str:
+    """The note on a column of text whose levels are numbers, all of them, or most where nobody `declared` it a factor; else "". `row`
+    says where the first other one is.
+
+    >>> numbers_as_text("w", ["1", "2", "3", "?"])
+    "column 'w' is text and is read as categories, although all of its 4 values but '?' are numbers"
+    """
+    odd = [level for level in levels if not reads_as_number(level)]
+    said = f"column {name!r} is text and is read as categories, although"
+    if not odd:
+        return f"{said} every value is a number"
+    if declared or len(levels) < 3 or 2 * len(odd) >= len(levels):
+        return ""
+    few = ", ".join(map(repr, odd[:3])) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+    return f"{said} all of its {len(levels)} values but {few}{row} are numbers"
 
 
 # ---- what the factors learned, as plain data and back: checked leaf by leaf ----------------------------------------------

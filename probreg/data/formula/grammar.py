@@ -358,7 +358,9 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
     for node in contrasts:
         if (kind := _contrast_of(node)) is None:
             if not _is_literal(node):
-                raise of.refused(node, "a contrast is contr.treatment('b'), with base level b, or contr.sum and the like")
+                raise of.refused(
+                    node, "a contrast is contr.treatment('b'), with base level b, or contr.sum and the like"
+                )
         elif isinstance(node, ast.Call):
             patsy = isinstance(node.func, ast.Name)
             takes = ("reference",) if patsy and kind == "treatment" else CONTRASTS[kind]

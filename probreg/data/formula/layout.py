@@ -16,6 +16,7 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.design import INTERCEPT
 from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
+from probreg.data.formula.coded import STAND_IN, coded_factors, stand_in, with_codes
 from probreg.data.formula.columns import Table, kind_of
 from probreg.data.formula.grammar import (
     Expression,
@@ -47,9 +48,10 @@ class Memory:
 
 
 def lay_out(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The matrix (n, p) of the terms and its columns; training fills `memory`, afterwards it is only read."""
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool, codes: bool = False
+) -> tuple[Any, tuple[str, ...]]:
+    """The matrix (n, p) of the terms and its columns; training fills `memory`, afterwards it is only read. With `codes` factors of
+    many levels stay codes."""
     import pandas as pd
     from formulaic import ModelSpec, SimpleFormula
     from formulaic.materializers.pandas import PandasMaterializer
@@ -58,6 +60,9 @@ def lay_out(
 
     values = {text: _factor_values(text, e, table, memory, training) for text, e in parts.factors.items()}
     _refuse_many_columns(parts, {text: _width(text, v, memory) for text, v in values.items()})
+    coded = coded_factors(parts, memory.levels, len(table.rows)) if codes else ()
+    of_levels = {text: _codes(values[text]) for text in coded}
+    values |= {text: stand_in(of_levels[text]) for text in coded}
     # formulaic knows each factor by a word of ours that is in no level, so that no name or level is read as anything else
     stem = _unused(str(level) for levels in memory.levels.values() for level in levels)
     word = {text: f"{stem}{i}{stem}" for i, text in enumerate(parts.factors)}
@@ -65,7 +70,9 @@ def lay_out(
     for text, value in values.items():
         materializer.factor_cache[word[text]] = EvaluatedFactor(Named(word[text]), value, variables=set())
     known = {
-        word[t]: (Named.Kind.CATEGORICAL, {"categories": levels}) for t, levels in memory.levels.items() if t in word
+        word[t]: (Named.Kind.CATEGORICAL, {"categories": list(STAND_IN) if t in coded else levels})
+        for t, levels in memory.levels.items()
+        if t in word
     }
     products = [Product([Named("1", eval_method="literal")])] if parts.intercept else []
     products += [Product([Named(word[text]) for text in term]) for term in parts.terms]
@@ -76,10 +83,23 @@ def lay_out(
     except Exception as error:  # contrasts that do not fit their levels, in as many kinds of error
         (why,) = _renamed([first_line(error)], stem, parts)
         raise DataError(f"the columns of {shown_formula(parts.text)} cannot be made: {why}") from None
+    finally:  # it refers to itself, and would hold these columns until the next collection of garbage
+        materializer.factor_cache.clear()
+        materializer.encoded_cache.clear()
     columns = _renamed(found.model_spec.column_names, stem, parts)
-    X = np.ascontiguousarray(np.asarray(found, dtype=np.float64).reshape(len(table.rows), len(columns)))
+    X: Any = np.ascontiguousarray(np.asarray(found, dtype=np.float64).reshape(len(table.rows), len(columns)))
     _refuse_bad_columns(X, columns, parts, table)
+    if coded:
+        # pandas reads levels of which one is no whole number as floats, and formulaic names the columns so: g[T.3.0]
+        named = {t: (word[t], parts.called(t), of_levels[t], list(pd.Index(memory.levels[t]))) for t in coded}
+        X, columns = with_codes(X, found.model_spec.column_names, columns, named)
+        refuse_repeated(columns, parts)
     return X, columns
+
+
+def _codes(values: Any) -> np.ndarray:
+    """The number (n,) of the level of each row, of a factor as formulaic takes it."""
+    return np.asarray(getattr(values, "__wrapped__", values).cat.codes)
 
 
 def _unused(texts: Iterable[str]) -> str:

@@ -203,22 +203,20 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
     >>> terms(Model.from_formula("y ~ x + g", data).design)
     {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
     """
-    out: dict[str, tuple[int, ...]] = {}
+    out = dict[str, list[int]]()
     if not isinstance(design.recipe, Recipe):
         of = {c: t.name for t in design.recipe.terms for c in t.columns}
         for j, column in enumerate(design.columns):
-            name = of.get(column, column)
-            out[name] = (*out.get(name, ()), j)
-        return out
+            out.setdefault(of.get(column, column), []).append(j)
+        return {name: tuple(places) for name, places in out.items()}
     from probreg.data.formula.algebra import parse_formula
 
     parts = parse_formula(design.recipe.formula)
     wanted = [[parts.called(text) for text in term] for term in parts.terms]
     grouped = {c: key for key, term in design.recipe.grouped.items() for c in term.columns}
     for j, column in enumerate(design.columns):
-        name = grouped.get(column) or _term_of(column, wanted)
-        out[name] = (*out.get(name, ()), j)
-    return out
+        out.setdefault(grouped.get(column) or _term_of(column, wanted), []).append(j)
+    return {name: tuple(places) for name, places in out.items()}
 
 
 def _term_of(column: str, wanted: Sequence[Sequence[str]]) -> str:
@@ -229,7 +227,9 @@ def _term_of(column: str, wanted: Sequence[Sequence[str]]) -> str:
     """
     met = [term for term in wanted if column == ":".join(term)]
     met = met or [term for term in wanted if re.fullmatch(":".join(map(_with_level, term)), column)]
-    met = met or [t for t in wanted if len(t) > 1 and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")]
+    met = met or [
+        t for t in wanted if len(t) > 1 and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")
+    ]
     best: Sequence[str] = max(met, key=len, default=[column])
     return ":".join(best)
 

@@ -17,9 +17,10 @@ import numpy as np
 import scipy
 
 from probreg.errors import DataError
-from probreg.numerics.linalg import one_blas_thread
+from probreg.numerics.linalg import map_blocks, one_blas_thread
 
 Array = np.ndarray
+_TOGETHER = 2**18  # distances between rows and knots that are worked out at once: 2 MB
 MOST_KNOTS = 2000  # distinct points up to which all of them are knots of a thin plate spline
 
 
@@ -132,9 +133,10 @@ class ThinPlate(SmoothBasis):
         # g = V L^(-1/2) u with Z'D Z = V L V': the penalty is u'u.
         L, V = np.linalg.eigh(Z.T @ (D[:, None] * Z))
         made = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
-        unit = made.transform / _size(made._uncentred(x)[:, null - 1 :])
-        made = cls(A, centre, scale, unit, m, np.zeros(1))
-        return cls(A, centre, scale, unit, m, made._uncentred(x).mean(0))
+        columns = made._uncentred(x)
+        size = _size(columns[:, null - 1 :])
+        columns[:, null - 1 :] /= size
+        return cls(A, centre, scale, made.transform / size, m, columns.mean(0))
 
     @property
     def flat(self) -> int:
@@ -167,7 +169,14 @@ class ThinPlate(SmoothBasis):
 
     def _uncentred(self, x: Array) -> Array:
         at = (x - self.centre) / self.scale
-        range_ = _radial(at, self.knots, self.degree) @ self.transform
+        range_ = np.empty((len(x), self.transform.shape[1]))
+        step = max(_TOGETHER // len(self.knots), 1)
+
+        def fill(rows: slice) -> tuple[Array, ...]:
+            range_[rows] = np.dot(_radial(at[rows], self.knots, self.degree), self.transform)  # blocks do not overlap
+            return ()
+
+        map_blocks(fill, [slice(i, i + step) for i in range(0, len(x), step)])
         return np.column_stack([_polynomials(at, self.degree)[:, 1:], range_])
 
 
@@ -192,7 +201,7 @@ def _radial(x: Array, z: Array, m: int) -> Array:
     # eta = Gamma(d/2 - m) / (2^(2m) pi^(d/2) (m - 1)!) r^(2m - d)
     from scipy.special import gamma
 
-    return gamma(d / 2 - m) / (2 ** (2 * m) * pi ** (d / 2) * factorial(m - 1)) * r2 ** (power / 2)
+    return gamma(d / 2 - m) / (2 ** (2 * m) * pi ** (d / 2) * factorial(m - 1)) * r2 ** (power // 2) * np.sqrt(r2)
 
 
 # ---- penalised B-splines -----------------------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ from probreg.fits.storage.columns import read_columns_back, written_columns
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import Routine, coefficients_of_reported, has_effects
-from probreg.inference.exact.arrow_estimate import ArrowCovariance
-from probreg.inference.modes.wide import Factored, UnwrittenCovariance, is_wide
+from probreg.inference.modes.arrow_covariance import ArrowCovariance
+from probreg.inference.modes.wide import SOON, Factored, UnwrittenCovariance, is_wide
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
 from probreg.likelihoods import LIKELIHOODS, OfTrials
@@ -77,12 +77,13 @@ def write_fit(
     spec, arrays = _without_arrays(_spec(model, method, solution, seed))
     groups = {name: _plain_labels(node.to_dataset().load()) for name, node in tree.children.items()}
     groups["solution"] = _solution_group(solution, remade)
-    if is_wide(model) and _relative(model) and not rows:
+    large = is_wide(model) or (model.design.coded and model.shape[0] > SOON)
+    if large and _relative(model) and not rows:
         raise DataError(
             f"the prior of this model is stated relative to its rows, and the moments of {model.shape[0]:,} columns are "
             "larger than the rows: save(rows=True) keeps them"
         )
-    if not is_wide(model) and (model.likelihood.least_squares or _relative(model)):
+    if not large and (model.likelihood.least_squares or _relative(model)):
         by_group = model.design.moments_by_group if model.likelihood.least_squares else None
         sums = {"moments": model.design.moments if by_group is None else by_group.head}
         if by_group is not None:

@@ -59,7 +59,6 @@ FINITE_NUMBER = ValueKind("a finite number", _number)
 WHOLE_NUMBER = ValueKind("a whole number, 0 or more", lambda v: _number(v) and v >= 0 and v % 1 == 0)
 SCALE = ValueKind("a finite number, 0 or more", lambda v: _number(v) and v >= 0)
 SPREAD = ValueKind("a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0)
-POSITIVE = ValueKind("a positive finite number", lambda v: _number(v) and v > 0)
 
 FIELDS: Mapping[str, ValueKind] = {
     "version": TEXT,
@@ -78,7 +77,7 @@ FIELDS: Mapping[str, ValueKind] = {
     "solution.aux_sd": _table_of(SPREAD),
     "solution.hyper": _table_of(NUMBER),
     "solution.hyper_sd": _table_of(SPREAD),
-    "solution.df": _or_none(POSITIVE),
+    "solution.df": _or_none(SCALE),
     "solution.known_marginals": TRUTH,
     "solution.status": TEXT,
     "solution.detail": TEXT,

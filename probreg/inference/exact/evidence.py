@@ -11,6 +11,7 @@ from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
+    Array,
     Method,
     MethodName,
     Resolved,
@@ -20,18 +21,28 @@ from probreg.inference.base import (
     edges,
     with_found_scales,
 )
-from probreg.inference.exact.arrow_estimate import WRITTEN, ArrowEstimate, arrow_estimate
+from probreg.inference.exact.arrow_estimate import ArrowEstimate, arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
 from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
+from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.profiled_surface import ProfiledMode, ProfiledSurface
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.modes.arrow_covariance import WRITTEN
+from probreg.inference.modes.closed_form import (
+    ILL,
+    ClosedForm,
+    Conditional,
+    PriorRows,
+    posterior_given_sigma,
+    require_full_rank,
+    solution_given,
+)
 from probreg.inference.varying import untold_from_noise
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.linalg import condition_of
 from probreg.priors import (
     GaussianPrior,
     HierarchicalPrior,
@@ -41,6 +52,8 @@ from probreg.priors import (
     SmoothPrior,
 )
 from probreg.priors.gaussian_process import MovingProcess
+
+MANY = 10**5  # numbers in the columns from which all rows once more, in doubled precision, would take most of the time
 
 
 @METHODS.register
@@ -123,11 +136,14 @@ class Evidence(Method):
             why = points_obstacle(model, self.criterion)
         if why is not None or self._by_arrow(model):
             return why
+        if self.method == "auto" and model.likelihood.least_squares and not model.design.recipe.processes:
+            return None  # of normal priors at known scales, beside a known sigma, there is a closed form
         return self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
 
     def _by_arrow(self, model: Model) -> bool:
         """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
-        large = model.design.unwritten or not model.design.n or model.shape[0] * model.shape[1] > WRITTEN
+        many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > WRITTEN
+        large = model.design.unwritten or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and EvidenceProblem(model, False).by_groups
 
@@ -139,7 +155,7 @@ class Evidence(Method):
         if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
             require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
-        elif not problem.moving:
+        elif not problem.moving and model.design.moments.rank.dropped:  # else no prior can leave a column open
             start = PriorRows.of(problem.starting_model.joint)
             require_full_rank(posterior_given_sigma(model.design.moments, start, 1.0), model, self.name)
         top = problem.maximise(self.max_steps)
@@ -149,6 +165,8 @@ class Evidence(Method):
             inner = Resolved(found, self._solver(model), solution=_solution(model, arrow_estimate(surface, top.theta)))
         else:
             inner = self._inner.resolve(found, rng)
+            if isinstance(inner.method, ClosedForm) and isinstance(surface, GaussianSurface):
+                inner = inner._replace(solution=_from_surface(surface, top.theta, inner.model))
         if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
             solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
             inner = inner._replace(solution=_at_profile(solved, surface.mode(top.theta)))
@@ -168,9 +186,23 @@ class Evidence(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
-        solution = settled.method.solve(settled.model, rng)
+        solution = settled.method.solve(settled.model, rng) if settled.solution is None else settled.solution
         solution = with_found_scales(settled.model, solution, settled.found)
         return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
+
+
+def _from_surface(surface: GaussianSurface, theta: Array, model: Model) -> Solution | None:
+    """The closed form at the scales found, from the decomposition that found them; None where that would lose digits beside a
+    reduction of rows and prior, or save no work."""
+    moments = model.design.moments
+    # independent rows of a prior make the condition of the columns no worse, nor their rank
+    alike = surface.groups.scalar and model.design is surface.model.design and not model.design.unwritten
+    if not alike or moments.rank.dropped or condition_of(moments.R) >= ILL:
+        return None
+    mean, covariance, rss = surface.posterior(theta)
+    # whose triangular factor nobody asks for
+    given = Conditional(np.zeros((0, 0)), exact=(mean, rss), inverse=covariance, known=moments.rank)
+    return solution_given(model, given, len(surface.inside))[0]
 
 
 def _at_profile(found: Solution, at: ProfiledMode) -> Solution:

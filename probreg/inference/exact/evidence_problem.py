@@ -27,6 +27,7 @@ from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.model.process_bases import FAR
 from probreg.model.pymc_graph import hyper_names
+from probreg.model.term_priors import bound_terms
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
     AuxPrior,
@@ -279,17 +280,15 @@ class EvidenceProblem:
 
     def model_at(self, top: EvidenceMaximum) -> Model:
         hyper = self.hyper(top)
-        found = self.model.with_prior(self.prior_at(hyper))
+        held = {self.model.noise_scale: float(np.exp(top.theta[-1]))} if self.noise else {}
+        design, prior = bound_terms(self.prior_at(hyper), self.model.design)
+        found = replace(self.model, design=design, prior=prior, aux={**self.model.aux, **held}, scales_compared=0)
         for g in self.unknown:
             if isinstance(g.prior, ProcessPrior):
                 values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
                 plain = Normal(g.prior.size_at(values))
                 found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
-        return (
-            found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
-            if self.exact and self.model.unknown
-            else found
-        )
+        return found
 
     @cached_property
     def starting_model(self) -> Model:

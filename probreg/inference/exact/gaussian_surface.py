@@ -10,7 +10,8 @@ and over s_i = log D_ii, G = S o S its squared entries,
     d f / d s_i       = S_ii + m_i^2 - 1
     d^2 f / ds_i ds_j = 2 G_ij + 4 m_i S_ij m_j, on the diagonal less 2 (S_ii + m_i^2)
 
-(MacKay 1992, in scales). In one group with one scale H is diagonal in the singular vectors of W, and a value costs q operations.
+(MacKay 1992, in scales). In one group with one scale H is diagonal in the singular vectors of W, and a value costs q operations
+(`one_scale`).
 This is the restricted likelihood (REML), where flat columns are integrated with density 1; for the profiled one (ML) n counts the flat
 columns too, and |H| is that of the columns before these are eliminated.
 """
@@ -30,13 +31,15 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
+from probreg.inference.exact.one_scale import LOG_2PI, OneScale
+from probreg.kernels.ridge import DIGITS
 from probreg.model.model import Model
-from probreg.numerics.linalg import inverse_upper
+from probreg.numerics.linalg import inverse_upper, solve_upper
 from probreg.priors import AuxPrior
 
 LikelihoodCriterion = Literal["REML", "ML"]
-_LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 16 * 2**20  # bytes of the factors that are held at once
+_RATIOS = np.logspace(-10, 8, 19)  # of noise to prior, in units of that at which data and prior weigh the same
 _NOTHING = -25.3  # log 1e-11
 
 
@@ -97,7 +100,8 @@ class GaussianSurface(EvidenceSurface):
         moments = self.model.design.moments
         F, p, k = np.asarray(moments.factor, dtype=float), moments.p, len(self.flat)
         # With flat columns first, integrating over b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R|.
-        R = np.linalg.qr(F[:, [*self.flat, *self.inside, p]], mode="r")
+        order = [*self.flat, *self.inside, p]
+        R = F if order == list(range(p + 1)) else np.linalg.qr(F[:, order], mode="r")
         log_det = float(np.log(np.abs(np.diagonal(R)[:k])).sum())
         W, z = R[k:p, k:p], R[k:p, p]
         # b_i = mu + L'^-1 gamma: z <- z - W mu, and W <- W L'^-1 group by group.
@@ -109,7 +113,9 @@ class GaussianSurface(EvidenceSurface):
         """W L'^-1, group by group."""
         ends = np.cumsum([len(g.columns) for g in self.groups.groups])
         parts = [W[:, e - len(g.columns) : e] for g, e in zip(self.groups.groups, ends)]
-        return np.hstack([solve_triangular(g.root, w.T, lower=True).T for g, w in zip(self.groups.groups, parts)])
+        sd = [g.base.independent(len(g.columns)) for g in self.groups.groups]
+        each = zip(self.groups.groups, parts, sd)
+        return np.hstack([w * s if s is not None else solve_triangular(g.root, w.T, lower=True).T for g, w, s in each])
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array, Array]:
@@ -118,8 +124,7 @@ class GaussianSurface(EvidenceSurface):
         if not self.groups.scalar:
             return W, z, np.eye(len(z))
         # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|: everything is diagonal.
-        U, d, Vt = np.linalg.svd(W)
-        return d, U.T @ z, Vt.T
+        return _diagonal(W, z)
 
     @cached_property
     def _before(self) -> Array:
@@ -149,6 +154,8 @@ class GaussianSurface(EvidenceSurface):
         return self.groups.values(theta[:, : self.hypers]) - 0.5 * self.log_noise(theta)[:, None] * self._relative
 
     def __call__(self, theta: Array) -> EvidencePoint:
+        if self.groups.scalar:
+            return self._at_one_scale(theta)
         one, log_noise = self.at_nodes(theta[None]), float(self.log_noise(theta[None])[0])
         _, J, curvature = self.groups.log_scales(theta[: self.hypers])
         D = one.D[0]
@@ -166,6 +173,32 @@ class GaussianSurface(EvidenceSurface):
         trace = np.bincount(self.groups.of, 1.0 - over.diagonal)
         effective = trace[self.groups.group_of]
         return with_priors(EvidencePoint(evidence, gradient, hessian, evidence, effective), theta, self.priors)
+
+    @cached_property
+    def _one_scale(self) -> OneScale:
+        """The evidence over the one scale there is, and the noise."""
+        d, z, _ = self._coordinates
+        square = np.square(d)
+        before = np.square(self._before) if self.criterion == "ML" else square
+        left = sum(left for _, left in self._left)
+        return OneScale(square, np.square(z), before, self._reduced.rest, self._n, self._constant, left)
+
+    def _ratio_and_noise(self, theta: Array) -> tuple[Array, Array]:
+        """b = log noise, and a = log(noise D^2) before it, where one scale is all there is: (S,) each at theta (S, d)."""
+        b = self.log_noise(theta)
+        # D = tau, times sigma where it is in its units
+        return 2.0 * theta[:, : self.hypers].sum(1) + (1.0 - float(self._relative[0])) * b, b
+
+    def _at_one_scale(self, theta: Array) -> EvidencePoint:
+        hypers, relative = self.hypers, float(self._relative[0])
+        (a,), (b,) = self._ratio_and_noise(theta[None])
+        at = self._one_scale.derivatives(a, b)
+        slopes = np.zeros((2, len(theta)))
+        slopes[0, :hypers] = 2.0
+        slopes[:, hypers:] = [[2.0 * relative - 2.0], [-2.0]]
+        gradient, hessian = at.gradient @ slopes, slopes.T @ at.hessian @ slopes
+        point = EvidencePoint(at.value, gradient, hessian, at.value, np.full(hypers, at.effective))
+        return with_priors(point, theta, self.priors)
 
     @property
     def _n(self) -> float:
@@ -222,13 +255,16 @@ class GaussianSurface(EvidenceSurface):
     def _evidence(self, at: GaussianNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
         # [n (log noise - log 2 pi) - log |H| - |m|^2 - noise RSS] / 2 - log |R| + sum_i log(w_i) / 2
-        fit = self._n * (at.log_noise - _LOG_2PI) - self._log_det(at) - at.size
-        flat = self._reduced.log_det if self.criterion == "REML" else 0.0
-        constant = 0.5 * self.model.design.moments.log_precision - flat
+        fit = self._n * (at.log_noise - LOG_2PI) - self._log_det(at) - at.size
         noise = np.exp(at.log_noise)
         # a basis of few anchors: less sum_g left_g tau_g^2 / (2 sigma^2), a lower bound (Titsias 2009)
         bound = sum((left * np.square(at.D[:, first]) for first, left in self._left), np.zeros(len(noise)))
-        return 0.5 * (fit - noise * (at.rss + self._reduced.rest + bound)) + constant
+        return 0.5 * (fit - noise * (at.rss + self._reduced.rest + bound)) + self._constant
+
+    @property
+    def _constant(self) -> float:
+        flat = self._reduced.log_det if self.criterion == "REML" else 0.0
+        return 0.5 * self.model.design.moments.log_precision - flat
 
     @cached_property
     def _left(self) -> list[tuple[int, float]]:
@@ -250,7 +286,7 @@ class GaussianSurface(EvidenceSurface):
         R = np.linalg.qr(rows, mode="r")
         return np.asarray(2.0 * np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(1))
 
-    @property
+    @cached_property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of sigma, in the order of theta."""
         return self.groups.priors + [self.model.aux_prior(a) for a in self.model.unknown]
@@ -260,33 +296,53 @@ class GaussianSurface(EvidenceSurface):
         count, q = len(theta), len(self.groups.of)
         order = np.arange(count) if self.groups.scalar else np.argsort(self._tells(theta).sum(1), kind="stable")
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
-        return np.array_split(order, min(count, 1 + count * bytes_of_one // MEMORY))
+        blocks = min(count, 1 + count * bytes_of_one // MEMORY)
+        return [order] if blocks == 1 else np.array_split(order, blocks)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         out = np.empty(len(theta))
         for part in self.blocks_of(theta):
-            out[part] = self._evidence(self.at_nodes(theta[part], spread=False))
+            if self.groups.scalar:
+                out[part] = self._one_scale.values(*self._ratio_and_noise(theta[part]))
+            else:
+                out[part] = self._evidence(self.at_nodes(theta[part], spread=False))
         return out + log_prior_of_logs(theta, self.priors)
 
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
         """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
-        r, p, flat = self._reduced, self.model.design.moments.p, self.flat
+        r, p, flat, V = self._reduced, self.model.design.moments.p, self.flat, self._coordinates[2]
         c, G, F = np.zeros(p), np.zeros((p, len(self.inside))), np.zeros((p, len(flat)))
         at = 0
-        for g in self.groups.groups:  # b_i = mu + L'^-1 gamma
-            q, columns = len(g.columns), list(g.columns)
+        for g in self.groups.groups:  # b_i = mu + L'^-1 gamma, gamma = V times the coordinates
+            q, columns, sd = len(g.columns), list(g.columns), g.base.independent(len(g.columns))
+            rows = V[at : at + q]
             c[columns] = g.base.center(q)
-            G[columns, at : at + q] = solve_triangular(g.root, np.eye(q), lower=True).T
+            G[columns] = sd[:, None] * rows if sd is not None else solve_triangular(g.root, rows, lower=True, trans="T")
             at += q
-        G = G @ self._coordinates[2]
-        # b_f = R^-1 (z_f - across b_i) + sigma R^-1 z
-        c[flat] = solve_triangular(r.R, r.z_flat - r.across @ c[self.inside]) if flat else 0.0
         if flat:
-            G[flat] = -solve_triangular(r.R, r.across @ G[self.inside])
-            F[flat] = solve_triangular(r.R, np.eye(len(flat)))
+            # b_f = R^-1 (z_f - across b_i) + sigma R^-1 z
+            right = np.column_stack(
+                [r.z_flat - r.across @ c[self.inside], -r.across @ G[self.inside], np.eye(len(flat))]
+            )
+            left = solve_upper(r.R, right)
+            c[flat], G[flat], F[flat] = left[:, 0], left[:, 1 : -len(flat)], left[:, -len(flat) :]
         return c, G, F
+
+    def posterior(self, theta: Array) -> tuple[Array, Array, float]:
+        """Mean (p,) and covariance (p, p) of beta given theta, the latter in units of sigma^2, and the least penalised sum of squares:
+        what a reduction of the rows and the prior together gives, from the one decomposition of all scales."""
+        at, noise, (c, G, F) = (
+            self.at_nodes(theta[None]),
+            float(np.exp(self.log_noise(theta[None])[0])),
+            self.coefficients,
+        )
+        T = at.T[0]
+        # beta = c + G (mean + T u) + sigma F v with u and v standard normal
+        A = np.hstack([np.sqrt(noise) * (G * T if T.ndim == 1 else G @ T), F])
+        # RSS + |m|^2 / noise, m being in prior standard deviations
+        return c + G @ at.mean[0], A @ A.T, float(at.rss[0] + self._reduced.rest + at.size[0] / noise)
 
     def starts(self) -> list[Array]:
         """The best of a grid of common ratios of noise to prior, sigma at its maximum given each; with several scales also
@@ -297,7 +353,7 @@ class GaussianSurface(EvidenceSurface):
             base = np.exp(self.groups.log_scales(others).value)
             # The mean of the diagonal of D W'W D: the ratio sigma^2 / tau^2 at which data and prior weigh the same.
             typical = np.square(W * base).sum() / W.shape[1] or 1.0
-            points += [self._at_ratio(others, typical * r) for r in np.logspace(-10, 8, 19)]
+            points += list(self._at_ratios(others, typical * _RATIOS))
         found = self.values(np.array(points))
         best = points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
         if (self.groups.scales == 1 and self.hypers == 1) or not self.model.unknown:
@@ -305,25 +361,36 @@ class GaussianSurface(EvidenceSurface):
         third = np.log(0.3 * self.response_scale)
         return [best, min(points, key=lambda theta: abs(theta[-1] - third))]
 
-    def _at_ratio(self, others: Array, ratio: float) -> Array:
-        """The scales at a ratio sigma^2 / tau^2 common to all groups, the other hyperparameters given, and sigma at its maximum."""
+    def _at_ratios(self, others: Array, ratios: Array) -> Array:
+        """The scales at ratios (S,) of sigma^2 / tau^2 common to all groups, the other hyperparameters given, and sigma at its
+        maximum: theta (S, d)."""
         W, z, _ = self._coordinates
         D = np.exp(self.groups.log_scales(others).value)
+        # min |z - W D u|^2 + ratio |u|^2
         if W.ndim == 1:
-            u = W * D * z / (np.square(W * D) + ratio)
-            rss = float(np.square(z - W * D * u).sum())
+            A = W * D
+            least = (ratios[:, None] / (np.square(A) + ratios[:, None]) * np.square(z)).sum(1)
         else:
-            # min |z - W D u|^2 + ratio |u|^2
             q = len(z)
-            R = np.linalg.qr(np.vstack([np.c_[W * D, z], np.sqrt(ratio) * np.eye(q, q + 1)]), mode="r")
-            u = solve_triangular(R[:q, :q], R[:q, q])
-            rss = float(np.square(z - W @ (D * u)).sum())
+            stacked = (np.vstack([np.c_[W * D, z], np.sqrt(r) * np.eye(q, q + 1)]) for r in ratios)
+            least = np.array([np.linalg.qr(rows, mode="r")[q, q] ** 2 for rows in stacked])
         # sigma^2 = (RSS + r |u|^2) / n, and tau = sigma r^(-1/2).
-        least = 1e-20 * self.model.design.moments.y_scale**2
-        square = max(rss + self._reduced.rest + ratio * float(u @ u), least, 1e-300)
-        sigma = float(np.log(self.model.noise_held or np.sqrt(square / max(self._n, 1.0))))
-        theta = self.groups.at_scales(others, -0.5 * np.log(ratio), sigma)
-        return np.append(theta, sigma) if self.model.unknown else theta
+        square = np.maximum(least + self._reduced.rest, max(1e-20 * self.model.design.moments.y_scale**2, 1e-300))
+        held = self.model.noise_held
+        sigma = 0.5 * np.log(square / max(self._n, 1.0)) if held is None else np.full(len(ratios), np.log(held))
+        thetas = self.groups.at_scales(others, -0.5 * np.log(ratios)[:, None], sigma[:, None])
+        return np.column_stack([thetas, sigma]) if self.model.unknown else thetas
+
+
+def _diagonal(W: Array, z: Array) -> tuple[Array, Array, Array]:
+    """d, U'z and V of W = U diag(d) V' (q, q): by the eigenvalues of W'W, a third of the work, where these have the digits."""
+    if W.shape[0] == W.shape[1] and len(W):
+        square, V = np.linalg.eigh(W.T @ W)
+        if square[0] > DIGITS * square[-1]:
+            d = np.sqrt(square)
+            return d, V.T @ (W.T @ z) / d, V
+    U, d, Vt = np.linalg.svd(W)
+    return d, U.T @ z, Vt.T
 
 
 class LogScaleDerivatives(NamedTuple):

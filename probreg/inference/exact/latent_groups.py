@@ -94,8 +94,8 @@ class LatentGroups:
             out.append(theta)
         return out
 
-    def at_scales(self, others: Array, log_tau: float, log_sigma: float) -> Array:
-        """Logs (d,) with every scale at tau times sigma, or at tau where it is in units of sigma."""
+    def at_scales(self, others: Array, log_tau: float | Array, log_sigma: float | Array) -> Array:
+        """Logs (d,), or (S, d) at (S, 1) of tau and sigma, with every scale at tau times sigma, or at tau where it is in units of sigma."""
         relative = np.array([g.base.sigma_units for g in self.groups], dtype=float)[self.group_of]
         return np.where(self.scaling, log_tau + (1.0 - relative) * log_sigma, others)
 
@@ -106,6 +106,8 @@ class LatentGroups:
 
     def log_scales(self, logs: Array) -> LogScales:
         """log D of all coordinates (q,) at the logs (d,) of the hyperparameters, with two derivatives."""
+        if len(self.groups) == 1:
+            return self.groups[0].log_scales(logs)
         q, d, at = len(self.of), len(self.priors), 0
         value, slopes, curvature = np.zeros(q), np.zeros((q, d)), np.zeros((q, d, d))
         for k, g in enumerate(self.groups):

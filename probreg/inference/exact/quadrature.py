@@ -76,6 +76,7 @@ class Quadrature(Method):
         u, log_weight = self._nodes(density)
         log_evidence = float(np.logaddexp.reduce(log_weight))
         weight = np.exp(log_weight - log_evidence)
+        weight /= weight.sum()  # its logarithms have lost the last digits
         sigma = np.exp(u)
         w, gamma = density.conditional(sigma)
         # The law of total variance over the nodes: cov = E[sigma^2 diag(1/w)] + cov(E[gamma | sigma]), then from gamma

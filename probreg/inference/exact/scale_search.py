@@ -15,6 +15,7 @@ _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
 _SOFT = 1e-3  # curvature that is added to that of the surface
 _SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
 _NO_SLOPE = 1e-9  # of the evidence over a log: rounding
+_HALVES = tuple(0.5**k for k in range(30))  # of a step
 _HELD = 1e5  # a scale that vanished is held at one this much smaller still, where its coefficients are zero to 1e-16
 
 
@@ -57,7 +58,7 @@ def maximise_log_scales(
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
         step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)
-        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], H[np.ix_(free, free)]))
+        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], H[free][:, free]))
         before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
@@ -104,7 +105,7 @@ def _rise(
     surface: Callable[[Array], EvidencePoint], theta: Array, step: Array, at: EvidencePoint
 ) -> tuple[Array, EvidencePoint] | None:
     """The first of the step, its half, its quarter, ... that does not lower the surface beyond rounding."""
-    for t in 0.5 ** np.arange(30):
+    for t in _HALVES:
         new = surface(theta + t * step)
         if np.isfinite(new.value) and new.value >= at.value - 1e-12 * abs(at.value):
             return theta + t * step, new

@@ -7,6 +7,7 @@ triangular reduction therefore turns moments into the posterior, without forming
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from probreg.data import Design, Moments
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
+from probreg.inference.modes.arrow_covariance import written_where_few
+from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -33,6 +36,9 @@ from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 ILL = 1e3  # condition of the columns, each of unit length, from which coefficients are refined
 FEW = 1e-12  # relative error of standard errors, cond(R) eps, from which they are too,
 MANY = 10**6  # up to so many rows times squared columns, a fifth of a second
+_ROUNDING = (
+    1e-30  # of a variance over the mean square of the response: below it a residual is rounding (R warns there too)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +48,7 @@ class Conditional:
     factor: Array  # (p + 1, p + 1), the triangular reduction of rows and prior together
     exact: tuple[Array, float] | None = None  # mean and rss to the last digit, where the factor has fewer
     inverse: Array | None = None  # (R'R)^-1 likewise
+    known: ColumnRank | None = None  # the rank, where it is
 
     @property
     def R(self) -> Array:
@@ -49,7 +56,7 @@ class Conditional:
 
     @cached_property
     def rank(self) -> ColumnRank:
-        return rank_of(self.R)
+        return rank_of(self.R) if self.known is None else self.known
 
     @cached_property
     def mean(self) -> Array:
@@ -122,7 +129,7 @@ class PriorRows:
 def posterior_given_sigma(moments: Moments, prior: PriorRows, sigma: float) -> Conditional:
     """The posterior of beta given sigma."""
     rows = prior.at(sigma)
-    return Conditional(merge(moments.factor, rows) if len(rows) else moments.factor)
+    return Conditional(merge(moments.factor, rows)) if len(rows) else Conditional(moments.factor, known=moments.rank)
 
 
 def refined(given: Conditional, design: Design, prior: PriorRows, sigma: float) -> Conditional:
@@ -227,6 +234,10 @@ NOTHING_LEFT = (
     "no degrees of freedom are left: the columns reproduce every response, so that sigma, standard errors, log-likelihood and AIC "
     "have no estimate. Use fewer columns, or hold sigma"
 )
+EXACT_FIT = (
+    "the fit is exact: residuals are rounding, so that sigma, standard errors, tests, log-likelihood and AIC mean nothing. Is the "
+    "response made of the columns?"
+)
 SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with sigma. Hold it (aux={'sigma': ...}), state the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
 
 
@@ -265,54 +276,122 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        if (of_levels := least_squares_of_levels(model)) is not None:
+            return _solution_of_levels(model, of_levels)
         wide = rotated(model) if model.design.n < model.shape[0] else None
         model, unseen = (model, 0) if wide is None else (wide.model, wide.unseen)
-        moments, prior = model.design.moments, PriorRows.of(model.joint)
-        size = (
-            prior.size + unseen
-        )  # those that no row sees are at their centre: they add to the count, not to the penalty
-        sigma = model.noise()
-        given = refined(posterior_given_sigma(moments, prior, sigma), model.design, prior, sigma)
-        beta, unscaled, N = _coefficients(given, moments.p)
-        rank = given.rank.rank
-        # With no prior rows the moments' own RSS also counts what deficient columns left behind.
-        rss = given.rss if prior.size or given.exact is not None else moments.rss
-        n, df = moments.weight, moments.weight - rank if not prior.size else None
-        if df is not None and df <= 0:
-            rss = 0.0  # by arithmetic; what a computer leaves of it is rounding
-        # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n
-        # + q).
-        ml = float(np.sqrt(rss / (n + size)))
-        unbiased = float(np.sqrt(rss / df)) if df and df > 0 else np.nan
-        error = sigma if not model.unknown else (ml if prior.size else unbiased)
-        stats = {
-            "n": n,
-            "rank": float(rank + unseen),
-            "rss": moments.rss if prior.size else rss,
-            "sigma_unbiased": unbiased,
-        }
-        how = f"sigma is the joint mode sqrt((RSS + penalty)/(n + {size})) = {ml:.6g}"
-        if not prior.size:
-            errors = f"standard errors use the unbiased sqrt(RSS/(n - {rank})) = {unbiased:.6g}"
-            how = f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors}"
-            if df is not None and df <= 0:
-                how = NOTHING_LEFT
-        deficient = bool(given.rank.dropped)
-        found = Solution(
-            beta=beta[:, None],
-            scale=error**2 * unscaled,
-            aux={model.noise_scale: ml} if model.unknown else {},
-            # -d^2 / d (log sigma)^2 = 2 (n + q) there, and sd(sigma) = sigma sd(log sigma).
-            aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + size))} if model.unknown else {},
-            df=df if model.unknown else None,
-            status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
-            detail=combinations(given.rank, model.design.columns) if deficient else "",
-            not_estimable=touched(N)[:, None] if deficient else None,
-            null_space=N if deficient else None,
-            stats={k: v for k, v in stats.items() if not np.isnan(v)},
-            notes=sigma_note(model, how),
-        )
+        prior, sigma = PriorRows.of(model.joint), model.noise()
+        given = refined(posterior_given_sigma(model.design.moments, prior, sigma), model.design, prior, sigma)
+        # those that no row sees are at their centre: they add to the count, not to the penalty
+        found, error = solution_given(model, given, prior.size, unseen)
         return found if wide is None else wide.back(found, error if wide.relative else 1.0)
+
+
+def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0) -> tuple[Solution, float]:
+    """The solution at a posterior given sigma, and the noise scale of its errors; `size` columns have an informative prior, beside
+    `unseen` ones that no row sees."""
+    moments = model.design.moments
+    beta, unscaled, N = _coefficients(given, moments.p)
+    rank = given.rank.rank
+    # With no prior rows the moments' own RSS also counts what deficient columns left behind.
+    rss = given.rss if size or given.exact is not None else moments.rss
+    size_of = Sizes(moments.weight, rank, size + unseen, unseen, bool(size), _mean_square(moments))
+    noise = noise_of(model, rss, moments.rss, size_of)
+    deficient = bool(given.rank.dropped)
+    found = Solution(
+        beta=beta[:, None],
+        scale=noise.error**2 * unscaled,
+        aux=noise.aux,
+        aux_sd=noise.aux_sd,
+        df=noise.df,
+        status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
+        detail=combinations(given.rank, model.design.columns) if deficient else "",
+        not_estimable=touched(N)[:, None] if deficient else None,
+        null_space=N if deficient else None,
+        stats=noise.stats,
+        notes=sigma_note(model, noise.how),
+    )
+    return found, noise.error
+
+
+def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
+    """The solution of a design with coded factors, all of whose columns are identified."""
+    design = model.design
+    n, p = design.total, model.shape[0]
+    y = minus_offset(design.observed, design.offset)
+    square = float(np.average(y**2, weights=design.square_weights))
+    noise = noise_of(model, found.rss, found.least, Sizes(n, p, found.size, 0, bool(found.size), square))
+    return Solution(
+        beta=found.beta[:, None],
+        scale=written_where_few(found.unscaled * noise.error**2),
+        aux=noise.aux,
+        aux_sd=noise.aux_sd,
+        df=noise.df,
+        status=Status.EXACT,
+        stats=noise.stats,
+        notes=sigma_note(model, noise.how),
+    )
+
+
+class Sizes(NamedTuple):
+    """Of a least-squares fit."""
+
+    n: float  # observations
+    rank: int
+    size: int  # columns with an informative prior
+    unseen: int  # columns that no row sees
+    informed: bool  # whether there is a prior
+    square: float  # y'Wy / n of the response
+
+
+class NoiseFound(NamedTuple):
+    """The noise scale of a least-squares fit: with which standard errors are made, and what is reported."""
+
+    error: float
+    aux: dict[str, float]
+    aux_sd: dict[str, float]
+    df: float | None
+    stats: dict[str, float]
+    how: str
+
+
+def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
+    """The noise scale from the least penalised sum of squares, and the least one without a prior."""
+    n, df = of.n, of.n - of.rank if not of.informed else None
+    if df is not None and df <= 0:
+        rss = 0.0  # by arithmetic; what a computer leaves of it is rounding
+    # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n + q).
+    ml = float(np.sqrt(rss / (n + of.size)))
+    unbiased = float(np.sqrt(rss / df)) if df and df > 0 else np.nan
+    error = model.noise() if not model.unknown else (ml if of.informed else unbiased)
+    stats = {
+        "n": n,
+        "rank": float(of.rank + of.unseen),
+        "rss": least if of.informed else rss,
+        "sigma_unbiased": unbiased,
+    }
+    how = f"sigma is the joint mode sqrt((RSS + penalty)/(n + {of.size})) = {ml:.6g}"
+    if not of.informed:
+        errors = f"standard errors use the unbiased sqrt(RSS/(n - {of.rank})) = {unbiased:.6g}"
+        how = f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors}"
+        if df is not None and df <= 0:
+            how = NOTHING_LEFT
+        elif df and model.unknown and rss <= _ROUNDING * df * of.square:
+            how, stats["exact_fit"] = EXACT_FIT, 1.0
+    return NoiseFound(
+        error=error,
+        aux={model.noise_scale: ml} if model.unknown else {},
+        # -d^2 / d (log sigma)^2 = 2 (n + q) there, and sd(sigma) = sigma sd(log sigma).
+        aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + of.size))} if model.unknown else {},
+        df=df if model.unknown else None,
+        stats={k: v for k, v in stats.items() if not np.isnan(v)},
+        how=how,
+    )
+
+
+def _mean_square(moments: Moments) -> float:
+    """Of the response: y'Wy / n = (z'z + RSS) / n."""
+    return float((np.square(moments.z).sum() + moments.rss) / moments.weight)
 
 
 def _coefficients(given: Conditional, p: int) -> tuple[Array, Array, Array]:

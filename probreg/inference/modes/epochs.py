@@ -15,7 +15,7 @@ from probreg.data.rows import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.numerics.linalg import weighted_gram
+from probreg.numerics.linalg import map_blocks, row_blocks, weighted_gram
 
 _SAMPLE = 10_000  # rows from which the mean curvature is taken: it bounds a step, it is no estimate
 
@@ -84,20 +84,27 @@ class PassData:
         weight W u u' (Jain, Kakade, Kidambi, Netrapalli & Sidford 2018, for least squares); W is taken at the likelihood's
         own rough fit of y and at gamma, whichever gives more.
         """
-        rough, _ = self.likelihood.initial_eta(self.y)
         pull = self.prior(aux)
-        rows = max(self._curvature_at(eta, aux, batch) for eta in (rough, self.eta(gamma)))
+        rows = self._curvature_at(self.likelihood.initial_eta(self.y)[0], aux, batch)
+        rows = max(rows, self._curvature_at(self.eta(gamma), aux, batch))
         return rows + (0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[-1]))
 
     def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
-        known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(self.y)
-        W = self.likelihood.information(eta, **known)
+        longest = 0.0
+        for rows in row_blocks(len(self.y), max(self.U.shape[1], eta.shape[1] ** 2)):
+            W = self.take(rows).information(eta[rows], aux)
+            longest = float(np.maximum(longest, (self._squares[rows] * np.einsum("nkk->n", W)).max()))
         # R^2 = max_i w_i |u_i|^2 tr W_i, lambda = the largest eigenvalue of mean_i w_i W_i u_i u_i'.
-        longest = float((self._squares * np.einsum("nkk->n", W)).max())
         some = slice(None, None, max(1, len(self.y) // _SAMPLE))
         part = self.take(some)
-        mean = float(np.linalg.eigvalsh(weighted_gram(part.U, part.weigh(W[some])) / len(part.y))[-1])
+        W = part.weigh(part.information(eta[some], aux))
+        mean = float(np.linalg.eigvalsh(weighted_gram(part.U, W) / len(part.y))[-1])
         return (longest + (batch - 1) * mean) / batch
+
+    def information(self, eta: Array, aux: Mapping[str, float]) -> Array:
+        """The expected information (n, m, m) of each row at eta (n, m)."""
+        known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(self.y)
+        return self.likelihood.information(eta, **known)
 
 
 class Pull(NamedTuple):
@@ -127,11 +134,13 @@ class Suffered(NamedTuple):
     largest: float
 
 
-def gradient_pass(rows: PassData, gamma: Array, aux: Mapping[str, float], step: float, batch: int) -> Pass:
-    """One pass in steps of `batch` rows."""
+def gradient_pass(
+    rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float, batch: int
+) -> Pass:
+    """One pass in steps of `batch` rows, in this order; all rows at once have none."""
     pull, total, starts = rows.prior(aux), np.zeros_like(gamma), range(0, len(rows.y), batch)
     for i in starts:
-        part = rows.take(slice(i, i + batch))
+        part = rows.take(order[i : i + batch]) if batch < len(rows.y) else rows
         slope = part.slope(gamma, aux)
         if pull is not None:
             slope = slope + len(part.y) * pull.at(gamma)
@@ -169,12 +178,15 @@ def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[
     """First and negative second derivatives of the log posterior over each log aux."""
     likelihood, known, m = model.likelihood, aux_from_log(model, log_aux), model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
-    weights = full_weights(model.design.weights, len(eta))
-    local, where = (
-        likelihood.value_grad_hessian(model.design.observed, eta, **likelihood.at_rows(known, model.design.precision)),
-        [m + likelihood.aux.index(a) for a in model.unknown],
-    )
-    slope, curvature = weights @ local.gradient[:, where], weights @ local.curvature[:, where, where]
+    where = [m + likelihood.aux.index(a) for a in model.unknown]
+
+    def part(rows: slice) -> tuple[Array, Array]:
+        some = model.design.block.part(rows)
+        local = likelihood.value_grad_hessian(some.y, eta[rows], **likelihood.at_rows(known, some.precision))
+        w = full_weights(some.weights, some.rows)
+        return np.dot(w, local.gradient[:, where]), np.dot(w, local.curvature[:, where, where])
+
+    slope, curvature = map_blocks(part, row_blocks(len(eta), model.shape[0]))
     _, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
     for i, name in enumerate(model.unknown):
         first, second = model.aux_prior(name).slopes(known[name])

@@ -16,9 +16,9 @@ import numpy as np
 
 from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
-from probreg.inference.base import Array, Routine
+from probreg.inference.base import Array, Routine, Status, sigma_note
 from probreg.inference.modes.closed_form import unidentified
-from probreg.inference.modes.separation import Separation, labels_of, non_zero, separation
+from probreg.inference.modes.separation import Separation, few_labels, labels_of, non_zero, separation
 from probreg.likelihoods import MayDiverge
 from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import LocalModel, Model
@@ -229,3 +229,35 @@ def _side(lines: Lines, H: Array, i: int) -> int:
     line = np.zeros(len(H))
     line[i] = 1.0
     return next((side for side in (-1, 1) if lines.rises(side * line, H)), 0)
+
+
+# ---- in words --------------------------------------------------------------------------------------------------
+
+
+def ended(steps: int, decrement: float, status: Status) -> str:
+    """Where the search ended; a distance to the maximum only where there is one."""
+    if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
+        return f"stopped after {steps} steps, where the likelihood still rises towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
+    if status is Status.SADDLE:
+        return f"stopped after {steps} steps at a point that is no maximum"
+    return f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
+
+
+def notes_of_mode(model: Model, steps: int, decrement: float, status: Status) -> tuple[str, ...]:
+    """What sigma is, and where the search ended."""
+    how = "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it"
+    return (*sigma_note(model, how), Routine(ended(steps, decrement, status)))
+
+
+def words_of_separation(found: Separation) -> str:
+    return f"{found.kind} separation by {few_labels(found.labels)}"
+
+
+def lost_words(model: Model, lost: Rising) -> tuple[Status, str, Array | None]:
+    """Status, detail and the coefficients without an estimate, of a search along which the likelihood does not fall."""
+    limits = model.likelihood.at_zero
+    told = [f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "") for name in lost.to_zero]
+    told += [f"{name} runs to infinity" for name in lost.to_infinity]
+    if not lost.not_estimable.any():
+        return Status.NO_MAXIMUM if lost.to_infinity else Status.AT_ZERO, "; ".join(told), None
+    return Status.NO_MAXIMUM, "; ".join([lost.words, *told]), lost.not_estimable

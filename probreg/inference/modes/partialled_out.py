@@ -8,6 +8,7 @@ more rows than columns and column by column, as they are asked for, when there a
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular
 
+_SPARSE = 16  # every so many rows tell the sizes of columns
+_MILD = 0.1  # the part of its squares that the flat columns may have of a column which is not freed of them row by row
 FEW = 300  # columns up to which the moments' factor is the quickest way to G
 
 
@@ -29,11 +32,11 @@ class WholeGram:
     def times(self, delta: Array) -> Array:
         """G delta, by the columns where delta is not zero."""
         some = np.flatnonzero(delta)
-        return self.G @ delta if 2 * len(some) > len(delta) else delta[some] @ self.G[some]
+        return self.G @ delta if 4 * len(some) > len(delta) else delta[some] @ self.G[some]
 
     def among(self, J: Array) -> Array:
         """G[J, J], contiguous."""
-        return self.G if len(J) == len(self.G) else self.G[np.ix_(J, J)]
+        return self.G if len(J) == len(self.G) else self.G.take(J, 0).take(J, 1)
 
 
 class LazyGram:
@@ -144,8 +147,11 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     z = Q.T @ y
     v = y - Q @ z
     rows = _Rows(design.X, columns, None if w is None else root)
-    (share,) = rows.sums(lambda at, A: (np.dot(Q[at].T, A),))
-    gram, c, norm = (_lazily if design.n < len(columns) else _at_once)(rows, Q, share, v)
+    both = np.column_stack([Q, v])
+    (products,) = rows.sums(lambda at, A: (np.dot(both[at].T, A),))
+    share = products[:-1]
+    by = _lazily(rows, Q, share, v) if design.n < len(columns) else _at_once(rows, Q, share, v, products[-1])
+    gram, c, norm = by
     return PartialledOut(
         columns=columns,
         flat=flat[kept],
@@ -177,20 +183,33 @@ class _Rows:
     def whole(self) -> Array:
         return self.block(slice(0, len(self.X)))
 
-    def sums(self, of: Callable[[slice, Array], tuple[Array, ...]]) -> tuple[Array, ...]:
-        """The sums of what `of` makes of each block of rows."""
-        return map_blocks(lambda at: of(at, self.block(at)), row_blocks(len(self.X), len(self.columns)))
+    def sums(self, of: Callable[[slice, Array], tuple[Array, ...]], *, most: int | None = None) -> tuple[Array, ...]:
+        """The sums of what `of` makes of each block of rows, of which there are `most` at most."""
+        n, blocks = len(self.X), row_blocks(len(self.X), len(self.columns))
+        if most is not None and most < len(blocks):
+            edges = np.linspace(0, n, most + 1).astype(int)
+            blocks = [slice(a, b) for a, b in pairwise(edges)]
+        return map_blocks(lambda at: of(at, self.block(at)), blocks)
 
 
-def _at_once(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[WholeGram, Array, Array]:
-    """G, c and the norms in one pass over the rows, which are never held again."""
+def _at_once(rows: _Rows, Q: Array, share: Array, v: Array, cross: Array) -> tuple[WholeGram, Array, Array]:
+    """G, c and the norms in one pass over the rows, which are never held again; `share` is Q'A, and `cross` v'A."""
+    # of columns that the flat ones are a small part of, A'A less (Q'A)'Q'A has all digits, and A is not copied
+    some = rows.block(slice(None, None, _SPARSE))
+    mild = bool(((share**2).sum(0) <= _MILD * _SPARSE * np.einsum("ij,ij->j", some, some)).all())
 
     def part(at: slice, A: Array) -> tuple[Array, ...]:
-        U = A - np.dot(Q[at], share)
+        if mild:
+            return (A.T @ A,)  # by halves, as np.dot of some columns of a larger array is not
+        U = np.dot(Q[at], share)
+        np.subtract(A, U, out=U)
         return np.dot(U.T, U), np.dot(v[at], U), np.dot(Q[at].T, U)
 
-    G, c, slip = rows.sums(part)
-    G -= slip.T @ slip  # what rounding left of the flat columns
+    # a block makes and adds a matrix (k, k), whose cost its rows share
+    count = 2 * max(1, len(rows.X) // (5 * len(rows.columns)))
+    G, *more = rows.sums(part, most=count)
+    c, left = more or (cross, share)  # `left` of the flat columns is rounding where they were taken off
+    G -= left.T @ left
     # |a_j|^2 = |M a_j|^2 + |Q'a_j|^2, and then G = N^-1 U'U N^-1, c = N^-1 U'v.
     size = np.sqrt(np.diagonal(G) + (share**2).sum(0))
     gone = np.diagonal(G) <= (1e-12 * size) ** 2

@@ -8,6 +8,7 @@ columns, so that neither units, shifts nor near-collinearity of the columns deci
 coefficient and side tells where each runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -15,14 +16,16 @@ from typing import Literal
 import numpy as np
 
 from probreg.data.design import Basis
-from probreg.errors import NotConverged
+from probreg.data.grouped_columns import GroupColumns
+from probreg.data.unwritten import UnwrittenColumns
+from probreg.inference.modes.level_separation import LevelDirections, level_directions, sorted_cone
+from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise
 from probreg.likelihoods import MayDiverge, Recession
 from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper, rank_of, triangular
 
 Array = np.ndarray
-SLACK = 1e-9  # a margin above -SLACK is not negative; constraints have unit norm and the solver keeps to 1e-10
-STRICT = 1e-7  # a margin above it is positive; directions lie in the box [-1, 1]
+_FEW, _MANY = 5, 12  # labels that are named where there are more than so many
 _AT_ONCE = 1000  # constraints that join the linear programme per round
 
 
@@ -101,7 +104,7 @@ class Cone:
         # sum over loose r of c_r'(q_r delta) = gain'v with vec delta = inside v.
         gain = inside.T @ (self.Q[rec.rows[loose]].T @ (rec.directions * self._unit[:, None])[loose]).ravel()
         while True:
-            step = inside @ _maximise(gain, np.unique((self.normals(used) @ inside).round(14), axis=0))
+            step = inside @ maximise(gain, np.unique((self.normals(used) @ inside).round(14), axis=0))
             delta = step.reshape(self.shape)
             if gain @ (inside.T @ step) <= SLACK * loose.sum():
                 return np.zeros(self.shape)
@@ -110,29 +113,6 @@ class Cone:
             if not len(violated):
                 return delta
             used = np.r_[used, violated[np.argsort(margins[violated])[:_AT_ONCE]]]
-
-
-def _maximise(gain: Array, normals: Array) -> Array:
-    """argmax gain'v subject to normals v >= 0 and -1 <= v <= 1."""
-    from scipy.optimize import linprog
-
-    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    for method in ("highs-ds", "highs-ipm"):
-        found = linprog(
-            -gain,
-            A_ub=-normals,
-            b_ub=np.zeros(len(normals)),
-            bounds=(-1.0, 1.0),
-            method=method,
-            options=tight,
-        )
-        if found.status == 0:
-            return np.asarray(found.x)
-    raise NotConverged(
-        f"whether the data are separated is not decided: the linear programme of {len(normals)} constraints "
-        f"on {len(gain)} coefficients stopped with: {found.message.rstrip('.')}. "
-        "Rescale the columns, or use a prior on them."
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +163,11 @@ def separation(model: Model) -> Separation:
     model.design.need_rows("the linear programme that decides separation")
     present = slice(None) if model.design.weights is None else model.design.weights > 0
     design = model.design.take(present)
+    recession = likelihood.recession(design.observed)
+    if (found := _of_levels(model, design.X, recession, free)) is not None:
+        return found
     Q, T = _coordinates(design.X, free, _basis(model, free))
-    cone = Cone(Q, likelihood.recession(design.observed))
+    cone = Cone(Q, recession)
     delta, strict = cone.interior()
     if not strict.any():
         return none
@@ -192,11 +175,77 @@ def separation(model: Model) -> Separation:
     # the directions that these do not see   (Geyer 2009).
     span = cone.span(~strict).reshape(*cone.shape, -1)
     not_estimable = non_zero(T, likelihood.contrast_matrix, span)
+    return _told(model, recession, strict, not_estimable, T @ delta)
+
+
+def _told(model: Model, recession: Recession, strict: Array, not_estimable: Array, direction: Array) -> Separation:
+    """What is found, of a cone some of whose constraints are strict along a direction (p, m)."""
     names, labels = model.design.columns, labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
-    rows = len(np.unique(cone.recession.rows[strict]))
+    rows = len(np.unique(recession.rows[strict]))
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
-    return Separation(kind, columns, labels, not_estimable, T @ delta, rows, model.design.intercept)
+    return Separation(kind, columns, labels, not_estimable, direction, rows, model.design.intercept)
+
+
+def _of_levels(model: Model, X: Array, recession: Recession, free: Array) -> Separation | None:
+    """What is found where the levels of a factor stay codes and have flat priors, of one linear predictor and columns that are
+    identified, with kind "none" where no constraint is strict; None elsewhere."""
+    if not model.design.coded or model.shape[1] != 1 or not isinstance(X, UnwrittenColumns):
+        return None
+    first = int(np.argmax([part.groups for part in X.tail]))
+    lead, at = X.tail[first], np.arange(X.starts[first], X.starts[first] + X.tail[first].groups)
+    if not np.isin(at, free).all():
+        return None
+    i = model.design.intercept if model.design.intercept in free else None
+    border = np.array([j for j in free if j != i and not at[0] <= j <= at[-1]], dtype=int)
+    basis = _basis(model, free)
+    U = (np.asarray(X[:, border]) - basis.shift[border]) / basis.scale[border]
+    if not _identified_within(lead, U, i is not None):
+        return None
+    sign, equal, rows = recession.directions[:, 0], recession.equal, recession.rows
+    cone, order = sorted_cone(lead, U, rows, sign, equal)
+    held = i is None and (lead.Z[:, 0] == 0.0).any()
+    if held:  # the reference level, at -a = 0
+        cone = type(cone)(*(np.concatenate([[v], w]) for v, w in zip((0, 1.0, True, np.zeros(len(border))), cone)))
+    found = level_directions(cone, lead.groups + 1)
+    strict = np.zeros(len(order), dtype=bool)
+    strict[order] = found.strict[int(held) :]
+    if not strict.any():
+        return Separation("none", (), (), np.zeros((model.shape[0], 1), bool), None, 0)
+    shift = basis.shift[border] / basis.scale[border]
+    return _told(model, recession, strict, *_raw(found, (at, border, i), basis.scale[border], shift, model.shape[0]))
+
+
+def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
+    """Whether columns are identified beside the levels: none is a combination of others and of the indicators."""
+    group = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)
+    every = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
+    count = np.bincount(group, minlength=lead.groups + 1)
+    mean = every.cross(U)[:, 0] / np.maximum(count, 1)[:, None]
+    if not intercept:
+        mean[0] = 0.0
+    return bool((count[1:] > 0).all() and not rank_of(triangular(U - mean[group])).dropped) if U.shape[1] else bool(count[1:].all())
+
+
+def _raw(
+    found: LevelDirections, places: tuple[Array, Array, int | None], scale: Array, shift: Array, p: int
+) -> tuple[Array, Array]:
+    """Which raw coefficients (p, 1) have no estimate, and a direction (p, 1) of theirs, from those of the levels and of the
+    standardised columns."""
+    at, border, i = places
+    gone, direction = np.zeros((p, 1), dtype=bool), np.zeros((p, 1))
+    gone[border, 0], direction[border, 0] = found.moving, found.b / scale
+    # with an intercept the coefficient of a level is a_g - a_0, and the intercept a_0 - sum_j shift_j b_j
+    a, span, free = found.a, found.a_span, found.free
+    own = span[1:] if i is None else span[1:] - span[0]
+    size = 1.0 + np.linalg.norm(span[1:], axis=1)
+    gone[at, 0] = free[1:] | (free[0] & (i is not None)) | (np.linalg.norm(own, axis=1) > 1e-8 * size)
+    direction[at, 0] = a[1:] if i is None else a[1:] - a[0]
+    if i is not None:
+        left = np.linalg.norm(span[0] - shift @ found.b_span)
+        gone[i, 0] = free[0] or bool(left > 1e-8 * (1.0 + np.abs(shift).sum()))
+        direction[i, 0] = a[0] - shift @ found.b
+    return gone, direction
 
 
 def _basis(model: Model, free: Array) -> Basis:
@@ -210,7 +259,7 @@ def _basis(model: Model, free: Array) -> Basis:
 
 def _coordinates(X: Array, free: Array, basis: Basis) -> tuple[Array, Array]:
     """Q (n, k) with orthonormal columns that span X[:, free], and T (p, k) with beta = T delta."""
-    U = basis.rows(X)[:, free]
+    U = (X[:, free] - basis.shift[free]) / basis.scale[free]
     kept = _spanning(U)
     # U = QR, X beta = Q delta with beta = T R^-1 delta.
     inverse = inverse_upper(triangular(U[:, kept])).astype(float)
@@ -225,6 +274,17 @@ def _spanning(U: Array) -> list[int]:
     while len(kept := list(rank_of(triangular(U[:, :some])).kept)) < n and some < q:
         some = min(q, 2 * some)
     return kept
+
+
+def few_labels(labels: Sequence[str]) -> str:
+    """Labels in a sentence, of more than twelve the first five.
+
+    >>> few_labels("ab"), few_labels([f"g[T.{k}]" for k in range(40)])
+    ('a, b', 'g[T.0], g[T.1], g[T.2], g[T.3], g[T.4] and 35 more')
+    """
+    if len(labels) <= _MANY:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:_FEW])} and {len(labels) - _FEW} more"
 
 
 def labels_of(model: Model, which: Array) -> tuple[str, ...]:
@@ -273,5 +333,5 @@ def escapes(model: Model) -> Array:
         goal = np.kron(T[j], D[d]) @ inside
         goal = goal / np.linalg.norm(goal)
         for side, sign in enumerate((-1.0, 1.0)):
-            out[side, j, d] = sign * (goal @ _maximise(sign * goal, normals)) > _MOVES
+            out[side, j, d] = sign * (goal @ maximise(sign * goal, normals)) > _MOVES
     return out

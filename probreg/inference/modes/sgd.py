@@ -14,6 +14,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
+from probreg.data import Block
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
@@ -30,7 +31,8 @@ from probreg.inference.modes.newton import Mode, newton_step, solution_at
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
-from probreg.numerics.linalg import one_blas_thread, weighted_gram
+from probreg.numerics.linalg import one_blas_thread, row_blocks, weighted_gram
+from probreg.online.stream import SMALL
 from probreg.priors import GaussianPrior
 
 _STEPS = 64  # steps of a pass unless a batch is asked for: more rows in a step make less bias, fewer more progress
@@ -64,8 +66,8 @@ class Stochastic(Method):
         return self.average and self.rows_per_step(n) < n
 
     @abstractmethod
-    def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
-        """One pass over the rows in their order."""
+    def once(self, rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+        """One pass over the rows in this order (n,)."""
 
     def obstacle(self, model: Model) -> str | None:
         return kinds(self, model) or edges(self, model)
@@ -136,8 +138,8 @@ class SGD(Stochastic):
     def rows_per_step(self, n: int) -> int:
         return min(self.batch or -(-n // _STEPS), n)
 
-    def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
-        return gradient_pass(rows, gamma, aux, step, self.rows_per_step(len(rows.y)))
+    def once(self, rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+        return gradient_pass(rows, order, gamma, aux, step, self.rows_per_step(len(rows.y)))
 
 
 @METHODS.register
@@ -202,19 +204,28 @@ class LMS(Stochastic):
         what = "cumulative squared loss of all passes", *given, solution.beta[:, 0], s["online_comparator_loss"]
         return online.Guarantee("Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *what)
 
-    def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+    def once(self, rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
         if rows.prior(aux) is not None:
-            return gradient_pass(rows, gamma, aux, step, 1)
-        sigma = rows.model.noise(aux)
-        root = np.sqrt(full_weights(rows.weights, len(rows.y)))
-        root = root if rows.precision is None else root * np.sqrt(rows.precision)
-        target = minus_offset(rows.y, rows.offset)
-        start = online.State(np.ascontiguousarray(gamma[:, 0]))
-        # w_i d log p_i / d gamma = w_i (y_i - u_i'gamma) u_i / sigma^2: least mean squares of w_i^(1/2) (u_i, y_i).
-        record, step = online.Record(every=len(root)), step / sigma**2
-        path = online.run(online.lms(step), root[:, None] * rows.U, root * target, state=start, record=record)
-        suffered = Suffered(path.loss, step, path.totals.largest)
-        return Pass(path.state.w[:, None], path.average()[:, None], suffered)
+            return gradient_pass(rows, order, gamma, aux, step, 1)
+        n, step = len(order), step / rows.model.noise(aux) ** 2
+        learner, compiled = online.lms(step), n >= SMALL
+        state, total = online.State(np.ascontiguousarray(gamma[:, 0])), np.zeros(len(gamma))
+        loss = largest = 0.0
+        for block in row_blocks(n, len(gamma)):
+            # w_i d log p_i / d gamma = w_i (y_i - u_i'gamma) u_i / sigma^2: least mean squares of w_i^(1/2) (u_i, y_i).
+            U, target = _times_roots(rows.take(order[block]))
+            record = online.Record(rows=False, every=len(target), compiled=compiled)
+            path = online.run(learner, U, target, state=state, record=record)
+            state, loss, largest = path.state, loss + path.loss, max(largest, path.totals.largest)
+            total += len(target) / n * path.average()
+        return Pass(state.w[:, None], total[:, None], Suffered(loss, step, largest))
+
+
+def _times_roots(rows: PassData) -> tuple[Array, Array]:
+    """The columns and y - offset of these rows, times the roots of their weights and precisions."""
+    root, target = np.sqrt(full_weights(rows.weights, len(rows.y))), minus_offset(rows.y, rows.offset)
+    root = root if rows.precision is None else root * np.sqrt(rows.precision)
+    return root[:, None] * rows.U, root * target
 
 
 @one_blas_thread()
@@ -273,7 +284,7 @@ def _one_pass(
     order = rng.permutation(n)
     with np.errstate(all="ignore"):  # steps that are too long give inf or nan
         try:
-            done = method.once(rows.take(order), gamma, aux, step)
+            done = method.once(rows, order, gamma, aux, step)
         except online.Diverged:
             done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
         log_aux = aux_mode_at(model, done.last, log_aux) if np.isfinite(done.mean).all() else log_aux
@@ -373,13 +384,17 @@ def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
     m, unknown, d = mode.gamma.shape[1], model.unknown, model.design
     likelihood, k = model.likelihood, mode.gamma.size
     assert isinstance(likelihood, SmoothLikelihood)
-    known = likelihood.at_rows(aux_from_log(model, mode.log_aux), d.precision)
-    local = likelihood.value_grad_hessian(d.observed, model.eta(d.basis.T @ mode.gamma), **known)
-    U, g = d.basis.rows(d.X), local.gradient
+    aux, beta = aux_from_log(model, mode.log_aux), d.basis.T @ mode.gamma
     own = [m + likelihood.aux.index(a) for a in unknown]
-    # s_i = (u_i kron d log p_i / d eta_i, d log p_i / d log aux), S = sum_i w_i s_i s_i'.
-    s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])
-    S = weighted_gram(s, full_weights(d.weights, len(s)))
+
+    def part(some: Block) -> tuple[Array]:
+        known = likelihood.at_rows(aux, some.precision)
+        U, g = d.basis.rows(some.X), likelihood.value_grad_hessian(some.y, some.eta(beta), **known).gradient
+        # s_i = (u_i kron d log p_i / d eta_i, d log p_i / d log aux), S = sum_i w_i s_i s_i'.
+        s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])
+        return (weighted_gram(s, full_weights(some.weights, len(s))),)
+
+    (S,) = d.block.sweep(part, width=k)
     scale = np.sqrt(np.maximum(np.abs(np.diagonal(mode.local.curvature)), np.finfo(float).tiny))
     inverse = np.linalg.pinv(mode.local.curvature / np.outer(scale, scale), rcond=1e-11, hermitian=True) / np.outer(
         scale, scale

@@ -18,10 +18,11 @@ import numpy as np
 from probreg.data.moments import MOST
 from probreg.errors import DataError
 from probreg.inference.base import Array, Solution
+from probreg.inference.modes.normal_columns import independent_normals
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import one_blas_thread
-from probreg.priors import AuxPrior, Flat, GaussianPrior, Normal, Prior
+from probreg.priors import AuxPrior, Normal, Prior
 from probreg.priors.joint import Key
 
 SOON = 2_000  # coefficients up to which work with several p x p matrices takes seconds
@@ -291,22 +292,3 @@ def rotated(model: Model) -> Rotated | None:
     )
     prior: dict[Key, Prior] = {names[len(F) :]: Normal(1.0, sigma_units=relative)}
     return Rotated(model, Model(reduced, model.likelihood, prior, model.aux), F, G, center, scale, Q)
-
-
-def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
-    """Means and standard deviations (q,) of the columns with a normal prior, and whether these are in units of sigma."""
-    center, scale, units = np.zeros(model.shape[0]), np.zeros(model.shape[0]), set()
-    for b in model.joint.blocks:
-        if isinstance(b.prior, Flat):
-            continue
-        sd = b.prior.independent(len(b.columns)) if isinstance(b.prior, GaussianPrior) else None
-        if sd is None or not isinstance(b.prior, GaussianPrior):
-            return None
-        known = model.noise() if b.prior.sigma_units else 1.0
-        center[list(b.columns)] = b.prior.center(len(b.columns))
-        scale[list(b.columns)] = sd * known
-        units.add(b.prior.sigma_units and model.noise_held is None)
-    if len(units) != 1:
-        return None
-    G = model.joint.informative
-    return center[G], scale[G], units.pop()

@@ -48,8 +48,8 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
     for _ in range(30):
         # Off the kinks the objective is smooth: (G + R'') step = -(G x - c + R').
         free = np.flatnonzero(~penalty.at_kink(x))
-        gradient = (G[free] @ x - c[free]) + penalty.slope(x)[free]
-        H = G[np.ix_(free, free)]
+        gradient = (G @ x - c + penalty.slope(x))[free]
+        H = G.take(free, 0).take(free, 1)
         if (curvature := penalty.curvature_among(x, free)) is not None:
             H = H + curvature
         step, reach = _solved(H, -gradient), 1.0

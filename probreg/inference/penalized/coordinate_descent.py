@@ -15,7 +15,7 @@ import numpy as np
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.partialled_out import PartialledOut, partial_out
+from probreg.inference.modes.partialled_out import PartialledOut, WholeGram, partial_out
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothBlock
@@ -115,17 +115,27 @@ class Lasso:
         b = np.where(r == 0.0, self.weights.center, self.weights.center + r / self.parts.norm)
         return self.parts.beta(b)[:, None]
 
-    def given(self, sigma: float, r: Array, tol: float, hint: Array | None = None) -> ModeGivenSigma:
-        """The mode at this sigma, from r; `hint` are columns that may join it."""
+    def start(self) -> ModeGivenSigma:
+        """beta = center, from which a search begins."""
+        return ModeGivenSigma(np.zeros(len(self.c)), self.c, self.yy, np.inf, np.inf, 0)
+
+    def given(self, sigma: float, start: ModeGivenSigma, tol: float, hint: Array | None = None) -> ModeGivenSigma:
+        """The mode at this sigma, from another; `hint` are columns that may join it."""
+        r, g = start.r, start.gradient
         penalty, gram = self.weights.at(sigma, self.parts.norm), self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
         tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)  # what rounding of the residuals leaves
         work = ~penalty.at_kink(r) if hint is None else ~penalty.at_kink(r) | penalty.whole(hint)
         best: ModeGivenSigma | None = None
+        # Where G stands whole, descent keeps the correlations of all columns up, and needs no copy of G among some. Columns that it
+        # is slow with are left to systems.
+        quick = isinstance(gram, WholeGram) and isinstance(penalty, WeightedAbsolute)
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
-            if len(J):
-                r = r.copy()
+            r, q = r.copy(), g.copy()
+            if quick and isinstance(gram, WholeGram) and isinstance(penalty, WeightedAbsolute):
+                quick = penalty.descend(gram.G, q, r, J, 0.5 * tol * sigma)
+            if len(J) and not quick:
                 r[J] = minimise(gram.among(J), self.c[J], penalty.among(J), r[J], tol=0.5 * tol * sigma)[0]
             # g = X'(y - X r), the correlations with the residuals: at the mode g_j lies in the subdifferential of the
             # penalty.
@@ -137,8 +147,9 @@ class Lasso:
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
                 best = ModeGivenSigma(r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds)
             fresh = (off > tol) & ~work
-            if kkt <= tol or not fresh.any():
+            if kkt <= tol or not (fresh.any() or quick):
                 break
+            quick = quick and bool(fresh.any())
             most = max(100, len(J))  # the working set at most doubles
             if fresh.sum() > most:
                 fresh &= off >= np.partition(off[fresh], -most)[-most]
@@ -169,23 +180,23 @@ class Joint(NamedTuple):
 
 
 def solve_joint(
-    lasso: Lasso, model: Model, r: Array, *, sigma: float | None, tol: float, hint: Array | None = None
+    lasso: Lasso, model: Model, start: ModeGivenSigma, *, sigma: float | None, tol: float, hint: Array | None = None
 ) -> Joint:
-    """The mode, from r and sigma (None: that of y itself)."""
+    """The mode, from another and sigma (None: that of y itself)."""
     if model.noise_held is not None:
-        found = lasso.given(model.noise_held, r, tol, hint)
+        found = lasso.given(model.noise_held, start, tol, hint)
         return Joint(found, model.noise_held, found.kkt)
     if lasso.yy == 0.0:
         raise NotConverged(_collapse(model))
     slopes = model.noise_prior.slopes
     top = float(np.sqrt(lasso.yy / lasso.parts.weight))
-    at: list[ModeGivenSigma] = [ModeGivenSigma(r, lasso.c, lasso.yy, np.inf, np.inf, 0)]
+    at: list[ModeGivenSigma] = [start]
     miss = 0.0
 
     def step(u: float) -> float:
         """log sigma of the coefficients at this one, less it."""
         nonlocal miss
-        at[0] = lasso.given(float(np.exp(u)), at[0].r, tol, hint)
+        at[0] = lasso.given(float(np.exp(u)), at[0], tol, hint)
         new, miss = _sigma_step(lasso.sigma_equation(at[0]), slopes, u)
         if new < np.log(top) - 16.0:
             raise NotConverged(_collapse(model))
@@ -296,7 +307,7 @@ class CoordinateDescent(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         lasso = Lasso.of(model)
-        found = solve_joint(lasso, model, np.zeros(len(lasso.c)), sigma=None, tol=self.tol)
+        found = solve_joint(lasso, model, lasso.start(), sigma=None, tol=self.tol)
         return solution_of(lasso, model, found)
 
 

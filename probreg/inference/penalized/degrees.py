@@ -143,9 +143,10 @@ def information_of(model: Model, beta: Array, columns: Array | None = None, **au
     """X'WX of the likelihood alone for some columns, (q m, q m)."""
     likelihood = model.likelihood
     known = {**model.fixed, **aux}
-    columns = np.arange(model.shape[0]) if columns is None else columns
+    if columns is not None and len(columns) == model.shape[0]:
+        columns = None  # all of them, which need no copy
     if likelihood.least_squares and not model.design.n:
-        R = np.asarray(model.design.moments.R[:, columns], dtype=float)
+        R = np.asarray(model.design.moments.R if columns is None else model.design.moments.R[:, columns], dtype=float)
         return R.T @ R / known[model.noise_scale] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
     fn = partial(_part, likelihood=likelihood, beta=beta, columns=columns, known=known)
@@ -153,13 +154,13 @@ def information_of(model: Model, beta: Array, columns: Array | None = None, **au
 
 
 def _part(
-    block: Block, *, likelihood: SmoothLikelihood, beta: Array, columns: Array, known: Mapping[str, float]
+    block: Block, *, likelihood: SmoothLikelihood, beta: Array, columns: Array | None, known: Mapping[str, float]
 ) -> tuple[Array]:
-    """What the rows of a block add to X'WX of some columns."""
+    """What the rows of a block add to X'WX of some columns; None for all."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
     W = likelihood.information(block.eta(beta), **known)
     W = times_weights(W, block.weights)
-    return (weighted_gram(np.ascontiguousarray(block.X[:, columns]), W),)
+    return (weighted_gram(block.X if columns is None else np.ascontiguousarray(block.X[:, columns]), W),)
 
 
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:

@@ -7,20 +7,21 @@ from numpy.typing import NDArray
 from probreg.numerics.compiled.cache import kept
 
 Array = NDArray[np.float64]
+_LOOK = 8  # passes after which it is asked whether the rest will do
 compiled = kept(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @inline
-def _update(G: Array, q: Array, x: Array, w: Array, j: int) -> float:
+def _update(G: Array, q: Array, x: Array, w: Array, ridge: float, j: int) -> float:
     """Coordinate j to its best value given the others, q = c - G x kept up; how far it went, in units of its curvature."""
-    curvature = G[j, j]
+    curvature = G[j, j] + ridge
     if curvature <= 0.0:  # a column without variation: its prior alone decides, and its mode is 0
         if x[j] != 0.0 and w[j] > 0.0:
             x[j] = 0.0
         return 0.0
-    # argmin_u G_jj u^2 / 2 - z u + w_j |u| = sign(z) (|z| - w_j)_+ / G_jj, z = q_j + G_jj x_j   (Friedman et al. 2007).
-    z = q[j] + curvature * x[j]
+    # argmin_u (G_jj + ridge) u^2 / 2 - z u + w_j |u| = sign(z) (|z| - w_j)_+ / (G_jj + ridge), z = q_j + G_jj x_j (Friedman et al. 2007).
+    z = q[j] + G[j, j] * x[j]
     new = 0.0
     if z > w[j]:
         new = (z - w[j]) / curvature
@@ -44,7 +45,7 @@ def descend_lasso(G: Array, q: Array, x: Array, w: Array, passes: int, tol: floa
     while done < passes:
         largest = 0.0
         for j in range(x.size):
-            largest = max(largest, _update(G, q, x, w, j))
+            largest = max(largest, _update(G, q, x, w, 0.0, j))
         done += 1
         if largest <= tol:
             return done
@@ -53,9 +54,31 @@ def descend_lasso(G: Array, q: Array, x: Array, w: Array, passes: int, tol: floa
             largest = 0.0
             for j in range(x.size):
                 if x[j] != 0.0:
-                    largest = max(largest, _update(G, q, x, w, j))
+                    largest = max(largest, _update(G, q, x, w, 0.0, j))
             done += 1
     return passes + 1
+
+
+@compiled
+def descend_among(
+    G: Array, q: Array, x: Array, w: Array, ridge: Array, J: NDArray[np.intp], passes: int, tol: float
+) -> bool:
+    """Cyclic coordinate descent over the coordinates J alone on x'Gx/2 - c'x + sum_j w_j |x_j| + ridge_j x_j^2 / 2, in place, with
+    q = c - G x of all coordinates. True once a pass moved none by more than tol; False after `passes`, or as soon as the moves shrink too
+    slowly to end within them."""
+    start = 0.0  # the largest move, some passes ago
+    for done in range(passes):
+        largest = 0.0
+        for j in J:
+            largest = max(largest, _update(G, q, x, w, ridge[j], j))
+        if largest <= tol:
+            return True
+        if done % _LOOK == 0:
+            # moves shrink by a like factor in as many passes again
+            if done and largest * (largest / start) ** ((passes - done) / _LOOK) > tol:
+                return False
+            start = largest
+    return False
 
 
 @inline
@@ -97,7 +120,7 @@ def descend_powers(G: Array, q: Array, x: Array, w: Array, power: Array, passes:
         largest = 0.0
         for j in range(x.size):
             if w[j] == 0.0 or power[j] == 1.0 or G[j, j] <= 0.0:
-                largest = max(largest, _update(G, q, x, w, j))
+                largest = max(largest, _update(G, q, x, w, 0.0, j))
                 continue
             # The objective in x_j = u, over G_jj: (u - z)^2 / 2 + (w_j / G_jj) |u|^power_j + constant.
             z = q[j] / G[j, j] + x[j]

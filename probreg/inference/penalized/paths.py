@@ -39,10 +39,12 @@ from probreg.inference.penalized.degrees import (
     information_of,
     smooth_prior_curvature,
 )
+from probreg.inference.penalized.newton_path import NextMode, next_mode
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
-from probreg.inference.penalized.ridge_modes import RidgeModes
+from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
+from probreg.inference.penalized.standard_rows import PriorAt, StandardRows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
@@ -64,7 +66,7 @@ class Step(NamedTuple):
 
 
 def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
-    """Modes under normal priors; sigma is held, or every prior is in its units."""
+    """Modes under normal priors, from one decomposition."""
     model, noise = ridge.model, ridge.sigma(scales)
     beta, rss, df = ridge.beta(scales), ridge.rss(scales), ridge.df(scales)
     return [
@@ -75,7 +77,7 @@ def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
             0.0,
             np.nan,
             float(df[i]),
-            Status.EXACT,
+            Status.EXACT if ridge.linear else Status.CONVERGED,
         )
         for i in range(len(scales))
     ]
@@ -84,7 +86,7 @@ def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
 def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base, out = Lasso.of(model), []
-    r, sigma = np.zeros(len(base.c)), None
+    start, sigma = base.start(), None
     before: tuple[Array, Any] | None = None  # correlations with the residuals, and the penalty
     for s in scales:
         w = base.weights
@@ -93,8 +95,8 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
         penalty = lasso.weights.at(about, base.parts.norm)
         hint = penalty.may_enter(*((base.c, penalty) if before is None else before))
         with one_blas_thread():
-            found = solve_joint(lasso, model, r, sigma=sigma, tol=tol, hint=hint)
-        r, sigma = found.given.r, found.sigma if model.unknown else None
+            found = solve_joint(lasso, model, start, sigma=sigma, tol=tol, hint=hint)
+        start, sigma = found.given, found.sigma if model.unknown else None
         before = found.given.gradient, lasso.weights.at(found.sigma, base.parts.norm)
         aux = {} if sigma is None else {model.noise_scale: sigma}
         status = (
@@ -104,7 +106,7 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
         )
         log_lik = _log_lik(model, found.given.rss, found.sigma)
         df = _degrees(lasso, found)
-        out.append(Step(lasso.beta(r), aux, log_lik, found.kkt, found.given.gap, df, status))
+        out.append(Step(lasso.beta(start.r), aux, log_lik, found.kkt, found.given.gap, df, status))
     return out
 
 
@@ -141,6 +143,7 @@ class PathSolution:
     log_lik: Array
     status: tuple[Status, ...]
     ridge: RidgeModes | None = None  # the one decomposition of all scales, for a Gaussian model with normal priors
+    closed: bool = False  # all scales are from one decomposition, with sigma held or found beside
     seen: "PathSolution | None" = (
         None  # the same in coordinates that the rows see, where these are fewer than the columns
     )
@@ -189,11 +192,11 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
         return replace(found, base=model, beta=wide.beta(found.beta), seen=found)
     order = np.argsort(grid)
     ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
-    if ridge is None:
+    if (modes := ridge or JointRidgeModes.found(model, grid)) is None:
         with progress_bar("modes", len(grid)) as bar:
             steps = _walk(model)(model, bar.over(grid[order]), tol)
     else:
-        steps = ridge_steps(ridge, grid[order])
+        steps = ridge_steps(modes, grid[order])
     each = [steps[i] for i in np.argsort(order)]
     beta, open_ = np.stack([s.beta for s in each]), open_directions(model)
     status = tuple(s.status for s in each)
@@ -213,6 +216,7 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
         log_lik=np.array([s.log_lik for s in each]),
         status=status,
         ridge=ridge,
+        closed=modes is not None,
     )
 
 
@@ -265,12 +269,29 @@ def _is_ridge(model: Model) -> bool:
 
 def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     out: list[Step] = []
+    rows, near = StandardRows.of(model), None
     for s in scales:
         at = rescaled(model, float(s))
+        near = None if rows is None or near is None else next_mode(rows, at, near.point, near.likelihood)
+        if rows is not None and near is not None:
+            out.append(_step_near(rows, near))
+            continue
         start = tuple(map(tuple, out[-1].beta)) if out else None
         found = Newton(start=start).solve(at, np.random.default_rng(0))
         out.append(_step(at, found, found.stats["decrement"]))
+        if rows is not None and found.status is Status.CONVERGED:
+            point = rows.point(found.beta, found.aux)
+            near = NextMode(point, rows.local(point), PriorAt(rows, at).local(point), 0.0)
     return out
+
+
+def _step_near(rows: StandardRows, near: NextMode) -> Step:
+    k = rows.model.shape[0] * rows.model.shape[1]
+    # tr (H + P)^-1 H, H the information: the same on standardised columns
+    df = float(diagonal_of_shrinkage(rows.information(near.point), near.prior.curvature[:k, :k]).sum())
+    log_lik = near.likelihood.value
+    aux = {name: float(v) for name, v in rows.aux(near.point).items()}
+    return Step(rows.beta(near.point), aux, log_lik, near.decrement, np.nan, df, Status.CONVERGED)
 
 
 def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:

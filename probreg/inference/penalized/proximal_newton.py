@@ -10,8 +10,8 @@ from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.closed_form import combinations, touched, unidentified
-from probreg.inference.modes.existence import Rising, runaway, undecided
-from probreg.inference.modes.newton import lost_words, runs_away
+from probreg.inference.modes.existence import Rising, lost_words, runaway, undecided
+from probreg.inference.modes.newton import runs_away
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, NonsmoothTerms, has_nonsmooth_terms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
 from probreg.likelihoods import SmoothLikelihood

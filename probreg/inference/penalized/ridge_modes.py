@@ -10,21 +10,22 @@ of columns A beside B, whose arithmetic is `kernels.ridge`. It asks for one deco
 than twice the columns, of the triangular factor of [B A v] where they are, and of A itself where rows are left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
+from probreg.inference.modes.normal_columns import independent_normals
 from probreg.inference.modes.partialled_out import FEW
-from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.numerics.linalg import rank_of, triangular
+from probreg.priors import Reference
 
 
 class RowsLeftOut(NamedTuple):
@@ -44,6 +45,7 @@ class RidgeModes:
 
     model: Model
     least: float = 0.0
+    linear: ClassVar[bool] = True  # the coefficients are linear in the response
 
     @classmethod
     def of(cls, model: Model, scales: Array) -> "RidgeModes":
@@ -229,3 +231,80 @@ class RidgeModes:
         e = path.residuals(lam) if self._roots is None else path.residuals(lam) / self._roots[:, 0]
         w = 1.0 if d.precision is None else d.precision
         return RowsLeftOut(e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest)
+
+
+_STARTS = 60  # values of log sigma^2 between which its equation changes sign
+_ENOUGH = 1e-14  # of log sigma^2
+
+
+@dataclass(frozen=True, eq=False)
+class JointRidgeModes(RidgeModes):
+    """The joint modes of coefficients under priors in raw units and of sigma, unknown under p(sigma) = 1/sigma, at `scales` (S,).
+
+    The mode given sigma is that at lam = sigma^2 / s^2, and d log p / d log sigma = RSS(lam) / sigma^2 - N vanishes at the joint one:
+
+        F(u) = log RSS(e^u / s^2) - log N - u = 0,    u = log sigma^2,    F' = 2 sum r_j^2 d_j / (d_j + lam) / RSS - 1
+
+    with r_j = lam z_j / (d_j + lam) the residual on axis j. All scales are solved for at once from one decomposition.
+    """
+
+    linear = False
+    scales: Array = field(default_factory=lambda: np.ones(1))
+    noise: Array = field(default_factory=lambda: np.ones(1))  # (S,)
+
+    @classmethod
+    def found(cls, model: Model, scales: Array) -> "JointRidgeModes | None":
+        """None for other models, where sigma has no mode at some scale, and where it has several at the strongest prior."""
+        if not _raw_under_unknown_noise(model):
+            return None
+        this = cls(model, scales=np.sort(scales))
+        path, total = this.reduced, model.design.total
+        rest, most = float(path.rss(np.full(1, 1e-300))[0]), float(path.rss(np.full(1, 1e300))[0])
+        if this.deficient or not rest > _NOTHING * most:
+            return None
+        s2 = np.square(this.scales)
+        edges = np.linspace(np.log(rest / total) - 1e-6, np.log(most / total) + 1e-6, _STARTS)
+        F = np.stack([np.log(path.rss(np.exp(u) / s2) / total) - u for u in edges], 1)
+        # maxima of log p lie where F falls through 0; of several the one next to that of the stronger prior before
+        falls = (F[:, :-1] > 0) & (F[:, 1:] <= 0)
+        if falls[0].sum() != 1 or not falls.any(1).all():
+            return None
+        at = falls.argmax(1)
+        for i in np.flatnonzero(falls.sum(1) > 1):
+            several = np.flatnonzero(falls[i])
+            at[i] = several[np.abs(several - at[i - 1]).argmin()]
+        u = this._root_between(edges[at], edges[at + 1], s2)
+        return None if u is None else replace(this, noise=np.exp(u / 2.0))
+
+    def _root_between(self, low: Array, high: Array, s2: Array) -> Array | None:
+        """Newton's method on F, halved to stay between."""
+        path, total, u = self.reduced, self.model.design.total, (low + high) / 2.0
+        for _ in range(100):
+            lam = np.exp(u) / s2
+            rss, slope = path.rss(lam), path.rss_slope(lam)
+            F = np.log(rss / total) - u
+            low, high = np.where(F > 0, u, low), np.where(F > 0, high, u)
+            new = u - F / (slope / rss - 1.0)
+            new = np.where((new >= low) & (new <= high), new, (low + high) / 2.0)
+            if (np.abs(new - u) <= _ENOUGH * np.maximum(np.abs(u), 1.0)).all():
+                return new
+            u = new
+        return u if bool((high - low <= 1e-12 * np.maximum(np.abs(u), 1.0)).all()) else None
+
+    def lam(self, scales: Array) -> Array:
+        return np.square(self.sigma(scales) / np.asarray(scales, dtype=float))
+
+    def sigma(self, scales: Array) -> Array:
+        return self.noise[np.searchsorted(self.scales, scales)]
+
+
+_NOTHING = 1e-8  # of the response's sum of squares: what columns leave where sigma does not run to 0
+
+
+def _raw_under_unknown_noise(model: Model) -> bool:
+    """Least squares with normal priors in raw units and an unknown noise scale."""
+    if not (
+        model.likelihood.least_squares and model.unknown and model.joint.gaussian and model.joint.informative.any()
+    ):
+        return False
+    return isinstance(model.noise_prior, Reference) and not model.joint.sigma_units.any()

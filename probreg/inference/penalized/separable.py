@@ -14,6 +14,7 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms, distance_to_su
 from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
+_ENOUGH = 64  # passes over all rows of G, about what the systems of as many coordinates take
 _PASSES = 10  # of coordinate descent between two systems, at least
 _PER_SYSTEM = 30  # coordinates for which a system costs one pass more: cubes of BLAS against squares of a plain loop
 
@@ -136,6 +137,12 @@ class WeightedAbsolute(Separable):
 
     def hessian(self, x: Array) -> Array:
         return self.ridge
+
+    def descend(self, G: Array, q: Array, x: Array, J: Array, tol: float) -> bool:
+        """Coordinate descent over J about a centre of 0, in place, q = c - G x of all coordinates; whether it came to rest."""
+        from probreg.inference.penalized.lasso_loops import descend_among
+
+        return bool(descend_among(G, q, x, self.weight, self.ridge, J, _ENOUGH, tol))
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent by compiled loops."""

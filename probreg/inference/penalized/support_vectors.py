@@ -16,7 +16,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import Array, Resolved, Solution, Status
 from probreg.inference.modes.newton import Mode, covariance_at
-from probreg.inference.modes.wide import independent_normals
+from probreg.inference.modes.normal_columns import independent_normals
 from probreg.inference.penalized.kink_mode import KinkMode, kink_mode
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,

@@ -2,21 +2,26 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from probreg.inference.base import Array, Solution, Status, outcomes_of, reported_coefficients
+from probreg.inference.base import Array, Draws, Solution, Status, outcomes_of, reported_coefficients
+from probreg.inference.sampling.rank_measures import ess_bulk, ess_tail, rank_r_hat
 from probreg.model.model import Model
 
 R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)
+_KNOWN: WeakKeyDictionary[Draws, dict[str, Array]] = WeakKeyDictionary()  # what `mixing` measured
 ESS = 100.0  # effective draws in all, at which the Monte Carlo error of a mean is a tenth of its standard deviation
 
 
 def mixing(model: Model, solution: Solution) -> dict[str, Array]:
     """ess_bulk, ess_tail and r_hat (Vehtari et al. 2021): of the reported coefficients outcome by outcome, then of the
-    nuisance parameters and prior scales that were sampled."""
-    beta = reported_coefficients(model, solution.posterior["beta"])
-    return _measured(model, beta, solution, solution.scalars)
+    nuisance parameters and prior scales that were sampled. The same draws are measured once."""
+    draws = solution.posterior
+    if draws not in _KNOWN:
+        _KNOWN[draws] = _measured(model, reported_coefficients(model, draws["beta"]), solution, solution.scalars)
+    return {name: values.copy() for name, values in _KNOWN[draws].items()}
 
 
 def judged(model: Model, solution: Solution) -> Solution:
@@ -45,14 +50,12 @@ def judged(model: Model, solution: Solution) -> Solution:
 
 def _measured(model: Model, beta: Array, solution: Solution, names: Iterable[str]) -> dict[str, Array]:
     """The measures of coefficients by outcome and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
-    from arviz_stats.base import array_stats
-
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
     each = [by_outcome[..., j, k] for k in range(by_outcome.shape[3]) for j in range(by_outcome.shape[2])]
     for draws in (solution.posterior[name] for name in names):
         each += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
     return {
-        "ess_bulk": np.array([array_stats.ess(v, method="bulk") for v in each], dtype=float),
-        "ess_tail": np.array([array_stats.ess(v, method="tail", prob=(0.05, 0.95)) for v in each], dtype=float),
-        "r_hat": np.array([array_stats.rhat(v, method="rank") for v in each], dtype=float),
+        "ess_bulk": np.array([ess_bulk(v) for v in each]),
+        "ess_tail": np.array([ess_tail(v) for v in each]),
+        "r_hat": np.array([rank_r_hat(v) for v in each]),
     }

@@ -79,9 +79,9 @@ class GroupDensity:
         """In the coordinates that `reparameterise` chooses."""
         typical = typical_scales(model)
         at = reparameterise(model, typical)
-        parts, compiled = rows_and_priors(model, np.r_[at.centre, np.zeros(len(model.unknown))])
+        parts, rows = rows_and_priors(model, np.r_[at.centre, np.zeros(len(model.unknown))])
         logs = [np.log(v) for i in sorted(typical) for v in typical[i].hyper.values()]
-        return cls(model, at, tuple(parts), compiled, np.array(logs))
+        return cls(model, at, tuple(parts), rows is not None, np.array(logs))
 
     @cached_property
     def blocks(self) -> tuple[GroupBlock, ...]:

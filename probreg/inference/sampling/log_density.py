@@ -15,9 +15,10 @@ from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.sampling.reparameterisation import AffineMap, affine_map
+from probreg.inference.sampling.row_arrays import RowArrays
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
-from probreg.numerics.compiled import entries_of, loops_of, tiles_of
+from probreg.numerics.compiled import entries_of, loops_of, tiles_of, work_of
 from probreg.numerics.frame import vec_entries
 from probreg.priors import BlockPrior, Flat, GaussianPrior, GroupedPrior, HierarchicalPrior, Reference
 from probreg.priors.location_scale import LocationScale
@@ -63,12 +64,12 @@ def _density_of(block: BlockPrior) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ReparameterisedDensity:
-    """z (d,) -> log posterior of (beta, log aux) with its gradient; `unfold` gives beta (p, m) and aux back. `compiled` says
-    that rows are summed by compiled code, without the interpreter's lock."""
+    """z (d,) -> log posterior of (beta, log aux) with its gradient; `unfold` gives beta (p, m) and aux back. `rows` are there
+    where compiled code sums them, without the interpreter's lock."""
 
     model: Model
     at: AffineMap
-    compiled: bool
+    rows: RowArrays | None
     log_prob: Density
 
     @classmethod
@@ -76,25 +77,31 @@ class ReparameterisedDensity:
         """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
         at = affine_map(model) if at is None else at
         # beside a mode, which may lie on kinks
-        parts, compiled = rows_and_priors(model, at.centre + 0.1 * at.A.sum(1), compiled=compiled)
-        return cls(model, at, compiled, _density(model, at, parts))
+        parts, rows = rows_and_priors(model, at.centre + 0.1 * at.A.sum(1), compiled=compiled)
+        return cls(model, at, rows, _density(model, at, parts))
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled code sums the rows."""
+        return self.rows is not None
 
     def unfold(self, z: Array) -> dict[str, Array]:
-        """`beta` (p, m) and every unknown aux."""
-        point, k = self.at.centre + self.at.A @ z, self.model.shape[0] * self.model.shape[1]
-        aux = {a: np.asarray(np.exp(point[k + i])) for i, a in enumerate(self.model.unknown)}
-        return {"beta": np.ascontiguousarray(point[:k].reshape(self.model.shape))} | aux
+        """`beta` (..., p, m) and every unknown aux (...) of z (..., d)."""
+        point, k = self.at.centre + z @ self.at.A.T, self.model.shape[0] * self.model.shape[1]
+        aux = {a: np.asarray(np.exp(point[..., k + i])) for i, a in enumerate(self.model.unknown)}
+        return {"beta": np.ascontiguousarray(point[..., :k].reshape(*z.shape[:-1], *self.model.shape))} | aux
 
 
-def rows_and_priors(model: Model, beside: Array, *, compiled: bool | None = None) -> tuple[list[Sum], bool]:
-    """The likelihood and the priors without hyperparameters, and whether rows are summed by compiled code, which is then held to
+def rows_and_priors(model: Model, beside: Array, *, compiled: bool | None = None) -> tuple[list[Sum], RowArrays | None]:
+    """The likelihood and the priors without hyperparameters, and the rows where compiled code sums them, which is then held to
     NumPy's at (vec beta, log aux) = `beside`."""
-    by_moments = model.likelihood.least_squares
-    compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
-    if compiled:
-        check_compiled_density(model, beside)
-    rows = _of_moments(model) if by_moments else _of_rows(model) if compiled else _of_numpy(model)
-    return [rows, *_priors(model)], compiled
+    if model.likelihood.least_squares:
+        return [_of_moments(model), *_priors(model)], None
+    if not (model.design.n > FEW if compiled is None else compiled):
+        return [_of_numpy(model), *_priors(model)], None
+    check_compiled_density(model, beside)
+    rows = RowArrays.of(model)
+    return [_of_rows(model, rows), *_priors(model)], rows
 
 
 def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
@@ -131,33 +138,19 @@ def _of_moments(model: Model) -> Sum:
     return rows
 
 
-def _of_rows(model: Model) -> Sum:
-    likelihood, design = model.likelihood, model.design
+def _of_rows(model: Model, rows: RowArrays) -> Sum:
+    likelihood, shape = model.likelihood, model.shape
     assert isinstance(likelihood, DifferentiableLikelihood)
-    assert likelihood.compiled_density is not None  # see `obstacle`
-    gradient, shape = loops_of(likelihood.compiled_density).gradient, model.shape
-    y, none = np.ascontiguousarray(design.observed, dtype=float), np.zeros(0)
-    w = none if design.weights is None else design.weights
-    X, offset, carried = design.X, _offset(model), likelihood.base_measure(y)
-    if design.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
-        root = np.sqrt(design.precision)
-        X, y, offset, carried = X * root[:, None], y * root, offset * root, carried + np.log(root)
-    tiles, out = tiles_of(X), shape[0] * shape[1] + len(model.unknown)
-    constant = float(carried.sum() if design.weights is None else design.weights @ carried)
+    gradient, out = loops_of(rows.density).gradient, shape[0] * shape[1] + len(model.unknown)
 
-    def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+    def sum_of_rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         found, t = np.empty(out), np.array(likelihood.settings(**aux), dtype=float)
-        value = gradient(tiles, y, w, offset, theta.reshape(shape), t, found)
+        work = work_of(rows.tiles, shape[1])
+        value = gradient(rows.tiles, rows.y, rows.w, rows.offset, theta.reshape(shape), t, found, *work)
         slopes += found
-        return value + constant
+        return value + rows.constant
 
-    return rows
-
-
-def _offset(model: Model) -> Array:
-    """(m, n), or (0, n) for none."""
-    d, m = model.design, model.shape[1]
-    return np.zeros((0, d.n)) if d.offset is None else np.ascontiguousarray(np.broadcast_to(d.offset, (d.n, m)).T)
+    return sum_of_rows
 
 
 def _of_numpy(model: Model) -> Sum:
@@ -331,9 +324,9 @@ def check_compiled_density(model: Model, point: Array) -> None:
     exact = np.r_[each.sum(), (X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
     size = np.r_[np.abs(each).sum(), (np.abs(X).T @ np.abs(g[:, :m])).ravel(), np.abs(g[:, m:]).sum(0)]
     slopes, t = np.empty(len(exact) - 1), np.array(likelihood.settings(**aux), dtype=float)
-    value = loops_of(likelihood.compiled_density).gradient(
-        tiles_of(X), y, np.zeros(0), np.ascontiguousarray(shift.T), np.ascontiguousarray(beta), t, slopes
-    )
+    tiles, shift, beta = tiles_of(X), np.ascontiguousarray(shift.T), np.ascontiguousarray(beta)
+    gradient = loops_of(likelihood.compiled_density).gradient
+    value = gradient(tiles, y, np.zeros(0), shift, beta, t, slopes, *work_of(tiles, m))
     far = np.abs(np.r_[value, slopes] - exact) > _CLOSE * (size + 1e-3 * len(y))
     if np.isfinite(exact).all() and (far.any() or not np.isfinite(np.r_[value, slopes]).all()):
         what = f"log p {value:g} and {exact[0]:g}" if far[0] else "slopes that differ"

@@ -1,7 +1,7 @@
-"""The No-U-Turn sampler, run by nutpie on one of two densities.
+"""The No-U-Turn sampler on one of two densities.
 
-The compiled engine is made from the densities of likelihood and priors (see `log_density`). The other is PyMC's model, for what
-has no density, and to judge by: the likelihood and the priors each name their PyMC distribution. Both are written in
+The compiled engine is made from the densities of likelihood and priors (see `log_density`); where all of them are compiled, so is the
+sampler (`trajectory`, `chains`), and else nutpie's samples. The other density is PyMC's model, for what has no density, and to judge by: the likelihood and the priors each name their PyMC distribution. Both are written in
 coordinates z with beta = centre + A z that make the posterior nearly round (the mode and its curvature, or the
 triangular factor of the rows for a Gaussian model), so that short tuning suffices. A Gaussian likelihood enters through
 its sufficient statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost that does not grow with the rows.
@@ -34,6 +34,7 @@ from probreg.inference.modes.existence import Rising
 from probreg.inference.modes.newton import find_mode, runs_away
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
+from probreg.inference.sampling.affine_density import affine_density, compiled_whole
 from probreg.inference.sampling.group_density import GroupDensity
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
@@ -45,6 +46,10 @@ from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
 
 _TUNE = {"compiled": 300, "pymc": 400}
+_AIM = {
+    True: 0.7,
+    False: 0.8,
+}  # in whitened coordinates the best is near 0.65 (Beskos et al. 2013), and in others less is safer
 Engine = Literal["auto", "compiled", "pymc"]
 
 
@@ -64,8 +69,9 @@ class NUTS(Method):
         Steps of adaptation of each chain; 300 with the compiled engine, 400 with PyMC's, unless given.
     chains : int
         Number of Markov chains.
-    target_accept : float
-        Mean acceptance probability that adaptation aims at, between 0 and 1.
+    target_accept : float, optional
+        Mean acceptance probability that adaptation aims at, between 0 and 1. Unless given, 0.8, and 0.7 where a compiled
+        posterior is sampled in coordinates whitened by its mode, in which longer steps rarely diverge.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
     engine : {"auto", "compiled", "pymc"}
@@ -87,7 +93,7 @@ class NUTS(Method):
     draws: Count = 1000
     tune: Count | None = None
     chains: Count = 4
-    target_accept: Fraction = 0.8
+    target_accept: Fraction | None = None
     progress: Flag | None = None
     engine: Engine = "auto"
 
@@ -124,11 +130,11 @@ class NUTS(Method):
         _proper(model)
         engine, why = self._engine(model)
         tune = _TUNE[engine] if self.tune is None else self.tune
-        run = SamplerSettings(
-            int(rng.integers(2**31)), self.draws, tune, self.chains, self.target_accept, self.progress
-        )
+        seed = int(rng.integers(2**31))
         with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
             density, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
+            aim = self.target_accept or _AIM[density.target is not None and density.whitened]
+            run = SamplerSettings(seed, self.draws, tune, self.chains, aim, self.progress)
             drawn = sample(density, run, interrupts)
         return with_corrected_intervals(model, _solution(model, drawn, engine, (why, *notes)))
 
@@ -164,7 +170,8 @@ def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
     """The compiled density; chains start at draws of the normal approximation where there is one."""
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
         return _native_by_groups(model)
-    found = ReparameterisedDensity.of(model)
+    whole = compiled_whole(model)  # then compiled code is worth loading for a few rows too: it runs the sampler
+    found = ReparameterisedDensity.of(model, compiled=whole or None)
     shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
     size = found.at.A.shape[1]
 
@@ -173,7 +180,8 @@ def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
 
     told = further_modes(model) if found.at.whitened else None
     notes = (Routine(found.at.note), *([told] if told else []))
-    return Density(size, found.log_prob, found.unfold, start, shapes, found.compiled), notes
+    target = affine_density(model, found.at, found.rows) if whole and found.rows is not None else None
+    return Density(size, found.log_prob, found.unfold, start, shapes, found.compiled, target, found.at.whitened), notes
 
 
 def _native_by_groups(model: Model) -> tuple[Density, tuple[str, ...]]:

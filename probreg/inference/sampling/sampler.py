@@ -1,5 +1,5 @@
-"""Draws by nutpie's NUTS, of any density, and of a PyMC model with its graph run as NumPy, so that nothing is compiled
-before the first draw.
+"""Draws by NUTS: a density that is compiled whole by the chains of this package, any other one by nutpie, and a PyMC model with
+its graph run as NumPy, so that nothing is compiled before the first draw.
 
 An interrupt in a destructor or a callback of the collector is printed by Python and forgotten; `Interrupts` keeps it.
 """
@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from probreg.errors import NotConverged
+from probreg.inference.sampling import chains, trajectory
+from probreg.inference.sampling.affine_density import CompiledTarget
+from probreg.inference.sampling.nutpie_entry import arrays_of, import_nutpie
 from probreg.numerics.linalg import threads
 from probreg.system.progress import Task, progress_bar
 
@@ -87,7 +90,9 @@ _NOWHERE = (
 @dataclass(frozen=True)
 class Density:
     """log p and the map to the named variables, as functions of the unconstrained vector x of length `size`; `start` draws
-    a first x. `free` says that log p runs without the interpreter's lock, so that chains in threads gain by it."""
+    a first x. `free` says that log p runs without the interpreter's lock, so that chains in threads gain by it. `target` is the same
+    log p as compiled code calls it, where it can; `expand` then takes x of any shape (..., size). `whitened` says that x is nearly
+    standard normal."""
 
     size: int
     log_prob: Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -95,6 +100,8 @@ class Density:
     start: Callable[[np.random.Generator], np.ndarray]
     shapes: Mapping[str, tuple[int, ...]]
     free: bool
+    target: CompiledTarget | None = None
+    whitened: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,16 +124,39 @@ class SamplerOutput(NamedTuple):
 
 
 def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None = None) -> SamplerOutput:
-    """Draws of a density by NUTS (Hoffman & Gelman 2014) with nutpie's adaptation of a diagonal mass matrix.
+    """Draws of a density by NUTS (Hoffman & Gelman 2014) with a diagonal mass matrix that is adapted.
 
     `interrupts` are those that were open before, while the density was made; without them its own are.
     """
     if interrupts is None:
         with Interrupts() as own:
             return sample(density, run, own)
-    import nutpie
+    if density.target is not None:
+        return _by_chains(density, density.target, run, interrupts)
+    return _by_nutpie(density, run, interrupts)
+
+
+def _by_chains(density: Density, target: CompiledTarget, run: SamplerSettings, interrupts: Interrupts) -> SamplerOutput:
+    with progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar:
+
+        def look(done: int) -> None:
+            interrupts.check()
+            bar.done = done
+
+        found = chains.walk_all(
+            target, density.start, run.tune, run.draws, run.target_accept, seed=run.seed, chains=run.chains,
+            whitened=density.whitened, workers=threads(), look=look,
+        )  # fmt: skip
+    if found is None:
+        raise NotConverged(_NOWHERE)
+    values, stats = density.expand(np.stack([c.draws for c in found])), np.stack([c.stats for c in found])
+    return SamplerOutput(dict(values), trajectory.named_statistics(stats))
+
+
+def _by_nutpie(density: Density, run: SamplerSettings, interrupts: Interrupts) -> SamplerOutput:
     from threadpoolctl import threadpool_limits
 
+    nutpie = import_nutpie()
     names = list(density.shapes)
     failed: list[Exception] = []
     quiet = _quiet(density.log_prob, failed)
@@ -150,15 +180,11 @@ def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None
     ):
         running: Any = nutpie.sample(
             compiled, save_warmup=False, progress_bar=False, cores=threads() if density.free else 1, draws=run.draws,
-            tune=run.tune, chains=run.chains, seed=run.seed, target_accept=run.target_accept, blocking=False,
+            tune=run.tune, chains=run.chains, seed=run.seed, target_accept=run.target_accept, blocking=False, return_raw_trace=True,
             progress_callback=partial(_count, bar) if bar.shown else None,
         )  # fmt: skip
-        tree = _awaited(running, failed, interrupts)
-    stats = tree["sample_stats"].to_dataset()
-    return SamplerOutput(
-        {name: np.asarray(tree["posterior"][name]) for name in names},
-        {ours: np.asarray(stats[theirs]) for theirs, ours in _STATS.items()},
-    )
+        trace = _awaited(running, failed, interrupts)
+    return SamplerOutput(*arrays_of(trace, density.shapes, _STATS))
 
 
 def _count(bar: Task, chains: list[Any]) -> None:
@@ -253,11 +279,11 @@ def _awaited(running: Any, failed: list[Exception], interrupts: Interrupts) -> A
     """The draws once all are there. An interrupt ends the chains and is passed on: nutpie's own waiting would take it for
     an order to hand over what there is. One that a destructor lost is looked for between two waits."""
     try:
-        tree = None
-        while tree is None:
+        trace = None
+        while trace is None:
             interrupts.check()
             try:
-                tree = running.wait(timeout=_LOOK)
+                trace = running.wait(timeout=_LOOK)
             except TimeoutError:
                 continue
         interrupts.check()
@@ -266,7 +292,7 @@ def _awaited(running: Any, failed: list[Exception], interrupts: Interrupts) -> A
         raise
     if failed:
         raise failed[0]
-    return tree
+    return trace
 
 
 def _quiet(log_prob: Callable, failed: list[Exception]) -> Callable:

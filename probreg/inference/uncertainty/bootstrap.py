@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
-from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status
 from probreg.inference.modes.newton import Newton
-from probreg.inference.uncertainty.covariance import covariance_of_kind, influence_of
+from probreg.inference.uncertainty.covariance import covariance_of_kind
+from probreg.inference.uncertainty.information import estimate_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
 from probreg.inference.varying import SCALES_AS_KNOWN
 from probreg.model.model import Model
@@ -63,7 +63,7 @@ class Bootstrap(Method):
         infinitesimal jackknife. "studentised" is by each replicate's own standard error: a sandwich after pairs and
         wild, the method's own otherwise.
     workers : int, optional
-        Threads; None is one per core.
+        Threads; None is one per core. Each holds the rows that it drew.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -276,21 +276,14 @@ def _not_defined(replicates: Mapping[str, Array], scales: list[str], known: int)
 def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
     """sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations (Efron 1987)."""
     try:
-        all_of = influence_of(model, found)
+        square, cube = estimate_of(model, found, "influence", each=True).influence_sums()
     except ProbregError:
         return {}
-    k = found.beta.size
-    # The influence on beta D' is that on beta, times D'.
-    coef = all_of[:, :k].reshape(len(all_of), *found.beta.shape) @ model.likelihood.contrast_matrix.T
-    w = full_weights(model.design.weights, len(all_of))
-
-    def skew(influence: Array) -> Array:
-        # a = sum_i w_i l_i^3 / (6 (sum_i w_i l_i^2)^(3/2))   (Efron 1987; l_i the infinitesimal jackknife).
-        square = np.einsum("n,n...->...", w, influence**2)
-        return np.einsum("n,n...->...", w, influence**3) / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
-
-    aux = {f"{a}_acceleration": skew(all_of[:, k + i]) for i, a in enumerate(model.unknown)}
-    return {"acceleration": skew(coef), **aux}
+    # a = sum_i w_i l_i^3 / (6 (sum_i w_i l_i^2)^(3/2))   (Efron 1987; l_i the infinitesimal jackknife).
+    skew = cube / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
+    k = len(skew) - len(model.unknown)
+    aux = {f"{a}_acceleration": skew[k + i] for i, a in enumerate(model.unknown)}
+    return {"acceleration": skew[:k].reshape(len(found.beta), -1), **aux}
 
 
 def _counted(failures: Counter[str]) -> str:

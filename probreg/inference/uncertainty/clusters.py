@@ -1,6 +1,6 @@
 """Observations that are not independent: which group each row belongs to, and sums of squares of dependent scores."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from probreg.data import Design
 from probreg.errors import DataError
 
 Array = np.ndarray
+SmallSample = Literal["stata", "each", "full", "none"]  # the factor of "cluster" and "HAC" covariances
 
 
 def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:

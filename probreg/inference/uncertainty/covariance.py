@@ -6,7 +6,7 @@ sum of squares of the rows' scores (the meat).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,13 @@ from probreg.inference.penalized.coordinate_descent import CoordinateDescent
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton
-from probreg.inference.uncertainty.clusters import bartlett_square, cluster_square, crossed, default_lags
+from probreg.inference.uncertainty.clusters import SmallSample, bartlett_square, cluster_square, crossed, default_lags
 from probreg.inference.uncertainty.information import Estimate, estimate_of
 from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
 
-SmallSample = Literal["stata", "each", "full", "none"]
 Words = Mapping[str, str | float]
 _HC = "sandwich V M V, M the sum over observations of u u'"
 
@@ -164,11 +163,6 @@ def _df(df: float | None) -> Words:
     return {} if df is None else {"df": df}
 
 
-def influence_of(model: Model, solution: Solution) -> Array:
-    """The first-order change of (vec beta, log aux) per observation of each row, (n, p m + a)."""
-    return estimate_of(model, solution, "influence", each=True).influence()
-
-
 # ---- from the model -------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +176,11 @@ def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spre
     found = ClosedForm().solve(replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0))
     if found.df is None:
         return Spread(found.scale, None, {"sigma2": model.fixed[model.noise_scale] ** 2, "sigma2_is": "given"})
+    if not found.df:
+        raise NotConverged(
+            "there is no covariance of least squares: sigma^2 has no residual degrees of freedom, as there are no more observations "
+            "than coefficients"
+        )
     return Spread(found.scale, found.df, {"sigma2": found.stats["rss"] / found.df, "sigma2_is": "RSS/(n - rank)"})
 
 
@@ -271,12 +270,14 @@ def _positive_part(first: Array, second: Array, both: Array) -> tuple[Array, str
     # V1 + V2 - V12, the third by the groups that both ways make (Cameron, Gelbach & Miller 2011).
     V = first + second - both
     d = np.sqrt(np.diagonal(first + second))
-    value, vector = np.linalg.eigh(V / np.outer(d, d))
-    if value[0] >= -1e-12:
+    told = np.flatnonzero(d > 0.0)  # not nan, as of a coefficient without an estimate
+    at, unit = np.ix_(told, told), np.outer(d[told], d[told])
+    value, vector = np.linalg.eigh(V[at] / unit)
+    if not (value < -1e-12).any():
         return V, ""
-    fixed = (vector * np.maximum(value, 0.0)) @ vector.T * np.outer(d, d)
+    V[at] = (vector * np.maximum(value, 0.0)) @ vector.T * unit
     return (
-        fixed,
+        V,
         f"{int((value < 0).sum())} of {len(value)} were negative and are set to 0: too few groups for two ways",
     )
 

@@ -151,7 +151,9 @@ class _Profile(NamedTuple):
                 return side * np.inf
             inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
         # from within: a correlation that went to its edge farther out does not come back
-        return float(scipy.optimize.brentq(lambda at: gap(at, theta)[0], *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
+        return float(
+            scipy.optimize.brentq(lambda at: gap(at, theta)[0], *sorted((inner, outer)), xtol=1e-7, rtol=1e-10)
+        )
 
 
 def _newton(at: EvidencePoint, free: Array, logs: Array) -> Array:

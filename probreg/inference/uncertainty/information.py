@@ -4,6 +4,7 @@ theta = (vec beta, log aux) is written as theta = frame phi plus a constant, phi
 identified, on standardised columns. Covariances of an estimate and one-step changes of it start from here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -21,8 +22,8 @@ from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.uncertainty.kink_density import curvature_at_kinks
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.numerics.linalg import weighted_gram
+from probreg.numerics.frame import map_of_columns, map_of_predictors, with_aux
+from probreg.numerics.linalg import row_blocks, weighted_gram
 
 _AT_ZERO = (
     "that the likelihood has no curvature there: use fewer columns or more rows, or hold sigma (aux={'sigma': ...})"
@@ -160,17 +161,31 @@ class Estimate:
 
     def score_rows(self, scores: Array) -> Array:
         """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
-        m = self.model.shape[1]
-        # The score of row i over (vec gamma, log aux) is (u_i kron s_i, s_i^aux), and over phi its product with
-        # `inside`.
-        beta = (self._every.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1)
-        return np.hstack([beta, scores[:, m:]]) @ self.inside
+        return self._by_blocks(lambda rows, block: block.score_rows(scores[rows]) @ self.inside, self.inside.shape[1])
 
-    def influence(self) -> Array:
-        """The change of theta when one more observation like row i joins, to first order, (n, p m + a): the
-        infinitesimal jackknife, V u_i (Efron 1982, chapter 6)."""
-        # The infinitesimal jackknife: d theta / d w_i = V u_i.
-        return self.score_rows(self.scores) @ self.observed @ self.frame.T
+    def influence_sums(self) -> tuple[Array, Array]:
+        """sum_i w_i l_i^2 and sum_i w_i l_i^3 of l_i: the change of reported coefficients and log aux when one more observation
+        like row i joins, to first order, which is the infinitesimal jackknife (Efron 1982, chapter 6)."""
+        # d theta / d w_i = V u_i, and the reported coefficients are beta D'.
+        D = map_of_predictors(self.model.likelihood.contrast_matrix, self.model.shape[0])
+        V = self.inside @ self.observed @ (with_aux(D, len(self.model.unknown)) @ self.frame).T
+
+        def part(block: Block) -> tuple[Array, Array]:
+            rows = RowDerivatives(self.at, block)
+            influence = np.dot(rows.score_rows(rows.scores), V)
+            square = influence**2
+            return rows.weights @ square, rows.weights @ (square * influence)
+
+        square, cube = self.model.design.block.sweep(part, width=self.size)
+        return square, cube
+
+    def _by_blocks(self, values: Callable[[slice, "RowDerivatives"], Array], *shape: int) -> Array:
+        """An array (n, ...) of what blocks of rows give: nothing of the size of X is made on the way."""
+        block = self.model.design.block
+        out = np.empty((block.rows, *shape))
+        for rows in row_blocks(block.rows, self.size):
+            out[rows] = values(rows, RowDerivatives(self.at, block.part(rows)))
+        return out
 
     @cached_property
     def _root(self) -> Array:
@@ -183,7 +198,7 @@ class Estimate:
     def leverage(self) -> Array:
         """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
-        return np.einsum("nkl,nlk->n", self._every.curves, self._every.spread(self._root))
+        return self._by_blocks(lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self._root)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +257,11 @@ class RowDerivatives:
         A = np.einsum("np,pkr->nkr", self.U, root, optimize=True)
         return A @ A.swapaxes(1, 2)
 
+    def score_rows(self, scores: Array) -> Array:
+        """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from those over (eta, log aux), (n, p m + a)."""
+        m = self.at.beta.shape[1]
+        return np.hstack([(self.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1), scores[:, m:]])
+
     def less_leverage(self, root: Array, power: float) -> Array:
         """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
         1 turns them into leave-one-out scores. DataError for a row that fits itself."""
@@ -255,25 +275,33 @@ class RowDerivatives:
             row = self.block.start + np.flatnonzero(live)[bad[0]]
             row = row if self.at.labels is None else self.at.labels[row]
             raise DataError(
-                f"row {row} has leverage 1 (one of {len(bad)} rows that alone decide a coefficient), and HC2 and HC3 divide by "
-                "1 - leverage: use HC0 or HC1"
+                f"row {row} has leverage 1 (it alone decides a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
+                "HC1"
             )
         turned = Q.swapaxes(1, 2) @ L.swapaxes(1, 2) @ out[live, :m, None] * ((1.0 - value) ** -power)[..., None]
         out[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ turned)[..., 0]
         return out
 
 
-def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array]:
+def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
     """What the rows of a block add to the expected information over vec(gamma)."""
-    rows = RowDerivatives(at, block)
-    return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
+
+    def part(some: Block) -> tuple[Array]:
+        rows = RowDerivatives(at, some)
+        return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
+
+    return block.sweep(part, width=at.beta.size)
 
 
-def meat_part(block: Block, *, at: BlockEstimate, root: Array | None, power: float) -> tuple[Array]:
+def meat_part(block: Block, *, at: BlockEstimate, root: Array | None, power: float) -> tuple[Array, ...]:
     """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' of
     frequencies w, sum_i w_i^2 u_i u_i' of sampling weights."""
+    return block.sweep(lambda some: _meat(RowDerivatives(at, some), root, power), width=at.beta.size)
+
+
+def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array]:
     # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
-    rows, (p, m) = RowDerivatives(at, block), at.beta.shape
+    at, (p, m) = rows.at, rows.at.beta.shape
     scores = rows.scores if root is None else rows.less_leverage(root, power)
     eta, aux, w, k = scores[:, :m], scores[:, m:], rows.weights, p * m
     w = w * w if at.sampled else w

@@ -16,6 +16,8 @@ from probreg.numerics.compiled.density import CompiledDensity
 
 _SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in another order; infinities and nan are kept
 _AS_WRITTEN = {"contract"}
+_HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_INNER = _HOW | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls them but compiled code
 
 
 class Loops(NamedTuple):
@@ -25,6 +27,7 @@ class Loops(NamedTuple):
     slopes: Callable[..., float]
     values: Callable[..., None]
     curved: Callable[..., float] | None  # where the density has its curvature
+    each: Callable[..., None] | None  # where the density is one of rows
 
 
 @cache
@@ -36,15 +39,22 @@ def loops_of(density: CompiledDensity) -> Loops:
     if density.unfit:
         raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
-    name = _digest(density)
+    name, each = _digest(density), None
     if density.tile is not None:
         tile = _inline(_density(density.tile), _AS_WRITTEN)
         parts = {"tile": tile, "total": _inline(_bound(loops.total_of_tile, {"tile": tile}))}
     else:
         row = {"row": _inline(_density(_of(density)), _AS_WRITTEN)}
         tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
+        each = _stored(loops.each_value, row, name)
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
+    if density.product is None:
+        parts["summed"] = _inline(_bound(loops.sum_of_tile, parts))
+    else:
+        products = _products(density.product)
+        parts["summed"] = _inline(_bound(loops.sum_of_products, products))
+        parts["total"] = _inline(_bound(loops.total_of_products, products))
     if density.hessian is not None:
         hessians = _inline(_density(density.hessian), _AS_WRITTEN)
         parts["hessians"] = (
@@ -53,7 +63,19 @@ def loops_of(density: CompiledDensity) -> Loops:
         shared = (loops.predictors, loops.weighted_products)
         curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
     gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.row_slopes, loops.values))
-    return Loops(gradient, slopes, values, curved)
+    return Loops(gradient, slopes, values, curved, each)
+
+
+def _products(product: Callable[..., Any]) -> dict[str, Any]:
+    """What sums over a tile by products call."""
+    from probreg.numerics.compiled import elementary, loops
+
+    log1p = {"log1p": elementary.log1p}
+    return {
+        "product": _inline(_density(product), _AS_WRITTEN),
+        "sum_of_log1p": _inline(_bound(loops.sum_of_log1p, log1p)),
+        **log1p,
+    }
 
 
 @cache
@@ -62,6 +84,58 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
     from probreg.numerics.compiled import loops
 
     return _stored(loops.entries, {"row": _inline(_density(_of(density)), _AS_WRITTEN)}, _digest(density))
+
+
+@cache
+def log_density_of(density: CompiledDensity, several: bool, other: CompiledDensity | None) -> Any:
+    """`affine.affine_log_density` of a likelihood's density, whose responses are `several` numbers a row or one, and of a prior's of
+    entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`)."""
+    from numba import types
+
+    from probreg.numerics.compiled.addresses import arrays_at
+    from probreg.numerics.compiled.affine import AffineData, Work
+    from probreg.numerics.compiled.cache import kept_function
+
+    number, place = types.float64, types.int64
+    line, table, tiles, places = (
+        types.Array(t, k, "C") for t, k in ((number, 1), (number, 2), (number, 3), (place, 1))
+    )
+    y = table if several else line
+    data = types.NamedTuple((tiles, y, line, table, line, line, table, line, table, places, *[line] * 4), AffineData)
+    work = types.NamedTuple((table, table, table, table, line, line), Work)
+    pointer = types.CPointer(number)
+    plain = plain_log_density(density, several, other)
+    found = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
+    return kept_function(number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS)(found)
+
+
+def plain_log_density(density: CompiledDensity, several: bool, other: CompiledDensity | None) -> Any:
+    """The same before it is compiled: Python can call it too, and all that it calls."""
+    from probreg.numerics.compiled import affine
+
+    parts = {"gradient": loops_of(density).gradient, "entries": None if other is None else entries_of(other)}
+    # numba looks at the file of the template alone
+    files = b"".join(Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py"))
+    each = (_digest(density), str(several), _digest(other) if other is not None else "none")
+    name = hashlib.sha256(" ".join(each).encode() + files).hexdigest()[:16]
+    return _bound(affine.affine_log_density, parts, f"_{name}")
+
+
+@cache
+def stored(f: Callable[..., Any], called: tuple[Callable[..., Any], ...], once: tuple[Callable[..., Any], ...]) -> Any:
+    """A function of a module compiled and kept on disk, with the functions of the same file that it calls, in an order in which
+    each calls only those before it. Those that are called `once` become part of their caller before types are found: numba hands each
+    function with all that it calls to LLVM anew. `uniform` and `density_at` are those of `addresses`."""
+    from numba import njit
+
+    from probreg.numerics.compiled import addresses
+    from probreg.numerics.compiled.cache import kept
+
+    parts: dict[str, Any] = {"uniform": addresses.uniform, "density_at": addresses.density_at}
+    for g in called:
+        parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(_bound(g, parts))
+    seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[:16]  # numba looks at the file of f alone
+    return kept(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
 
 
 def _of(density: CompiledDensity) -> Callable[..., Any]:
@@ -91,13 +165,13 @@ def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
 def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
     from numba import njit
 
-    return njit(forceinline=True, nogil=True, error_model="numpy", fastmath=fastmath)(f)
+    return njit(forceinline=True, fastmath=fastmath, **_INNER)(f)
 
 
 def _stored(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
     from probreg.numerics.compiled.cache import kept
 
-    return kept(nogil=True, error_model="numpy", fastmath=_SUMS)(_bound(f, parts, f"_{name}"))
+    return kept(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(_bound(f, parts, f"_{name}"))
 
 
 def _digest(density: CompiledDensity) -> str:

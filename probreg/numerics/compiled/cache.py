@@ -10,6 +10,7 @@ from typing import Any
 
 from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
 
 
 class _Rebuilt(FunctionCache):
@@ -42,6 +43,19 @@ def kept(**how: Any) -> Callable[[Callable[..., Any]], Any]:
         made = njit(**how)(f)
         with suppress(RuntimeError):  # no folder can be written: compiled anew in each process
             made._cache = _Rebuilt(made.py_func)
+        return made
+
+    return compiled
+
+
+def kept_function(sig: Any, **how: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.cfunc` of this signature likewise: a pointer that compiled code takes as an argument."""
+
+    def compiled(f: Callable[..., Any]) -> Any:
+        made: Any = CFunc(f, (sig.args, sig.return_type), locals={}, options={"nopython": True, **how})
+        with suppress(RuntimeError):
+            made._cache = _Rebuilt(f)
+        made.compile()
         return made
 
     return compiled

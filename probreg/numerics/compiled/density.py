@@ -19,6 +19,9 @@ class CompiledDensity(NamedTuple):
     pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it, or with an unknown nuisance
     parameter, NumPy gives the second derivatives.
 
+    `product(y, eta, t) -> (a, e, d log p / d eta)`, beside a row without an unknown nuisance parameter whose log p = a - log(1 + e),
+    0 <= e <= 1: sums over rows then take one logarithm of a product of many.
+
     Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `hessian`. A plain
     function of a module, of the same arithmetic, may be called from either.
 
@@ -29,6 +32,7 @@ class CompiledDensity(NamedTuple):
     row: Callable[..., Any] | None = None
     tile: Callable[..., Any] | None = None
     hessian: Callable[..., Any] | None = None
+    product: Callable[..., Any] | None = None
 
     @property
     def unfit(self) -> str | None:

@@ -19,18 +19,16 @@ C = 128  # rows in a tile whose columns are multiplied by each other: two copies
 row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
 total: Any = None  # the sum over a tile, with weights
+summed: Any = None  # the same, with the slopes, and the weights in them
+product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
+log1p: Any = None  # of compiled code
 hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
 hessians: Any = None  # the same of a tile of rows
 
 
 def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     """A row's density over the rows of a tile."""
-    e, s = eta[0], slope[0]
-    if slope.shape[0] == 1:
-        for i in range(y.shape[0]):
-            log_p[i], s[i], _ = row(y[i], e[i], t)
-        return
-    s_aux = slope[1]
+    e, s, s_aux = eta[0], slope[0], slope[1]  # the second is there for no nuisance parameter too: one loop to compile
     for i in range(y.shape[0]):
         log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
 
@@ -56,16 +54,74 @@ def total_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope:
     return value
 
 
-def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array) -> float:
-    """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`."""
+def sum_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+    """sum_i w_i log p of the rows of a tile; their slopes, times the weights, go into `slope`."""
+    tile(y, eta, t, log_p[0], slope)
+    if w.size:
+        weigh(w, log_p[:1])
+        weigh(w, slope)
+    value = 0.0
+    for i in range(y.shape[0]):
+        value += log_p[0, i]
+    return value
+
+
+def sum_of_products(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+    """The same where log p_i = a_i - log(1 + e_i), e_i in [0, 1]: one logarithm a tile where there are no weights."""
+    # A logarithm a row was 28 of the 65 us of a logistic gradient at (10^4, 11).
+    value, n, f, s, a, e = 0.0, y.shape[0], eta[0], slope[0], log_p[0], log_p[1]
+    for i in range(n):
+        a[i], e[i], s[i] = product(y[i], f[i], t)
+    if w.size:
+        for i in range(n):
+            s[i] *= w[i]
+            value += w[i] * (a[i] - log1p(e[i]))
+        return value
+    for i in range(n):
+        value += a[i]
+    return value - sum_of_log1p(e, n)
+
+
+def total_of_products(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+    """`total_of_rows` likewise."""
+    value, n, f = 0.0, y.shape[0], eta[0]
+    if w.size:
+        for i in range(n):
+            a, e, _ = product(y[i], f[i], t)
+            value += w[i] * (a - log1p(e))
+        return value
+    for i in range(n):
+        a, e, _ = product(y[i], f[i], t)
+        value += a
+        log_p[i] = e
+    return value - sum_of_log1p(log_p, n)
+
+
+def sum_of_log1p(e: Array, n: int) -> float:
+    """sum_i log(1 + e_i) of n numbers in [0, 1], at most 1,000 of them; they are overwritten."""
+    # sum log(1 + e) = log1p(q), 1 + q = prod (1 + e) <= 2^n, by halves: (1 + e)(1 + f) = 1 + (e + f + e f). No digits are lost,
+    # since no term is negative.
+    while n > 1:
+        half = (n + 1) // 2
+        for i in range(n - half):
+            e[i] += e[half + i] + e[i] * e[half + i]
+        n = half
+    return log1p(e[0])
+
+
+def gradient(
+    tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
+) -> float:  # fmt: skip
+    """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`. The last three are
+    written to: see `tiles.work_of`."""
     p, m, b = tiles.shape[1], beta.shape[1], tiles.shape[2]
     extra = out.size - p * m
-    eta, slope, log_p = np.zeros((m, b)), np.empty((m + extra, b)), np.empty((1, b))
-    out[:] = 0.0
+    for j in range(out.size):
+        out[j] = 0.0
     value = 0.0
     for k in range(tiles.shape[0]):
         X, start = tiles[k], k * b
-        here = min(b, y.shape[0] - start)
+        here = b if start + b <= y.shape[0] else y.shape[0] - start
         for c in range(m):
             # eta_c = X beta_c + offset_c
             e = eta[c]
@@ -74,7 +130,8 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
                 for i in range(here):
                     e[i] = f[start + i]
             else:
-                e[:] = 0.0
+                for i in range(here):
+                    e[i] = 0.0
             for j in range(0, p - 3, 4):  # four columns at a time: e is read and written once for them
                 x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
                 b0, b1, b2, b3 = beta[j, c], beta[j + 1, c], beta[j + 2, c], beta[j + 3, c]
@@ -84,14 +141,7 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
                 x0, b0 = X[j], beta[j, c]
                 for i in range(here):
                     e[i] += x0[i] * b0
-        tile(y[start : start + here], eta, t, log_p[0], slope)
-        if w.size:
-            weigh(w[start : start + here], log_p)
-            weigh(w[start : start + here], slope)
-        part = 0.0
-        for i in range(here):
-            part += log_p[0, i]
-        value += part
+        value += summed(y[start : start + here], eta, w[start : start + here], t, log_p, slope)
         for c in range(m):
             # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
             s = slope[c]
@@ -125,7 +175,7 @@ def row_slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Arra
     """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
     n, p, m = X.shape[0], X.shape[1], beta.shape[0]
     extra = out.size - m * p
-    slope, log_p = np.empty((m + extra, B)), np.empty((1, B))
+    slope, log_p = np.empty((m + 1, B)), np.empty((1, B))
     out[:] = 0.0
     value = 0.0
     for start in range(0, n, B):
@@ -172,6 +222,14 @@ def values(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, e
                 if offset.shape[0]:
                     eta[s] += offset[:, start:stop]
                 out[a + s] += total(here, eta[s], v, t[a + s], log_p, slope)
+
+
+def each_value(y: Array, eta: Array, t: Array) -> None:
+    """log p of each row at each of S points with t (S, k), in place of the predictors eta (n, S)."""
+    for i in range(y.shape[0]):
+        e = eta[i]
+        for s in range(e.size):
+            e[s] = row(y[i], e[s], t[s])[0]
 
 
 def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
@@ -234,7 +292,7 @@ def curved(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, o
     even, a block for each pair of predictors c <= d, of which the upper triangle is filled."""
     n, p, m, q = X.shape[0], X.shape[1], beta.shape[0], H.shape[1]
     U, V = np.zeros((q, C)), np.zeros((q, C))
-    eta, slope, log_p, curve = np.zeros((m, C)), np.empty((m, C)), np.empty((1, C)), np.zeros((H.shape[0], C))
+    eta, slope, log_p, curve = np.zeros((m, C)), np.empty((m + 1, C)), np.empty((1, C)), np.zeros((H.shape[0], C))
     out[:] = 0.0
     H[:] = 0.0
     value = 0.0

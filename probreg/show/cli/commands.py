@@ -137,7 +137,7 @@ def predict_command(
 ) -> None:  # fmt: skip
     """Predict the rows of a table by a saved fit.
 
-    CSV with the mean, its interval and that of a new observation.
+    CSV with the mean, its error, its interval and that of a new observation.
     """
     one_format(as_json, as_csv)
     with usage():

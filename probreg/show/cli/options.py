@@ -14,11 +14,11 @@ from probreg.errors import DataError
 from probreg.fits.fit import Fit, fit as fit_model, load_fit
 from probreg.inference import METHODS, Method
 from probreg.likelihoods import LIKELIHOODS
+from probreg.model.from_text import parse_aux, parse_likelihood, parse_prior
 from probreg.model.model import Model
 from probreg.show.cli.entry import WrongWords, usage
 from probreg.show.cli.files import SUFFIXES, read_file, response_level
 from probreg.show.cli.output import tell, working
-from probreg.show.cli.priors import parse_aux, parse_likelihood, parse_prior
 from probreg.show.cli.settings import method_of
 
 PRIOR_HELP = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".'

@@ -24,7 +24,10 @@ _ROW = ["param", "fit", "estimate", "error", "lower", "upper", "difference", "se
 
 
 def name_of(fit: Fit) -> str:
-    """How a fit is called beside others: "ML", "mode", or the method of a posterior."""
+    """How a fit is called beside others: "ML", "REML", "mode", or the method of a posterior."""
+    found = fit.solution.found
+    if found is not None and found.plain and fit.target == "mode":
+        return found.criterion
     if fit.target == "posterior" or not fit.method.probabilities:
         return fit.method.name
     return "ML" if fit.model.flat else "mode"

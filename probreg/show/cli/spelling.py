@@ -18,10 +18,11 @@ _ELSEWHERE = re.compile(r"\bin (?:summary\(\))?(?:\.[a-z_]+(?:\(\))?|(?<=\)))")
 _WEIGHTS = re.compile(r"\bpr\.weights\.(precision|sampling)\((\w+)\)")
 _COVARIANCE = re.compile(r"(?:\b(?:pr\.fit\(model\)|fit)\.)?\bcovariance(?:\(|=)'(\w+)'(, groups=\.\.\.)?\)?")
 _FIT = re.compile(r"\b(?:pr\.)?fit\(model, ('?)([\w.]+)\1(?:" + _ARGUMENTS + r")?\)")
-_AUX = re.compile(r"\baux=\{'?([^{}':]+)'?: ([^{}]+)\}")
+_AUX = re.compile(r"\b(aux|prior)=\{'?([^{}':]+)'?: ([^{}]+)\}")
 _CLASS = re.compile(
     r"\b(?:(prior|likelihood|method)=)?(pr\.)?(?:priors\.|likelihoods\.)?([A-Z]\w+)(?:" + _ARGUMENTS + ")?"
 )
+_SET = re.compile(rf"\b(?:pr\.)?({'|'.join(_METHODS)})\(([^()]*=[^()]*)\)")
 _PICTURE = re.compile(r"(?:; |→ )see plot\.\w+")
 _VERBS = {
     ".show(verbose=True)": "--verbose",
@@ -42,6 +43,8 @@ def as_options(said: str) -> str:
     'give a prior such as --prior "normal(2.5)", or --method nuts --set draws=4000 --set tune=2000'
     >>> as_options("use fit.covariance('HC1'), or 'cluster' by group; hold it, aux={'sigma': HalfNormal(1.0)}")
     'use --covariance HC1, or --covariance cluster:COLUMN by group; hold it, --aux "sigma=half_normal(1.0)"'
+    >>> as_options("Give sd a proper prior, such as prior={'(1 | g)': pr.Covariance(pr.HalfNormal(2.1))}")
+    'Give sd a proper prior, such as --prior "(1 | g)=covariance(half_normal(2.1))"'
     """
     said = _PICTURE.sub("", with_options(said))  # pictures are in reports
     said = said.replace("or 'cluster' by group", "or --covariance cluster:COLUMN by group")
@@ -50,11 +53,16 @@ def as_options(said: str) -> str:
 
 
 def with_options(said: str) -> str:
-    """The same for a print with names of models in it, where classes are left as they are."""
+    """The same for a print with names of models in it, where classes but methods with settings are left as they are.
+
+    >>> with_options("prior Normal(1) on x; fit with Evidence(criterion='ML')")
+    'prior Normal(1) on x; fit with --method evidence --set criterion=ML'
+    """
+    said = _SET.sub(lambda m: _method(m[1], m[2]), _FIT.sub(lambda m: _method(m[2].removeprefix("pr."), m[3]), said))
     for library, command in _VERBS.items():
         said = said.replace(library, command)
     said = _COVARIANCE.sub(_covariance, _WEIGHTS.sub(r"--weights \1:\2", said))
-    said = _AUX.sub(lambda m: f'--aux "{m[1]}={_CLASS.sub(_bare, m[2])}"', said)
+    said = _AUX.sub(lambda m: f'--{m[1]} "{m[2]}={_CLASS.sub(_bare, m[3])}"', said)
     return _NAMED.sub(r"--\1", _NUMBER.sub(r"--\1 \2", _VALUED.sub(r"--\1 \2", said)))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import Probability, Word, checked
 from probreg.fits.effects_table import effects_called
 from probreg.fits.fit import Fit
-from probreg.show.plot.parameters import Order
+from probreg.show.plot.parameters import Order, Rename, renamed
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -40,6 +40,7 @@ def effects(
     group: Word | None = None,
     prob: Probability = 0.95,
     *,
+    rename: Rename | None = None,
     sort: Order | None = "estimate",
     figsize: Size | None = None,
 ) -> "Figure":
@@ -57,8 +58,10 @@ def effects(
         The grouping factor; needed where there are several.
     prob : float
         Probability of every interval, between 0 and 1.
+    rename : mapping from str to str, optional
+        New names of the factor, its levels, effects or outcomes, for the picture alone.
     sort : {"estimate", "name"} or None
-        From the largest first effect down, by name, or in the order of the levels.
+        From the largest first effect down, by name as shown, or in the order of the levels.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -70,7 +73,8 @@ def effects(
     Raises
     ------
     DataError
-        For a grouping factor that is not there, and where there are several and none is named.
+        For a grouping factor that is not there, where there are several and none is named, and for a name in `rename`
+        that is none of the picture's.
     Incompatible
         For a model without such effects, and a fit without standard errors.
 
@@ -88,8 +92,10 @@ def effects(
     outcomes = fit.model.likelihood.outcomes or ("",)
     size = (len(of.levels), len(of.effects) * len(outcomes))
     mean, lower, upper = (table[name].to_numpy(dtype=float).reshape(size) for name in ("estimate", "lower", "upper"))
-    panels = [f"{effect}, {outcome}" if outcome else effect for effect in of.effects for outcome in outcomes]
-    order = _order(mean[:, 0], of.levels, sort)
+    words = renamed(list(dict.fromkeys([factor, *of.levels, *of.effects, *filter(None, outcomes)])), rename)
+    panels = [f"{words[e]}, {words[o]}" if o else words[e] for e in of.effects for o in outcomes]
+    levels = tuple(words[level] for level in of.levels)
+    order = _order(mean[:, 0], levels, sort)
     drawn = min(len(panels), _PANELS)
     across = min(drawn, _ACROSS)
     down = -(-drawn // across)
@@ -98,14 +104,14 @@ def effects(
     )
     for k, ax in enumerate(axes.flat):
         ax.set_visible(k < drawn)
-    names = [shorten(of.levels[g], _NAME) for g in order]
+    names = [shorten(levels[g], _NAME) for g in order]
     for k in range(drawn):
         ax = axes.flat[k]
         _panel(ax, mean[order, k], lower[order, k], upper[order, k])
         label(ax, title=shorten(panels[k], max(int(room(ax)[0] * 11.0), 8)))
         ax.set_yticks(range(len(order)), names if k % across == 0 else [""] * len(order))
         ax.tick_params(axis="y", length=0, labelsize=_letters(ax, len(order)))
-    label(axes[0, 0], y=shorten(factor.replace("`", ""), 32))
+    label(axes[0, 0], y=shorten(words[factor].replace("`", ""), 32))
     footnote(fig, _words(fit, prob, (len(order), len(of.levels)), (drawn, len(panels)), panels[0]))
     return fig
 

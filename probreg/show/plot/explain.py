@@ -1,11 +1,12 @@
 """Why two fits differ, as a waterfall for each parameter: from one estimate to the other, cause by cause."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.comparison.explanation import Explanation
+from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
@@ -16,7 +17,13 @@ _SLIGHT = 0.02  # of the largest share: smaller ones are one bar
 
 
 @checked
-def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure":
+def explain(
+    explanation: Explanation,
+    *,
+    rename: Rename | None = None,
+    sort: Literal["difference", "name"] | None = None,
+    figsize: Size | None = None,
+) -> "Figure":
     """The way from the baseline's estimate to the other, one panel per parameter and one bar per cause.
 
     A bar is as long as the share of its cause, in the units of the parameter, and begins where the one above it ends. The
@@ -27,6 +34,10 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
     ----------
     explanation : Explanation
         What `pr.explain` returned.
+    rename : mapping from str to str, optional
+        New names of parameters, for the titles and in the names of their priors.
+    sort : {"difference", "name"}, optional
+        Panels by the difference in standard errors, the largest first, or by name as shown; as in the fit by default.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -34,6 +45,11 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
     -------
     Figure
         A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        For a name in `rename` that is no parameter.
 
     Examples
     --------
@@ -44,6 +60,13 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
     ['Intercept', 'dose', 'sigma']
     """
     params = [str(p) for p in explanation.shares["param"].values]
+    words = renamed(params, rename)
+    priors = {f"prior of {p}": f"prior of {word}" for p, word in words.items()}
+    if sort == "difference":
+        apart = np.abs(explanation.shares["difference"].values)
+        params = [params[i] for i in np.argsort(-np.nan_to_num(apart, nan=np.inf), kind="stable")]
+    elif sort == "name":
+        params = sorted(params, key=lambda p: words[p])
     shown = params[:MOST]
     bars = [_bars(explanation, p) for p in shown]
     cols = 1 if len(shown) <= 3 else 2
@@ -51,8 +74,9 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
     height = max(map(len, bars)) + 2
     fig, axes = paper(deep, cols, size=(7.4, deep * (0.55 + 0.24 * height) + 0.4), figsize=figsize)
     for ax, param, steps in zip(axes.flat, shown, bars):
-        _panel(ax, explanation, param, steps, narrow=cols > 1)
-        label(ax, title=shorten(param))
+        named = [(priors.get(cause, cause), size) for cause, size in steps]
+        _panel(ax, explanation, param, named, narrow=cols > 1)
+        label(ax, title=shorten(words[param]))
     for ax in list(axes.flat)[len(shown) :]:
         ax.set_visible(False)
     left_out = f"; the first {MOST} of {len(params)} parameters" if len(params) > MOST else ""

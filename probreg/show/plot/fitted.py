@@ -10,7 +10,7 @@ from probreg.arguments.scalars import Probability, checked
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals import equal_tail
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import (
@@ -177,7 +177,7 @@ def _of_new_groups(fit: Fit, path: Sweep, prob: float, found: Any) -> tuple[Any,
 
 def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
     try:
-        return np.asarray(fit.predict(path.rows, offset=path.offset, groups=groups_along(fit))["mean"])
+        return np.asarray(fit.predict(path.rows, None, offset=path.offset, groups=groups_along(fit))["mean"])
     except NotConverged:
         return None
 

@@ -18,7 +18,8 @@ from probreg.data import ArrayColumns
 from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals import KIND_WORDS, equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model

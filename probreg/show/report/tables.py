@@ -12,7 +12,7 @@ from probreg.comparison import Comparison, decimals, rounded
 from probreg.data.formula.variables import read_by, variables
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals import KIND_WORDS
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
 from probreg.system.terminal import percent, probability_said
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import overload
 
 import numpy as np
-from scipy.special import gammainccinv, ndtr, ndtri, stdtrit
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
+from probreg.numerics.special import gammainccinv, ndtr, ndtri, stdtrit
 
 Array = np.ndarray
+FEW = 2**15  # numbers that NumPy has sorted before compiled code is loaded
 
 
 @overload
@@ -33,10 +34,53 @@ def quantile(prob: float, df: Array | float | None) -> Array | float:
 
 
 def equal_tail(draws: Array, prob: float) -> tuple[Array, Array]:
-    """The (1 - prob)/2 and (1 + prob)/2 quantiles over the first axis."""
+    """The (1 - prob)/2 and (1 + prob)/2 quantiles over the first axis.
+
+    >>> equal_tail(np.arange(5.0), 0.5)
+    (np.float64(1.0), np.float64(3.0))
+    """
     tail = (1 - check_prob(prob)) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
-    return lower, upper
+    return quantile_pair(draws, tail, 1 - tail)
+
+
+def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Two quantiles over the first axis, interpolated linearly: those of NumPy, of many numbers by compiled code.
+
+    >>> quantile_pair(np.arange(5.0), 0.25, 0.5)
+    (np.float64(1.0), np.float64(2.0))
+    """
+    if draws.size < FEW or len(draws) < 2:
+        lower, upper = np.quantile(draws, [low, high], axis=0)
+        return lower, upper
+    from probreg.numerics.compiled.quantiles import quantiles_of_rows
+
+    S, rest, rows = len(draws), draws.shape[1:], _side_by_side(draws)
+    place, found = (S - 1) * np.array([low, high]), np.empty((2, len(rows)))
+    quantiles_of_rows(rows, place, ndtri((place + 1.0) / (S + 1.0)), found.T)
+    return found[0].reshape(rest), found[1].reshape(rest)
+
+
+def mean_and_sd(draws: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation over the first axis, of divisor S - 1 and nan for one draw: of many numbers by compiled code.
+
+    >>> [v.round(6).tolist() for v in mean_and_sd(np.array([[1.0], [2.0], [6.0]]))]
+    [[3.0], [2.645751]]
+    """
+    if draws.size < FEW or len(draws) < 2:
+        mean = draws.mean(0)
+        with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
+            return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(mean, np.nan)
+    from probreg.numerics.compiled.quantiles import moments_of_rows
+
+    rest, rows = draws.shape[1:], _side_by_side(draws)
+    found = np.empty((2, len(rows)))
+    moments_of_rows(rows, found.T)
+    return found[0].reshape(rest), found[1].reshape(rest)
+
+
+def _side_by_side(draws: Array) -> Array:
+    """Draws (S, ...) as a row for each number that is drawn, (n, S)."""
+    return np.ascontiguousarray(draws.transpose(*range(1, draws.ndim), 0), dtype=float).reshape(-1, len(draws))
 
 
 def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:

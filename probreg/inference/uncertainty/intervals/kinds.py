@@ -13,9 +13,16 @@ import numpy as np
 
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference import Bootstrap, Method, Solution
-from probreg.inference.base import Estimated, reported_coefficients, reported_estimate, reported_marginals
+from probreg.inference.base import (
+    Estimated,
+    Method,
+    Solution,
+    reported_coefficients,
+    reported_estimate,
+    reported_marginals,
+)
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.found_scales import (
     profile_interval,

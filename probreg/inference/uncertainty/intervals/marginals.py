@@ -116,6 +116,17 @@ class NormalMixture(Marginal):
         return (np.asarray(x)[..., None] - self.mean) / self.sd
 
 
+def above_zero(weight: Array, z: Array) -> Array:
+    """P(x > 0) of normal mixtures with z_k = mean_k / sd_k (K, ...): sum_k w_k Phi(z_k), or 1 - sum_k w_k Phi(-z_k) where that is over
+    one half, which rounding of the weights takes to no more than 1.
+
+    >>> above_zero(np.full(3, 1.0 / 3.0 + 1e-15), np.array([9.0, 9.0, 9.0])), above_zero(np.ones(1), np.array([-1.0])).round(4)
+    (array(1.), np.float64(0.1587))
+    """
+    above, below = (weight @ ndtr(v) for v in (z, -z))
+    return np.asarray(np.where(above < below, above, 1.0 - below))
+
+
 @dataclass(frozen=True, eq=False)
 class OnNodes(Marginal):
     """A positive number whose log has the density of the polynomial through `weight` at the Gauss-Legendre nodes `log`.

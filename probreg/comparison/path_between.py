@@ -1,0 +1,97 @@
+"""Whether a path of priors joins the modes of two fits, and the sets of columns whose priors change along it."""
+
+import re
+
+import numpy as np
+
+from probreg.comparison.prior_path import MOST
+from probreg.comparison.prior_terms_by_entry import PriorSide
+from probreg.comparison.same_question import terms_apart
+from probreg.fits.fit import Fit
+from probreg.fits.goodness import exact_fit
+from probreg.inference import Status
+from probreg.inference.base import has_effects
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+
+_MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
+_LOST = (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
+
+
+def obstacle(a: Fit, b: Fit) -> str:
+    """Why no path of priors joins the modes of two fits, in words; "" where one may."""
+    if terms_apart((a, b)):
+        return "a smooth function has other columns in each"
+    if a.model.likelihood != b.model.likelihood:
+        return "the likelihoods differ"
+    if has_effects(a.model) or has_effects(b.model):
+        return "the standard deviations of effects are found from the rows"
+    if exact_fit(a) or exact_fit(b):
+        return "one of them meets every response exactly"
+    for fit in (a, b):
+        s, model = fit.solution, fit.model
+        if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
+            return "one of them has no estimate"
+        if not all(v > 0 for v in s.aux.values()):
+            return "a nuisance parameter is 0"
+        if not fit.method.probabilities:
+            return f"{fit.method.name} has no likelihood at its answer"
+        if not model.joint.smooth:
+            return "a prior has a kink or an unknown scale"
+        if any(model.aux_prior(name).bounded for name in model.unknown):
+            return "the prior of a nuisance parameter has an edge"
+    model = a.model
+    if not isinstance(model.likelihood, SmoothLikelihood) or model.likelihood.expected_curvature:
+        return f"the {model.likelihood.name} likelihood is not twice differentiable"
+    if not (model.likelihood.least_squares or model.design.reachable or b.model.design.reachable):
+        return model.design.rows_absent
+    if model.shape[0] * model.shape[1] > MOST:
+        return f"more than {MOST} coefficients"
+    return ""
+
+
+def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
+    """The sets of columns of which the two have different priors, by what they are called: columns that a prior ties together,
+    and of very many columns the terms of the formula, are one set."""
+    model = a.model
+    (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
+    rng, places = np.random.default_rng(0), [f.solution.beta for f in (a, b)]
+    size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
+    sigmas = [f.model.noise(f.aux) for f in (a, b)]
+    tied = np.eye(p, dtype=bool)
+    for at in (*places, *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1))):
+        for sigma in sigmas:
+            sides = [PriorSide(f.model.joint, m).terms(at, sigma)[1] for f in (a, b)]
+            for one, other in zip(*sides):
+                unlike = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
+                changed |= unlike.reshape(p, -1).any(1)
+            for side in sides:
+                tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
+    term = [_term(model, c) for c in model.design.columns]
+    smooth = {c for t in model.design.recipe.terms for c in t.columns}
+    many = len(set(np.flatnonzero(changed))) > _MANY
+    for i, j in zip(*np.triu_indices(p, 1)):
+        if term[i] == term[j] and (many or model.design.columns[i] in smooth):
+            tied[i, j] = tied[j, i] = True
+    from scipy.sparse.csgraph import connected_components
+
+    number = connected_components(tied, directed=False)[1]
+    sets = [tuple(map(int, np.flatnonzero(number == k))) for k in dict.fromkeys(number[changed])]
+    return {f"prior of {_named(model, at, term)}": at for at in sets}
+
+
+def _term(model: Model, column: str) -> str:
+    """The smooth function that a column is of, else its name without the levels of factors."""
+    named = [t.name for t in model.design.recipe.terms if column in t.columns]
+    return named[0] if named else re.sub(r"\[[^\]]*\]", "", column)
+
+
+def _named(model: Model, at: tuple[int, ...], term: list[str]) -> str:
+    columns = [model.design.columns[i] for i in at]
+    if len(columns) == 1:
+        return columns[0]
+    terms = list(dict.fromkeys(term[i] for i in at))
+    if len(columns) == model.shape[0] and len(terms) > 1:
+        return "all coefficients"
+    names = terms if len(terms) < len(columns) else columns
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

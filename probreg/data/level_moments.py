@@ -1,0 +1,107 @@
+"""Sums of rows whose factors stay codes: what is left of the other columns within the levels of one, and the moments of all from that.
+
+With D the leading indicators, d_g = sum over the rows of level g of w_i, l_g >= 0 a precision about b_g, and u_i the other columns and y,
+
+    m_g = (sum_i w_i u_i + l_g (0, b_g)) / (d_g + l_g),    F'F = sum_i w_i (u_i - m_g(i))(u_i - m_g(i))',
+
+and the triangular factor of sqrt(w) [D U y] is that of [diag(sqrt d), sqrt(d) m; 0, F]: the levels cost G rows, whatever n is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.grouped_columns import GroupColumns
+from probreg.data.moments import Moments, refuse_too_wide
+from probreg.data.rows import full_weights
+from probreg.data.unwritten import UnwrittenColumns
+from probreg.errors import DataError
+from probreg.numerics.linalg import rank_of, triangular
+
+Array = np.ndarray
+
+
+class Within(NamedTuple):
+    """What is left of other columns and y within the levels."""
+
+    factor: Array  # (r + 1, r + 1)
+    means: Array  # (G, r + 1), m_g
+    weight: Array  # (G,), d_g + l_g
+
+
+def leading(X: UnwrittenColumns) -> tuple[int, Array, Array]:
+    """Which part of the tail has the most levels; the places (G,) of its columns, and those (r,) of all others, written ones last."""
+    first = int(np.argmax([part.groups for part in X.tail]))
+    places = [np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)]
+    others = [at for k, at in enumerate(places) if k != first]
+    return first, places[first], np.concatenate([*others, X.head_places]).astype(np.intp)
+
+
+def indicators(part: GroupColumns) -> Array:
+    """The columns of a factor, written out."""
+    try:
+        return np.asarray(UnwrittenColumns(np.zeros((len(part.codes), 0)), (part,)))
+    except DataError as error:
+        raise DataError(f"one of two factors of many levels is written out: {error}") from None
+
+
+def within_levels(
+    lead: GroupColumns, V: Array, weights: Array | None, own: Array, center: Array | None = None
+) -> Within:
+    """The columns V (n, r + 1), y last, less their means by level; a level without rows and precision has means of zero.
+
+    `V` is overwritten.
+    """
+    w = full_weights(weights, len(V))
+    weight = lead.gram(w)[:, 0, 0] + own
+    sums = lead.cross(w[:, None] * V)[:, 0]
+    if center is not None:
+        sums[:, -1] += own * center
+    means = sums / np.where(weight > 0, weight, 1.0)[:, None]
+    V -= lead.times(means[:, None])
+    names = tuple(map(str, range(V.shape[1] - 1)))
+    return Within(Moments.of(V[:, :-1], V[:, -1], weights=weights, columns=names).factor, means, weight)
+
+
+def moments_of_levels(
+    X: UnwrittenColumns, y: Array, *, weights: Array | None, precision: Array | None, columns: tuple[str, ...]
+) -> Moments:
+    """The moments of all columns, none of which is written out but those of smaller factors."""
+    refuse_too_wide(len(columns))
+    k, lead, border = leading(X)
+    others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
+    V = np.column_stack([*others, X.head, y])
+    copies = full_weights(weights, len(y))
+    total = float(copies.sum())
+    squares = weights if precision is None else copies * precision
+    mean, scale = spreads_of_columns(X, copies)
+    at = np.append(border, len(columns))
+    y_mean = float(copies @ y / total)
+    y_scale = float(np.sqrt(copies @ np.square(y - y_mean) / total))
+    found = within_levels(X.tail[k], V, squares, np.zeros(len(lead)))
+    # [diag(sqrt d), sqrt(d) m; 0, F] with its columns in their places
+    root, q = np.sqrt(found.weight), len(lead)
+    stack = np.zeros((q + len(found.factor), len(columns) + 1))
+    stack[np.arange(q), lead] = root
+    stack[:q, at] = root[:, None] * found.means
+    stack[q:, at] = np.asarray(found.factor, dtype=float)
+    factor = triangular(stack)
+    log_precision = 0.0 if precision is None else float(copies @ np.log(precision))
+    return Moments(factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision)
+
+
+def spreads_of_columns(X: UnwrittenColumns, weights: Array) -> tuple[Array, Array]:
+    """The weighted means and standard deviations (p,) of columns whose groups are indicators."""
+    total = float(weights.sum())
+    mean = (X.T @ weights[:, None])[:, 0] / total
+    scale = np.sqrt(np.maximum(mean * (1.0 - mean), 0.0))
+    scale[X.head_places] = np.sqrt(weights @ np.square(X.head - mean[X.head_places]) / total)
+    return mean, scale
+
+
+def dropped_beside_levels(X: UnwrittenColumns, y: Array, weights: Array | None) -> Array:
+    """The places of other columns that are combinations of the levels of the largest factor and of earlier ones."""
+    k, lead, border = leading(X)
+    others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
+    found = within_levels(X.tail[k], np.column_stack([*others, X.head, y]), weights, np.zeros(len(lead)))
+    return border[list(rank_of(found.factor[:-1, :-1]).dropped)]

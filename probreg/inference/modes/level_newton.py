@@ -1,0 +1,259 @@
+"""Newton's method where the levels of a factor stay codes: the curvature is an arrow, and a step costs what its sums over the rows do.
+
+Over (a, c, log aux), a the coefficients of the leading levels and c those of the border on standardised columns,
+
+    H = [[diag(d), E], [E', F]],   d_g = sum over the rows of level g of w_i h_i,
+
+h_i the negative second derivative of log p over eta_i. The nuisance parameters stand in the border. The certificate is that of
+`newton`: the decrement sqrt(g' H^-1 g), the distance to the maximum in standard errors.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.grouped_columns import ArrowGram
+from probreg.data.rows import full_weights, minus_offset, times_weights
+from probreg.inference.base import Array, Status
+from probreg.inference.modes.level_rows import LevelRows, ScaledArrow, level_rows
+from probreg.likelihoods import DifferentiableLikelihood, SmoothLikelihood
+from probreg.model.model import Model
+
+_ROWS = 50_000  # looked at together
+_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
+_FLAT = 1e-4  # of g'H^-1 g, from which the gradient judges a step, and not the value
+_DAMPED = 1e-8  # of the diagonal, the first that is added where a curvature is not positive definite
+_Moved = tuple[Array, "ArrowLocal"]
+
+
+class ArrowLocal(NamedTuple):
+    """The log posterior with gradient and curvature over (a, c, log aux)."""
+
+    value: float
+    gradient: Array  # (G + r + u,)
+    gram: ArrowGram
+
+
+class LevelMode(NamedTuple):
+    """Where the search ended."""
+
+    point: Array  # (G + r + u,)
+    local: ArrowLocal
+    decrement: float
+    steps: int
+    status: Status
+
+
+@dataclass(frozen=True, eq=False)
+class LevelProblem:
+    """A model whose design holds factors as codes, over the coordinates (a, c, log aux)."""
+
+    model: Model
+    rows: LevelRows
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """G and r."""
+        return len(self.rows.lead), len(self.rows.border)
+
+    def parts(self, point: Array) -> tuple[Array, Array, dict[str, float]]:
+        """a (G,), c (r,) and every nuisance parameter."""
+        G, r = self.sizes
+        aux = dict(zip(self.model.unknown, np.exp(point[G + r :])))
+        return point[:G], point[G : G + r], {**self.model.fixed, **aux}
+
+    def point(self, beta: Array) -> Array:
+        """The coordinates of raw coefficients (p, 1), and of rough nuisance parameters."""
+        a, c = self.rows.parts(beta)
+        return np.concatenate([a[:, 0], c[:, 0], self.start()[sum(self.sizes) :]])
+
+    def beta(self, point: Array) -> Array:
+        """The raw coefficients (p, 1)."""
+        a, c, _ = self.parts(point)
+        return self.rows.beta(a[:, None], c[:, None])
+
+    @cached_property
+    def _pick(self) -> list[int]:
+        return [0, *(1 + self.model.likelihood.aux.index(name) for name in self.model.unknown)]
+
+    def local(self, point: Array) -> ArrowLocal:
+        """The log posterior with its derivatives, by one pass over the rows."""
+        with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
+            found = self._nothing
+            for at in self._slices:
+                found = found.plus(self._of_rows(point, at))
+            return self._with_prior(found, point)
+
+    @property
+    def _slices(self) -> list[slice]:
+        n = self.model.design.n
+        return [slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
+
+    @property
+    def _nothing(self) -> "_Sums":
+        (G, r), u = self.sizes, len(self.model.unknown)
+        k = r + u
+        return _Sums(0.0, np.zeros(G), np.zeros(k), np.zeros((G, 1, 1)), np.zeros((G, 1, k)), np.zeros((k, k)))
+
+    def _of_rows(self, point: Array, at: slice) -> "_Sums":
+        likelihood, block = self.model.likelihood, self.model.design.block.part(at)
+        assert isinstance(likelihood, DifferentiableLikelihood)
+        a, c, known = self.parts(point)
+        columns, r = self.rows.columns.part(at), len(c)
+        eta = columns.times(a[:, None, None], c[:, None])
+        eta = eta if block.offset is None else eta + block.offset
+        log_p, g, h = likelihood.value_grad_hessian(block.y, eta, **likelihood.at_rows(known, block.precision))
+        g, h = g[:, self._pick], h[:, self._pick][:, :, self._pick]
+        log_p, g, h = (times_weights(v, block.weights) for v in (log_p, g, h))
+        above, below = columns.cross(g[:, :1])
+        gram = columns.gram(h[:, 0, 0])
+        # of log aux: sum_i w_i h_i^(eta aux) times the columns, and sum_i w_i h_i^(aux aux)
+        u = g.shape[1] - 1
+        E, F = np.zeros((len(a), 1, r + u)), np.zeros((r + u, r + u))
+        E[..., :r], F[:r, :r] = gram.cross, gram.rest
+        if u:
+            E[..., r:], F[:r, r:] = columns.cross(h[:, 0, 1:])
+            F[r:, :r], F[r:, r:] = F[:r, r:].T, h[:, 1:, 1:].sum(0)
+        slopes = np.concatenate([below[:, 0], g[:, 1:].sum(0)])
+        return _Sums(float(log_p.sum()), above[:, 0, 0], slopes, gram.lead, E, F)
+
+    def _with_prior(self, sums: "_Sums", point: Array) -> ArrowLocal:
+        """log p(beta | aux) + log p(log aux) with their derivatives, of normal priors by column."""
+        model, rows, (G, r) = self.model, self.rows, self.sizes
+        value, g = sums.value, np.concatenate([sums.lead, sums.border])
+        D, E, F = sums.D.copy(), sums.E.copy(), sums.F.copy()
+        known = self.parts(point)[2]
+        sigma = model.likelihood.noise(known)
+        on = rows.prior.precision > 0
+        if on.any():
+            precision = rows.prior.at(sigma)
+            e = np.where(on, self.beta(point)[:, 0] - rows.prior.center, 0.0)
+            pull = precision * e
+            # log p = sum_j log N(e_j; 0, 1 / precision_j)
+            value += float(0.5 * np.log(precision[on] / (2.0 * np.pi)).sum() - 0.5 * e @ pull)
+            S = rows.S
+            g[:G] -= pull[rows.lead]
+            g[G : G + r] -= S.T @ pull[rows.border]
+            D[:, 0, 0] += precision[rows.lead]
+            F[:r, :r] += S.T @ (precision[rows.border][:, None] * S)
+            own = np.where(rows.prior.relative, pull, 0.0)
+            if model.noise_unknown and own.any():
+                # in units of sigma: d/d log sigma = e'P e - q, its negative second derivative 2 e'P e, the mixed one -2 P e
+                j, square = r + model.unknown.index(model.noise_scale), float(own @ e)
+                g[G + j] += square - (on & rows.prior.relative).sum()
+                F[j, j] += 2.0 * square
+                E[:, 0, j] -= 2.0 * own[rows.lead]
+                F[:r, j] -= 2.0 * (S.T @ own[rows.border])
+                F[j, :r] = F[:r, j]
+        for i, name in enumerate(model.unknown):
+            prior, v = model.aux_prior(name), known[name]
+            value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
+            slope, second = prior.slopes(v)
+            g[G + r + i] += slope
+            F[r + i, r + i] -= second
+        return ArrowLocal(value, g, ArrowGram(D, E, F))
+
+    def start(self) -> Array:
+        """One weighted regression of the likelihood's rough eta on the columns."""
+        model, (G, r) = self.model, self.sizes
+        likelihood, design = model.likelihood, model.design
+        assert isinstance(likelihood, SmoothLikelihood)
+        eta, aux = likelihood.initial_eta(design.observed)
+        point = np.zeros(G + r + len(model.unknown))
+        point[G + r :] = np.log([aux[name] for name in model.unknown])
+        if not eta.any() and design.offset is None:
+            return point
+        target = minus_offset(eta, design.offset)
+        known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
+        weight = np.einsum("nkk->n", likelihood.information(eta, **known)) * full_weights(design.weights, design.n)
+        above, below = self.rows.columns.cross(weight[:, None] * target)
+        gradient = np.concatenate([above.ravel(), below.ravel()])
+        step, _ = arrow_step(gradient, self.rows.columns.gram(weight))
+        point[: G + r] = step
+        return point
+
+
+class _Sums(NamedTuple):
+    """What rows add to the log-likelihood, its gradient over (a; c, log aux) and its curvature."""
+
+    value: float
+    lead: Array
+    border: Array
+    D: Array
+    E: Array
+    F: Array
+
+    def plus(self, other: "_Sums") -> "_Sums":
+        """Those of both."""
+        return _Sums(
+            self.value + other.value,
+            self.lead + other.lead,
+            self.border + other.border,
+            self.D + other.D,
+            self.E + other.E,
+            self.F + other.F,
+        )
+
+
+def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
+    """H^-1 g, and whether H is positive definite; where it is not, the diagonal grows until it is."""
+    damping = 0.0
+    while True:
+        try:
+            return ScaledArrow.of(gram, damping).solve(gradient), damping == 0.0
+        except np.linalg.LinAlgError:
+            damping = max(10.0 * damping, _DAMPED)
+
+
+def find_level_mode(problem: LevelProblem, *, tol: float, max_steps: int, start: Array | None = None) -> LevelMode:
+    """The mode of the log posterior over (a, c, log aux)."""
+    tol *= max(1.0, np.sqrt(problem.model.design.total))
+    point = problem.start() if start is None else start
+    local = problem.local(point)
+    status, decrement, number = Status.STEP_LIMIT, np.inf, 0
+    for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
+        step, convex = arrow_step(local.gradient, local.gram)
+        # lambda = (g' H^-1 g)^(1/2), the Newton decrement (Boyd & Vandenberghe 2004, section 9.5)
+        before, decrement = decrement, float(np.sqrt(max(local.gradient @ step, 0.0)))
+        if decrement < tol and convex:
+            point = point + step  # from here the error squares
+            local, status = problem.local(point), Status.CONVERGED
+            break
+        if convex and before <= decrement < _ROUNDING:
+            status = Status.CONVERGED
+            break
+        moved = _halved(problem, point, step, local)
+        if moved is None:
+            status = Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
+            break
+        point, local = moved
+    return LevelMode(point, local, decrement, number, status)
+
+
+def _halved(problem: LevelProblem, point: Array, step: Array, local: ArrowLocal) -> _Moved | None:
+    """The step, halved until log p rises as Armijo asks, up to rounding; None where it does not."""
+    slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
+    for t in 0.5 ** np.arange(40):
+        new = point + t * step
+        at = problem.local(new)
+        if not (np.isfinite(at.value) and np.isfinite(at.gradient).all() and np.isfinite(at.gram.rest).all()):
+            continue
+        if at.value >= local.value + 1e-4 * t * slope - noise:
+            return new, at
+        # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step.
+        if slope < _FLAT and t == 1.0 and 0.0 <= at.gradient @ arrow_step(at.gradient, local.gram)[0] < 0.25 * slope:
+            return new, at
+    return None
+
+
+def level_problem(model: Model) -> LevelProblem | None:
+    """The problem in which levels stay codes; None for designs without coded factors, several predictors, other priors, and
+    likelihoods of which no exact method says whether their maximum exists."""
+    if not isinstance(model.likelihood, SmoothLikelihood) or not model.design.coded or not model.design.n:
+        return None
+    if model.likelihood.may_diverge is None and not model.joint.informative.all():
+        return None
+    rows = level_rows(model)
+    return None if rows is None else LevelProblem(model, rows)

@@ -1,0 +1,107 @@
+"""Least squares and ridge with the levels of a factor partialled out, which are never written as columns.
+
+With D the leading indicators, d_g = sum over the rows of level g of w_i, and a prior precision l_g of its coefficient about b_g (0 where
+flat), the coefficients of the levels at border coefficients c are
+
+    a_g = m_g^y - m_g c,   m_g = sum_i w_i u_i / (d_g + l_g),   m_g^y = (sum_i w_i y_i + l_g b_g) / (d_g + l_g),
+
+and c is least squares of the rows less the means of their level, and of prior rows sqrt(l_g) (-m_g, b_g - m_g^y)
+(Frisch & Waugh 1933, Lovell 1963). With (R'R)^-1 the covariance of c at sigma = 1 that of a_g is 1 / (d_g + l_g) + m_g (R'R)^-1 m_g'.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.level_moments import Within, indicators, within_levels
+from probreg.data.moments import MOST
+from probreg.data.rows import minus_offset
+from probreg.data.unwritten import MOST as UNWRITTEN_MOST
+from probreg.errors import DataError
+from probreg.inference.base import Array
+from probreg.inference.modes.arrow_covariance import ArrowCovariance
+from probreg.inference.modes.level_rows import LevelRows, level_rows
+from probreg.model.model import Model
+from probreg.numerics.linalg import inverse_upper, merge, rank_of, solve_upper
+
+
+class LevelSquares(NamedTuple):
+    """Least squares of a design with coded factors."""
+
+    beta: Array  # (p,)
+    unscaled: ArrowCovariance  # at sigma = 1
+    rss: float  # the least penalised sum of squares
+    least: float  # without the penalty
+    size: int  # columns with an informative prior
+
+
+def least_squares_of_levels(model: Model) -> LevelSquares | None:
+    """The least-squares fit; None where a design has no coded factor, or columns that are not identified, and where the prior is no
+    independent normal one: columns are then written out."""
+    rows = level_rows(model)
+    if rows is None:
+        return None
+    precision = rows.prior.at(model.noise()) * model.noise() ** 2  # in units of 1 / sigma^2
+    found = _within(rows, model, precision)
+    if found is None or rank_of(found[1][:-1, :-1]).dropped:
+        refuse_collinear(rows, model)
+        return None
+    within, F = found
+    root = np.asarray(inverse_upper(F[:-1, :-1]), dtype=float)
+    c = np.asarray(solve_upper(F[:-1, :-1], F[:-1, -1]), dtype=float)
+    means, of_y = within.means[:, :-1], within.means[:, -1]
+    # cov(c) = root root', cov(a, c) = -m root root', cov(a) = diag(1 / weight) + m root root' m'
+    low = rows.beta(-means @ root, root)
+    blocks = np.sqrt(1.0 / within.weight)[:, None, None]
+    rss = least = float(F[-1, -1]) ** 2
+    if rows.prior.size:
+        flat = _within(rows, model, np.zeros_like(precision))
+        least = np.nan if flat is None else _least(flat[1])
+    beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
+    return LevelSquares(beta, ArrowCovariance(rows.lead[:, None], blocks, low), rss, least, rows.prior.size)
+
+
+def _within(rows: LevelRows, model: Model, precision: Array) -> tuple[Within, Array] | None:
+    """The border and y less their means by level, and the factor with the rows of the prior; None where a level has neither rows nor
+    a prior."""
+    design, (lead, others, dense) = model.design, rows.columns
+    own, center = precision[rows.lead], rows.prior.center[rows.lead]
+    y = minus_offset(design.observed, design.offset)
+    V = np.column_stack([*(indicators(o) for o in others), dense, y])
+    found = within_levels(lead, V, design.square_weights, own, center)
+    if not (found.weight > 0).all():
+        return None
+    # rows of the prior: of the levels less their means, and of the border over c
+    left = np.column_stack([-found.means[:, :-1], center - found.means[:, -1]])
+    of_levels = (np.sqrt(own)[:, None] * left)[own > 0]
+    at = precision[rows.border] > 0
+    of_border = np.sqrt(precision[rows.border])[:, None] * np.column_stack([rows.S, rows.prior.center[rows.border]])
+    prior = np.vstack([of_levels, of_border[at]])
+    return found, merge(found.factor, prior) if len(prior) else found.factor
+
+
+def refuse_collinear(rows: LevelRows, model: Model) -> None:
+    """DataError that names columns which are combinations of the levels and of others, where columns are too many to be written out
+    and the combinations told."""
+    design = model.design
+    if 8 * design.X.size <= UNWRITTEN_MOST and len(design.columns) <= MOST:
+        return
+    within = _within(rows, model, np.zeros(model.shape[0]))
+    names = design.columns
+    if within is None:
+        empty = np.flatnonzero(rows.columns.lead.gram(np.ones(design.n))[:, 0, 0] == 0)
+        what = f"{names[rows.lead[empty[0]]]} has no rows"
+    else:
+        dropped = rank_of(within[1][:-1, :-1]).dropped
+        told = ", ".join(names[rows.border[j]] for j in dropped[:5]) or "a column"
+        what = f"{told} {'is a combination' if len(dropped) < 2 else 'are combinations'} of the levels and of other columns"
+    raise DataError(f"columns are not identified: {what}. Drop what repeats the levels, or give it a prior")
+
+
+def _least(F: Array) -> float:
+    """The least sum of squares of a factor whose columns may be combinations of others."""
+    rank = rank_of(F[:-1, :-1])
+    B = np.asarray(F, dtype=float)
+    kept = B[:, list(rank.kept)]
+    left = B[:, -1] - kept @ np.linalg.lstsq(kept, B[:, -1])[0]
+    return float(left @ left)

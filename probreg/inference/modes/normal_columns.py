@@ -1,0 +1,62 @@
+"""The prior of a model as independent normal ones, column by column, where it is that."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from probreg.inference.base import Array
+from probreg.model.model import Model
+from probreg.priors import Flat, GaussianPrior
+
+
+@dataclass(frozen=True, eq=False)
+class NormalColumns:
+    """Independent normal priors by column; a flat one has an infinite sd."""
+
+    center: Array  # (p,)
+    sd: Array  # (p,), at unit 1
+    relative: Array  # (p,) bool: the scale is in units of the noise scale
+
+    @cached_property
+    def precision(self) -> Array:
+        """(p,), at unit 1."""
+        return 1.0 / np.square(self.sd)
+
+    def at(self, sigma: float) -> Array:
+        """(p,) the precisions of the coefficients at this noise scale."""
+        return np.where(self.relative, self.precision / sigma**2, self.precision)
+
+    @property
+    def size(self) -> int:
+        """Columns with an informative prior."""
+        return int((self.precision > 0).sum())
+
+
+def normal_columns(model: Model) -> NormalColumns | None:
+    """The prior by column; None where it is not of independent normal ones."""
+    p = model.shape[0]
+    center, sd, relative = np.zeros(p), np.full(p, np.inf), np.zeros(p, dtype=bool)
+    for b in model.joint.blocks:
+        if isinstance(b.prior, Flat):
+            continue
+        own = b.prior.independent(len(b.columns)) if isinstance(b.prior, GaussianPrior) else None
+        if own is None or not isinstance(b.prior, GaussianPrior):
+            return None
+        at = list(b.columns)
+        center[at], sd[at], relative[at] = b.prior.center(len(at)), own, b.prior.sigma_units
+    return NormalColumns(center, sd, relative)
+
+
+def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
+    """Means and standard deviations (q,) of the columns with a normal prior, and whether these are in units of sigma; None for other
+    priors, and for some stated in units of an unknown sigma and some not."""
+    found, G = normal_columns(model), model.joint.informative
+    if found is None:
+        return None
+    relative = found.relative[G]
+    units = set((relative & (model.noise_held is None)).tolist())
+    if len(units) != 1:
+        return None
+    sd = found.sd[G] * np.where(relative, model.noise(), 1.0) if relative.any() else found.sd[G]
+    return found.center[G], sd, units.pop()

@@ -1,0 +1,97 @@
+"""The log posterior of a model as one compiled function of z, where all of its parts are compiled or quadratic.
+
+What `log_density` sums part by part, in Python, is here one call that holds no lock: the rows by the likelihood's compiled density, normal
+priors as one quadratic form of z, and other priors of independent coefficients by their compiled density.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.inference.base import Array
+from probreg.inference.sampling.reparameterisation import AffineMap
+from probreg.inference.sampling.row_arrays import RowArrays
+from probreg.likelihoods import DifferentiableLikelihood
+from probreg.model.model import Model
+from probreg.numerics.compiled import AffineData, CompiledDensity, log_density_of
+from probreg.numerics.frame import vec_entries
+from probreg.priors import BlockPrior, Flat, GaussianPrior
+from probreg.priors.location_scale import LocationScale
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledTarget:
+    """A log density over z (d,) that compiled code calls: the densities it is made of, and its arrays."""
+
+    parts: tuple[CompiledDensity, bool, CompiledDensity | None]  # see `log_density_of`
+    data: AffineData
+
+    @property
+    def function(self) -> Any:
+        """The C function."""
+        return log_density_of(*self.parts)
+
+
+def compiled_whole(model: Model) -> bool:
+    """Whether compiled code sums the rows, no nuisance parameter is unknown, and priors are quadratic or all of one compiled density."""
+    found = {_compiled(b) for b in model.joint.blocks if not isinstance(b.prior, GaussianPrior)}
+    return not (model.likelihood.least_squares or model.unknown or None in found or len(found) > 1)
+
+
+def affine_density(model: Model, at: AffineMap, rows: RowArrays) -> CompiledTarget:
+    """Of a model that is `compiled_whole`."""
+    priors = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    quadratic = [b for b in priors if isinstance(b.prior, GaussianPrior)]
+    others = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
+    likelihood = model.likelihood
+    assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
+    unit, t = float(likelihood.noise(model.fixed)), np.array(likelihood.settings(**model.fixed), dtype=float)
+    density = _compiled(others[0]) if others else None
+    settings: tuple[float, ...] = density[1] if density else ()
+    top, pull, Q = _quadratic(model, at, quadratic, unit)
+    arrays = (
+        rows.tiles, rows.y, rows.w, rows.offset, t, at.centre, at.A, pull, Q, *_entries(model, others, unit),
+        np.array(settings, dtype=float), np.array([top + rows.constant]),
+    )  # fmt: skip
+    # The C function's signature is of arrays in C order that may be written to.
+    data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
+    return CompiledTarget((rows.density, rows.y.ndim > 1, density[0] if density else None), data)
+
+
+def _compiled(block: BlockPrior) -> tuple[CompiledDensity, tuple[float, ...]] | None:
+    """The density of independent coefficients, with its settings."""
+    prior = block.prior
+    if not isinstance(prior, LocationScale) or prior.compiled_density is None:
+        return None
+    return prior.compiled_density, tuple(prior.settings)
+
+
+def _quadratic(model: Model, at: AffineMap, blocks: Sequence[BlockPrior], unit: float) -> tuple[float, Array, Array]:
+    """constant, pull and Q of the normal priors' log density: constant - pull'z - z'Qz / 2."""
+    d, m = at.A.shape[1], model.shape[1]
+    top, pull, Q = 0.0, np.zeros(d), np.zeros((d, d))
+    for b in blocks:
+        # log p = top - (theta - c)'P(theta - c) / (2 u^2), theta = centre + A z: with r = centre - c,
+        # pull = A'P r / u^2, Q = A'P A / u^2, constant = top - r'P r / (2 u^2).
+        prior: Any = b.prior
+        q, u = len(b.columns), unit if prior.sigma_units else 1.0
+        entries, P, c = vec_entries(b.columns, m), prior.precision(q) / u**2, prior.center(q)[:, None]
+        A, r = at.A[entries].reshape(q, m * d), at.centre[entries].reshape(q, m) - c
+        PA = (P @ A).reshape(q * m, d)
+        pull += r.ravel() @ PA
+        Q += A.reshape(q * m, d).T @ PA
+        top += float(prior.log_prob(np.broadcast_to(c, (q, m)), u)) - 0.5 * float((r * (P @ r)).sum())
+    return top, pull, Q
+
+
+def _entries(model: Model, blocks: Sequence[BlockPrior], unit: float) -> tuple[Array, Array, Array]:
+    """The places in theta of the other priors' coefficients, with their locations and scales."""
+    m, at, location, scale = model.shape[1], [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+    for b in blocks:
+        prior: Any = b.prior
+        at.append(vec_entries(b.columns, m).astype(np.int64))
+        for out, v in ((location, prior.location), (scale, prior.scales * (unit if prior.sigma_units else 1.0))):
+            out.append(np.repeat(np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)), m))
+    return np.concatenate(at), np.concatenate(location), np.concatenate(scale)

@@ -1,0 +1,89 @@
+"""A log density over affine coordinates as one compiled function that compiled code can call: theta = centre + A z.
+
+log p(z) = constant + sum_i w_i log p_i(theta) + sum_k log q(theta_k) - pull'z - z' Q z / 2: the rows of a likelihood, independent
+entries with another density q, and all that is quadratic. theta is vec(beta), and A (p m, d).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probreg.numerics.compiled.tiles import work_of
+
+Array = NDArray[np.float64]
+
+
+class AffineData(NamedTuple):
+    """The arrays of such a density: of its rows, see `loops.gradient`; of its map; of its quadratic part; of its entries, `at` the
+    places in theta as numbers."""
+
+    tiles: Array
+    y: Array
+    w: Array
+    offset: Array
+    t: Array
+    centre: Array
+    A: Array
+    pull: Array
+    Q: Array
+    at: Array
+    location: Array
+    scale: Array
+    t_entries: Array
+    constant: Array  # (1,)
+
+
+class Work(NamedTuple):
+    """Arrays that an evaluation writes to, so that compiled code makes none: numba takes 0.4 s to compile what makes them."""
+
+    eta: Array  # of `loops.gradient`
+    slope: Array
+    log_p: Array
+    beta: Array  # (p, m), the memory of theta
+    theta: Array  # (p m,)
+    over: Array  # slopes over it
+
+    @classmethod
+    def of(cls, data: AffineData) -> "Work":
+        """For one evaluation at a time."""
+        p, k = data.tiles.shape[1], data.centre.size
+        theta = np.empty(k)
+        return cls(*work_of(data.tiles, k // p), theta.reshape(p, k // p), theta, np.empty(k))
+
+
+# Set in under these names before compilation.
+gradient: Any = None  # of the likelihood
+entries: Any = None  # of the other density, if any
+
+
+def arrays(found: Any) -> Any:
+    """The arrays themselves where Python runs this; compiled code reads them at an address."""
+    return found
+
+
+def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
+    """log p at z (d,); its slopes go into `slopes` (d,). The arrays, `AffineData` and `Work`, are at `where`."""
+    data, work = arrays(where)
+    centre, A, Q, k, d = data.centre, data.A, data.Q, data.centre.size, data.A.shape[1]
+    theta, over = work.theta, work.over
+    for j in range(k):
+        sum_ = 0.0
+        for i in range(d):
+            sum_ += A[j, i] * z[i]
+        theta[j] = centre[j] + sum_
+    value = gradient(data.tiles, data.y, data.w, data.offset, work.beta, data.t, over, work.eta, work.slope, work.log_p)
+    if entries is not None:
+        value += entries(theta, data.at, data.location, data.scale, data.t_entries, over)[0]
+    value += data.constant[0]
+    # d/dz = A' d/dtheta - pull - Q z
+    for i in range(d):
+        across = 0.0
+        for j in range(d):
+            across += Q[i, j] * z[j]
+        slopes[i] = -data.pull[i] - across
+        value -= z[i] * (data.pull[i] + 0.5 * across)
+    for j in range(k):
+        for i in range(d):
+            slopes[i] += A[j, i] * over[j]
+    return float(value)

@@ -1,0 +1,76 @@
+"""A process that has imported what most pages import, and runs each page in a fork of its own: `run_page`.
+
+A page in a new interpreter spends two seconds of processor time on imports alone. A fork has the modules, and nothing of what
+other pages did.
+"""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Ended(NamedTuple):
+    """How the run of a page ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Forks:
+    """The process that forks; warnings are errors there."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-W", "error", __file__]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def run_page(self, script: Path) -> Ended:
+        """The page in its folder, where `stdout` and `stderr` are left beside it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(str(script)) + "\n")
+        code = int(self.process.stdout.readline())
+        return Ended(code, *((script.parent / name).read_text() for name in ("stdout", "stderr")))
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+def _in_a_fork(script: Path) -> int:
+    """Its exit code."""
+    sys.stdout.flush()
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = 1
+    try:
+        os.chdir(script.parent)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.argv = [str(script)]
+        runpy.run_path(str(script), run_name="__main__")
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    import matplotlib.figure  # noqa: F401
+    import pandas  # noqa: F401
+    import scipy.stats  # noqa: F401
+
+    import probreg as pr
+
+    pr.compare({"a": (fit := pr.ols([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 4.0])), "b": fit})  # what a first fit imports
+    for line in sys.stdin:
+        sys.stdout.write(f"{_in_a_fork(Path(json.loads(line)))}\n")
+        sys.stdout.flush()

@@ -1,0 +1,255 @@
+"""Laws of the compiled sampler: the energy is kept, the tree is the recursive one, compiled and plain chains are the same, and draws
+of known densities are from them."""
+
+import math
+from ctypes import POINTER, c_double
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference.sampling import chains, trajectory
+from probreg.inference.sampling.affine_density import CompiledTarget, affine_density, compiled_whole
+from probreg.inference.sampling.log_density import ReparameterisedDensity
+from probreg.numerics.compiled import AffineData, Work
+
+from .cases import Array
+
+T = trajectory
+AT = T.Places()
+HALT = np.zeros(1)
+
+
+def normal(z: Array, slopes: Array, data: Any) -> float:
+    """log p of a standard normal, as Python runs it."""
+    slopes[:] = -z
+    return -0.5 * float(z @ z)
+
+
+def vectors(d: int, end: Array) -> Array:
+    """The array of a chain, whose forward end is (z, p, slope), under a mass matrix of ones."""
+    w = np.empty((T.ROWS, d))
+    w[T.MASS], w[AT.forward : AT.forward + 3] = 1.0, end
+    return w
+
+
+def standard_normal(d: int) -> CompiledTarget:
+    """The same compiled: a posterior without rows."""
+    none, line = np.zeros(0), np.zeros(d)
+    data = AffineData(
+        np.zeros((0, d, 1)), none, none, np.zeros((0, 0)), none, line, np.eye(d), line, np.eye(d), np.zeros(0, dtype=np.int64),
+        none, none, none, np.zeros(1),
+    )  # fmt: skip
+    assert pr.Bernoulli.compiled_density is not None
+    return CompiledTarget((pr.Bernoulli.compiled_density, False, None), data)
+
+
+def walked(
+    target: CompiledTarget, *, aim: float = 0.8, draws: int = 1000, workers: int = 1, seed: int = 1
+) -> list[chains.Chain]:
+    d = target.data.A.shape[1]
+    found = chains.walk_all(
+        target, lambda rng: rng.standard_normal(d), 300, draws, aim, seed=seed, chains=4, whitened=True, workers=workers,
+        look=lambda done: None,
+    )  # fmt: skip
+    assert found is not None
+    return found
+
+
+def test_steps_can_be_run_back_and_keep_the_energy_to_second_order() -> None:
+    z, p, end = np.array([0.3, -1.2]), np.array([1.0, 0.4]), AT.forward
+    errors = []
+    for step in (0.1, 0.05):
+        w = vectors(2, np.stack([z, p, -z]))
+        w[T.MASS] = [1.0, 0.5]
+        start, changed = T.kinetic(w, end + 1) - normal(z, np.empty(2), None), 0.0
+        for _ in range(round(2.0 / step)):
+            log_p = T.leapfrog(normal, None, w, end, step)
+            changed = max(changed, abs(T.kinetic(w, end + 1) - log_p - start))
+        errors.append(changed)
+        w[end + 1] = -w[end + 1]
+        for _ in range(round(2.0 / step)):
+            T.leapfrog(normal, None, w, end, step)
+        np.testing.assert_allclose(w[end : end + 2], [z, -p], atol=1e-13)
+    assert 3.5 < errors[0] / errors[1] < 4.5
+
+
+def turns_somewhere(leaves: list[tuple[Array, Array]], way: float) -> bool:
+    """By recursion: whether a piece of the binary tree, its joint with its neighbour, or a piece of it, has turned."""
+    if len(leaves) == 1:
+        return False
+    left, right = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
+    pairs = [(leaves[0], leaves[-1]), (leaves[0], right[0]), (left[-1], leaves[-1])]
+    joint = any(way * (b[0] - a[0]) @ a[1] <= 0 or way * (b[0] - a[0]) @ b[1] <= 0 for a, b in pairs)
+    return joint or turns_somewhere(left, way) or turns_somewhere(right, way)
+
+
+@pytest.mark.parametrize("doublings", [1, 2, 3, 4])
+def test_the_tree_without_recursion_is_the_recursive_one(doublings: int) -> None:
+    rng, met = np.random.default_rng(doublings), set()
+    for trial in range(60):
+        d, end = 3, AT.forward
+        scale = np.exp(rng.normal(size=d))
+
+        def density(z: Array, slopes: Array, data: Any, scale: Array = scale) -> float:
+            slopes[:] = -z / scale**2
+            return -0.5 * float((z / scale) @ (z / scale))
+
+        step = float(rng.uniform(0.05, 2.5)) / 2**doublings * (1 if trial % 2 else -1)
+        z, p = rng.normal(size=d) * scale, rng.normal(size=d)
+        w = vectors(d, np.stack([z, p, -z / scale**2]))
+        path, leaves, stats = w.copy(), [], np.zeros((1, 7))
+        for _ in range(2**doublings):
+            T.leapfrog(density, None, path, end, step)
+            leaves.append((path[end].copy(), path[end + 1].copy()))
+        start = T.kinetic(w, end + 1) - density(z, np.empty(d), None)
+        whole, *_ = T.extend(density, None, w, AT, end, step, 2**doublings, start, rng, HALT, stats, 0)
+        expected = not turns_somewhere(leaves, 1.0 if step > 0 else -1.0)
+        assert whole == expected
+        met.add(whole)
+        assert stats[0, T.STEPS] <= 2**doublings
+        if whole:
+            np.testing.assert_allclose(w[end : end + 3], path[end : end + 3])
+    assert met == {True, False}
+
+
+def test_plain_chains_are_the_compiled_ones() -> None:
+    target, plain = standard_normal(3), []
+    compiled = chains._Walker(target, np.random.default_rng(4), 5.0, 0.8, chains.Progress(HALT, np.zeros(1)))
+    assert compiled.begin(lambda rng: rng.standard_normal(3))
+    found = compiled.chain(30, 20)
+    rng, state = np.random.default_rng(4), chains._restarted(chains._STEP)
+    w = vectors(3, np.zeros((3, 3)))
+    w[AT.point] = rng.standard_normal(3)
+    for count, aim in ((30, 0.8), (20, -1.0)):  # too short a tuning for a window
+        plain = [rng.standard_normal((count, 3)), np.empty((count, 7))]
+        T.walk(normal, None, w, AT, state, aim, rng, HALT, np.zeros(1), *plain)
+    np.testing.assert_allclose(found.draws, plain[0], rtol=1e-8)
+    np.testing.assert_allclose(found.stats, plain[1], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 11])
+def test_draws_of_a_normal_are_normal(d: int) -> None:
+    from scipy.stats import norm
+
+    found = walked(standard_normal(d), draws=4000)
+    draws = np.stack([c.draws for c in found]).reshape(-1, d)
+    probs = np.array([0.01, 0.1, 0.5, 0.9, 0.99])
+    share = (draws[:, None] <= norm.ppf(probs)[:, None]).mean(0)
+    # 16,000 draws are worth 4,000 at the least
+    assert np.abs((share - probs[:, None]) / np.sqrt(probs * (1 - probs) / 4000)[:, None]).max() < 5.0
+    stats = np.stack([c.stats for c in found])
+    assert not stats[..., T.DIVERGING].any()
+    np.testing.assert_allclose(stats[..., T.LOG_P].ravel(), -0.5 * (draws**2).sum(1), rtol=1e-12)
+    assert (stats[..., T.STEPS] < 2 ** (stats[..., T.DEPTH] + 1)).all()
+
+
+def test_draws_are_normal_whatever_the_mass_matrix() -> None:
+    walker = chains._Walker(standard_normal(3), np.random.default_rng(6), 5.0, 0.8, chains.Progress(HALT, np.zeros(1)))
+    walker.w[T.MASS], walker.state = [9.0, 1.0, 0.1], chains._restarted(0.3)
+    assert walker.begin(lambda rng: rng.standard_normal(3))
+    draws = walker.walked(8000, -1.0)[1].draws
+    np.testing.assert_allclose(draws.mean(0), 0.0, atol=0.1)
+    np.testing.assert_allclose(draws.var(0), 1.0, atol=0.12)
+
+
+@pytest.mark.parametrize("aim", [0.65, 0.8, 0.95])
+def test_the_acceptance_is_what_adaptation_aims_at(aim: float) -> None:
+    met = np.mean([c.stats[:, T.ACCEPTED] for c in walked(standard_normal(11), aim=aim)])
+    assert abs(met - aim) < 0.04
+
+
+def test_chains_do_not_depend_on_threads_and_have_no_seed_in_common() -> None:
+    one, two, other = (walked(standard_normal(4), draws=50, workers=w, seed=s) for w, s in ((1, 3), (4, 3), (1, 4)))
+    for a, b, c in zip(one, two, other):
+        np.testing.assert_array_equal(a.draws, b.draws)
+        assert not np.isin(a.draws, c.draws).any()
+    assert len({c.draws.tobytes() for c in one}) == 4
+
+
+def test_a_step_off_the_density_diverges() -> None:
+    def cut(z: Array, slopes: Array, data: Any) -> float:
+        value = normal(z, slopes, data)
+        return value if abs(z[0]) < 1.0 else math.nan
+
+    rng, w, diverged = np.random.default_rng(0), vectors(1, np.zeros((3, 1))), 0
+    w[AT.point], w[AT.point + 1] = 0.5, -0.5
+    for _ in range(200):
+        stats, log_p = np.empty((1, 7)), -0.5 * float(w[AT.point, 0]) ** 2
+        T.transition(cut, None, w, AT, log_p, rng.standard_normal((1, 1)), 0.8, rng, HALT, stats, 0)
+        assert abs(w[AT.point, 0]) < 1.0
+        diverged += int(stats[0, T.DIVERGING])
+    assert 50 < diverged < 200
+
+
+def test_windows_are_the_whole_tuning() -> None:
+    for tune in (0, 1, 10, 49, 77, 300, 1000, 5000):
+        parts = list(chains.windows(tune))
+        assert sum(length for length, _ in parts) == tune
+        assert all(length >= 25 for length, ends in parts if ends)
+        assert not parts[-1][1]
+
+
+X = np.random.default_rng(0).normal(size=(300, 2))
+Y = (X @ [1.0, -0.5] + np.random.default_rng(1).logistic(size=300) > 0).astype(int)
+
+
+def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> None:
+    model = pr.Model.from_arrays(X, Y, likelihood="bernoulli", prior=pr.Normal(1.0))
+    assert compiled_whole(model)
+    assert compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0)}))
+    assert compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.Cauchy(2.0)}))
+    assert not compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}))
+    assert not compiled_whole(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
+    assert not compiled_whole(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
+    assert not compiled_whole(pr.Model.from_arrays(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("y", "given"),
+    [
+        (np.arange(300) % 3, {"likelihood": "categorical", "prior": pr.priors.Cauchy(1.0), "offset": np.linspace(0, 1, 300)}),
+        (Y, {"likelihood": "bernoulli", "prior": pr.Normal(0.5, location=(3.0, -2.0))}),
+        pytest.param(
+            X[:, 0] ** 2,
+            {"likelihood": pr.StudentT(nu=3.0), "aux": {"sigma": 2.5}, "prior": pr.priors.Cauchy(1.0, sigma_units=True)},
+            marks=pytest.mark.slow,
+        ),
+    ],
+)  # fmt: skip
+def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_plain_one(y: Any, given: Any) -> None:
+    from probreg.numerics.compiled.addresses import table_of
+
+    model = pr.Model.from_arrays(X, y, **given)
+    assert compiled_whole(model)
+    found = ReparameterisedDensity.of(model, compiled=True)
+    assert found.rows is not None
+    target = affine_density(model, found.at, found.rows)
+    arrays = (*target.data, *Work.of(target.data))
+    table = table_of(arrays)
+    z, slopes = np.random.default_rng(2).normal(size=found.at.A.shape[1]), np.empty(found.at.A.shape[1])
+    value, over = found.log_prob(z)
+    found_there = target.function.ctypes(*(v.ctypes.data_as(POINTER(c_double)) for v in (z, slopes)), table.ctypes.data)
+    assert found_there == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(slopes, over, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_the_compiled_chains_and_nutpies_draw_from_one_posterior() -> None:
+    """A posterior that is not round: rare events, and a Cauchy prior."""
+    from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+
+    rare = (np.random.default_rng(5).random(300) < 0.03).astype(int)
+    model = pr.Model.from_arrays(X, rare, likelihood="bernoulli", prior=pr.priors.Cauchy(1.0))
+    found = ReparameterisedDensity.of(model, compiled=True)
+    assert found.rows is not None
+    d, target = found.at.A.shape[1], affine_density(model, found.at, found.rows)
+    plain = Density(d, found.log_prob, found.unfold, lambda rng: rng.standard_normal(d), {"beta": model.shape}, True)
+    draws = []
+    for aim, density in ((0.7, Density(**{**vars(plain), "target": target, "whitened": True})), (0.9, plain)):
+        draws.append(
+            sample(density, SamplerSettings(3, 4000, 500, 4, aim)).posterior["beta"].reshape(-1, model.shape[0])
+        )
+    ours, theirs = (np.quantile(v, [0.02, 0.1, 0.5, 0.9, 0.98], axis=0) for v in draws)
+    np.testing.assert_allclose(ours, theirs, atol=0.12 * float(draws[1].std(0).max()))
