@@ -16,6 +16,8 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
 from probreg.fits.fitted import Fitted
 from probreg.inference import METHODS
+from probreg.inference.base import Status
+from probreg.inference.modes.closed_form import open_directions
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -27,6 +29,9 @@ Array = np.ndarray
 def estimated_coefficients(fit: Fitted) -> int:
     """The coefficients that the rows identify, of all linear predictors."""
     p, m, free = len(fit.model.design.head), fit.model.shape[1], fit.solution.null_space
+    lost = fit.solution.status in (Status.NO_MAXIMUM, Status.AT_ZERO)
+    if free is None and lost and (opened := open_directions(fit.model)) is not None:
+        free = opened.directions
     return (p - (0 if free is None else free.shape[1])) * m
 
 

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+import probreg as pr
 from probreg.assess.before import Verdict, separation
 from probreg.assess.before.separation import SeparationCheck
 from probreg.fits.fit import fit
@@ -261,3 +262,41 @@ def test_no_distance_to_a_maximum_that_there_is_not(method):
         assert bool(told) == (prior is not None)
         rises = [note for note in found.solution.notes if "still rises towards infinity" in note]
         assert bool(rises) == (prior is None)
+
+
+SEEDED = np.random.default_rng(11).normal(size=(40, 2))
+LEVEL = np.repeat([0.0, 1.0], [30, 10])
+PARTLY = np.where(LEVEL > 0, 0, np.arange(40) % 2)  # no event at the level
+COLLINEAR = {  # z = 2 x beside w and the level: the response, the likelihood, the prior, and what is estimated all the same
+    "quasi": (PARTLY, "bernoulli", None, {"Intercept", "w"}),
+    "quasi, classes": (PARTLY + 2 * (np.arange(40) % 3 == 0), "categorical", None, {"Intercept", "w"}),
+    "quasi, counts": (3 * PARTLY, "poisson", None, {"Intercept", "w"}),
+    "quasi, lasso": (PARTLY, "bernoulli", {"w": pr.Laplace(1.0)}, {"Intercept", "w"}),
+    "complete": ((SEEDED[:, 0] > 0).astype(int), "bernoulli", None, set()),
+    "alpha runs to 0": (PARTLY + (np.arange(40) % 4 == 1), "negative_binomial", None, {"Intercept", "w", "level"}),
+}
+
+
+@pytest.mark.parametrize("case", COLLINEAR)
+def test_collinear_columns_have_no_estimate_beside_what_runs_away(case):
+    """What is left agrees with the fit without the column that repeats another, and so do the residual degrees of freedom."""
+    y, likelihood, prior, left = COLLINEAR[case]
+    X = np.c_[SEEDED, LEVEL, 2.0 * SEEDED[:, 0]]
+    names = ["x", "w", "level", "z"]
+    made = [
+        Model.from_arrays(X[:, :k], y, columns=names[:k], likelihood=likelihood, **({"prior": prior} if prior else {}))
+        for k in (4, 3)
+    ]
+    with pytest.warns(pr.ProbregWarning, match="z = 2 x" if case != "complete" else "complete separation by .*z"):
+        twice = pr.fit(made[0])
+    with pytest.warns(pr.ProbregWarning):
+        once = pr.fit(made[1])
+    finite = np.isfinite(twice.coef).all("outcome") if "outcome" in twice.coef.dims else np.isfinite(twice.coef)
+    if likelihood != "categorical":  # of three classes some pair is not separated by the level
+        assert set(twice.coef["coef"].values[finite]) == left
+    assert not np.isfinite(twice.coef.sel(coef=["x", "z"])).any()
+    kept = list(twice.coef["coef"].values[finite])
+    assert np.allclose(twice.coef.sel(coef=kept), once.coef.sel(coef=kept), rtol=1e-5, atol=1e-6)
+    assert np.allclose(twice.std_error.sel(coef=kept), once.std_error.sel(coef=kept), rtol=1e-4, equal_nan=True)
+    if prior is None:
+        assert twice.df_resid == once.df_resid

@@ -29,6 +29,7 @@ from probreg.numerics.linalg import (
     refine,
     residual_sums,
     solve_upper,
+    triangular,
 )
 from probreg.numerics.linalg.doubled import ResidualProducts as Sums
 from probreg.priors import FisherPrior, GaussianPrior, JointPrior
@@ -217,6 +218,33 @@ def unidentified(rank: ColumnRank, p: int) -> Array:
 def touched(N: Array) -> Array:
     """(p,) bool: coefficients that move along one of the directions N (p, k), so that they have no estimate."""
     return np.abs(N).max(1, initial=0.0) > 1e-8
+
+
+class Open(NamedTuple):
+    """What columns without a prior that are combinations of others leave open."""
+
+    directions: Array  # (p, k), that leave X beta as it is
+    dropped: Array  # (k,) the columns that are combinations of those before them
+    words: str
+
+    def joined(self, not_estimable: Array, detail: str) -> tuple[Array, str]:
+        """Coefficients (p, D) that have no estimate for another reason, told by `detail`, with those that are open."""
+        return not_estimable | touched(self.directions)[:, None], f"{detail}; not identified: {self.words}"
+
+
+def open_directions(model: Model) -> Open | None:
+    """The directions of flat columns that leave X beta as it is; None where the rows tell all of them apart."""
+    flat = np.flatnonzero(~model.joint.informative)
+    if len(flat) < 2:
+        return None
+    design = model.design
+    F = triangular(design.X[:, flat], weights=design.weights) if design.n else triangular(design.moments.R[:, flat])
+    rank = rank_of(F)
+    if not rank.dropped:
+        return None
+    N = np.zeros((model.shape[0], len(rank.dropped)))
+    N[flat] = unidentified(rank, len(flat))
+    return Open(N, flat[list(rank.dropped)], combinations(rank, tuple(design.columns[i] for i in flat)))
 
 
 def undetermined(model: Model, name: str) -> str | None:

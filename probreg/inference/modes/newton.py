@@ -28,7 +28,7 @@ from probreg.inference.base import (
     kinds,
     reproduced,
 )
-from probreg.inference.modes.closed_form import combinations, touched, undetermined, unidentified
+from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, undetermined, unidentified
 from probreg.inference.modes.existence import (
     Rising,
     exists,
@@ -427,14 +427,14 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     cov = covariance_at(mode)
     separated, said = _separated(model, mode)
     lost = None if separated is not None else runs_away(model, mode.gamma, mode.log_aux, mode.local)
+    opened = None if separated is None and lost is None else open_directions(model)
     if separated is not None:
         status, detail, not_estimable = Status.NO_MAXIMUM, words_of_separation(separated), separated.not_estimable
-        cov = _bounded_part(mode, T, not_estimable, ())
+        cov = _bounded_part(mode, T, _held(not_estimable, opened), ())
     elif lost is not None:
         status, detail, not_estimable = lost_words(model, lost)
-        cov = _bounded_part(
-            mode, T, lost.not_estimable, [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
-        )
+        gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
+        cov = _bounded_part(mode, T, _held(lost.not_estimable, opened), gone_aux)
     elif cov is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
@@ -446,6 +446,9 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         # beta = T gamma, so that cov(beta, log aux) = S cov(gamma, log aux) S' with S = diag(T, 1).
         S = with_aux(T, len(mode.log_aux))
         cov = S @ cov @ S.T
+    if opened is not None:  # what runs away and what is not identified are two reasons, and either is enough
+        nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
+        not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
     aux = np.exp(mode.log_aux)
     # The delta method: sd(v) = v sd(log v).
     sd = aux * np.sqrt(np.diagonal(cov)[k:])
@@ -519,13 +522,21 @@ def runs_away(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> 
     return rising(model, gamma, log_aux, local, newton_step(local)[0])
 
 
-def _bounded_part(mode: Mode, T: Array, not_estimable: Array, gone_aux: Sequence[int]) -> Array:
-    """Covariance with runaway coefficients and nuisance parameters held where they are: nan for those, finite for others."""
+def _held(runaway: Array, opened: Open | None) -> Array:
+    """Which coefficients (p, D) are held where they are: those that run away, and of collinear columns the later ones, which
+    changes neither the fit nor the covariance of what is identified."""
+    held = runaway.copy()
+    held[[] if opened is None else opened.dropped] = True
+    return held
+
+
+def _bounded_part(mode: Mode, T: Array, held: Array, gone_aux: Sequence[int]) -> Array:
+    """Covariance with some coefficients and nuisance parameters held where they are: nan for those, finite for others."""
     S = with_aux(T, len(mode.log_aux))
     H = np.linalg.solve(S.T, mode.local.curvature) @ np.linalg.inv(S)
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
-    gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
+    gone = held if held.shape[1] == m else np.repeat(held.any(1)[:, None], m, 1)
     keep = np.concatenate([~gone.ravel(), np.ones(len(mode.log_aux), bool)])
     keep[gone.size + np.array(gone_aux, dtype=int)] = False
     cov = np.full(H.shape, np.nan)

@@ -175,6 +175,8 @@ def separation(model: Model) -> Separation:
     # the directions that these do not see   (Geyer 2009).
     span = cone.span(~strict).reshape(*cone.shape, -1)
     not_estimable = non_zero(T, likelihood.contrast_matrix, span)
+    if strict.all():  # no row stays, so that nothing is estimated, of collinear columns those left out either
+        not_estimable[free] = True
     return _told(model, recession, strict, not_estimable, T @ delta)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
-from probreg.inference.modes.closed_form import ClosedForm
+from probreg.inference.modes.closed_form import ClosedForm, open_directions
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.modes.wide import Rotated, rotated
@@ -42,7 +42,7 @@ from probreg.inference.penalized.degrees import (
 from probreg.inference.penalized.newton_path import NextMode, next_mode
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
-from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
+from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution
 from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
 from probreg.inference.penalized.standard_rows import PriorAt, StandardRows
 from probreg.likelihoods import SmoothLikelihood
@@ -201,7 +201,7 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     beta, open_ = np.stack([s.beta for s in each]), open_directions(model)
     status = tuple(s.status for s in each)
     if open_ is not None:
-        N = open_[0]
+        N = open_.directions
         beta = beta - np.einsum("pk,kq,sqm->spm", N, np.linalg.pinv(N), beta)
         status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
     aux = {a: np.array([s.aux[a] for s in each]) for a in model.unknown}

@@ -9,7 +9,7 @@ import numpy as np
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.closed_form import combinations, touched, unidentified
+from probreg.inference.modes.closed_form import open_directions, touched
 from probreg.inference.modes.existence import Rising, lost_words, runaway, undecided
 from probreg.inference.modes.newton import runs_away
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, NonsmoothTerms, has_nonsmooth_terms
@@ -17,7 +17,6 @@ from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, mini
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
-from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
 
 _FAR = 12.0  # |eta| beyond which it is time to ask whether a maximum exists, as in newton
@@ -116,6 +115,7 @@ def kinked_solution(
 ) -> Solution:
     """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
     detail, not_estimable, N = "", None, None
+    opened = open_directions(model)
     if found := _runaway(model, beta, status, int(stats.get("steps", 0))):
         status, not_estimable, detail = (
             Status.NO_MAXIMUM,
@@ -124,8 +124,8 @@ def kinked_solution(
         )
     elif lost := _rising(model, beta, aux):
         status, detail, not_estimable = lost_words(model, lost)
-    elif (opened := open_directions(model)) is not None:
-        (N, detail), status = opened, Status.NOT_IDENTIFIED
+    elif opened is not None:
+        N, detail, status = opened.directions, opened.words, Status.NOT_IDENTIFIED
         # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - N @ np.linalg.pinv(N) @ beta
         not_estimable = np.repeat(touched(N)[:, None], len(model.likelihood.contrast_matrix), 1)
@@ -133,6 +133,9 @@ def kinked_solution(
         raise NotConverged(
             f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
         )
+    if opened is not None and N is None:  # what runs away and what is not identified are two reasons, and either is enough
+        nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
+        not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
     return Solution(
         beta=beta,
         scale=np.broadcast_to(np.nan, (beta.size, beta.size)),  # thousands of columns would fill the memory
@@ -169,18 +172,3 @@ def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Rising | None:
 def _largest_direction(model: Model, beta: Array) -> float:
     """The largest |eta| of any row."""
     return float(model.design.fold(partial(largest_predictor, beta=beta), max))
-
-
-def open_directions(model: Model) -> tuple[Array, str] | None:
-    """Directions (p, k) of flat columns that leave X beta as it is, and the sentence that names them."""
-    flat = np.flatnonzero(~model.joint.informative)
-    if len(flat) < 2:
-        return None
-    design = model.design
-    F = triangular(design.X[:, flat], weights=design.weights) if design.n else triangular(design.moments.R[:, flat])
-    rank = rank_of(F)
-    if not rank.dropped:
-        return None
-    N = np.zeros((model.shape[0], len(rank.dropped)))
-    N[flat] = unidentified(rank, len(flat))
-    return N, combinations(rank, tuple(design.columns[i] for i in flat))
