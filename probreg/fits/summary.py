@@ -23,7 +23,16 @@ from probreg.inference.uncertainty.intervals.marginals import above_zero
 from probreg.inference.varying import OF_EFFECTS, groups_said, held_scales
 from probreg.model.prior_words import prior_line
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import cut_text, p_said, printed, probability_said, table_lines, visible, wrapped
+from probreg.system.terminal import (
+    cut_text,
+    p_said,
+    printed,
+    probability_said,
+    table_lines,
+    value_said,
+    visible,
+    wrapped,
+)
 
 Array = np.ndarray
 _LINES = 40  # of a print at most
@@ -339,9 +348,9 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines += [explained] if explained else []
     if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll) and not exact_fit(fit):
         at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
-        said = f"log-likelihood {ll:.5g}{at}"
+        said = f"log-likelihood {value_said(ll)}{at}"
         if (aic := _known(fit, "aic")) is not None:
-            said += f", AIC {aic:.5g}, BIC {fit.bic:.5g} ({_counted(fit.n_parameters)})"
+            said += f", AIC {value_said(aic)}, BIC {value_said(fit.bic)} ({_counted(fit.n_parameters)})"
         lines.append(said)
     if fit.model.design.weight_kind == "sampling":
         lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
@@ -367,7 +376,7 @@ def _of_groups(fit: FitStatistics) -> list[str]:
     if found is None:
         if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
             at = " at the posterior mean" if fit.target == "posterior" else ""
-            lines.append(f"log-likelihood {ll:.5g} given the effects{at}")
+            lines.append(f"log-likelihood {value_said(ll)} given the effects{at}")
         return lines
     laplace = "Laplace approximation" if found.points == 1 else f"{found.points} points of adaptive quadrature"
     about = "" if found.stated.likelihood.least_squares else f", {laplace}"
@@ -376,10 +385,10 @@ def _of_groups(fit: FitStatistics) -> list[str]:
             moved = "at this mode, which the prior of the scales moves from REML's"
             return [*lines, f"-2 log restricted likelihood {-2.0 * found.value:.7g}{about}, {moved}"]
         return [*lines, f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})"]
-    said = f"log-likelihood {found.value:.7g}{about}"
+    said = f"log-likelihood {value_said(found.value, 7)}{about}"
     said += "" if found.plain else ", at a mode that the prior of the scales moves from ML's"
     if (aic := _known(fit, "aic")) is not None:
-        said += f", AIC {aic:.6g}, BIC {fit.bic:.6g} ({_counted(fit.n_parameters)})"
+        said += f", AIC {value_said(aic, 6)}, BIC {value_said(fit.bic, 6)} ({_counted(fit.n_parameters)})"
     return [*lines, said]
 
 
@@ -446,9 +455,9 @@ def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     if (share := _known(fit, "r_squared")) is None or not np.isfinite(share):
         return ""
     if not is_density(fit.model):
-        said = f"McFadden's R² {share:.4g}; deviance {fit.deviance:.5g}"
+        said = f"McFadden's R² {share:.4g}; deviance {value_said(fit.deviance)}"
         none = _known(fit, "null_deviance")
-        return said if none is None else f"{said}, {none:.5g} without columns"
+        return said if none is None else f"{said}, {value_said(none)} without columns"
     if not fit.model.likelihood.least_squares:
         return f"R² (share of the deviance) {share:.4g}"
     zero = "" if fit.model.design.intercept is not None else " about zero"
@@ -456,7 +465,7 @@ def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
     if test is None or words.get("covariance") != "classical":
         return said
-    return f"{said}; F({test.df}, {test.df_resid}) = {test.statistic:.4g}, {p_said(test.p_value)}"
+    return f"{said}; F({test.df}, {test.df_resid}) = {value_said(test.statistic, 4)}, {p_said(test.p_value)}"
 
 
 def _counted(k: int) -> str:

@@ -78,7 +78,8 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
                 if len(met) == 1
                 else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
             )
-            raise DataError(f"a Bernoulli response has two levels; this one {what}. For more than two use Categorical.")
+            more = " For more than two use Categorical." if len(met) > 2 else ""
+            raise DataError(f"a Bernoulli response has two levels; this one {what}.{more}")
         last = met[1] if event is None else one_of(met, event, "event")
         return replace(self, levels=(met[0] if last == met[1] else met[1], last))
 

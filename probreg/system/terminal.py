@@ -222,6 +222,15 @@ def probability_said(p: float) -> str:
     return {"1.000": ">0.999", "0.000": "<0.001"}.get(text, text)
 
 
+def value_said(value: float, digits: int = 5) -> str:
+    """A number to so many significant digits, all of those before its point kept: in powers of ten from 10^15 on only.
+
+    >>> value_said(84925.04), value_said(124859.18), value_said(99999.7), value_said(0.0123456), value_said(-62419.6, 3)
+    ('84925', '124859', '100000', '0.012346', '-62420')
+    """
+    return f"{value:.0f}" if 10.0**digits - 0.5 <= abs(value) < 1e15 else f"{value:.{digits}g}"
+
+
 def p_said(p: float) -> str:
     """A p-value to two digits; what is neither 0 nor 1 is written as neither, and below 1e-15 digits of it mean nothing.
 

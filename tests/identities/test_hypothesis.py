@@ -159,6 +159,14 @@ def test_what_is_no_hypothesis_is_refused_with_its_fault(text, said):
         hypothesis(fitted("line", "gaussian"), text)
 
 
+def test_a_fit_in_place_of_a_hypothesis_is_not_printed():
+    fit = fitted("line", "gaussian")
+    with pytest.raises(pr.DataError, match="nested fits are tested by compare_models") as refused:
+        hypothesis(fit, fit)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 200
+
+
 def test_what_follows_from_the_rest_is_counted_once():
     fit = fitted("line", "gaussian")
     assert hypothesis(fit, "x1 = 0, x2 = 0, x1 = x2")["F"] == hypothesis(fit, "x1 = 0, x2 = 0")["F"]

@@ -311,3 +311,32 @@ def test_a_run_prints_what_it_lost_and_where_it_ended():
         assert "60 rounds" in path._repr_html_()
     wide = repr(pr.online.run(pr.online.lms(0.001), np.tile(rows, 20), Y))
     assert "and 34 more" in wide
+
+
+def test_large_numbers_keep_every_digit_before_the_point():
+    """Fits are told apart by the units of AIC, and degrees of freedom are whole numbers, however many rows there are."""
+    x = np.linspace(-1.0, 1.0, 20_000)
+    counts = np.round(np.exp(1.5 + 0.5 * x) * np.tile([0.0, 0.0, 3.0, 1.0], 5_000))
+    for y, likelihood, own in (
+        (counts, "poisson", "Pearson chi2(19998) = "),
+        (counts**2, "gaussian", "RESET F(2, 19996) = "),
+    ):
+        fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
+        said = f"{fit}\n{unfolded(str(pr.diagnose(fit).show(verbose=True)))}"
+        assert not re.search(r"\de\+\d", said), said
+        assert f"AIC {fit.aic:.0f}, BIC {fit.bic:.0f} (" in said
+        assert own in said
+        assert f"log-likelihood {fit.log_likelihood:.0f}" in said
+
+
+def test_responses_that_lie_far_out_are_named_together():
+    x = np.arange(200.0)
+    for far, said in (
+        ([7], "the response of row 7 is further out"),
+        ([7, 30], "the responses of rows 30, 7 are further out"),
+    ):
+        y = np.sin(9.0 * x)
+        y[far] += 20.0 + 0.1 * np.array(far)
+        (found,) = pr.diagnose(pr.fit(pr.Model.from_arrays(x, y)))["outliers"]
+        assert found.sentence.startswith(said)
+        assert ("least p" in found.sentence) == (len(far) > 1)

@@ -13,7 +13,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
-from probreg.system.terminal import p_said
+from probreg.system.terminal import p_said, value_said
 
 Array = np.ndarray
 _EXACT = 400  # rows up to which the eigenvalues behind the exact distribution are found
@@ -75,7 +75,7 @@ class AutocorrelationDiagnostic(Diagnostic):
 
     def _judged(self, name: str, test: Serial, first: float, *, along: bool) -> list[Finding]:
         tell = "tell of the next one" if test.p_value < 0.01 else "do not tell of the next one"
-        sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {test.statistic:.3g}, {p_said(test.p_value)}{test.how}"
+        sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {value_said(test.statistic, 3)}, {p_said(test.p_value)}{test.how}"
         remedy = "if rows are in the order of time: add lags, a trend or seasons, or use HAC standard errors"
         if along:
             remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"

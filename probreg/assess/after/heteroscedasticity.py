@@ -13,7 +13,7 @@ from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.numerics.linalg import rank_of, triangular
-from probreg.system.terminal import p_said
+from probreg.system.terminal import p_said, value_said
 
 Array = np.ndarray
 _ROWS_PER_PRODUCT = 5  # White's test needs many observations for each product of columns
@@ -70,7 +70,9 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         changes = (
             "changes with the columns" if test.p_value < SIGNIFICANT else f"shows no change at level {SIGNIFICANT:g}"
         )
-        sentence = f"the spread {changes}: {name} chi2({test.df}) = {test.statistic:.3g}, {p_said(test.p_value)}"
+        sentence = (
+            f"the spread {changes}: {name} chi2({test.df}) = {value_said(test.statistic, 3)}, {p_said(test.p_value)}"
+        )
         return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 
 

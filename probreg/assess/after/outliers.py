@@ -52,13 +52,12 @@ class OutlierDiagnostic(Diagnostic):
         if not order:
             return self.fine(f"no response is further out than n of them make likely ({p_said(least)})", p_value=least)
         names = row_names(fit.model)[order]
-        several = f", and rows {listed(names[1:])}" if len(order) > 1 else ""
-        sentence = (
-            f"the response of row {names[0]}{several} is further out than n of them make likely ({p_said(least)})"
-        )
-        remedy = "check the row"
+        one = len(order) == 1
+        whose = f"the response of row {names[0]} is" if one else f"the responses of rows {listed(names)} are"
+        sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{p_said(least)})"
+        remedy = "check the row" if one else "check the rows"
         if of_classes(fit.model) is None:
-            remedy += f"; if it is right, {heavier_tails(fit)}"
+            remedy += f"; if {'it is' if one else 'they are'} right, {heavier_tails(fit)}"
         verdict = Verdict.WARNING if least < STRONG else Verdict.NOTE
         return [self.say(verdict, sentence, remedy, rows=names.tolist(), p_value=least)]
 

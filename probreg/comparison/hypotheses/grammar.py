@@ -319,7 +319,10 @@ def parse(
     {0: 1.0, 2: -1.0} = 0.0
     """
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"a hypothesis is a text such as 'x1 = x2', got {text!r}")
+        met = text if isinstance(text, str | bool | int | float) or text is None else type(text)
+        raise DataError(
+            f"a hypothesis is a text such as 'x1 = x2', got {met!r}; nested fits are tested by compare_models(fits, test='lr')"
+        )
     names = Names.of(columns, outcomes, terms, smooth)
     return Reader(text, names, list(hypothesis_tokens(text, names))).restrictions()
 

@@ -19,6 +19,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimated_coefficients, is_maximum_likelihood, tested_at_found_scales
 from probreg.inference.uncertainty.found_scales import FoundScales
 from probreg.model.model import Model
+from probreg.system.terminal import value_said
 
 Array = np.ndarray
 _EDGE = "p counts that a standard deviation of zero is at the edge: half chi-square(df - 1) and half chi-square(df)"
@@ -169,6 +170,6 @@ def _new_scales(small: _Candidate, large: _Candidate) -> int:
 def ratio_lines(tests: Any) -> list[str]:
     """The tests as they are printed."""
     return [
-        f"likelihood ratio of {t.fit} against {t.against}: {t.statistic:.5g}, df {t.df}, p = {t.p:.4g}"
+        f"likelihood ratio of {t.fit} against {t.against}: {value_said(t.statistic)}, df {t.df}, p = {t.p:.4g}"
         for t in tests.itertuples()
     ]

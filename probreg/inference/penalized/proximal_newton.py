@@ -133,7 +133,8 @@ def kinked_solution(
         raise NotConverged(
             f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
         )
-    if opened is not None and N is None:  # what runs away and what is not identified are two reasons, and either is enough
+    # What runs away and what is not identified are two reasons, and either is enough.
+    if opened is not None and N is None:
         nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
     return Solution(
