@@ -602,3 +602,13 @@ def test_nothing_warns_along_an_ordinary_path():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         path(model_of(pr.Normal(1.0)), n=7)
+
+
+def test_a_path_says_the_prior_that_it_scales_as_the_model_does():
+    """A scale of 1 on standardised columns is one standard deviation of a Gaussian response, not one of its units."""
+    rows = {"y": 50.0 * np.sin(np.arange(30.0)), "a": np.arange(30.0) % 7, "b": np.arange(30.0) % 4}
+    prior = {"a": pr.Laplace(1.0, scaled=True), "b": pr.Normal(2.0)}
+    along = pr.path(pr.Model.from_formula("y ~ a + b", rows, prior=prior), [0.5, 1.0])
+    said = "every scale of Laplace(1) in units of sd(y) on standardised a; Normal(2) on b, times 0.5 to 1"
+    assert said in " ".join(str(along).split())
+    assert said.removesuffix(", times 0.5 to 1").removeprefix("every scale of ") in along.data.attrs["scale"]

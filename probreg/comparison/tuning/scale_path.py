@@ -1,7 +1,6 @@
 """The mode as a function of one factor on every scale of the prior: from its centre to maximum likelihood."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +19,8 @@ from probreg.fits.inference_data import coefficient_dims, labelled, model_coordi
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
-from probreg.priors import AffinePrior, Flat, Prior
+from probreg.model.prior_words import prior_line
+from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
@@ -71,7 +71,7 @@ class RegularisationPath:
         forms = "; ".join(
             f"{read.form} on {', '.join(names[j] for j in b.columns)}" for b, read in reads if read is not None
         )
-        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {_words(model)}", "R": forms}
+        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {prior_line(model)}", "R": forms}
         return xr.Dataset(columns, {"scale": found.scales, **model_coordinates(model)}, attrs)
 
     @property
@@ -149,7 +149,7 @@ class RegularisationPath:
         scales, bad = self.scales, sum(not s.good for s in self.solution.status)
         lines = [
             f"Path: {self.model.likelihood.describe(self.model.design.response)}",
-            f"{len(scales)} modes, every scale of {_words(self.model)} times {scales[0]:.4g} to {scales[-1]:.4g}",
+            f"{len(scales)} modes, every scale of {prior_line(self.model)}, times {scales[0]:.4g} to {scales[-1]:.4g}",
         ]
         if bad < len(scales):
             df = self.data["df"].values
@@ -236,20 +236,3 @@ def penalties(found: PathSolution) -> Array:
                 read = b.prior.as_penalty(len(b.columns), sigma if b.prior.sigma_units else 1.0)
                 out[i, list(b.columns)] = np.nan if read is None else read.weight
     return out
-
-
-def _words(model: Model) -> str:
-    """The prior as it stands in the model."""
-    given = model.prior
-    if isinstance(given, Mapping):
-        return ", ".join(
-            f"{_called(prior)} on {key if isinstance(key, str) else ', '.join(key)}" for key, prior in given.items()
-        )
-    return _called(given)
-
-
-def _called(prior: Prior) -> str:
-    if not isinstance(prior, AffinePrior) or not isinstance(prior.scale, float):
-        return f"the {prior.name} prior"
-    units = " sigma" * prior.sigma_units + " on standardised columns" * prior.scaled
-    return f"{type(prior).__name__}({prior.scale:g}){units}"
