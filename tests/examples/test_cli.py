@@ -92,22 +92,29 @@ def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
     assert "separation" in result.output
 
 
-def test_what_a_print_leaves_out_is_where_the_command_line_has_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+_MORE = [(), ("--prior", "normal(0.3)", "--aux", "sigma=1"), ("--prior", "normal(0.3)")]
+_OF_PYTHON = re.compile(r"\.[a-z_]+\b(?<!\.csv)(\(\))?( |;|$)|summary\(|to_string|pandas")
+
+
+@pytest.mark.parametrize("more", [*_MORE[:2], pytest.param(_MORE[2], marks=pytest.mark.slow)], ids=len)
+def test_what_a_print_leaves_out_is_where_the_command_line_has_it(more, tmp_path):
     rng, path = np.random.default_rng(0), tmp_path / "wide.csv"
     table = pd.DataFrame(rng.normal(size=(80, 40)), columns=[f"x{i}" for i in range(40)])
     table.assign(y=table.sum(axis=1) + rng.normal(size=80)).to_csv(path, index=False)
     formula = "y ~ " + " + ".join(table.columns)
-    python = re.compile(r"\.[a-z_]+\b(?<!\.csv)(\(\))?( |;|$)|summary\(|to_string|pandas")
-    for more in ((), ("--prior", "normal(0.3)"), ("--prior", "normal(0.3)", "--aux", "sigma=1")):
-        few, all_of = run("fit", str(path), formula, *more), run("fit", str(path), formula, *more, "--verbose")
-        assert few.exit_code == all_of.exit_code == 0, few.output
-        for out in (few.output, all_of.output):
-            assert not python.search(re.sub(r"\d\.\d", "", out)), python.search(re.sub(r"\d\.\d", "", out))
-        assert "with --verbose" in few.output
-        assert "with --verbose" not in all_of.output
-        rows = all_of.output.partition("Every row")[2]
-        assert all(f"x{i} " in rows for i in range(40))
+    few, all_of = run("fit", str(path), formula, *more), run("fit", str(path), formula, *more, "--verbose")
+    assert few.exit_code == all_of.exit_code == 0, few.output
+    for out in (few.output, all_of.output):
+        numbers = re.sub(r"\d\.\d", "", out)
+        assert not _OF_PYTHON.search(numbers), _OF_PYTHON.search(numbers)
+    assert "with --verbose" in few.output
+    assert "with --verbose" not in all_of.output
+    rows = all_of.output.partition("Every row")[2]
+    assert all(f"x{i} " in rows for i in range(40))
+
+
+def test_what_the_demo_leaves_out_is_in_its_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     shown = run("demo", "--quick", "--out", str(tmp_path / "demo.html")).output
     assert "in the report" in shown
     assert "1.000" not in shown.partition("P(damage) at 31")[2]

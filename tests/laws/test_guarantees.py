@@ -190,7 +190,7 @@ def test_normalised_steps_learn_nothing_from_rows_of_zeros(rng: np.random.Genera
 
 def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(rng: np.random.Generator):
     quick = online.Record(rows=False, compiled=True)
-    for _ in range(60):
+    for _ in range(20):
         X, y = separable(rng, int(rng.integers(8, 40)), int(rng.integers(1, 5)))
         if not len(y):
             continue

@@ -188,6 +188,7 @@ def test_monte_carlo_errors_are_what_they_say():
     assert (np.abs(np.mean(z, 0)) < FAR / np.sqrt(150)).all()
 
 
+@pytest.mark.slow
 def test_the_mean_of_weighted_points_beats_that_of_resampled_draws():
     model = small(pr.Bernoulli(), Normal(1.5), 2, 200)
     mean, sd, _ = on_a_grid(model)

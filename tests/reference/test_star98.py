@@ -70,6 +70,7 @@ def test_the_dispersion_is_by_district(fit, theirs):
     assert "HC1" in finding.remedy
 
 
+@pytest.mark.slow
 def test_a_district_in_which_all_pass_is_seen(star):
     wrong = star.copy()
     wrong.loc[5, "NABOVE"] = wrong.loc[5, ["NABOVE", "NBELOW"]].sum()
