@@ -5,7 +5,7 @@ row block, and knows nothing of methods. Auxiliary parameters are maximised and 
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -18,7 +18,6 @@ from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import Flag, Natural, Positive, Probability, Seed, Several, check_fields, checked
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
-    INTERCEPT,
     AnyMoments,
     Basis,
     Design,
@@ -32,13 +31,7 @@ from probreg.data.moments_origin import Origin
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import (
-    DifferentiableLikelihood,
-    Likelihood,
-    OfTrials,
-    PiecewiseLinearLikelihood,
-    SoftmaxLikelihood,
-)
+from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_aux,
@@ -53,23 +46,20 @@ from probreg.model.compatibility import (
 from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
-from probreg.model.prior_words import prior_line
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, JointPrior, Normal, Prior, Reference, joint
+from probreg.priors import AuxPrior, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
-from probreg.priors.penalties.read_out import one_penalty
-from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
-from probreg.priors.weak import WEAK, WEAK_FACTOR, PriorLike
+from probreg.priors.weak import PriorLike
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 if TYPE_CHECKING:
     from probreg.model.prior_predictive import PriorPredictive
+    from probreg.priors.penalties.spelling import Setting, Spellings
 
 Array = np.ndarray
 Aux = Mapping[str, float]
-_FEW, _MANY = 5, 12  # columns that are named where there are more than so many
 
 
 class LocalModel(NamedTuple):
@@ -401,58 +391,19 @@ class Model(FromData):
         return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
 
     def __repr__(self) -> str:
-        head, rows, *rest = self._said()
-        return printed(head, f"  {'; '.join([rows, *rest])}", *(f"  {said}" for said in self._weak()))
+        from probreg.model.model_words import model_words, weak_words
+
+        head, rows, *rest = model_words(self)
+        return printed(head, f"  {'; '.join([rows, *rest])}", *(f"  {said}" for said in weak_words(self)))
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said()
-        return notebook_html([head], notes=[*rest, *self._weak()])
+        from probreg.model.model_words import model_words, weak_words
 
-    def _said(self) -> list[str]:
-        """What is modelled; the rows and columns; the prior; each nuisance parameter."""
-        d = self.design
-        aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
-            f"{a} = {v:g}" for a, v in self.fixed.items()
-        ]
-        n = d.count
-        said = f" (weight {d.total:g})" if d.total != n else ""
-        said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
-        rows = f"rows {n}{said}" if n else "rows not kept"
-        rows += "" if d.source is None else f" of {d.source.name}"
-        held = f"{rows}, columns {_few(d.shown_columns)}"
-        return [
-            f"Model: {self.likelihood.describe(d.response)}",
-            held,
-            f"prior {prior_line(self).partition('; sigma ~')[0]}",
-            *aux,
-        ]
-
-    def _weak(self) -> list[str]:
-        """What the weak prior is here: in raw units, and in those of the outcome."""
-        from probreg.model.prior_predictive import one_sd_moves
-
-        stated = joint(self.prior, self.design.columns, self.design.free).blocks  # before they are bound to the rows
-        scales = {
-            self.design.columns[j]: float(s)
-            for before, b in zip(stated, self.joint.blocks, strict=True)
-            if before.prior == WEAK and isinstance(b.prior, Normal)
-            for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
-        }
-        if not scales:
-            return []
-        noisy = self.likelihood.noise_scale is not None
-        told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
-        more = f" and {len(scales) - _FEW} more" if len(scales) > _FEW else ""
-        units = f"{WEAK_FACTOR:g} sd({self.design.response})/sd(x)" if noisy else f"{WEAK_FACTOR:g}/sd(x)"
-        spread = self.design.y_scale * np.sqrt(self.design.total / max(self.design.total - 1.0, 1.0)) if noisy else 1.0
-        moves = one_sd_moves(self.likelihood, WEAK_FACTOR * float(spread), self.design.response)
-        return [
-            f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
-            f"weak prior: one sd of a column {moves}",
-        ]
+        head, *rest = model_words(self)
+        return notebook_html([head], notes=[*rest, *weak_words(self)])
 
     @property
-    def penalty_setting(self) -> Setting:
+    def penalty_setting(self) -> "Setting":
         """What another package's criterion needs to know of these data.
 
         Returns
@@ -465,21 +416,12 @@ class Model(FromData):
         Incompatible
             For a softmax with a reference class: the others penalise the coefficients of all classes alike.
         """
-        if isinstance(self.likelihood, SoftmaxLikelihood) and not self.likelihood.symmetric:
-            raise Incompatible(
-                "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
-                "reference class: use Categorical(symmetric=True)"
-            )
-        if self.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
-            return Setting(self.likelihood.name, sigma=self.noise_held)
-        y_sd = float(self.design.y_scale) if self.likelihood.noise_scale else None
-        if isinstance(self.likelihood, OfTrials):  # the others take trials as rows of weights
-            n = float(self.design.fold(partial(sums.trials, likelihood=self.likelihood))[0])
-            return Setting(self.likelihood.single, n)
-        return Setting(self.likelihood.name, self.design.total or None, self.noise_held, y_sd)
+        from probreg.model.penalty_calls import setting_of
+
+        return setting_of(self)
 
     @checked
-    def penalty(self, *, sigma: Positive | None = None) -> Spellings:
+    def penalty(self, *, sigma: Positive | None = None) -> "Spellings":
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
         It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero, or GroupLaplace
@@ -510,86 +452,9 @@ class Model(FromData):
         >>> model.penalty()["sklearn"].call
         'Ridge(alpha=4)'
         """
-        from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
-        from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
+        from probreg.model.penalty_calls import penalty_calls
 
-        recipe = self.design.recipe
-        if any(c in self.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
-            known = self.noise_held if sigma is None else float(sigma)
-            return smooth_penalties(PenalisedModel(self.design, self.likelihood, self.joint, known))
-        groups = group_penalty(self.joint, self.design.columns, INTERCEPT)
-        if groups is None:
-            l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
-        else:
-            l1, l2, relative = np.inf, 0.0, groups.relative
-        if isinstance(self.likelihood, PiecewiseLinearLikelihood) and groups is None and l2 and not l1:
-            return self._as_support_vectors(l2)
-        columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
-        if sigma is not None:
-            check_aux(self.likelihood, {self.likelihood.noise_scale or "sigma": sigma})
-            at = replace(at, sigma=float(sigma))
-        if relative and not l1 and at.sigma is None:
-            at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
-        if relative:
-            at.need(sigma="a prior with a kink in units of sigma")
-            l1, l2 = l1 / (at.sigma or 1.0), l2 / (at.sigma or 1.0) ** 2
-        notes = []
-        if self.design.weights is not None:
-            notes.append("N is the sum of the weights, which are given as sample weights")
-        if self.design.weight_kind == "precision":
-            notes.append(
-                "RSS is the sum of precision * (y - mean)^2, with the precisions given as sample weights. Criteria per observation "
-                "are left out, since packages divide a weighted RSS by different numbers"
-            )
-        if self.design.offset is not None:
-            notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
-        if groups is not None:
-            return group_spellings(groups, at, tuple(notes), intercept=self.design.intercept is not None)
-        process, said = self._as_process(l2, at.sigma)
-        notes += [said] if said else []
-        if process or said:
-            columns = tuple(self.design.recipe.processes)
-        rows = (*process, *spell(l1, l2, at, intercept=self.design.intercept is not None))
-        return Spellings(columns, l1, l2, rows, tuple(notes))
-
-    def _as_support_vectors(self, l2: float) -> Spellings:
-        """The call of a loss with a tube beside |w|^2, of one kernel or of plain columns."""
-        from probreg.priors.penalties.support_vectors import spell_support_vectors
-
-        if self.unknown:
-            raise DataError(
-                f"the weight of a penalty beside this loss needs {self.unknown[0]}: hold it, with_aux({self.unknown[0]}=...)"
-            )
-        of, columns = dict(self.design.recipe.processes), np.array(self.design.columns)[self.joint.informative].tolist()
-        alone = [term for term in of.values() if set(term.columns) == set(columns) and term.basis.kind == "exact"]
-        assert isinstance(self.likelihood, PiecewiseLinearLikelihood)
-        at = self.likelihood.slopes(**self.fixed)
-        same = at.up == at.down and self.design.intercept is not None and bool(alone or not of)
-        kernel, width = (alone[0].basis.kernel, alone[0].basis.width) if alone else (None, len(columns))
-        rows = spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube)) if same else ()
-        return Spellings(tuple(of) if alone else tuple(columns), 0.0, l2, rows)
-
-    def _as_process(self, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
-        """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
-        from probreg.priors.penalties.processes import spell_process
-
-        of = {key: set(term.columns) for key, term in self.design.recipe.processes.items()}
-        penalised = {c for c, informed in zip(self.design.columns, self.joint.informative) if informed}
-        if sigma is None or not l2 or penalised not in of.values():
-            return (), ""
-        (term,) = (t for t in self.design.recipe.processes.values() if set(t.columns) == penalised)
-        if term.basis.kind != "exact":
-            return (
-                (),
-                f"{term.key} is the columns of a {term.basis.kind} basis, of which no other package has the kernel: the calls take these columns as X",
-            )
-        if penalised != set(self.design.columns):
-            return (
-                (),
-                "KernelRidge and GaussianProcessRegressor have no columns beside the kernel, an offset neither: the calls take its columns as X",
-            )
-        rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma, weighted=self.design.weighted)
-        return rows, f"calls with a kernel take the inputs of {term.key} as X, the others its columns"
+        return penalty_calls(self, sigma)
 
     # ---- densities -------------------------------------------------------------------------------------------------
 
@@ -941,12 +806,3 @@ def _smooth(likelihood: Likelihood) -> DifferentiableLikelihood:
     if not isinstance(likelihood, DifferentiableLikelihood):
         raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
     return likelihood
-
-
-def _few(names: Sequence[str]) -> str:
-    """Names in a row, of more than twelve the first five.
-
-    >>> _few("ab"), _few([f"x{j}" for j in range(40)])
-    ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
-    """
-    return ", ".join(names) if len(names) <= _MANY else f"{', '.join(names[:_FEW])} and {len(names) - _FEW} more"

@@ -1,0 +1,64 @@
+"""A model in words: the lines that it prints of itself."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from probreg.model.prior_predictive import one_sd_moves
+from probreg.model.prior_words import Stated, prior_line
+from probreg.priors import Normal, joint
+from probreg.priors.weak import WEAK, WEAK_FACTOR
+
+_FEW, _MANY = 5, 12  # columns that are named where there are more than so many
+
+
+def model_words(model: Stated) -> list[str]:
+    """What is modelled; the rows and columns; the prior; each nuisance parameter."""
+    d = model.design
+    aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown] + [
+        f"{a} = {v:g}" for a, v in model.fixed.items()
+    ]
+    n = d.count
+    said = f" (weight {d.total:g})" if d.total != n else ""
+    said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
+    rows = f"rows {n}{said}" if n else "rows not kept"
+    rows += "" if d.source is None else f" of {d.source.name}"
+    held = f"{rows}, columns {_few(d.shown_columns)}"
+    return [
+        f"Model: {model.likelihood.describe(d.response)}",
+        held,
+        f"prior {prior_line(model).partition('; sigma ~')[0]}",
+        *aux,
+    ]
+
+
+def weak_words(model: Stated) -> list[str]:
+    """What the weak prior is here: in raw units, and in those of the outcome."""
+    stated = joint(model.prior, model.design.columns, model.design.free).blocks  # before they are bound to the rows
+    scales = {
+        model.design.columns[j]: float(s)
+        for before, b in zip(stated, model.joint.blocks, strict=True)
+        if before.prior == WEAK and isinstance(b.prior, Normal)
+        for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
+    }
+    if not scales:
+        return []
+    noisy = model.likelihood.noise_scale is not None
+    told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
+    more = f" and {len(scales) - _FEW} more" if len(scales) > _FEW else ""
+    units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)" if noisy else f"{WEAK_FACTOR:g}/sd(x)"
+    spread = model.design.y_scale * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0)) if noisy else 1.0
+    moves = one_sd_moves(model.likelihood, WEAK_FACTOR * float(spread), model.design.response)
+    return [
+        f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
+        f"weak prior: one sd of a column {moves}",
+    ]
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names in a row, of more than twelve the first five.
+
+    >>> _few("ab"), _few([f"x{j}" for j in range(40)])
+    ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
+    """
+    return ", ".join(names) if len(names) <= _MANY else f"{', '.join(names[:_FEW])} and {len(names) - _FEW} more"

@@ -1,0 +1,142 @@
+"""The prior of a model as the penalty that its mode minimises: the calls of other packages, with their numbers.
+
+The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns. Four others have calls of their own: smooth functions,
+groups of columns, a loss with a tube (support vectors) and a Gaussian process (its kernel).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from probreg.data import INTERCEPT, Design
+from probreg.errors import DataError, Incompatible
+from probreg.likelihoods import Likelihood, OfTrials, PiecewiseLinearLikelihood, SoftmaxLikelihood
+from probreg.model import likelihood_sums as sums
+from probreg.model.compatibility import check_aux
+from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
+from probreg.priors import JointPrior
+from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
+from probreg.priors.penalties.processes import spell_process
+from probreg.priors.penalties.read_out import one_penalty
+from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
+from probreg.priors.penalties.support_vectors import spell_support_vectors
+
+
+class Penalised(Protocol):
+    """As much of a model as its penalty is told from."""
+
+    @property
+    def design(self) -> Design: ...
+
+    @property
+    def likelihood(self) -> Likelihood: ...
+
+    @property
+    def joint(self) -> JointPrior: ...
+
+    @property
+    def fixed(self) -> Mapping[str, float]: ...
+
+    @property
+    def unknown(self) -> tuple[str, ...]: ...
+
+    @property
+    def noise_held(self) -> float | None: ...
+
+
+def setting_of(model: Penalised) -> Setting:
+    """What the criterion of another package needs to know of the data; see `Model.penalty_setting`."""
+    if isinstance(model.likelihood, SoftmaxLikelihood) and not model.likelihood.symmetric:
+        raise Incompatible(
+            "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
+            "reference class: use Categorical(symmetric=True)"
+        )
+    if model.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
+        return Setting(model.likelihood.name, sigma=model.noise_held)
+    y_sd = float(model.design.y_scale) if model.likelihood.noise_scale else None
+    if isinstance(model.likelihood, OfTrials):  # the others take trials as rows of weights
+        n = float(model.design.fold(partial(sums.trials, likelihood=model.likelihood))[0])
+        return Setting(model.likelihood.single, n)
+    return Setting(model.likelihood.name, model.design.total or None, model.noise_held, y_sd)
+
+
+def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
+    """The calls of every package that has the penalty, at this noise scale where the model holds none; see `Model.penalty`."""
+    recipe = model.design.recipe
+    if any(c in model.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
+        known = model.noise_held if sigma is None else float(sigma)
+        return smooth_penalties(PenalisedModel(model.design, model.likelihood, model.joint, known))
+    groups = group_penalty(model.joint, model.design.columns, INTERCEPT)
+    if groups is None:
+        l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
+    else:
+        l1, l2, relative = np.inf, 0.0, groups.relative
+    if isinstance(model.likelihood, PiecewiseLinearLikelihood) and groups is None and l2 and not l1:
+        return _as_support_vectors(model, l2)
+    columns, at = tuple(np.array(model.design.columns)[model.joint.informative].tolist()), setting_of(model)
+    if sigma is not None:
+        check_aux(model.likelihood, {model.likelihood.noise_scale or "sigma": sigma})
+        at = replace(at, sigma=float(sigma))
+    if relative and not l1 and at.sigma is None:
+        at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
+    if relative:
+        at.need(sigma="a prior with a kink in units of sigma")
+        l1, l2 = l1 / (at.sigma or 1.0), l2 / (at.sigma or 1.0) ** 2
+    notes = []
+    if model.design.weights is not None:
+        notes.append("N is the sum of the weights, which are given as sample weights")
+    if model.design.weight_kind == "precision":
+        notes.append(
+            "RSS is the sum of precision * (y - mean)^2, with the precisions given as sample weights. Criteria per observation "
+            "are left out, since packages divide a weighted RSS by different numbers"
+        )
+    if model.design.offset is not None:
+        notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
+    if groups is not None:
+        return group_spellings(groups, at, tuple(notes), intercept=model.design.intercept is not None)
+    process, said = _as_process(model.design, model.joint, l2, at.sigma)
+    notes += [said] if said else []
+    if process or said:
+        columns = tuple(model.design.recipe.processes)
+    rows = (*process, *spell(l1, l2, at, intercept=model.design.intercept is not None))
+    return Spellings(columns, l1, l2, rows, tuple(notes))
+
+
+def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
+    """The call of a loss with a tube beside |w|^2, of one kernel or of plain columns."""
+    if model.unknown:
+        raise DataError(
+            f"the weight of a penalty beside this loss needs {model.unknown[0]}: hold it, with_aux({model.unknown[0]}=...)"
+        )
+    of, columns = dict(model.design.recipe.processes), np.array(model.design.columns)[model.joint.informative].tolist()
+    alone = [term for term in of.values() if set(term.columns) == set(columns) and term.basis.kind == "exact"]
+    assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
+    at = model.likelihood.slopes(**model.fixed)
+    same = at.up == at.down and model.design.intercept is not None and bool(alone or not of)
+    kernel, width = (alone[0].basis.kernel, alone[0].basis.width) if alone else (None, len(columns))
+    rows = spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube)) if same else ()
+    return Spellings(tuple(of) if alone else tuple(columns), 0.0, l2, rows)
+
+
+def _as_process(design: Design, joint: JointPrior, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
+    """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
+    of = {key: set(term.columns) for key, term in design.recipe.processes.items()}
+    penalised = {c for c, informed in zip(design.columns, joint.informative) if informed}
+    if sigma is None or not l2 or penalised not in of.values():
+        return (), ""
+    (term,) = (t for t in design.recipe.processes.values() if set(t.columns) == penalised)
+    if term.basis.kind != "exact":
+        return (
+            (),
+            f"{term.key} is the columns of a {term.basis.kind} basis, of which no other package has the kernel: the calls take these columns as X",
+        )
+    if penalised != set(design.columns):
+        return (
+            (),
+            "KernelRidge and GaussianProcessRegressor have no columns beside the kernel, an offset neither: the calls take its columns as X",
+        )
+    rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma, weighted=design.weighted)
+    return rows, f"calls with a kernel take the inputs of {term.key} as X, the others its columns"
