@@ -1,24 +1,28 @@
 """Data become a response y and a matrix X; everything after this room is arrays."""
 
+from probreg.data.array_columns import (
+    ArrayColumns as ArrayColumns,
+    PlainColumns as PlainColumns,
+    from_arrays as from_arrays,
+)
 from probreg.data.arrow_moments import ArrowMoments as ArrowMoments
 from probreg.data.blocks.block import Block as Block, RowSource as RowSource, by_kind as by_kind
-from probreg.data.design import (
+from probreg.data.checked_arrays import (
     INTERCEPT as INTERCEPT,
-    AnyMoments as AnyMoments,
-    ArrayColumns as ArrayColumns,
-    Basis as Basis,
-    ColumnRecipe as ColumnRecipe,
-    Design as Design,
-    PlainColumns as PlainColumns,
-    Unused as Unused,
     as_response as as_response,
     as_weights as as_weights,
-    from_arrays as from_arrays,
-    from_reading as from_reading,
     own_name as own_name,
     read_column as read_column,
     weights_without_empty_trials as weights_without_empty_trials,
     with_trials as with_trials,
+)
+from probreg.data.design import (
+    AnyMoments as AnyMoments,
+    Basis as Basis,
+    ColumnRecipe as ColumnRecipe,
+    Design as Design,
+    Unused as Unused,
+    from_reading as from_reading,
 )
 from probreg.data.grouped_arrays import Grouped as Grouped, with_groups as with_groups
 from probreg.data.moments import Moments as Moments

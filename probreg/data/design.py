@@ -4,17 +4,23 @@ Everything after this room is arrays. A design is made once, checked once (finit
 never changed.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array, floats
 from probreg.data.arrow_moments import ArrowMoments
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
+from probreg.data.checked_arrays import (
+    INTERCEPT,
+    as_offset,
+    as_trials,
+    check_intercept,
+    of_trials,
+    weights_without_empty_trials,
+)
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments, refuse_too_wide
@@ -23,16 +29,15 @@ from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.data.unwritten import UnwrittenColumns, contiguous
-from probreg.data.weights import WeightKind, check_values, read_weights
+from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
-from probreg.numerics.linalg import Products, copied_behind_ones, map_blocks, plain_columns, row_blocks
+from probreg.numerics.linalg import Products
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 Array = np.ndarray
 AnyMoments = Moments | ArrowMoments
-INTERCEPT = "Intercept"
 _SHOWN = 12  # columns by name in a print
 
 
@@ -349,6 +354,7 @@ class Design:
     def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:
         """Values (n, ...) of the rows that count in the places that these have in the data, `unused` at those of weight 0.
 
+        >>> from probreg.data import PlainColumns
         >>> few = Design(np.ones((2, 1)), None, ("a",), np.zeros(1), PlainColumns(("a",), False))
         >>> replace(few, unused=Unused(np.array([1]), np.ones((1, 1)))).by_row(np.array([3.0, 4.0]))
         array([ 3., nan,  4.])
@@ -582,198 +588,10 @@ class Unused:
     inputs: Mapping[str, Array] = field(default_factory=dict)
 
 
-class ArrayColumns(ABC):
-    """A recipe of columns that were given as arrays, by name: it has no variables behind them, and reads no response."""
-
-    @property
-    @abstractmethod
-    def given(self) -> tuple[str, ...]:
-        """Their names."""
-
-    @property
-    def smooths(self) -> Mapping[str, SmoothTerm]:
-        return {}
-
-    @property
-    def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms whose effects vary by a group, of which there is none."""
-        return {}
-
-    @property
-    def of_groups_alone(self) -> tuple[str, ...]:
-        """The variables that say the group of a row and nothing else."""
-        return ()
-
-    def groups_at(self, data: Any) -> dict[str, Array]:
-        """The group (n,) of each row as text, by the term."""
-        return {}
-
-    @property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
-        """What enters each process, by the term."""
-        return {}
-
-    @property
-    def written(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of each term of a formula, of which there is none."""
-        return ()
-
-    def own_column(self, name: str) -> int | None:
-        """The number of the column that is the variable itself and that alone reads it; None where there is none."""
-        return None
-
-    def own_levels(self, name: str) -> tuple[int, ...]:
-        """The columns of a category that no other column reads; columns of numbers have none."""
-        return ()
-
-    @abstractmethod
-    def read_back(self, design: Design) -> dict[str, Array]:
-        """The given columns (n,) by name, from the rows of a design."""
-
-    def given_at(self, data: Any, *, ones: bool = False) -> Array:
-        """The given columns (n, q) of an array that has them in their order, or of a table or mapping that names them; behind a
-        column of ones where `ones`."""
-        X = as_array(data, "new data") if _is_array(data) else _named(data, self.given)
-        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
-        return as_matrix(X, self.given, ones=ones)
-
-    def offset_at(self, data: Any) -> Array | None:
-        return None
-
-    def outcome_at(self, data: Any) -> Any:
-        raise DataError("a model of arrays needs the response of the new rows: pass y=")
-
-    def trials_at(self, data: Any) -> Array | None:
-        return None
-
-
-@dataclass(frozen=True)
-class PlainColumns(ArrayColumns):
-    """Columns taken as they are, with a column of ones in front when `intercept` is set."""
-
-    columns: tuple[str, ...]
-    intercept: bool
-
-    @property
-    def terms(self) -> tuple[BasisTerm, ...]:
-        return ()
-
-    def own_column(self, name: str) -> int | None:
-        return self.columns.index(name) if name in self.given else None
-
-    @property
-    def processes(self) -> Mapping[str, ProcessTerm]:
-        return {}
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        return ()
-
-    def inputs_at(self, data: Any) -> dict[str, Array]:
-        return {}
-
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "ColumnRecipe":
-        raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        return self.columns[1:] if self.intercept else self.columns
-
-    def read_back(self, design: Design) -> dict[str, Array]:
-        return {name: design.X[:, design.columns.index(name)] for name in self.given}
-
-    def matrix(self, data: Any) -> Array:
-        """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
-        return self.given_at(data, ones=self.intercept)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}
-
-
-def from_arrays(
-    X: Any,
-    *,
-    columns: Sequence[str] | None,
-    intercept: bool,
-    response: str,
-    offset: Any = None,
-    weights: Any = None,
-    labels: Any = None,
-    multiply: Any = None,
-) -> Design:
-    """A design without its response from a matrix; DataError names column, row and value of what is wrong.
-
-    It knows the products of its columns with `multiply`, a response that will be its own, where that is an array of floats as X is.
-    """
-    if not isinstance(response, str):
-        raise DataError(f"response is the name of the response, got {type(response).__name__}")
-    if (
-        not _is_array(X) and getattr(X, "name", None) is not None and not isinstance(X, Mapping)
-    ):  # one column that has a name
-        X = {str(X.name): X}
-    if not _is_array(X):
-        own = getattr(X, "columns", X if isinstance(X, Mapping) else None)
-        if own is None:
-            raise DataError(f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}")
-        columns = [str(c) for c in (X if own is None else own)] if columns is None else columns
-    X = as_array(X, "X") if _is_array(X) else _named(X, columns or ())
-    X = X[:, None] if X.ndim == 1 else X
-    if X.ndim != 2:
-        raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
-    names = names_of(columns, X.shape[1], intercept=intercept)
-    products = None
-    if intercept and plain_columns(X, multiply):
-        X, products = copied_behind_ones(X, multiply)
-        _finite(float(np.trace(products.XX)), X[:, 1:], names)
-    else:
-        X = as_matrix(X, names, ones=intercept)
-    if not len(X):
-        raise DataError(f"there are no rows: X has shape (0, {len(names)})")
-    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
-    _check_intercept(X, names)
-    kind, given = read_weights(weights)
-    own, precision = by_kind(kind, as_weights(given, len(X), kind))
-    design = Design(
-        X=X,
-        y=None,
-        columns=recipe.columns,
-        free=np.array([c == INTERCEPT for c in recipe.columns]),
-        recipe=recipe,
-        response=response,
-        offset=as_offset(offset, len(X)),
-        labels=None if labels is None else as_array(labels, "labels"),
-        weights=own,
-        precision=precision,
-        weight_kind=kind,
-    )
-    return design.with_products(products)
-
-
-def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
-    """The names of the given columns, x1, x2, ... without them. DataError for what is no list of different names."""
-    if isinstance(columns, str):
-        raise DataError(f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]")
-    if not isinstance(intercept, bool | np.bool_):
-        raise DataError(f"intercept is True or False, got {type(intercept).__name__}")
-    if columns is not None and (not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0):
-        raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
-    given = [f"x{j + 1}" for j in range(width)] if columns is None else list(columns)
-    if odd := [name for name in given if not isinstance(name, str | int | float | tuple | np.generic)]:
-        raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
-    names = tuple(map(str, given))
-    if not names and not intercept:
-        raise DataError("there are no columns: X has none and intercept=False leaves out the column of ones")
-    if len(set(names)) != len(names):
-        raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
-    if intercept and INTERCEPT in names:
-        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
-    return names
-
-
 def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     """The design of a formula read at data (without its response), the response values, and their declared levels."""
     recipe = reading.recipe
-    _check_intercept(reading.X, recipe.columns)
+    check_intercept(reading.X, recipe.columns)
     own = weights_without_empty_trials(reading.response, reading.counted, reading.weights)
     weights, precision = by_kind(reading.weight_kind, own)
     design = Design(
@@ -795,173 +613,3 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     if isinstance(reading.response, np.ndarray):
         return design, reading.response, reading.classes
     return design, np.asarray(reading.response), tuple(reading.response.categories.tolist())
-
-
-def _check_intercept(X: Array, names: Sequence[str]) -> None:
-    """DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
-    if INTERCEPT in names and len(bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)):
-        value = X[bad[0], list(names).index(INTERCEPT)]
-        raise DataError(
-            f"column 'Intercept' holds {value:g} in row {bad[0]}: a column of that name is all ones; rename it"
-        )
-
-
-def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
-    """The response values (n,) with the levels that a categorical type declares, in their order; of a table with a column
-    for each class, the counts (n, K) with the names of its columns."""
-    if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
-        from probreg.data.formula.columns import read_columns
-
-        table = read_columns(y)
-        if len(table) != 1:
-            return np.stack([np.asarray(v) for v in table.values()], 1), tuple(map(str, table))
-        y = next(iter(table.values()))
-    if _is_array(y) or np.ndim(y) == 0:
-        # A list that mixes text with other values, which numpy would turn into text.
-        mixed = isinstance(y, list) and any(isinstance(v, str) for v in y)
-        values = as_array(np.array(y, dtype=object) if mixed else y, "y")
-        return (values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values), None
-    from probreg.data.formula.columns import read_columns
-
-    column = read_columns({"y": y})["y"]
-    if isinstance(column, np.ndarray):
-        return column, None
-    return np.asarray(column), tuple(column.categories.tolist())
-
-
-def own_name(y: Any) -> str:
-    """The name of a column of a table, "y" for what has none.
-
-    >>> own_name([1.0, 2.0])
-    'y'
-    """
-    name = getattr(y, "name", None)
-    return str(name) if isinstance(name, str | int | tuple) and name != "" else "y"
-
-
-def of_trials(response: str) -> str:
-    """`p(s, t)` in words: s of t."""
-    return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
-
-
-def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
-    """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
-    X = X if X.dtype.kind in "fiub" else floats(X, "X", "; for categories use a formula")
-    if X.ndim != 2 or X.shape[1] != len(names):
-        raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
-    out = np.empty((len(X), X.shape[1] + 1)) if ones else np.ascontiguousarray(X, dtype=float)
-
-    def look(rows: slice) -> tuple[Array, ...]:
-        if ones:
-            out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
-        values = out[rows].reshape(-1)
-        return (np.dot(values, values),)
-
-    with np.errstate(all="ignore"):
-        square = float(map_blocks(look, row_blocks(*out.shape))[0])
-    _finite(square, out[:, 1:] if ones else out, names)
-    return out
-
-
-def _finite(total: float, X: Array, names: Sequence[str]) -> None:
-    """DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
-    if np.isfinite(total):
-        return
-    if not (bad := ~np.isfinite(X)).any():
-        row, col = (int(i) for i in np.unravel_index(np.argmax(np.abs(X)), X.shape))
-        raise DataError(
-            f"column {names[col]!r} holds {X[row, col]:g} in row {row}, whose square is beyond double precision: state the "
-            "column in another unit"
-        )
-    row, col = np.argwhere(bad)[0]
-    counts = ", ".join(f"{names[j]} ({k})" for j, k in enumerate(bad.sum(0)) if k)
-    raise DataError(
-        f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
-    )
-
-
-def as_offset(offset: Any, n: int) -> Array | None:
-    """(n, 1) or (n, m), finite."""
-    if offset is None:
-        return None
-    out = floats(offset, "an offset")
-    out = out[:, None] if out.ndim == 1 else out
-    if out.ndim != 2 or len(out) != n or not out.shape[1]:
-        raise DataError(f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}")
-    if len(bad := np.argwhere(~np.isfinite(out))):
-        raise DataError(f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite")
-    return out
-
-
-def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
-    """(n,), of their kind, not all zero."""
-    out = as_weights_of_some(values, n, kind)
-    if out is not None and not out.sum() > 0:
-        raise DataError("the weights sum to zero: no observation is left")
-    return out
-
-
-def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
-    """(n,), finite, not negative, whole numbers where they are frequencies; of some rows, which may all have weight 0."""
-    if values is None:
-        return None
-    if isinstance(values, str):
-        raise DataError(
-            f"weights={values!r} names a column, and these rows come as arrays: give the weights as an array"
-        )
-    out = floats(values, "weights")
-    if out.shape != (n,):
-        raise DataError(f"weights are one number per row: expected shape ({n},), got {out.shape}")
-    return check_values(out, kind, lambda i: f"the weight of row {i}")
-
-
-def with_trials(successes: Any, trials: Any, n: int) -> Array:
-    """Successes and trials (n, 2). DataError names the first row that cannot be."""
-    s, t = floats(successes, "successes"), floats(trials, "trials")
-    if s.shape != (n,) or t.shape != (n,):
-        raise DataError(f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}")
-    wrong = ~((s >= 0) & (t < 2.0**53) & (s <= t) & (np.floor(s) == s) & (np.floor(t) == t) & np.isfinite(t))
-    if len(bad := np.flatnonzero(wrong)):
-        raise DataError(
-            f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
-        )
-    return np.stack([s, t], 1)
-
-
-def as_trials(trials: Any, n: int) -> Array | None:
-    """Trials (n,) of new rows: whole numbers, not negative."""
-    if trials is None:
-        return None
-    t = floats(trials, "trials")
-    t = np.full(n, t) if t.ndim == 0 else t
-    return with_trials(np.zeros(n), t, n)[:, 1]
-
-
-def weights_without_empty_trials(y: Any, counted: str | None, weights: Array | None) -> Array | None:
-    """The weights with 0 for the rows of a response (n, c) that count no trial: such a row is no observation."""
-    if counted is None:
-        return weights
-    none = (y[:, 1] if counted == "p" else y.sum(1)) == 0
-    if not none.any():
-        return weights
-    return np.where(none, 0.0, 1.0 if weights is None else weights)
-
-
-def _is_array(data: Any) -> bool:
-    return isinstance(data, np.ndarray | list)
-
-
-def read_column(data: Any, name: str) -> Array:
-    """One column of a table. DataError where it has none of that name."""
-    if _is_array(data):
-        raise DataError(f"{name!r} names a column, and these rows come as an array: give the values instead")
-    return _named(data, (name,))[:, 0]
-
-
-def _named(data: Any, names: Sequence[str]) -> Array:
-    from probreg.data.formula.columns import read_columns
-
-    table = read_columns(data)
-    if missing := [c for c in names if c not in table]:
-        raise DataError(f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}")
-    return np.stack([np.asarray(table[c]) for c in names], 1)

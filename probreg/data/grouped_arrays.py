@@ -10,7 +10,9 @@ import numpy as np
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.scalars import Flag, Word, check_fields
 from probreg.arguments.types import ArrayLike
-from probreg.data.design import INTERCEPT, ArrayColumns, ColumnRecipe, Design, PlainColumns, from_arrays
+from probreg.data.array_columns import ArrayColumns, PlainColumns, from_arrays
+from probreg.data.checked_arrays import INTERCEPT
+from probreg.data.design import ColumnRecipe, Design
 from probreg.data.formula.algebra import Bar, read_bar_term, refuse_twice
 from probreg.data.formula.bars import group_labels, levels_of_groups, refuse_single
 from probreg.data.formula.columns import Table, read_table

@@ -7,7 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.data.design import INTERCEPT, ArrayColumns, Design, from_arrays
+from probreg.data.array_columns import ArrayColumns, from_arrays
+from probreg.data.checked_arrays import INTERCEPT
+from probreg.data.design import Design
 from probreg.data.formula.grammar import column_written
 from probreg.data.terms.process import (
     BASIS_SETTINGS,

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from probreg.data.design import INTERCEPT, ColumnRecipe, PlainColumns
+from probreg.data.array_columns import PlainColumns
+from probreg.data.checked_arrays import INTERCEPT
+from probreg.data.design import ColumnRecipe
 from probreg.errors import DataError
 
 

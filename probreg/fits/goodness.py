@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.design import INTERCEPT, PlainColumns
+from probreg.data.array_columns import PlainColumns
+from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
 from probreg.fits.fitted import Fitted

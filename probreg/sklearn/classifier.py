@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from probreg.arguments.types import ArrayLike
-from probreg.data.design import own_name
+from probreg.data.checked_arrays import own_name
 from probreg.errors import DataError, Incompatible
 from probreg.inference import Method, MethodName
 from probreg.likelihoods import Bernoulli, Categorical, Likelihood, LikelihoodName, OfClasses, OfTrials

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from probreg.arguments.types import ArrayLike
-from probreg.data.design import own_name
+from probreg.data.checked_arrays import own_name
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.prediction import noise_of_scale, predictor_covariance, require_estimable

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.files import Batch, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
-from probreg.data.design import weights_without_empty_trials
+from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values
 from probreg.data.formula.formula import Recipe, lay_out_with_bars, read_state

@@ -14,7 +14,7 @@ from probreg.data.blocks.files import Tables
 from probreg.data.blocks.groups import Group, GroupsSeen, note_levels
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
-from probreg.data.design import of_trials
+from probreg.data.checked_arrays import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values as absent
 from probreg.data.formula.formula import (

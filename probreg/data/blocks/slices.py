@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array, brief
+from probreg.data.array_columns import PlainColumns
 from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.survey import Orders, kept_rows
-from probreg.data.design import (
+from probreg.data.checked_arrays import (
     INTERCEPT,
-    PlainColumns,
     as_offset,
     as_response,
     as_weights_of_some,

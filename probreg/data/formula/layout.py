@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.data.design import INTERCEPT
+from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
 from probreg.data.formula.coded import STAND_IN, coded_factors, stand_in, with_codes
 from probreg.data.formula.columns import Table, kind_of

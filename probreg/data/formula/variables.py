@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.design import ArrayColumns, Design
+from probreg.data.array_columns import ArrayColumns
+from probreg.data.design import Design
 from probreg.data.formula.formula import Recipe
 from probreg.data.unwritten import all_close
 from probreg.errors import DataError

@@ -1,0 +1,199 @@
+"""Columns that were given as arrays: the recipe that reads them at new data, and the design of a matrix."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array
+from probreg.data.blocks.block import by_kind
+from probreg.data.checked_arrays import (
+    INTERCEPT,
+    as_matrix,
+    as_offset,
+    as_weights,
+    check_finite,
+    check_intercept,
+    is_array,
+    named_columns,
+    names_of,
+)
+from probreg.data.design import ColumnRecipe, Design
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.data.terms.process import ProcessTerm
+from probreg.data.terms.term import BasisTerm, SmoothTerm
+from probreg.data.weights import read_weights
+from probreg.errors import DataError
+from probreg.kernels import KernelBasis
+from probreg.numerics.linalg import copied_behind_ones, plain_columns
+
+Array = np.ndarray
+
+
+class ArrayColumns(ABC):
+    """A recipe of columns that were given as arrays, by name: it has no variables behind them, and reads no response."""
+
+    @property
+    @abstractmethod
+    def given(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def smooths(self) -> Mapping[str, SmoothTerm]:
+        return {}
+
+    @property
+    def grouped(self) -> Mapping[str, GroupedTerm]:
+        """The terms whose effects vary by a group, of which there is none."""
+        return {}
+
+    @property
+    def of_groups_alone(self) -> tuple[str, ...]:
+        """The variables that say the group of a row and nothing else."""
+        return ()
+
+    def groups_at(self, data: Any) -> dict[str, Array]:
+        """The group (n,) of each row as text, by the term."""
+        return {}
+
+    @property
+    def entering(self) -> Mapping[str, tuple[str, ...]]:
+        """What enters each process, by the term."""
+        return {}
+
+    @property
+    def written(self) -> tuple[tuple[str, ...], ...]:
+        """The factors of each term of a formula, of which there is none."""
+        return ()
+
+    def own_column(self, name: str) -> int | None:
+        """The number of the column that is the variable itself and that alone reads it; None where there is none."""
+        return None
+
+    def own_levels(self, name: str) -> tuple[int, ...]:
+        """The columns of a category that no other column reads; columns of numbers have none."""
+        return ()
+
+    @abstractmethod
+    def read_back(self, design: Design) -> dict[str, Array]:
+        """The given columns (n,) by name, from the rows of a design."""
+
+    def given_at(self, data: Any, *, ones: bool = False) -> Array:
+        """The given columns (n, q) of an array that has them in their order, or of a table or mapping that names them; behind a
+        column of ones where `ones`."""
+        X = as_array(data, "new data") if is_array(data) else named_columns(data, self.given)
+        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
+        return as_matrix(X, self.given, ones=ones)
+
+    def offset_at(self, data: Any) -> Array | None:
+        return None
+
+    def outcome_at(self, data: Any) -> Any:
+        raise DataError("a model of arrays needs the response of the new rows: pass y=")
+
+    def trials_at(self, data: Any) -> Array | None:
+        return None
+
+
+@dataclass(frozen=True)
+class PlainColumns(ArrayColumns):
+    """Columns taken as they are, with a column of ones in front when `intercept` is set."""
+
+    columns: tuple[str, ...]
+    intercept: bool
+
+    @property
+    def terms(self) -> tuple[BasisTerm, ...]:
+        return ()
+
+    def own_column(self, name: str) -> int | None:
+        return self.columns.index(name) if name in self.given else None
+
+    @property
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        return {}
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return ()
+
+    def inputs_at(self, data: Any) -> dict[str, Array]:
+        return {}
+
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "ColumnRecipe":
+        raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return self.columns[1:] if self.intercept else self.columns
+
+    def read_back(self, design: Design) -> dict[str, Array]:
+        return {name: design.X[:, design.columns.index(name)] for name in self.given}
+
+    def matrix(self, data: Any) -> Array:
+        """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
+        return self.given_at(data, ones=self.intercept)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}
+
+
+def from_arrays(
+    X: Any,
+    *,
+    columns: Sequence[str] | None,
+    intercept: bool,
+    response: str,
+    offset: Any = None,
+    weights: Any = None,
+    labels: Any = None,
+    multiply: Any = None,
+) -> Design:
+    """A design without its response from a matrix; DataError names column, row and value of what is wrong.
+
+    It knows the products of its columns with `multiply`, a response that will be its own, where that is an array of floats as X is.
+    """
+    if not isinstance(response, str):
+        raise DataError(f"response is the name of the response, got {type(response).__name__}")
+    if (
+        not is_array(X) and getattr(X, "name", None) is not None and not isinstance(X, Mapping)
+    ):  # one column that has a name
+        X = {str(X.name): X}
+    if not is_array(X):
+        own = getattr(X, "columns", X if isinstance(X, Mapping) else None)
+        if own is None:
+            raise DataError(f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}")
+        columns = [str(c) for c in (X if own is None else own)] if columns is None else columns
+    X = as_array(X, "X") if is_array(X) else named_columns(X, columns or ())
+    X = X[:, None] if X.ndim == 1 else X
+    if X.ndim != 2:
+        raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
+    names = names_of(columns, X.shape[1], intercept=intercept)
+    products = None
+    if intercept and plain_columns(X, multiply):
+        X, products = copied_behind_ones(X, multiply)
+        check_finite(float(np.trace(products.XX)), X[:, 1:], names)
+    else:
+        X = as_matrix(X, names, ones=intercept)
+    if not len(X):
+        raise DataError(f"there are no rows: X has shape (0, {len(names)})")
+    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    check_intercept(X, names)
+    kind, given = read_weights(weights)
+    own, precision = by_kind(kind, as_weights(given, len(X), kind))
+    design = Design(
+        X=X,
+        y=None,
+        columns=recipe.columns,
+        free=np.array([c == INTERCEPT for c in recipe.columns]),
+        recipe=recipe,
+        response=response,
+        offset=as_offset(offset, len(X)),
+        labels=None if labels is None else as_array(labels, "labels"),
+        weights=own,
+        precision=precision,
+        weight_kind=kind,
+    )
+    return design.with_products(products)

@@ -1,0 +1,205 @@
+"""Arrays of users, checked: names, columns, response, offset, weights and trials; an error names the row and the value."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array, floats
+from probreg.data.weights import WeightKind, check_values
+from probreg.errors import DataError
+from probreg.numerics.linalg import map_blocks, row_blocks
+
+Array = np.ndarray
+INTERCEPT = "Intercept"  # the name of the column of ones
+
+
+def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
+    """The names of the given columns, x1, x2, ... without them. DataError for what is no list of different names."""
+    if isinstance(columns, str):
+        raise DataError(f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]")
+    if not isinstance(intercept, bool | np.bool_):
+        raise DataError(f"intercept is True or False, got {type(intercept).__name__}")
+    if columns is not None and (not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0):
+        raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
+    given = [f"x{j + 1}" for j in range(width)] if columns is None else list(columns)
+    if odd := [name for name in given if not isinstance(name, str | int | float | tuple | np.generic)]:
+        raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
+    names = tuple(map(str, given))
+    if not names and not intercept:
+        raise DataError("there are no columns: X has none and intercept=False leaves out the column of ones")
+    if len(set(names)) != len(names):
+        raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
+    if intercept and INTERCEPT in names:
+        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
+    return names
+
+
+def check_intercept(X: Array, names: Sequence[str]) -> None:
+    """DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
+    if INTERCEPT in names and len(bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)):
+        value = X[bad[0], list(names).index(INTERCEPT)]
+        raise DataError(
+            f"column 'Intercept' holds {value:g} in row {bad[0]}: a column of that name is all ones; rename it"
+        )
+
+
+def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
+    """The response values (n,) with the levels that a categorical type declares, in their order; of a table with a column
+    for each class, the counts (n, K) with the names of its columns."""
+    if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
+        from probreg.data.formula.columns import read_columns
+
+        table = read_columns(y)
+        if len(table) != 1:
+            return np.stack([np.asarray(v) for v in table.values()], 1), tuple(map(str, table))
+        y = next(iter(table.values()))
+    if is_array(y) or np.ndim(y) == 0:
+        # A list that mixes text with other values, which numpy would turn into text.
+        mixed = isinstance(y, list) and any(isinstance(v, str) for v in y)
+        values = as_array(np.array(y, dtype=object) if mixed else y, "y")
+        return (values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values), None
+    from probreg.data.formula.columns import read_columns
+
+    column = read_columns({"y": y})["y"]
+    if isinstance(column, np.ndarray):
+        return column, None
+    return np.asarray(column), tuple(column.categories.tolist())
+
+
+def own_name(y: Any) -> str:
+    """The name of a column of a table, "y" for what has none.
+
+    >>> own_name([1.0, 2.0])
+    'y'
+    """
+    name = getattr(y, "name", None)
+    return str(name) if isinstance(name, str | int | tuple) and name != "" else "y"
+
+
+def of_trials(response: str) -> str:
+    """`p(s, t)` in words: s of t."""
+    return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
+
+
+def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
+    """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
+    X = X if X.dtype.kind in "fiub" else floats(X, "X", "; for categories use a formula")
+    if X.ndim != 2 or X.shape[1] != len(names):
+        raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
+    out = np.empty((len(X), X.shape[1] + 1)) if ones else np.ascontiguousarray(X, dtype=float)
+
+    def look(rows: slice) -> tuple[Array, ...]:
+        if ones:
+            out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
+        values = out[rows].reshape(-1)
+        return (np.dot(values, values),)
+
+    with np.errstate(all="ignore"):
+        square = float(map_blocks(look, row_blocks(*out.shape))[0])
+    check_finite(square, out[:, 1:] if ones else out, names)
+    return out
+
+
+def check_finite(total: float, X: Array, names: Sequence[str]) -> None:
+    """DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
+    if np.isfinite(total):
+        return
+    if not (bad := ~np.isfinite(X)).any():
+        row, col = (int(i) for i in np.unravel_index(np.argmax(np.abs(X)), X.shape))
+        raise DataError(
+            f"column {names[col]!r} holds {X[row, col]:g} in row {row}, whose square is beyond double precision: state the "
+            "column in another unit"
+        )
+    row, col = np.argwhere(bad)[0]
+    counts = ", ".join(f"{names[j]} ({k})" for j, k in enumerate(bad.sum(0)) if k)
+    raise DataError(
+        f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
+    )
+
+
+def as_offset(offset: Any, n: int) -> Array | None:
+    """(n, 1) or (n, m), finite."""
+    if offset is None:
+        return None
+    out = floats(offset, "an offset")
+    out = out[:, None] if out.ndim == 1 else out
+    if out.ndim != 2 or len(out) != n or not out.shape[1]:
+        raise DataError(f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}")
+    if len(bad := np.argwhere(~np.isfinite(out))):
+        raise DataError(f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite")
+    return out
+
+
+def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
+    """(n,), of their kind, not all zero."""
+    out = as_weights_of_some(values, n, kind)
+    if out is not None and not out.sum() > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    return out
+
+
+def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
+    """(n,), finite, not negative, whole numbers where they are frequencies; of some rows, which may all have weight 0."""
+    if values is None:
+        return None
+    if isinstance(values, str):
+        raise DataError(
+            f"weights={values!r} names a column, and these rows come as arrays: give the weights as an array"
+        )
+    out = floats(values, "weights")
+    if out.shape != (n,):
+        raise DataError(f"weights are one number per row: expected shape ({n},), got {out.shape}")
+    return check_values(out, kind, lambda i: f"the weight of row {i}")
+
+
+def with_trials(successes: Any, trials: Any, n: int) -> Array:
+    """Successes and trials (n, 2). DataError names the first row that cannot be."""
+    s, t = floats(successes, "successes"), floats(trials, "trials")
+    if s.shape != (n,) or t.shape != (n,):
+        raise DataError(f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}")
+    wrong = ~((s >= 0) & (t < 2.0**53) & (s <= t) & (np.floor(s) == s) & (np.floor(t) == t) & np.isfinite(t))
+    if len(bad := np.flatnonzero(wrong)):
+        raise DataError(
+            f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
+        )
+    return np.stack([s, t], 1)
+
+
+def as_trials(trials: Any, n: int) -> Array | None:
+    """Trials (n,) of new rows: whole numbers, not negative."""
+    if trials is None:
+        return None
+    t = floats(trials, "trials")
+    t = np.full(n, t) if t.ndim == 0 else t
+    return with_trials(np.zeros(n), t, n)[:, 1]
+
+
+def weights_without_empty_trials(y: Any, counted: str | None, weights: Array | None) -> Array | None:
+    """The weights with 0 for the rows of a response (n, c) that count no trial: such a row is no observation."""
+    if counted is None:
+        return weights
+    none = (y[:, 1] if counted == "p" else y.sum(1)) == 0
+    if not none.any():
+        return weights
+    return np.where(none, 0.0, 1.0 if weights is None else weights)
+
+
+def is_array(data: Any) -> bool:
+    return isinstance(data, np.ndarray | list)
+
+
+def read_column(data: Any, name: str) -> Array:
+    """One column of a table. DataError where it has none of that name."""
+    if is_array(data):
+        raise DataError(f"{name!r} names a column, and these rows come as an array: give the values instead")
+    return named_columns(data, (name,))[:, 0]
+
+
+def named_columns(data: Any, names: Sequence[str]) -> Array:
+    from probreg.data.formula.columns import read_columns
+
+    table = read_columns(data)
+    if missing := [c for c in names if c not in table]:
+        raise DataError(f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}")
+    return np.stack([np.asarray(table[c]) for c in names], 1)
