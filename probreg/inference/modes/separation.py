@@ -132,6 +132,7 @@ class Separation:
     direction: Array | None
     rows: int
     intercept: int | None = None
+    span: Array | None = None  # (p, m, r), directions that span those along which the limit of the likelihood is the same
 
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")
@@ -177,7 +178,8 @@ def separation(model: Model) -> Separation:
     not_estimable = non_zero(T, likelihood.contrast_matrix, span)
     if strict.all():  # no row stays, so that nothing is estimated, of collinear columns those left out either
         not_estimable[free] = True
-    return _told(model, recession, strict, not_estimable, T @ delta)
+    found = _told(model, recession, strict, not_estimable, T @ delta)
+    return replace(found, span=np.einsum("pk,kmr->pmr", T, span))
 
 
 def _told(model: Model, recession: Recession, strict: Array, not_estimable: Array, direction: Array) -> Separation:
