@@ -35,7 +35,7 @@ def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
     if not fits:
         raise DataError(f"{verb}: there is no fit; give one or more, such as {{'ML': fit(model)}}")
     if not isinstance(fits, Mapping):
-        return _by_method(fits)
+        return by_method(fits)
     named = {named_as_text(name): fit for name, fit in fits.items()}
     if len(named) < len(fits):
         raise DataError(f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}")
@@ -55,12 +55,17 @@ def named_as_text(name: Any) -> Any:
     )
 
 
-def _by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
-    """The method's name, or the criterion of standard deviations by group; numbered from the second on: newton, newton 2."""
+def method_name(fit: Fit) -> str:
+    """The method's name, or the criterion at whose maximum standard deviations by group stand: newton, REML."""
+    return fit.method.name if fit.solution.found is None else fit.solution.found.criterion
+
+
+def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
+    """By the name of the method, numbered from the second on: newton, newton 2."""
     out: dict[str, Fit] = {}
     met: Counter[str] = Counter()
     for fit in fits:
-        name = fit.method.name if fit.solution.found is None else fit.solution.found.criterion
+        name = method_name(fit)
         met[name] += 1
         out[name if met[name] == 1 else f"{name} {met[name]}"] = fit
     return out

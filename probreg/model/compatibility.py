@@ -203,7 +203,7 @@ def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
         if not prior.of_kind(GaussianPrior, WholePrior):
             raise Incompatible(
-                "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; use a reference class"
+                "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; others go with a reference class, likelihood='categorical'"
             )
         if prior.gaussian and prior.center.any():
             raise Incompatible(

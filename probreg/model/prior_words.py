@@ -13,7 +13,7 @@ from probreg.data import Design
 from probreg.likelihoods import Likelihood
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Covariance, Flat, GaussianPrior, Prior, Reference, ScaleMixture
 from probreg.priors.gaussian_process import ProcessPrior
-from probreg.priors.joint import BlockPrior, JointPrior
+from probreg.priors.joint import BlockPrior, JointPrior, columns_called
 from probreg.priors.location_scale import LocationScale
 
 _NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
@@ -56,6 +56,9 @@ def prior_words(model: Stated) -> str:
     'Normal(2.5) on a, b; flat on Intercept'
     >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior={"a": pr.Normal(1.0, scaled=True)}))
     'Normal(1) in units of sd(y) on standardised a; flat on Intercept, b'
+    >>> rows = {"y": y, "g": ["p", "q", "r"]}  # a term stands for its columns
+    >>> prior_words(pr.Model.from_formula("y ~ g", rows, prior={"g": pr.Normal(1.0, scaled=True)}))
+    'Normal(1) in units of sd(y) on standardised g[T.q], g[T.r]; flat on Intercept'
     """
     blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
     if not model.joint.informative.any():
@@ -143,7 +146,12 @@ def _as_stated(model: Stated, block: Any) -> Prior | None:
         return model.prior
     names = tuple(model.design.columns[j] for j in block.columns)
     keys = {(key,) if isinstance(key, str) else tuple(key): prior for key, prior in model.prior.items()}
-    return keys.get(names)
+    if names in keys:
+        return keys[names]
+    at = tuple(block.columns)  # a term stands for its columns
+    return next(
+        (p for key, p in keys.items() if len(key) == 1 and columns_called(key[0], model.design.columns) == at), None
+    )
 
 
 _BESIDE = ("scaled", "sigma_units", "precision_matrix")  # said in words

@@ -76,7 +76,10 @@ class PriorData:
         sd = self.spread()
         for name, v in zip(self.columns, sd):
             if not v > 0:
-                raise DataError(f"column {name!r} does not vary, so no scale can be stated in its standard deviations")
+                raise DataError(
+                    f"column {name!r} does not vary, so no scale can be stated in its standard deviations; leave it out, or give "
+                    "a prior without scaled=True"
+                )
         return sd
 
 

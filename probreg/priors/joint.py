@@ -236,6 +236,10 @@ def _met(value: Any) -> str:
     """What was given in place of a prior; a class of priors with how to make one."""
     if isinstance(value, type) and issubclass(value, Prior):
         return f"the class {value.__name__}: write {value.__name__}(...)"
+    if value is None:
+        return "None: write pr.Flat() for no prior"
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return f"{value}: write pr.Normal({value}) for a scale"
     return f"{shown_value(value)}, a {type(value).__name__} from {type(value).__module__}"
 
 

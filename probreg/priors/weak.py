@@ -29,5 +29,6 @@ def prior_by_name(spec: Any) -> Any:
     if not isinstance(spec, str):
         return spec
     if spec != "weak":
-        raise DataError(f"a prior by name is 'weak', got {shown_value(spec)}; write another as pr.Normal(2.5)")
+        other = "no prior as pr.Flat()" if spec == "flat" else "another as pr.Normal(2.5)"
+        raise DataError(f"a prior by name is 'weak', got {shown_value(spec)}; write {other}")
     return WEAK

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, Names, Probability, Word, checked
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison import rounded
-from probreg.comparison.same_question import fits_by_name, named_as_text
+from probreg.comparison.same_question import by_method, fits_by_name, named_as_text
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, is_density, tested_at_found_scales
@@ -126,7 +126,7 @@ def table(
     | x | 0.980 | 0.980 |
     |  | (0.038) | (0.054) |
     """
-    several = {fits.method.name: fits} if isinstance(fits, Fit) else fits_by_name(fits, "table")
+    several = by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
     asked = _covariances(several, covariance)
     columns = [_column(n, fit, prob, kind, asked.get(n), exp=exp) for n, fit in several.items()]
     labels = _chosen(columns, _listed(keep), _listed(order))

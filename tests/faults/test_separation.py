@@ -300,3 +300,22 @@ def test_collinear_columns_have_no_estimate_beside_what_runs_away(case):
     assert np.allclose(twice.std_error.sel(coef=kept), once.std_error.sel(coef=kept), rtol=1e-4, equal_nan=True)
     if prior is None:
         assert twice.df_resid == once.df_resid
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical", "symmetric"])
+def test_what_is_estimated_beside_a_reference_that_runs_away_is_the_fit_of_the_other_rows(likelihood):
+    """Intercept and every level run away together, while the levels keep their differences: holding all of them where they
+    are would leave a slope the error that it has at known levels, several times too small (Geyer 2009)."""
+    rng = np.random.default_rng(3)
+    group = np.repeat(list("abcd"), 15)
+    x = rng.normal(size=60) + 3.0 * np.repeat([0.0, 1.0, 2.0, 3.0], 15)  # levels and slope share much
+    y = rng.integers(0, 3, 60) if likelihood in ("categorical", "symmetric") else rng.integers(0, 2, 60)
+    y[group == "a"] = 0
+    kind = Categorical(symmetric=True) if likelihood == "symmetric" else likelihood
+    rows = {"y": y, "x": x, "g": group}
+    with pytest.warns(pr.ProbregWarning, match=r"quasi separation by Intercept.* g\[T.d\]"):
+        every = fit(Model.from_formula("y ~ x + g", rows, likelihood=kind))
+    rest = fit(Model.from_formula("y ~ x + g", {k: v[group != "a"] for k, v in rows.items()}, likelihood=kind))
+    assert np.allclose(every.coef.sel(coef="x"), rest.coef.sel(coef="x"), rtol=1e-4)
+    assert np.allclose(every.std_error.sel(coef="x"), rest.std_error.sel(coef="x"), rtol=1e-4)
+    assert np.isnan(every.coef.sel(coef=["Intercept", "g[T.b]", "g[T.c]", "g[T.d]"])).all("coef").any()

@@ -108,3 +108,17 @@ def test_outcomes_of_a_softmax_have_panels_and_crossed_groups_are_named():
         plot.effects(crossed)
     with pytest.raises(pr.Incompatible, match="no effect of this model varies by a group"):
         plot.effects(pr.ols(np.arange(5.0), np.arange(5.0) ** 2))
+
+
+def test_one_fit_of_groups_is_called_by_its_criterion():
+    """Every picture and the table name REML, not the least squares that is solved at the scales that it found."""
+    x, group = np.linspace(-1.0, 1.0, 60), np.arange(60) % 6
+    y = x + 0.5 * group + np.cos(7.0 * np.arange(60.0))
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", {"y": y, "x": x, "g": [f"g{k}" for k in group]}))
+    assert str(pr.table(fit)).split("\n")[0].split() == ["y", "REML"]
+    for draw in (plot.partial, plot.leverage, plot.scale_location, plot.qq, plot.autocorrelation, plot.diagnose, plot.coefficients):
+        drawn = draw(fit)
+        figure = getattr(drawn, "figure", drawn)
+        texts = [t.get_text() for t in figure.findobj(matplotlib.text.Text)]
+        assert any("REML" in t for t in texts), draw
+        assert not any("closed_form" in t for t in texts), draw

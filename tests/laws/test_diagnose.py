@@ -734,3 +734,32 @@ def test_a_p_value_below_what_draws_can_tell_is_not_called_simulated():
     assert found.p_value < 1e-4
     assert ", asymptotic" in found.sentence
     assert "simulated" not in found.sentence
+
+
+WAVES = np.cumsum(np.random.default_rng(4).normal(size=120))  # neighbours alike, and a spread that grows with x
+RISING = np.linspace(0.0, 3.0, 120)
+
+
+@pytest.mark.parametrize(
+    ("prior", "method", "robust"),
+    [
+        (pr.Flat(), "auto", True),
+        (pr.Normal(1.0), "auto", True),
+        (pr.Laplace(1.0), "auto", False),
+        ({"Intercept": pr.Normal(9.0), "x1": pr.Normal(9.0)}, "posterior", False),
+        ({"Intercept": pr.Laplace(9.0), "x1": pr.Laplace(9.0)}, "nuts", False),
+    ],
+)
+def test_robust_errors_are_a_remedy_only_of_a_fit_that_has_them(prior, method, robust):
+    model = pr.Model.from_arrays(RISING, WAVES * np.exp(RISING), prior=prior)
+    fit = pr.fit(model, method, seed=1) if method != "auto" else pr.fit(model)
+    found = pr.diagnose(fit)
+    for name, kind in (("autocorrelation", "HAC"), ("heteroscedasticity", "HC3")):
+        remedies = {f.remedy for f in found[name] if f.remedy}
+        assert remedies
+        assert all(kind in r and ("or use" in r) == robust for r in remedies), remedies
+        if robust:
+            fit.covariance(kind)
+        else:
+            with pytest.raises(pr.Incompatible):
+                fit.covariance(kind)

@@ -55,7 +55,14 @@ def rows(kind):
 
 
 FORMULAS = ("y ~ x + C(g) + z", "y ~ C(h) + x + g", "y ~ 0 + C(g) + x", "y ~ 0 + C(h) + g + x:z")
-KINDS = ("gaussian", "student", "huber", "bernoulli", "poisson", "negative_binomial")  # power noise stops at the step limit, in both ways
+KINDS = (
+    "gaussian",
+    "student",
+    "huber",
+    "bernoulli",
+    "poisson",
+    "negative_binomial",
+)  # power noise stops at the step limit, in both ways
 
 
 def test_the_columns_and_their_names_are_those_of_the_formula():
@@ -77,7 +84,9 @@ def test_levels_of_which_some_are_whole_numbers_have_one_name_in_the_model_and_a
     assert np.allclose(pr.fit(short).predict(data)["mean"], pr.fit(dense).predict(data)["mean"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("formula", ["y ~ g * x", "y ~ x + C(g, contr.sum)", "y ~ 0 + C(g, spans_intercept=False)", "y ~ x + g + (1 | h)"])
+@pytest.mark.parametrize(
+    "formula", ["y ~ g * x", "y ~ x + C(g, contr.sum)", "y ~ 0 + C(g, spans_intercept=False)", "y ~ x + g + (1 | h)"]
+)
 def test_interactions_other_contrasts_and_factors_beside_varying_effects_are_written_out(formula):
     with codes_from(4):
         assert isinstance(pr.Model.from_formula(formula, rows("gaussian")).design.X, np.ndarray)
@@ -203,7 +212,11 @@ def test_separation_by_levels_is_that_of_the_linear_programme(kind):
     rng, met = np.random.default_rng(8), set()
     for _ in range(40):
         data, way, prior = small(kind, rng), str(rng.choice(WAYS)), STATED[rng.integers(0, 4)]
-        if prior is not None and next(iter(prior)) not in ("C(g)", *way.split(" + "), *["Intercept"] * ("0" not in way)):
+        if prior is not None and next(iter(prior)) not in (
+            "C(g)",
+            *way.split(" + "),
+            *["Intercept"] * ("0" not in way),
+        ):
             prior = None
         if kind == "bernoulli" and len(set(data["y"])) < 2:
             continue
@@ -236,6 +249,29 @@ def test_levels_without_an_event_have_no_estimate_and_the_others_are_as_of_writt
     assert np.allclose(one.std_error, two.std_error, rtol=1e-4, equal_nan=True)
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_beside_a_reference_that_runs_away_the_slope_has_the_error_of_the_other_rows(within):
+    """All levels run away with it; `within` one more level a column separates, which has values there alone."""
+    data = rows("bernoulli")
+    data["y"] = np.where(np.isin(data["g"], ["l0", "l2"]), 0, data["y"])
+    left = ~np.isin(data["g"], ["l0", "l2"])
+    if within:
+        last = data["g"] == "l4"
+        data["z"] = np.where(last, data["z"], 0.0)
+        data["y"] = np.where(last, (data["z"] > 0).astype(int), data["y"])
+        left &= ~last
+    rest = pr.fit(
+        pr.Model.from_formula(
+            "y ~ x + C(g)" + " + z" * (not within), {k: v[left] for k, v in data.items()}, likelihood="bernoulli"
+        )
+    )
+    for model in both("y ~ x + C(g) + z", data, likelihood="bernoulli"):
+        with pytest.warns(ProbregWarning, match="quasi separation by Intercept"):
+            fit = pr.fit(model)
+        assert np.allclose(fit.std_error.sel(coef="x"), rest.std_error.sel(coef="x"), rtol=1e-4)
+        assert np.isnan(fit.std_error.values[[0, 2, 3, 4, 5, 6]]).all()
+
+
 def test_complete_separation_leaves_no_covariance_of_any_coefficient(tmp_path):
     data = rows("bernoulli")
     data["y"] = (data["x"] > 50).astype(int)
@@ -253,7 +289,11 @@ def test_moments_and_checks_are_those_of_written_columns():
     data = rows("bernoulli")
     data["g"][data["g"] == "l4"] = "l0"
     data["g"][7], data["y"][data["g"] == "l3"] = "l4", 1
-    for settings in ({"weights": RNG.integers(1, 4, N)}, {"weights": pr.weights.precision(RNG.uniform(0.5, 2.0, N))}, {}):
+    for settings in (
+        {"weights": RNG.integers(1, 4, N)},
+        {"weights": pr.weights.precision(RNG.uniform(0.5, 2.0, N))},
+        {},
+    ):
         dense, short = both("x ~ z + C(h) + g", data, **settings)
         for wanted, found in zip(dense.design.moments.gram, short.design.moments.gram):
             assert np.allclose(found, wanted, rtol=1e-12, atol=1e-9)

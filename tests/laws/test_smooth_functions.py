@@ -471,3 +471,19 @@ def test_a_process_of_arrays_is_one_term_of_a_check() -> None:
     model = pr.kernel_ridge(TABLE["x"], Y["gaussian"], kernel="rbf", lam=0.5).model
     assert terms(model.design) == {"Intercept": (0,), "gp(x1)": tuple(range(1, model.shape[0]))}
     assert "gp(x1)[" not in repr(pr.check(model))
+
+
+@pytest.mark.parametrize(("terms", "pruned"), [("s(x)", "the bends of s(x);"), ("s(x, bs='cc')", "s(x, bs='cc');")])
+def test_what_is_pruned_of_a_function_leaves_its_line(terms: str, pruned: str) -> None:
+    """Where the straight line is left, the note says that the bends alone are held at 0."""
+    x = np.linspace(-1.0, 1.0, 80)
+    noise = np.tile([1.0, -1.0], 40)
+    rows = {"x": x, "y": noise + (x if "cc" not in terms else 0.0)}
+    fit = pr.fit(pr.Model.from_formula(f"y ~ {terms}", rows), "evidence")
+    (said,) = (note for note in fit.notes if note.startswith("pruned"))
+    assert f"falls to 0: {pruned} their coefficients are held at 0" in said
+    held = [c for c in fit.coef["coef"].values if c.startswith("s(") and "line" not in c]
+    assert np.abs(fit.coef.sel(coef=held)).max() < 1e-6
+    assert ("s(x)[line]" in fit.coef["coef"].values) == ("bends" in said)
+    if "bends" in said:
+        assert abs(fit.coef.sel(coef="s(x)[line]")) > 0.1

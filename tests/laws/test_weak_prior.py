@@ -61,3 +61,9 @@ def test_of_many_columns_five_scales_are_printed():
     assert "x5 " in (text := repr(pr.Model.from_arrays(X, X[:, 0], prior="weak")))
     assert "and 35 more" in text
     assert "weak prior: normal with scale 2.5 sd(y)/sd(x): x1 " in text
+
+
+def test_a_column_that_does_not_vary_is_refused_with_what_to_do():
+    X = np.c_[np.arange(20.0), np.ones(20)]
+    with pytest.raises(DataError, match=r"column 'x2' does not vary, .*; leave it out, or give a prior without scaled"):
+        pr.Model.from_arrays(X, X[:, 0], prior="weak")

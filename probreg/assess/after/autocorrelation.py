@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, robust_errors
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import drawable, found_by, simulated
 from probreg.assess.after.residuals import counted_residuals, predictor
@@ -68,15 +68,19 @@ class AutocorrelationDiagnostic(Diagnostic):
         if drawable(fit):
             p = simulated(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
             box = Serial(box.statistic, p, found_by(p))
-        out = self._judged(f"Ljung-Box chi2({lags})", box, _correlation(e), along=_sorted(eta))
+        robust = robust_errors(fit, "HAC standard errors")
+        out = self._judged(f"Ljung-Box chi2({lags})", box, _correlation(e), robust, along=_sorted(eta))
         if fit.model.likelihood.least_squares and fit.model.flat and fit.model.design.intercept is not None:
-            out = self._judged("Durbin-Watson d", durbin_watson_test(fit), _correlation(e), along=_sorted(eta)) + out
+            out = (
+                self._judged("Durbin-Watson d", durbin_watson_test(fit), _correlation(e), robust, along=_sorted(eta))
+                + out
+            )
         return out
 
-    def _judged(self, name: str, test: Serial, first: float, *, along: bool) -> list[Finding]:
+    def _judged(self, name: str, test: Serial, first: float, robust: str, *, along: bool) -> list[Finding]:
         tell = "tell of the next one" if test.p_value < 0.01 else "do not tell of the next one"
         sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {value_said(test.statistic, 3)}, {p_said(test.p_value)}{test.how}"
-        remedy = "if rows are in the order of time: add lags, a trend or seasons, or use HAC standard errors"
+        remedy = f"if rows are in the order of time: add lags, a trend or seasons{robust}"
         if along:
             remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"
         return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)

@@ -18,6 +18,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.residuals import noiseless as noiseless, reachable as reachable
 from probreg.inference import Status
 from probreg.inference.base import markov
+from probreg.inference.modes.newton import Newton
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
 
@@ -107,6 +108,13 @@ def heavier_tails(fit: Fit) -> str:
     return "look for a wrong label, or a column that the probabilities lack"
 
 
+def robust_errors(fit: Fit, what: str) -> str:
+    """The end of a remedy: standard errors that allow for it, where this fit has them, or who has."""
+    if Newton().obstacle(fit.model) is not None:  # a sandwich takes two derivatives of the log posterior
+        return f"; {what} need a mode under flat or normal priors"
+    return f"; a mode has {what}, and a posterior none" if fit.target == "posterior" else f", or use {what}"
+
+
 def other_spread(fit: Fit, *, more: bool = True) -> str:
     """What to do about counts, or trials, that vary more or less than their mean says."""
     likelihood = fit.model.likelihood
@@ -114,6 +122,8 @@ def other_spread(fit: Fit, *, more: bool = True) -> str:
     robust = f"use robust standard errors, fit.covariance('HC1'){groups}"
     if fit.target == "posterior":
         robust = f"a mode has robust standard errors, pr.fit(model).covariance('HC1'){groups}, and a posterior none"
+    if Newton().obstacle(fit.model) is not None:
+        robust = "robust standard errors need a mode under flat or normal priors"
     if more and likelihood.wider:
         return f"look for a column that the mean lacks; {likelihood.wider}; or {robust}"
     how = "more" if more else "less"

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic, robust_errors
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals, quantile_residuals
 from probreg.assess.before.base import Finding
@@ -59,7 +59,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         # effects that vary by a group are no columns that the spread is asked to follow: group_residuals looks at groups
         head = fit.model.design.head
         X, e = fit.model.design.X[:, head][rows], _noise(fit, rows)
-        remedy = "model another scale (log of the response), or use robust standard errors (HC3)"
+        remedy = f"model another scale (log of the response){robust_errors(fit, 'robust standard errors (HC3)')}"
         koenker = breusch_pagan(e, X)
         out = self._judged("Breusch-Pagan (Koenker)", koenker, remedy)
         if X.shape[1] * (X.shape[1] + 1) // 2 * _ROWS_PER_PRODUCT <= len(X) and (test := white(e, X)).df > koenker.df:

@@ -346,7 +346,7 @@ class EvidenceProblem:
         said += [note for g, h in kept if (note := self._unserved(g, h))]
         said += [sentence for told in varying for sentence in told]
         if lost:
-            gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
+            gone = ", ".join(self._bends(self.unknown[k]) + self.named(self.unknown[k]) for k in sorted(lost))
             said += [
                 f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
             ]
@@ -416,6 +416,15 @@ class EvidenceProblem:
     @property
     def _flat(self) -> bool:
         return not self.model.joint.informative.all()
+
+    def _bends(self, group: LatentGroup) -> str:
+        """What a scale of a smooth function is of, where straight lines without a prior are columns of it too."""
+        names, flat = self.model.design.columns, ~self.model.joint.informative
+        own = {names[j] for j in group.columns}
+        lines = {names[j] for j in np.flatnonzero(flat)}
+        return "the bends of " * any(
+            own < set(t.columns) and lines & set(t.columns) for t in self.model.design.recipe.terms
+        )
 
     def named(self, group: LatentGroup) -> str:
         """Its columns."""

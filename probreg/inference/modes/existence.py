@@ -134,6 +134,7 @@ class Rising(NamedTuple):
     labels: tuple[str, ...]
     to_zero: tuple[str, ...]  # nuisance parameters that run to 0
     to_infinity: tuple[str, ...]
+    span: Array | None = None  # (p, m, r), the directions without curvature
 
     @property
     def words(self) -> str:
@@ -164,9 +165,12 @@ def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: 
     sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
     if not flat.shape[1] and not any(sides.values()):
         return None
-    not_estimable = non_zero(model.design.basis.T, model.likelihood.contrast_matrix, flat.reshape(*gamma.shape, -1))
+    flat, T = flat.reshape(*gamma.shape, -1), model.design.basis.T
+    not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
     to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
-    return Rising(not_estimable, labels_of(model, not_estimable), to_zero, to_infinity)
+    return Rising(
+        not_estimable, labels_of(model, not_estimable), to_zero, to_infinity, np.einsum("pk,kmr->pmr", T, flat)
+    )
 
 
 class Lines:

@@ -32,9 +32,11 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
     mode = find_level_mode(problem, tol=tol, max_steps=max_steps, start=point)
     separated, lost = _separated(problem, mode), _lost(problem, mode)
     gone: Array | None = None
+    runaway = np.zeros(model.shape[0], dtype=bool)  # coefficients that are held where they are
     if separated is not None:
         status, detail, gone = Status.NO_MAXIMUM, words_of_separation(separated), separated.not_estimable
-        H = _held(problem, mode, separated.not_estimable[:, 0], ())
+        runaway = separated.not_estimable[:, 0] if separated.held is None else separated.held
+        H = _held(problem, mode, runaway, ())
     elif lost is not None:
         status, detail, gone = lost_words(model, lost)
         H = _held(problem, mode, np.zeros(model.shape[0], dtype=bool), lost.to_zero + lost.to_infinity)
@@ -46,8 +48,7 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
     if separated is None and lost is None:
         scale, of_aux = problem.rows.covariance(H)
     else:
-        held = np.zeros(model.shape[0], dtype=bool) if gone is None else gone[:, 0]
-        scale, of_aux = problem.rows.covariance(H, held)
+        scale, of_aux = problem.rows.covariance(H, runaway)
     known = problem.parts(mode.point)[2]
     kept = [name for name in model.unknown if lost is None or name not in lost.to_zero + lost.to_infinity]
     sd = dict.fromkeys(model.unknown, np.nan)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_factor, cho_solve, lapack, qr
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.data import Design
@@ -430,11 +430,11 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     opened = None if separated is None and lost is None else open_directions(model)
     if separated is not None:
         status, detail, not_estimable = Status.NO_MAXIMUM, words_of_separation(separated), separated.not_estimable
-        cov = _bounded_part(mode, T, _held(not_estimable, opened), ())
+        cov = _bounded_part(mode, T, not_estimable, _held(model, separated, opened), ())
     elif lost is not None:
         status, detail, not_estimable = lost_words(model, lost)
         gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
-        cov = _bounded_part(mode, T, _held(lost.not_estimable, opened), gone_aux)
+        cov = _bounded_part(mode, T, lost.not_estimable, _held(model, lost, opened), gone_aux)
     elif cov is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
@@ -522,26 +522,43 @@ def runs_away(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> 
     return rising(model, gamma, log_aux, local, newton_step(local)[0])
 
 
-def _held(runaway: Array, opened: Open | None) -> Array:
-    """Which coefficients (p, D) are held where they are: those that run away, and of collinear columns the later ones, which
-    changes neither the fit nor the covariance of what is identified."""
-    held = runaway.copy()
-    held[[] if opened is None else opened.dropped] = True
-    return held
+def _held(model: Model, found: Separation | Rising, opened: Open | None) -> Array:
+    """Coefficients (p, m) that are held where they are, as many as there are directions without curvature: those along which
+    the limit of the likelihood is the same, and those that leave X beta as it is.
+
+    The others keep their curvature, so that what is estimated has the variance that it has in the limit: where the reference
+    level of a factor runs away, its other levels do with it, but their differences have estimates   (Geyer 2009).
+    """
+    p, m = model.shape
+    if found.span is None:
+        gone = found.not_estimable
+        return gone if gone.shape[1] == m else np.repeat(gone.any(1)[:, None], m, 1)
+    span = found.span.reshape(p * m, -1)
+    if opened is not None:
+        span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
+    held = np.zeros(p * m, dtype=bool)
+    if span.shape[1]:
+        # in units of the standardised columns; the pivots are coefficients that no direction leaves where they are
+        unit = np.repeat(np.linalg.norm(model.design.basis.T, axis=1), m)
+        held[qr((span / unit[:, None]).T, mode="r", pivoting=True)[1][: span.shape[1]]] = True
+    return held.reshape(p, m)
 
 
-def _bounded_part(mode: Mode, T: Array, held: Array, gone_aux: Sequence[int]) -> Array:
-    """Covariance with some coefficients and nuisance parameters held where they are: nan for those, finite for others."""
+def _bounded_part(mode: Mode, T: Array, not_estimable: Array, held: Array, gone_aux: Sequence[int]) -> Array:
+    """Covariance with some coefficients and nuisance parameters held where they are, nan for those that run away."""
     S = with_aux(T, len(mode.log_aux))
     H = np.linalg.solve(S.T, mode.local.curvature) @ np.linalg.inv(S)
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
-    gone = held if held.shape[1] == m else np.repeat(held.any(1)[:, None], m, 1)
-    keep = np.concatenate([~gone.ravel(), np.ones(len(mode.log_aux), bool)])
-    keep[gone.size + np.array(gone_aux, dtype=int)] = False
+    gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
+    aux = np.zeros(len(mode.log_aux), dtype=bool)
+    aux[np.array(gone_aux, dtype=int)] = True
+    keep = ~np.concatenate([held.ravel(), aux])
     cov = np.full(H.shape, np.nan)
     if keep.any():
         cov[np.ix_(keep, keep)] = np.linalg.pinv(H[np.ix_(keep, keep)], hermitian=True)
+    lost = np.concatenate([(gone | held).ravel(), aux])
+    cov[lost], cov[:, lost] = np.nan, np.nan
     return cov
 
 

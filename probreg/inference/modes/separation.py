@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from scipy.linalg import qr
 
 from probreg.data.design import Basis
 from probreg.data.grouped_columns import GroupColumns
@@ -132,6 +133,8 @@ class Separation:
     direction: Array | None
     rows: int
     intercept: int | None = None
+    span: Array | None = None  # (p, m, r), directions that span those along which the limit of the likelihood is the same
+    held: Array | None = None  # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
 
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")
@@ -177,7 +180,8 @@ def separation(model: Model) -> Separation:
     not_estimable = non_zero(T, likelihood.contrast_matrix, span)
     if strict.all():  # no row stays, so that nothing is estimated, of collinear columns those left out either
         not_estimable[free] = True
-    return _told(model, recession, strict, not_estimable, T @ delta)
+    found = _told(model, recession, strict, not_estimable, T @ delta)
+    return replace(found, span=np.einsum("pk,kmr->pmr", T, span))
 
 
 def _told(model: Model, recession: Recession, strict: Array, not_estimable: Array, direction: Array) -> Separation:
@@ -215,7 +219,9 @@ def _of_levels(model: Model, X: Array, recession: Recession, free: Array) -> Sep
     if not strict.any():
         return Separation("none", (), (), np.zeros((model.shape[0], 1), bool), None, 0)
     shift = basis.shift[border] / basis.scale[border]
-    return _told(model, recession, strict, *_raw(found, (at, border, i), basis.scale[border], shift, model.shape[0]))
+    places, p = (at, border, i), model.shape[0]
+    told = _told(model, recession, strict, *_raw(found, places, basis.scale[border], shift, p))
+    return replace(told, held=_enough(found, places, shift, p))
 
 
 def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
@@ -248,6 +254,25 @@ def _raw(
         gone[i, 0] = free[0] or bool(left > 1e-8 * (1.0 + np.abs(shift).sum()))
         direction[i, 0] = a[0] - shift @ found.b
     return gone, direction
+
+
+def _enough(found: LevelDirections, places: tuple[Array, Array, int | None], shift: Array, p: int) -> Array:
+    """(p,) bool: as many coefficients as there are directions along which the limit of the likelihood is the same, such that none
+    of these leaves them all where they are: each level that is free, the intercept for a free reference, pivots of the others."""
+    at, border, i = places
+    held, d = np.zeros(p, dtype=bool), found.a_span.shape[1]
+    held[at] = found.free[1:]
+    V = np.zeros((p, d))  # in standard deviations of the columns, with the intercept a_0 - sum_j shift_j b_j
+    V[border] = found.b_span
+    V[at] = found.a_span[1:] - (0.0 if i is None else found.a_span[0])
+    if i is not None:
+        held[i], V[i] = found.free[0], found.a_span[0] - shift @ found.b_span
+        if found.free[0]:
+            V[at] += V[i]  # less that of the reference, (1, -1, ..., -1), by which the intercept stays
+    V[held] = 0.0
+    if d:
+        held[qr(V.T, mode="r", pivoting=True)[1][:d]] = True
+    return held
 
 
 def _basis(model: Model, free: Array) -> Basis:

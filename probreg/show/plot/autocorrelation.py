@@ -8,6 +8,7 @@ from scipy.special import ndtri
 from probreg.arguments.scalars import Count, Probability, checked
 from probreg.assess.after.autocorrelation import autocorrelations
 from probreg.assess.after.residuals import residuals
+from probreg.comparison.same_question import method_name
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
@@ -80,5 +81,5 @@ def autocorrelation(
     one.xaxis.set_major_locator(MaxNLocator(integer=True))
     top_legend(fig, one, ax)
     label(one, x="lag (rows)", y="autocorrelation of residuals")
-    footnote(fig, f"{fit.method.name}: Pearson residuals in the order of the rows", ax)
+    footnote(fig, f"{method_name(fit)}: Pearson residuals in the order of the rows", ax)
     return fig

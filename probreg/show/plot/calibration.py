@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.comparison.same_question import method_name
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood
@@ -78,7 +79,7 @@ def calibration(fit: Fit, prob: Probability = 0.95, *, figsize: Size | None = No
     of = f" of {shorten(response)}" if several else ""
     footnote(
         fig,
-        ". ".join(p for p in (f"{fit.method.name}, {100 * prob:g} % intervals of the shares{of}", seen.note) if p),
+        ". ".join(p for p in (f"{method_name(fit)}, {100 * prob:g} % intervals of the shares{of}", seen.note) if p),
     )
     return fig
 

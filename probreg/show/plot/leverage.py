@@ -6,6 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Natural, checked
 from probreg.assess.after.influence_measures import influence_measures
+from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
 from probreg.show.plot.style import DASHED, GREY, INK, SMALL, Size, footnote, label, paper, points, shorten, top_legend
 
@@ -50,7 +51,7 @@ def leverage(fit: Fit, named: Natural = 3, *, ax: "Axes | None" = None, figsize:
     lost = against_leverage(axes[0, 0], fit, named)
     top_legend(fig, axes[0, 0], ax)
     alone = f"{lost} rows that alone decide their fit are not shown" if lost else ""
-    footnote(fig, ". ".join(t for t in (f"{fit.method.name}: {shorten(fit.model.design.response)}", alone) if t), ax)
+    footnote(fig, ". ".join(t for t in (f"{method_name(fit)}: {shorten(fit.model.design.response)}", alone) if t), ax)
     return fig
 
 

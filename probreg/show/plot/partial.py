@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.assess.after.residuals import residuals, sloped
+from probreg.comparison.same_question import method_name
 from probreg.data.formula.variables import categories, variables
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -104,7 +105,7 @@ def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size
     spread = ". Points of a level are spread sideways" if factors else ""
     others = [shorten(name, 24) for name in sloped(fit) if name not in drawable] if not columns else []
     left = f". Not drawn: {', '.join(others[:3])}{' and more' * (len(others) > 3)}" if others else ""
-    footnote(fig, f"{fit.method.name}: partial residuals{spread}{rest}{left}")
+    footnote(fig, f"{method_name(fit)}: partial residuals{spread}{rest}{left}")
     return fig
 
 

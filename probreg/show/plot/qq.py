@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.comparison.same_question import method_name
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
@@ -83,7 +84,7 @@ def residual_word(likelihood: UnivariateLikelihood) -> str:
 def said_of(fit: Fit, seen: Observations, z: Array) -> str:
     """The method, which distribution the residuals are of, and what the picture leaves out."""
     what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
-    return ". ".join(part for part in (f"{fit.method.name}, {what}", beyond(seen, z), seen.note) if part)
+    return ". ".join(part for part in (f"{method_name(fit)}, {what}", beyond(seen, z), seen.note) if part)
 
 
 def against_normal(ax: Any, z: Array, prob: float, word: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import bdtrik
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.comparison.same_question import method_name
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, UnivariateLikelihood
@@ -137,7 +138,7 @@ def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
             f"reliability is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
         )
     seen = observations(fit)
-    note = ". ".join(p for p in (f"{fit.method.name}, at its own rows", seen.note) if p)
+    note = ". ".join(p for p in (f"{method_name(fit)}, at its own rows", seen.note) if p)
     assert seen.tally is not None
     # a row of several trials is as many forecasts of one probability: a row for each class that came, by its number
     K = seen.tally.shape[1]

@@ -8,6 +8,7 @@ from probreg.arguments.scalars import checked
 from probreg.assess.after.influence_measures import influence_measures
 from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals
+from probreg.comparison.same_question import method_name
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
@@ -61,7 +62,7 @@ def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None =
     fig, axes = paper(size=(5.0, 3.6), figsize=figsize, ax=ax)
     spread_against_fitted(axes[0, 0], fit)
     top_legend(fig, axes[0, 0], ax)
-    footnote(fig, fit.method.name, ax)
+    footnote(fig, method_name(fit), ax)
     return fig
 
 

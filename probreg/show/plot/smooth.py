@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Probability, checked
+from probreg.comparison.same_question import method_name
 from probreg.data.formula.functions import TermFunction, functions_called
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -162,7 +163,7 @@ def _words(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
     edf = fit.smooths["edf"]
     spent = ", ".join(f"{name} {edf[name]:.3g}" for name in list(found)[:_ACROSS] if np.isfinite(edf[name]))
     law = "posterior draws" if fit.target == "posterior" else "scales taken as known"
-    said = [f"{fit.method.name}, {100 * prob:g} % bands ({law})"]
+    said = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]
     said += [f"effective degrees of freedom {spent}"] if spent else []
     said += [f"{hidden} more panels can be named"] if hidden else []
     said += [f"{undrawn} functions of more columns are not drawn"] if undrawn else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import shown_value
-from probreg.comparison.same_question import named_as_text
+from probreg.comparison.same_question import by_method, named_as_text
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import tested_at_found_scales
@@ -50,9 +50,7 @@ def mark(i: int) -> Mark:
 
 def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
     """Fits by name; a single one is named by its method."""
-    return (
-        {fits.method.name: fits} if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
-    )
+    return by_method([fits]) if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
 
 
 def estimate_word(fit: Fit) -> str:
