@@ -10,6 +10,7 @@ from probreg.assess.before import separation
 from probreg.data.formula import coded
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import ProbregWarning
+from probreg.inference.base import Status
 from probreg.inference.modes.arrow_covariance import ArrowCovariance
 from probreg.inference.modes.level_rows import level_rows
 from probreg.inference.modes.newton import Newton
@@ -332,3 +333,20 @@ def test_thousands_of_levels_are_tested_saved_and_read_back(thousands, tmp_path)
     assert np.array_equal(read.predict(some)["mean"], fit.predict(some)["mean"])
     with pytest.raises(pr.DataError, match="2,000 coefficients is its limit"):
         pr.diagnose(fit)
+
+
+def test_a_search_comes_back_from_where_probabilities_are_flat():
+    # the first steps lead to where p(1 - p) is e^-30 and less at every row: the next is 1e12 and more times too long
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 2, (300, 2)).astype(float)
+    y = (rng.random(300) < 1 / (1 + np.exp(-(X @ [1.0, -1.0])))).astype(int)
+    offset, g = rng.choice([0.0, 1.0, 700.0], 300), np.repeat(list("abcde"), 60)
+    data = {"y": y, "x": X[:, 0], "z": X[:, 1], "g": g}
+    for model in both("y ~ x + z + C(g)", data, likelihood="bernoulli", prior=pr.Normal(2.0), offset=offset):
+        found = pr.fit(model, "newton").solution
+        assert found.status is Status.CONVERGED
+        # X'(y - p) = beta / 4, and 0 of the intercept, whose prior is flat
+        p = 1 / (1 + np.exp(-model.eta(found.beta)[:, 0]))
+        beta = dict(zip(model.design.columns, found.beta[:, 0]))
+        np.testing.assert_allclose((y - p).sum(), 0.0, atol=1e-7)
+        np.testing.assert_allclose(X.T @ (y - p), [beta["x"] / 4, beta["z"] / 4], atol=1e-7)

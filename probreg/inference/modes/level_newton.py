@@ -235,7 +235,11 @@ def find_level_mode(problem: LevelProblem, *, tol: float, max_steps: int, start:
 def _halved(problem: LevelProblem, point: Array, step: Array, local: ArrowLocal) -> _Moved | None:
     """The step, halved until log p rises as Armijo asks, up to rounding; None where it does not."""
     slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
-    for t in 0.5 ** np.arange(40):
+    # where probabilities are flat a step may be too long by any factor: 40 halvings, and more while it is not rounding
+    least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
+    size = np.abs(step).max(initial=least)
+    more = np.log2(size) - np.log2(least) if np.isfinite(size) else 0.0
+    for t in 0.5 ** np.arange(max(40.0, more)):
         new = point + t * step
         at = problem.local(new)
         if not (np.isfinite(at.value) and np.isfinite(at.gradient).all() and np.isfinite(at.gram.rest).all()):

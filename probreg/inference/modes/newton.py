@@ -308,7 +308,11 @@ def _halve(
         left, _ = newton_step(local._replace(gradient=at.gradient))
         if np.isfinite(at.value) and np.isfinite(at.curvature).all() and 0.0 <= at.gradient @ left < 0.25 * slope:
             return point + step, at
-    for t in 0.5 ** np.arange(40):
+    # where probabilities are flat a step may be too long by any factor: 40 halvings, and more while it is not rounding
+    least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
+    size = np.abs(step).max(initial=least)
+    more = np.log2(size) - np.log2(least) if np.isfinite(size) else 0.0
+    for t in 0.5 ** np.arange(max(40.0, more)):
         new = point + t * step
         at = _evaluate(model, new, shape)
         if (
