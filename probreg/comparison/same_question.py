@@ -99,7 +99,7 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset
         b = there[what]
         if a is not None and b is not None and a != b:
             raise DataError(
-                f"{base!r} and {name!r} cannot stand in one table, their {what} differ: {_shown(a, b)} against {_shown(b, a)}. "
+                f"{base!r} and {name!r} cannot stand in one table, they differ in their {what}: {_shown(a, b)} against {_shown(b, a)}. "
                 f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows and columns.'}"
             )
     d, e = first.model.design, other.model.design
@@ -139,7 +139,7 @@ def number_of_observations(fit: Fit) -> float | None:
 def _shown(value: Any, other: Any) -> str:
     """A value in a sentence; of many names the first that the other does not have."""
     if not isinstance(value, tuple):
-        return str(value)
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
     own = [name for name in value if name not in other] if len(value) > _MANY else []
     few = (own or value)[:_MANY]
     rest = len(value) - len(few)

@@ -448,7 +448,8 @@ class FitStatistics(Fitted):
             row |= self._of_groups()
         found = self.solution.found
         # of REML broom has the restricted one
-        row["logLik"] = self._told("log_likelihood") if found is None else found.value
+        log_lik = self._told("log_likelihood") if found is None else found.value
+        row["logLik"] = np.nan if exact_fit(self) else log_lik  # as large as rounding makes it
         if self.target == "mode":
             row |= {"AIC": self._told("aic"), "BIC": self._told("bic"), "deviance": self._told("deviance")}
             row["df.residual"] = self._told("df_resid")

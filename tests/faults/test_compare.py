@@ -55,17 +55,17 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
 @pytest.mark.parametrize(
     ("other", "match"),
     [
-        (ols(X, Y, columns=["z"]), "columns differ: Intercept, x against Intercept, z"),
-        (ols(X, Y, columns=["x"], response="other"), "response differ: y against other"),
-        (ols(X[1:], Y[1:], columns=["x"]), "number of observations differ: 6.0 against 5.0"),
+        (ols(X, Y, columns=["z"]), "they differ in their columns: Intercept, x against Intercept, z"),
+        (ols(X, Y, columns=["x"], response="other"), "they differ in their response: y against other"),
+        (ols(X[1:], Y[1:], columns=["x"]), "they differ in their number of observations: 6 against 5"),
         (ols(X, Y + np.eye(6)[2], columns=["x"]), r"rows differ in the response \(first in row 2\)"),
         (ols(X + np.eye(6)[3][:, None], Y, columns=["x"]), r"rows differ in the columns \(first in row 3\)"),
         (ols(X, Y, columns=["x"], offset=np.arange(6.0)), r"rows differ in the offset \(one of them has none\)"),
         (
             ols(X, Y, columns=["x"], weights=pr.weights.precision(1.0 + X[:, 0])),
-            "kinds of weights differ: frequency against precision. Give both models the same weights; fits under different",
+            "they differ in their kinds of weights: frequency against precision. Give both models the same weights; fits under different",
         ),
-        (poisson(X, Y, columns=["x"]), "link differ"),
+        (poisson(X, Y, columns=["x"]), "differ in their link"),
     ],
 )
 def test_fits_of_other_data_are_refused(other, match):
@@ -85,10 +85,10 @@ def test_fits_of_other_weights_are_refused():
 
 def test_another_event_or_reference_is_refused():
     y = ["a", "b", "a", "b", "a", "b"]
-    with pytest.raises(pr.DataError, match="levels differ"):
+    with pytest.raises(pr.DataError, match="differ in their levels"):
         compare([logistic(X, y), logistic(X, y, event="a")])
     three = ["a", "b", "c", "a", "c", "b"]
-    with pytest.raises(pr.DataError, match="levels differ"):
+    with pytest.raises(pr.DataError, match="differ in their levels"):
         compare([softmax(X, three), softmax(X, three, reference="c")])
 
 
@@ -197,5 +197,5 @@ def test_of_many_columns_those_that_differ_are_named():
     names = [f"c{j}" for j in range(40)]
     wide = np.random.default_rng(1).normal(size=(50, 40))
     one, other = (ols(wide, wide[:, 0], columns=c) for c in (names, [*names[:-1], "new"]))
-    with pytest.raises(pr.DataError, match="columns differ: c39 and 40 more against new and 40 more"):
+    with pytest.raises(pr.DataError, match="they differ in their columns: c39 and 40 more against new and 40 more"):
         compare({"one": one, "other": other})

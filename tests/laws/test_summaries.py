@@ -401,7 +401,7 @@ def test_a_fit_that_meets_every_response_to_rounding_prints_no_numbers_of_roundi
     if exact:
         assert "sigma " not in said.split("prior:")[1].partition("note:")[0]
         assert fit.summary()["p_value"].isna().all()
-        assert np.isnan(fit.glance()[["statistic", "AIC"]]).all(axis=None)
+        assert np.isnan(fit.glance()[["statistic", "AIC", "logLik"]]).all(axis=None)
         with pytest.raises(pr.Incompatible, match="the fit is exact"):
             pr.hypothesis(fit, "x1 = 0")
         assert "std_error" not in fit._repr_html_()

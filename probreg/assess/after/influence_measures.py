@@ -62,12 +62,13 @@ class DeletionDiagnostic(Diagnostic):
         """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
         least = "at most " if share <= LEAST else ""
         how = "" if share != share else f". Of samples of the model {least}{percent(share, 2)} move as far"
+        sentence = f"{sentence.removesuffix('.') if how else sentence}{how}"  # a list that goes on ends in dots
         if share >= UNCOMMON:
-            return self.fine(f"{sentence}{how}", statistic=size, p_value=share)
+            return self.fine(sentence, statistic=size, p_value=share)
         verdict = Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING
         remedy = f"check the row{'s' * (len(rows) > 1)}, and report the fit without {'them' if len(rows) > 1 else 'it'} as well"
         return [
-            self.say(verdict, f"{sentence}{how}", remedy, rows=rows, columns=columns, statistic=size, p_value=share)
+            self.say(verdict, sentence, remedy, rows=rows, columns=columns, statistic=size, p_value=share)
         ]
 
 
