@@ -4,7 +4,6 @@ The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns.
 groups of columns, a loss with a tube (support vectors) and a Gaussian process (its kernel).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -13,9 +12,10 @@ import numpy as np
 
 from probreg.data import INTERCEPT, Design
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Likelihood, OfTrials, PiecewiseLinearLikelihood, SoftmaxLikelihood
+from probreg.likelihoods import OfTrials, PiecewiseLinearLikelihood, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import check_aux
+from probreg.model.prior_words import Stated
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
 from probreg.priors import JointPrior
 from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
@@ -25,23 +25,8 @@ from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spel
 from probreg.priors.penalties.support_vectors import spell_support_vectors
 
 
-class Penalised(Protocol):
+class Penalised(Stated, Protocol):
     """As much of a model as its penalty is told from."""
-
-    @property
-    def design(self) -> Design: ...
-
-    @property
-    def likelihood(self) -> Likelihood: ...
-
-    @property
-    def joint(self) -> JointPrior: ...
-
-    @property
-    def fixed(self) -> Mapping[str, float]: ...
-
-    @property
-    def unknown(self) -> tuple[str, ...]: ...
 
     @property
     def noise_held(self) -> float | None: ...

@@ -232,7 +232,7 @@ def test_functions_with_other_columns_stand_in_one_table():
         assert table.data["estimate"].sel(fit=name, param="z").item() == fit.coef.sel(coef="z").item()
     assert set(table.smooths.index.get_level_values("fit")) == {"smooth", "process", "posterior"}
     assert "its coefficients are left out" in repr(table)
-    with pytest.raises(pr.errors.DataError, match="their columns differ"):
+    with pytest.raises(pr.errors.DataError, match="they differ in their columns"):
         pr.compare({"with": fits["smooth"], "without": pr.fit(model_of("y ~ s(x)"))})
 
 
