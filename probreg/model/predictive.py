@@ -22,6 +22,7 @@ Array = np.ndarray
 _SHOWN = 5  # rows in a print
 _MANY = 400_000  # atoms times rows from which on compiled code is worth loading
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
+_OF_TAIL = 1e-5  # of the smaller tail, to which a quantile is found however loose the tolerance is
 _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
 
@@ -114,7 +115,7 @@ class Predictive:
 
     def quantile(self, prob: float, *, tol: float = 1e-12) -> Array:
         """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in
-        probability.
+        probability, and to 1e-5 of the smaller tail.
 
         Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
         Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code.
@@ -153,6 +154,7 @@ class Predictive:
         is taken as no less than what it is in a normal tail, 1/prob. When that is below `tol` the step is the last, and
         its end is not looked at again.
         """
+        tol = min(tol, max(_OF_TAIL * min(prob, 1.0 - prob), float(np.spacing(prob))))
         y, rows, part = y.copy(), np.arange(len(y)), self
         low, high, left = np.full_like(y, -np.inf), np.full_like(y, np.inf), np.full_like(y, np.inf)
         at, gap, f, tail = y.copy(), self.cdf(y) - prob, self._density(y), 1.0 / min(prob, 1.0 - prob)

@@ -72,3 +72,15 @@ def test_intervals_of_new_observations_of_many_rows_are_those_of_few():
     many, few = fit.predict(X), fit.predict(X[:5])
     for end in ("new_lower", "new_upper"):
         np.testing.assert_array_equal(many[end].values[:5], few[end].values)
+
+
+@pytest.mark.parametrize("likelihood", [pr.Gaussian(), pr.StudentT()])
+@pytest.mark.parametrize("prob", [1e-9, 1.0 - 1e-9])
+def test_a_quantile_far_out_is_that_of_its_own_tail_however_loose_the_tolerance(likelihood, prob):
+    near = normals("near")
+    nu = {"nu": np.full((S, 1), 4.0)} if likelihood.name == "student" else {}
+    p = dataclasses.replace(near, likelihood=likelihood, aux={**near.aux, **nu})
+    y = p.quantile_by(prob, tol=1e-7, compiled=False)
+    # P(Y > y | eta) is P(Y < -y | -eta), which does not cancel
+    lower = p if prob < 0.5 else dataclasses.replace(p, eta=-p.eta)
+    np.testing.assert_allclose(lower.cdf(y if prob < 0.5 else -y), 1e-9, rtol=1e-4)
