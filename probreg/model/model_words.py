@@ -1,15 +1,14 @@
 """A model in words: the lines that it prints of itself."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from probreg.model.prior_predictive import one_sd_moves
 from probreg.model.prior_words import Stated, prior_line
 from probreg.priors import Normal, joint
 from probreg.priors.weak import WEAK, WEAK_FACTOR
+from probreg.system.terminal import few_names
 
-_FEW, _MANY = 5, 12  # columns that are named where there are more than so many
+_FEW = 5  # scales in a print
 
 
 def model_words(model: Stated) -> list[str]:
@@ -23,7 +22,7 @@ def model_words(model: Stated) -> list[str]:
     said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
     rows = f"rows {n}{said}" if n else "rows not kept"
     rows += "" if d.source is None else f" of {d.source.name}"
-    held = f"{rows}, columns {_few(d.shown_columns)}"
+    held = f"{rows}, columns {few_names(d.shown_columns)}"
     return [
         f"Model: {model.likelihood.describe(d.response)}",
         held,
@@ -53,12 +52,3 @@ def weak_words(model: Stated) -> list[str]:
         f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
         f"weak prior: one sd of a column {moves}",
     ]
-
-
-def _few(names: Sequence[str]) -> str:
-    """Names in a row, of more than twelve the first five.
-
-    >>> _few("ab"), _few([f"x{j}" for j in range(40)])
-    ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
-    """
-    return ", ".join(names) if len(names) <= _MANY else f"{', '.join(names[:_FEW])} and {len(names) - _FEW} more"

@@ -240,3 +240,12 @@ def p_said(p: float) -> str:
     if p < 1e-15:
         return "p < 1e-15"
     return "p > 0.99" if 0.995 <= p < 1.0 else f"p = {p:.2g}"
+
+
+def few_names(names: Sequence[str]) -> str:
+    """Names in a sentence, of more than twelve the first five.
+
+    >>> few_names("ab"), few_names([f"x{j}" for j in range(40)])
+    ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
+    """
+    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:5])} and {len(names) - 5} more"

@@ -6,10 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
-from probreg.inference.modes.separation import Separation, few_labels, separation
+from probreg.inference.modes.separation import Separation, separation
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, Prior
 from probreg.priors.joint import Key
+from probreg.system.terminal import few_names
 
 
 @CHECKS.register
@@ -36,7 +37,7 @@ class SeparationCheck(Check):
             return self.fine(f"every column has a prior, which keeps its estimate finite under {named} likelihood too")
         if found := separation(model):
             what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
-            whose = "any coefficient" if found.kind == "complete" else few_labels(found.labels)
+            whose = "any coefficient" if found.kind == "complete" else few_names(found.labels)
             return [
                 self.say(
                     Verdict.PROBLEM,
@@ -73,5 +74,5 @@ _HELD = "the estimates are as much the prior's as the rows': report what it rest
 
 
 def _remedy(found: Separation) -> str:
-    which = few_labels(found.columns)
+    which = few_names(found.columns)
     return f"give {which} a prior such as Normal, merge sparse levels, or leave columns out"

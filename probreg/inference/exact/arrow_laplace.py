@@ -34,6 +34,7 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.model.model import Model
+from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import Arrow
 from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
 
@@ -206,7 +207,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _rise(self, at: ArrowMode, step: Parts) -> ArrowMode | None:
         k = self._inner
-        for t in 0.5 ** np.arange(40):
+        for t in halvings(*(np.concatenate([part.ravel() for part in parts]) for parts in (at.x, step))):
             c = at.x[1].copy()
             c[:k] += t * step[1]
             new = self._at(at.theta, at.roots, (at.x[0] + t * step[0], c))

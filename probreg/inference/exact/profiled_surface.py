@@ -19,6 +19,7 @@ from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidencePoint, log_prior_of_logs, with_priors
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import vec_entries
+from probreg.numerics.halving import halvings
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100
@@ -76,7 +77,7 @@ class ProfiledSurface(LaplaceSurface):
         return model.value_grad_hessian(point[:k].reshape(model.shape), **dict(zip(model.unknown, np.exp(point[k:]))))
 
     def _rise(self, model: Model, point: Array, inside: Array, step: Array, at: LocalModel) -> tuple[Array, LocalModel]:
-        for t in 0.5 ** np.arange(40):
+        for t in halvings(point, step):
             new = point.copy()
             new[inside] += t * step
             there = self._local(model, new)

@@ -18,11 +18,12 @@ from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
 from probreg.inference.base import Array, Routine, Status, sigma_note
 from probreg.inference.modes.closed_form import unidentified
-from probreg.inference.modes.separation import Separation, few_labels, labels_of, non_zero, separation
+from probreg.inference.modes.separation import Separation, labels_of, non_zero, separation
 from probreg.likelihoods import MayDiverge
 from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns
+from probreg.system.terminal import few_names
 
 _ZERO = 1e-7  # of the largest movement: what the linear programme leaves of an equality
 _MORE = 500  # rows that join at a time
@@ -254,7 +255,7 @@ def notes_of_mode(model: Model, steps: int, decrement: float, status: Status) ->
 
 
 def words_of_separation(found: Separation) -> str:
-    return f"{found.kind} separation by {few_labels(found.labels)}"
+    return f"{found.kind} separation by {few_names(found.labels)}"
 
 
 def lost_words(model: Model, lost: Rising) -> tuple[Status, str, Array | None]:

@@ -20,6 +20,7 @@ from probreg.inference.base import Array, Status
 from probreg.inference.modes.level_rows import LevelRows, ScaledArrow, level_rows
 from probreg.likelihoods import DifferentiableLikelihood, SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.halving import halvings
 
 _ROWS = 50_000  # looked at together
 _ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
@@ -235,11 +236,7 @@ def find_level_mode(problem: LevelProblem, *, tol: float, max_steps: int, start:
 def _halved(problem: LevelProblem, point: Array, step: Array, local: ArrowLocal) -> _Moved | None:
     """The step, halved until log p rises as Armijo asks, up to rounding; None where it does not."""
     slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
-    # where probabilities are flat a step may be too long by any factor: 40 halvings, and more while it is not rounding
-    least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
-    size = np.abs(step).max(initial=least)
-    more = np.log2(size) - np.log2(least) if np.isfinite(size) else 0.0
-    for t in 0.5 ** np.arange(max(40.0, more)):
+    for t in halvings(point, step):
         new = point + t * step
         at = problem.local(new)
         if not (np.isfinite(at.value) and np.isfinite(at.gradient).all() and np.isfinite(at.gram.rest).all()):

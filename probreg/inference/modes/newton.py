@@ -46,6 +46,7 @@ from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor, sample_of
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
+from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 from probreg.priors import SmoothPrior
 
@@ -308,11 +309,7 @@ def _halve(
         left, _ = newton_step(local._replace(gradient=at.gradient))
         if np.isfinite(at.value) and np.isfinite(at.curvature).all() and 0.0 <= at.gradient @ left < 0.25 * slope:
             return point + step, at
-    # where probabilities are flat a step may be too long by any factor: 40 halvings, and more while it is not rounding
-    least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
-    size = np.abs(step).max(initial=least)
-    more = np.log2(size) - np.log2(least) if np.isfinite(size) else 0.0
-    for t in 0.5 ** np.arange(max(40.0, more)):
+    for t in halvings(point, step):
         new = point + t * step
         at = _evaluate(model, new, shape)
         if (

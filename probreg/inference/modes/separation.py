@@ -8,7 +8,6 @@ columns, so that neither units, shifts nor near-collinearity of the columns deci
 coefficient and side tells where each runs.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -26,7 +25,6 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper, rank_of, triangular
 
 Array = np.ndarray
-_FEW, _MANY = 5, 12  # labels that are named where there are more than so many
 _AT_ONCE = 1000  # constraints that join the linear programme per round
 
 
@@ -301,17 +299,6 @@ def _spanning(U: Array) -> list[int]:
     while len(kept := list(rank_of(triangular(U[:, :some])).kept)) < n and some < q:
         some = min(q, 2 * some)
     return kept
-
-
-def few_labels(labels: Sequence[str]) -> str:
-    """Labels in a sentence, of more than twelve the first five.
-
-    >>> few_labels("ab"), few_labels([f"g[T.{k}]" for k in range(40)])
-    ('a, b', 'g[T.0], g[T.1], g[T.2], g[T.3], g[T.4] and 35 more')
-    """
-    if len(labels) <= _MANY:
-        return ", ".join(labels)
-    return f"{', '.join(labels[:_FEW])} and {len(labels) - _FEW} more"
 
 
 def labels_of(model: Model, which: Array) -> tuple[str, ...]:

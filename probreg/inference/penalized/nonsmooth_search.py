@@ -24,6 +24,7 @@ from probreg.inference.penalized.separable import KinkedPenalty, Powers, Proxima
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
+from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import ExponentialPower, GroupedPrior, Normal, Prior, ProximalPrior
 
@@ -275,7 +276,7 @@ def _halve(search: SearchCoordinates, at: SearchPoint, step: Array) -> SearchPoi
     noise = 1e-13 * (abs(at.smooth) + abs(here))
     if not slope < noise:
         return None
-    for t in 0.5 ** np.arange(40):
+    for t in halvings(at.x, step):
         new = at.x + t * step if t < 1 else at.x + step
         kept = (at.x == penalty.center) & (step == 0.0)
         arrived = (t == 1.0) & (np.abs(new - penalty.center) <= 4e-16 * np.abs(step))

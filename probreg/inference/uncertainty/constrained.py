@@ -14,6 +14,7 @@ from probreg.inference.base import Array, Solution
 from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
+from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread
 
 _STEPS = 100
@@ -85,7 +86,7 @@ def _uphill(at: Surface, theta: Array, step: Array, local: LocalModel, gain: flo
     """The first of the halved steps that rises as it promises, up to rounding."""
     # l(theta + t step) >= l(theta) + 1e-4 t g'step   (Armijo 1966).
     noise = 1e-13 * abs(local.value) + 1e-16 * at.model.design.total
-    for t in 0.5 ** np.arange(40):
+    for t in halvings(theta, step):
         found = at.look(theta + t * step)
         if np.isfinite(found.curvature).all() and found.value >= local.value + 1e-4 * t * gain - noise:
             return theta + t * step, found

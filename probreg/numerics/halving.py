@@ -1,0 +1,23 @@
+"""How far along a step to look: the whole of it, a half, a quarter, ..., in every search of a mode by halved steps."""
+
+import numpy as np
+
+Array = np.ndarray
+_LEAST = 40  # shares
+
+
+def halvings(point: Array, step: Array) -> Array:
+    """The shares 1, 1/2, 1/4, ... of a step that are tried: until it is rounding beside the point, and 40 at least.
+
+    Where a likelihood is flat Newton's step may be too long by any factor, so that no fixed number is enough.
+
+    >>> halvings(np.ones(2), np.ones(2))[:3].tolist(), len(halvings(np.ones(2), np.ones(2)))
+    ([1.0, 0.5, 0.25], 52)
+    >>> len(halvings(np.ones(2), np.full(2, 2.0**100))), len(halvings(np.ones(2), np.full(2, np.inf)))
+    (152, 40)
+    """
+    # 2^-k |step| is rounding of the point from k = log2(|step| / (eps max(|point|, 1))) on
+    least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
+    size = np.abs(step).max(initial=least)
+    more = np.log2(size) - np.log2(least) if np.isfinite(size) else 0.0
+    return 0.5 ** np.arange(max(float(_LEAST), more))
