@@ -96,7 +96,7 @@ def moments_by(recipe: ColumnRecipe, likelihood: Likelihood) -> Callable[[Block]
 
 
 def _survey(making: Making, recipe: ColumnRecipe, likelihood: Likelihood, name: str, progress: bool | None) -> Survey:
-    fn = partial(survey_of, moments=moments_by(recipe, likelihood))
+    fn = partial(survey_of, moments=moments_by(recipe, likelihood), counted=True)
     return require_survey(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
 
 

@@ -19,7 +19,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.blocks.stream import ahead
+from probreg.data.blocks.stream import ahead, beside_each_other
+from probreg.numerics.linalg import threads
 
 pa = pytest.importorskip("pyarrow")
 csv, feather, parquet = (pytest.importorskip(f"pyarrow.{name}") for name in ("csv", "feather", "parquet"))
@@ -301,14 +302,15 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, kind: str, error: ty
         seen.append(block.start)
         if len(seen) == 2:
             raise error
+        time.sleep(0.01)
         return (block.X.sum(0),)
 
-    before, threads = set(tmp_path.iterdir()), threading.active_count()
+    before, running = set(tmp_path.iterdir()), threading.active_count()
     with pytest.raises(error):
         model.design.fold(fn)
-    assert len(seen) == 2
+    assert len(seen) <= 2 + threads()  # those that were worked on beside it
     assert open_files(tmp_path) == []
-    assert threading.active_count() == threads
+    assert threading.active_count() == running
     assert set(tmp_path.iterdir()) == before
     assert model.design.fold(lambda block: (np.array(block.rows),))[0] == 400_000  # and the next pass is whole
 
@@ -370,6 +372,28 @@ def test_an_interrupt_while_the_reader_starts(monkeypatch: Any, started: bool) -
     assert closed
 
 
+def test_results_come_in_the_order_of_their_items() -> None:
+    def slow_where_even(k: int) -> int:
+        time.sleep(0.02 * (k % 2 == 0))
+        return k
+
+    assert list(beside_each_other(slow_where_even, iter(range(9)))) == list(range(9))
+
+
+def test_no_more_items_are_taken_than_threads_work_on() -> None:
+    taken = []
+
+    def items() -> Iterator[int]:
+        for k in range(50):
+            taken.append(k)
+            yield k
+
+    results = beside_each_other(abs, items())
+    next(results)
+    assert len(taken) <= threads() + 1
+    results.close()
+
+
 def test_an_error_of_a_block_comes_through() -> None:
     X, y = np.random.default_rng(0).normal(size=(10, 2)), np.arange(10) % 2
 
@@ -418,12 +442,12 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, likelihood: str) -> 
     import pyarrow.parquet  # noqa: F401  the writer
 
     small, large = (peak(n, likelihood, tmp_path / f"{n}.parquet") for n in (400_000, 1_200_000))
-    assert large < 1.15 * small
+    assert large < 1.6 * small  # of three times the rows: a block more or less may be in the threads' hands
     assert large < 1_200_000 * 3 * 8  # the columns alone, in memory
 
 
 def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
-    n = 400_000
+    n = 800_000  # some 25 MB are worked on at a time
     X = np.random.default_rng(0).normal(size=(n, 8))
     np.save(tmp_path / "X.npy", X)
     y = (X[:, 0] > 0.3).astype(float) * (np.arange(n) % 3 > 0)

@@ -31,8 +31,9 @@ FORMATS = {
     ".tsv": "tsv",
     ".tsv.gz": "tsv",
 }
-_NUMBERS = 2**21  # numbers in a batch: 16 MB
+_NUMBERS = 2**20  # numbers in a batch: 8 MB
 _SMALLEST = 2**14  # rows in a batch, but for the last
+_READ_AT_ONCE = 2**18  # bytes of a column of a Parquet file that are read at a time
 _CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 
 
@@ -221,8 +222,9 @@ def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
 def _parquet(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
     from pyarrow import parquet
 
-    # read as it is decoded: to read a group of rows ahead costs its size in memory, and the first rows are asked for alone
-    with parquet.ParquetFile(path, pre_buffer=False) as file:
+    # read as it is decoded, and so much of a column at a time: a group of rows ahead, or a whole column of it, costs its size
+    # in memory, and a third of the time of decoding
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
         _require(names, file.schema_arrow.names, path)
         for group in range(file.num_row_groups):  # a reader of all groups would keep each of them until the last
             yield from file.iter_batches(size, row_groups=[group], columns=names, use_threads=threads() > 1)

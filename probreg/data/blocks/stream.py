@@ -1,9 +1,10 @@
 """Rows that are read by the block, from wherever an iterator of blocks can be started anew.
 
-The next block is read while the one before it is worked on; two blocks are in memory at a time, and an error or an
-interrupt ends the reader with the pass it was reading for.
+One thread reads the next block while others work on those before it, one block each; there is a block more in memory than cores,
+and an error or an interrupt ends the reader with the pass it was reading for.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -15,8 +16,10 @@ from typing import Any
 
 from probreg.data.blocks.block import Block
 from probreg.errors import DataError
-from probreg.numerics.linalg import one_blas_thread
+from probreg.numerics.linalg import limited, one_blas_thread, threads
 from probreg.system.progress import progress_bar
+
+_WORKERS = 8  # blocks that are worked on at a time, at most: each is in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +56,41 @@ def one_pass(
         progress_bar(f"{name}, rows", rows, show=progress) as bar,
         closing(ahead(blocks())) as parts,
     ):
-        for block in parts:
-            if not block.rows:  # all of weight zero, say
-                continue
-            part = fn(block)
+        counted = (block for block in parts if block.rows)  # none where all are of weight zero, say
+        for part, count in beside_each_other(lambda block: (fn(block), block.rows), counted):
             total = part if total is None else add(total, part)
-            done += block.rows
-            bar.advance(block.rows)
+            done += count
+            bar.advance(count)
     return total, done
+
+
+def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generator[B]:
+    """fn of the items in their order, each by one thread. To share each of them by threads would make these wait for each other.
+
+    >>> list(beside_each_other(abs, iter([-1, 2, -3])))
+    [1, 2, 3]
+    """
+    workers = min(threads(), _WORKERS)
+    if workers == 1:
+        yield from map(fn, items)
+        return
+
+    def alone(item: A) -> B:
+        with limited(1):
+            return fn(item)
+
+    with ThreadPoolExecutor(workers, "probreg-sums") as pool:
+        working: deque[Future[B]] = deque()
+        try:
+            for item in items:
+                if len(working) == workers:
+                    yield working.popleft().result()
+                working.append(pool.submit(copy_context().run, alone, item))
+            while working:
+                yield working.popleft().result()
+        finally:
+            for one in working:
+                one.cancel()
 
 
 def ahead[T](items: Iterable[T]) -> Generator[T]:

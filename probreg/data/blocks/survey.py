@@ -35,16 +35,24 @@ class Survey(NamedTuple):
     moments: AnyMoments | None
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
-        a, b, stride = self, other, max(self.stride, other.stride)
+        stride = max(self.stride, other.stride)
+        a, b = self._thinned(stride), other._thinned(stride)
         index, sample = np.concatenate([a.numbers, b.numbers]), join_surveys(a.sample, b.sample)
-        stride, keep = _thinned(index, stride)
-        many = a.many or b.many
+        found = Survey(a.n + b.n, a.weight + b.weight, stride, index, sample, a.values, a.many or b.many, None)
+        while len(found.numbers) > SAMPLE:
+            found = found._thinned(2 * found.stride)
+        many = found.many
         values = a.values if many else distinct(np.concatenate([a.values, b.values]))[0]
         many = many or len(values) > _DISTINCT
         moments: Any = None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
-        return Survey(
-            a.n + b.n, a.weight + b.weight, stride, index[keep], kept_rows(sample, keep), values, many, moments
-        )
+        return found._replace(values=values, many=many, moments=moments)
+
+    def _thinned(self, stride: int) -> "Survey":
+        """The same with fewer rows in the sample, before they are copied beside those of another."""
+        if stride == self.stride:
+            return self
+        keep = np.flatnonzero(self.numbers % stride == 0)
+        return self._replace(stride=stride, numbers=self.numbers[keep], sample=kept_rows(self.sample, keep))
 
     @property
     def response(self) -> Array:
@@ -84,14 +92,19 @@ class Orders:
         return declared if declared is not None and set(known.tolist()) <= set(declared) else None
 
 
-def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None) -> Survey:
-    """The survey of one block, whose response may still be in its own values; `moments` takes those of its rows."""
-    index = block.start + np.arange(block.rows)
-    stride, keep = _thinned(index, 1)
+def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None, counted: bool = False) -> Survey:
+    """The survey of one block, whose response may still be in its own values; `moments` takes those of its rows.
+
+    `counted` says that all rows before the block, whose number is its start, are in the survey that this one is added to.
+    """
+    stride, rows = 1, block.rows + block.start * counted
+    while rows > stride * SAMPLE:  # what all rows up to here need anyway, so that few are copied
+        stride *= 2
+    here = np.arange(-block.start % stride, block.rows, stride)
     values, many = distinct(block.y)
     weight = float(block.rows if block.weights is None else block.weights.sum())
     found = None if moments is None else moments(block)
-    return Survey(block.rows, weight, stride, index[keep], kept_rows(block, keep), values, many, found)
+    return Survey(block.rows, weight, stride, block.start + here, kept_rows(block, here), values, many, found)
 
 
 def distinct(values: Array) -> tuple[Array, bool]:
@@ -117,15 +130,6 @@ def kept_rows(block: Block, keep: Array) -> Block:
         block.start,
         None if block.precision is None else block.precision[keep],
     )
-
-
-def _thinned(index: Array, stride: int) -> tuple[int, Array]:
-    """The least power of 2, from `stride` on, whose multiples among these row numbers are at most SAMPLE; and where."""
-    keep = np.flatnonzero(index % stride == 0)
-    while len(keep) > SAMPLE:
-        stride *= 2
-        keep = np.flatnonzero(index % stride == 0)
-    return stride, keep
 
 
 def join_surveys(a: Block, b: Block) -> Block:
