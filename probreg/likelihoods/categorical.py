@@ -10,7 +10,8 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Recession, ValueGradHessian
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse, response_levels
-from probreg.likelihoods.softmax import SoftmaxLikelihood, contrasted, curve_of, scores_of
+from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
+from probreg.likelihoods.softmax_scores import contrasted, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import log_softmax
 

@@ -9,7 +9,8 @@ import numpy as np
 from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OfTrials, Recession, ValueGradHessian, told_trials
 from probreg.likelihoods.response import refuse, whole_counts
-from probreg.likelihoods.softmax import SoftmaxLikelihood, contrasted, curve_of, scores_of
+from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
+from probreg.likelihoods.softmax_scores import contrasted, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaln, log_softmax
 

@@ -11,45 +11,10 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import FAR, Array, Level, MayDiverge, OfClasses, SmoothLikelihood
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
+from probreg.likelihoods.softmax_scores import contrasted, scores_of
 from probreg.numerics.special import logsumexp, softmax
 
-
-def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
-    """f (K, b) = C eta with C (K, m) in t, less the largest of each row, which goes into `top` (b,)."""
-    m = eta.shape[0]
-    for k in range(f.shape[0]):
-        g = f[k]
-        for i in range(b):
-            g[i] = 0.0
-        for c in range(m):
-            if t[k * m + c] != 0.0:
-                e, weight = eta[c], t[k * m + c]
-                for i in range(b):
-                    g[i] += weight * e[i]
-    for i in range(b):
-        top[i] = f[0, i]
-    for k in range(1, f.shape[0]):
-        g = f[k]
-        for i in range(b):
-            top[i] = max(top[i], g[i])
-    for k in range(f.shape[0]):
-        g = f[k]
-        for i in range(b):
-            g[i] -= top[i]
-
-
-def contrasted(f: Array, t: Array, b: int, out: Array) -> None:
-    """out (m, b) = C' f, of f (K, b) and C in t."""
-    m = t.size // f.shape[0]
-    for c in range(m):
-        s = out[c]
-        for i in range(b):
-            s[i] = 0.0
-        for k in range(f.shape[0]):
-            if t[k * m + c] != 0.0:
-                g, weight = f[k], t[k * m + c]
-                for i in range(b):
-                    s[i] += weight * g[i]
+_MANY = 2**15  # numbers from which compiled code is loaded, as their quantiles load it
 
 
 def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
@@ -170,9 +135,19 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
     def mean(self, eta: Array, **aux: Any) -> Array:
+        if eta.ndim == 3 and eta.size >= _MANY and eta.transpose(1, 2, 0).flags.c_contiguous:
+            return self._mean_of_draws(eta.transpose(1, 2, 0))
         p = self.scores(eta)
         np.exp(np.subtract(p, p.max(-1, keepdims=True), out=p), out=p)
         return np.divide(p, p.sum(-1, keepdims=True), out=p)
+
+    def _mean_of_draws(self, eta: Array) -> Array:
+        """The same (S, n, K) of eta (n, m, S) by compiled code."""
+        from probreg.likelihoods.softmax_of_draws import softmax_of_rows
+
+        p = np.empty((len(eta), len(self.levels), eta.shape[2]))
+        softmax_of_rows(eta, self.contrast.ravel(), p)
+        return p.transpose(2, 0, 1)
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         """Of one trial, class by class."""

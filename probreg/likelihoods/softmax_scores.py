@@ -1,0 +1,41 @@
+"""The scores of classes under their contrasts, of rows side by side: plain functions, which compiled code takes in."""
+
+from probreg.likelihoods.base import Array
+
+
+def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
+    """f (K, b) = C eta with C (K, m) in t, less the largest of each row, which goes into `top` (b,)."""
+    m = eta.shape[0]
+    for k in range(f.shape[0]):
+        g = f[k]
+        for i in range(b):
+            g[i] = 0.0
+        for c in range(m):
+            if t[k * m + c] != 0.0:
+                e, weight = eta[c], t[k * m + c]
+                for i in range(b):
+                    g[i] += weight * e[i]
+    for i in range(b):
+        top[i] = f[0, i]
+    for k in range(1, f.shape[0]):
+        g = f[k]
+        for i in range(b):
+            top[i] = max(top[i], g[i])
+    for k in range(f.shape[0]):
+        g = f[k]
+        for i in range(b):
+            g[i] -= top[i]
+
+
+def contrasted(f: Array, t: Array, b: int, out: Array) -> None:
+    """out (m, b) = C' f, of f (K, b) and C in t."""
+    m = t.size // f.shape[0]
+    for c in range(m):
+        s = out[c]
+        for i in range(b):
+            s[i] = 0.0
+        for k in range(f.shape[0]):
+            if t[k * m + c] != 0.0:
+                g, weight = f[k], t[k * m + c]
+                for i in range(b):
+                    s[i] += weight * g[i]
