@@ -1,7 +1,7 @@
 """Rows that are read by the block, from wherever an iterator of blocks can be started anew.
 
-One thread reads the next block while others work on those before it, one block each; there is a block more in memory than cores,
-and an error or an interrupt ends the reader with the pass it was reading for.
+One thread reads the next block while others work on those before it, one block each. There are two blocks more in memory than
+there are such threads, and an error or an interrupt ends the reader with the pass it was reading for.
 """
 
 from collections import deque
