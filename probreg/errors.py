@@ -4,6 +4,8 @@ import contextlib
 import functools
 import os
 import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,8 @@ class ProbregError(Exception):
 class DataError(ProbregError, ValueError):
     """The data do not fit the model: a missing column, a value outside the support, ragged lengths."""
 
+    of_row: tuple[str, Any, str] | None = None  # of `row_error`: the words before the row, its name, those after it
+
 
 class Incompatible(ProbregError, TypeError):  # noqa: N818  the field's word for it is not "...Error"
     """This method cannot fit this likelihood with this prior."""
@@ -33,6 +37,41 @@ class NotConverged(ProbregError, RuntimeError):  # noqa: N818
 
 class ProbregWarning(UserWarning):
     """Something an analyst has to know about an answer that was nevertheless computed."""
+
+
+def row_error(before: str, row: Any, after: str) -> DataError:
+    """A DataError about one of the rows looked at, by its place among them until `rows_named` says what the caller calls it.
+
+    >>> with rows_named(["a", "c"]):
+    ...     raise row_error("", 1, " holds -3")
+    Traceback (most recent call last):
+        ...
+    probreg.errors.DataError: row c holds -3
+    """
+    error = DataError(f"{before}row {row}{after}")
+    error.of_row = before, row, after
+    return error
+
+
+@contextlib.contextmanager
+def rows_named(names: Sequence[Any] | np.ndarray | None) -> Iterator[None]:
+    """Names the row that an error is about, by its place in `names`; None where places are what the caller knows."""
+    try:
+        yield
+    except DataError as error:
+        if names is None or error.of_row is None:
+            raise
+        before, place, after = error.of_row
+        raise row_error(before, names[place], after) from None
+
+
+def such_rows(count: int) -> str:
+    """How many rows an error is about.
+
+    >>> such_rows(1), such_rows(6)
+    ('1 such row', '6 such rows')
+    """
+    return f"{count} such row{'s' * (count != 1)}"
 
 
 def warn_caller(message: str) -> None:

@@ -115,7 +115,7 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset
     ):
         if x is y or (x is not None and y is not None and np.array_equal(x, y)):
             continue
-        where = "one of them has none" if x is None or y is None else f"first in row {_first_row(x, y)}"
+        where = "one of them has none" if x is None or y is None else f"first in row {d.row_name(_first_row(x, y))}"
         advice = f". {_SAME_WEIGHTS}" if what in ("weights", "precisions") else ""
         raise DataError(
             f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where}){advice}"

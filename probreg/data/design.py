@@ -351,6 +351,10 @@ class Design:
         every = np.arange(self.rows)
         return every if self.unused is None else np.delete(every, self.unused.places)
 
+    def row_name(self, i: int) -> Any:
+        """What the data call the row that counts at place i: its label, or its place."""
+        return i if self.labels is None else self.labels[i]
+
     def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:
         """Values (n, ...) of the rows that count in the places that these have in the data, `unused` at those of weight 0.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probreg.data.moments_origin import Origin, read_moments, write_moments
-from probreg.errors import DataError, warn_caller
+from probreg.errors import DataError, such_rows, warn_caller
 from probreg.numerics.linalg import (
     EXTENDED,
     ColumnRank,
@@ -114,7 +114,7 @@ class Moments:
             else:
                 name = [*columns, "the response", "the weights"][cols[0]]
                 count = len(set(rows.tolist()))
-                said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({count} such rows); drop or complete them."
+                said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({such_rows(count)}); drop or complete them."
             raise DataError(said)
         mean, scale = r.mean, r.scale
         factor = _by_centred_rows(X, y, weights, r.factor, mean) if _of_ones(mean, scale) else r.factor
@@ -428,4 +428,4 @@ def _check_shapes(X: Array, y: Array, weights: ArrayLike | None, columns: tuple[
         raise DataError(f"weights have shape {w.shape}; expected {y.shape}, one for each row.")
     bad = np.flatnonzero(~(w >= 0))
     if bad.size:
-        raise DataError(f"weight {w[bad[0]]} in row {bad[0]} ({bad.size} such rows); weights must be zero or positive.")
+        raise DataError(f"weight {w[bad[0]]} in row {bad[0]} ({such_rows(bad.size)}); weights must be zero or positive.")

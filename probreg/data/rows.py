@@ -11,7 +11,7 @@ import numpy as np
 from probreg.arguments.arrays import brief, floats
 from probreg.data.formula.columns import Table, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError
+from probreg.errors import DataError, such_rows
 
 Array = np.ndarray
 
@@ -46,6 +46,13 @@ Missing = Literal["raise", "drop"]
 
 
 _LARGEST = 1e140  # sizes whose squares, added up over 1e20 rows, are still numbers
+
+
+def own_labels(data: Any, n: int) -> np.ndarray:
+    """The labels of n rows: the index of a pandas table, and places where there is none."""
+    index = getattr(data, "index", None)
+    known = index is not None and not callable(index) and len(index) == n
+    return np.asarray(index) if known else np.arange(n)
 
 
 def labels(table: Table, positions: Iterable[int], most: int = 5) -> str:
@@ -129,7 +136,7 @@ def refuse_not_finite(values: np.ndarray, *, term: str, variables: Sequence[str]
     held = ", ".join(f"{name} = {table.columns[name][i]}" for name in variables)
     raise DataError(
         f"the term {term!r} is {values[i]} in row {table.rows[i]}{f', where {held}' if held else ''} "
-        f"({len(bad)} such row{'s' * (len(bad) > 1)}); correct the values or choose another transformation"
+        f"({such_rows(len(bad))}); correct the values or choose another transformation"
     )
 
 
@@ -165,7 +172,7 @@ def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
         row, column = bad[0]
         raise DataError(
             f"the response {term!r} holds {counts[row, column]:g} in row {table.rows[row]} "
-            f"({len(np.unique(bad[:, 0]))} such row{'s' * (len(bad) > 1)}); counts are whole numbers and not negative"
+            f"({such_rows(len(np.unique(bad[:, 0])))}); counts are whole numbers and not negative"
         )
 
 
@@ -177,6 +184,6 @@ def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
         i = bad[0]
         met = f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
         raise DataError(
-            f"the response {term!r} has {met} ({len(bad)} such row{'s' * (len(bad) > 1)}); "
+            f"the response {term!r} has {met} ({such_rows(len(bad))}); "
             "both are whole numbers, 0 <= successes <= trials"
         )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import plus_offset
+from probreg.data.rows import own_labels, plus_offset
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
 from probreg.inference import Draws, Method, Solution
@@ -55,9 +55,9 @@ def coefficient_index(model: Model) -> Any:
 
 def row_labels(data: Any, design: Design) -> Array:
     """Labels of the rows of a design made from `data` (None for the training rows), where there are any."""
-    index = design.labels if data is None else getattr(data, "index", None)
-    known = index is not None and not callable(index) and len(index) == design.n
-    return np.asarray(index) if known else np.arange(design.n)
+    if data is None and design.labels is not None and len(design.labels) == design.n:
+        return np.asarray(design.labels)
+    return own_labels(data, design.n)
 
 
 def labelled(model: Model, beta: Array) -> Any:

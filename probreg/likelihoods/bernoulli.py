@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.errors import DataError
+from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -138,7 +138,9 @@ def _not_shares(values: Array) -> None:
         return
     y = finite_response(values, "Bernoulli")
     if len(bad := np.flatnonzero(np.floor(y) != y)):
-        raise DataError(
-            f"a Bernoulli response has two levels; row {bad[0]} holds {y[bad[0]]:g}. For shares of several trials give "
-            "successes and trials: 'p(successes, trials) ~ x', or trials= in from_arrays."
+        raise row_error(
+            "a Bernoulli response has two levels; ",
+            bad[0],
+            f" holds {y[bad[0]]:g}. For shares of several trials give successes and trials: 'p(successes, trials) ~ x', "
+            "or trials= in from_arrays.",
         )

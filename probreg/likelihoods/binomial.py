@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.scalars import Count, check_fields
-from probreg.errors import DataError
+from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
@@ -107,13 +107,11 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             )
         if len(bad := np.flatnonzero(y[:, 0] > y[:, 1])):
             i = bad[0]
-            raise DataError(
-                f"row {i} has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
-            )
+            said = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
+            raise row_error("", i, said)
         if self.trials is not None and len(bad := np.flatnonzero(y[:, 1] != self.trials)):
-            raise DataError(
-                f"row {bad[0]} has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
-            )
+            said = f" has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
+            raise row_error("", bad[0], said)
         return y
 
     def of_counts(self) -> "Binomial":
@@ -193,12 +191,13 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
 def _zero_one(values: Array, trials: int | None) -> None:
     """Values (n,) that a Binomial of so many trials counts; one of shares or of text names what is meant."""
     if values.dtype.kind not in "fiub":
-        raise DataError(
-            f"a Binomial response is numeric; row 0 holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
-        )
+        said = f" holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
+        raise row_error("a Binomial response is numeric; ", 0, said)
     wrong = ~((values >= 0) & (values <= (trials or 1)) & (np.floor(values) == values))
     if len(bad := np.flatnonzero(wrong)):
-        raise DataError(
-            f"row {bad[0]} of a Binomial response holds {values[bad[0]]:g}, out of {trials} trial{'s' * (trials != 1)}: write "
-            "p(successes, trials) in a formula, or pass trials="
+        raise row_error(
+            "",
+            bad[0],
+            f" of a Binomial response holds {values[bad[0]]:g}, out of {trials} trial{'s' * (trials != 1)}: write "
+            "p(successes, trials) in a formula, or pass trials=",
         )

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.errors import DataError
+from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Recession, ValueGradHessian
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse, response_levels
@@ -85,9 +85,8 @@ class Categorical(SoftmaxLikelihood):
             and values.ndim == 1
             and len(bad := np.flatnonzero(((values != np.floor(values)) | np.isinf(values)) & ~np.isnan(values)))
         ):
-            raise DataError(
-                f"a categorical response holds class labels; row {bad[0]} holds {values[bad[0]]:g}. For real numbers use Gaussian."
-            )
+            said = f" holds {values[bad[0]]:g}. For real numbers use Gaussian."
+            raise row_error("a categorical response holds class labels; ", bad[0], said)
         met = response_levels(values, levels)
         if len(met) < 2:
             raise DataError(f"a categorical response has two or more classes; this one is constant ({met[0]!r})")

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.keywords import with_article
-from probreg.errors import DataError
+from probreg.errors import DataError, row_error, such_rows
 from probreg.likelihoods.base import Array, ExponentialFamily, Level, MayDiverge, Recession
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import exact_counts, finite_response, refuse
@@ -38,9 +38,8 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
         kind = type(self).__name__
         y = finite_response(values, kind)
         if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
-            raise DataError(
-                f"{with_article(kind)} response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
-            )
+            before, after = f"{with_article(kind)} response is a count 0, 1, 2, ...; ", f" holds {y[bad[0]]:g}"
+            raise row_error(before, bad[0], f"{after} ({such_rows(len(bad))})")
         return exact_counts(y, kind)
 
     def describe(self, response: str) -> str:

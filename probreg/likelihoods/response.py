@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.arrays import brief, floats, missing_objects
 from probreg.arguments.keywords import with_article
-from probreg.errors import DataError
+from probreg.errors import DataError, row_error, such_rows
 from probreg.likelihoods.base import Level
 
 _LARGEST, _SMALLEST = 1e140, 1e-140  # sizes whose squares, added up over 1e20 rows, are still numbers
@@ -29,13 +29,14 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     if not len(y) or max(-float(y.min()), float(y.max())) <= _LARGEST:  # false of nan
         return y
     if len(bad := np.flatnonzero(~np.isfinite(y))):
-        raise DataError(
-            f"{with_article(kind)} response is finite; row {bad[0]} holds {y[bad[0]]} ({len(bad)} such rows)"
-        )
+        before, after = f"{with_article(kind)} response is finite; ", f" holds {y[bad[0]]} ({such_rows(len(bad))})"
+        raise row_error(before, bad[0], after)
     if len(far := np.flatnonzero(np.abs(y) > _LARGEST)):
-        raise DataError(
-            f"row {far[0]} of the response holds {y[far[0]]:g}, whose square is beyond double precision ({len(far)} such "
-            f"rows, above {_LARGEST:g}): state the response in another unit"
+        raise row_error(
+            "",
+            far[0],
+            f" of the response holds {y[far[0]]:g}, whose square is beyond double precision ({such_rows(len(far))}, "
+            f"above {_LARGEST:g}): state the response in another unit",
         )
     return y
 
@@ -43,9 +44,10 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
 def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
     """The counts as they are. DataError for one so large that double precision skips whole numbers next to it."""
     if len(far := np.argwhere(y >= _WHOLE)):
-        raise DataError(
-            f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; row {far[0, 0]} holds {y[tuple(far[0])]:g}: larger "
-            "ones are not exact in double precision"
+        raise row_error(
+            f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; ",
+            far[0, 0],
+            f" holds {y[tuple(far[0])]:g}: larger ones are not exact in double precision",
         )
     return y
 
@@ -55,10 +57,10 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
     rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(len(y), int(np.prod(y.shape[1:])))
     if len(bad := np.argwhere(rows)):
-        i = bad[0, 0]
-        raise DataError(
-            f"{with_article(kind)} response holds counts 0, 1, 2, ...; row {i} holds {y.reshape(rows.shape)[tuple(bad[0])]:g} "
-            f"({len(np.unique(bad[:, 0]))} such rows)"
+        raise row_error(
+            f"{with_article(kind)} response holds counts 0, 1, 2, ...; ",
+            bad[0, 0],
+            f" holds {y.reshape(rows.shape)[tuple(bad[0])]:g} ({such_rows(len(np.unique(bad[:, 0])))})",
         )
     return exact_counts(y, kind)
 
@@ -106,9 +108,8 @@ def _complete(values: np.ndarray) -> None:
     else:
         bad = np.flatnonzero(missing_objects(met)) if met.dtype.kind == "O" else np.zeros(0, int)
     if len(bad):
-        raise DataError(
-            f"row {bad[0]} of the response holds {met[bad[0]]!s} ({len(bad)} such rows): drop or complete them"
-        )
+        said = f" of the response holds {met[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
+        raise row_error("", bad[0], said)
 
 
 def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
@@ -125,9 +126,8 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
         out = np.array([place.get(_level(v), -1.0) for v in values.tolist()])
     if len(bad := np.flatnonzero(out < 0)):
         met = np.asarray(values).tolist()[bad[0]]
-        raise DataError(
-            f"row {bad[0]} of the response holds {met!r}, which is not a level of the model: {', '.join(map(str, levels))}"
-        )
+        known = ", ".join(map(str, levels))
+        raise row_error("", bad[0], f" of the response holds {met!r}, which is not a level of the model: {known}")
     return out
 
 

@@ -34,7 +34,7 @@ from probreg.data import (
 )
 from probreg.data.formula.algebra import Counted
 from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import Choices, counting, of_rows, with_unused, without_zero_weights
@@ -629,8 +629,10 @@ def in_memory(
     """The design of rows that are in memory, without those of weight zero, and the likelihood prepared for their response."""
     likelihood, said = choices.of_response(counts)
     design, values, left = without_zero_weights(replace(design, notes=(*design.notes, *said)), values)
-    bound = choices.prepared(likelihood, values, levels)
-    return with_unused(replace(design, y=bound.encode(values)), left, bound), bound
+    with rows_named(design.labels):
+        bound = choices.prepared(likelihood, values, levels)
+        y = bound.encode(values)
+    return with_unused(replace(design, y=y), left, bound), bound
 
 
 def _stated(given: Likelihood | str | None) -> Likelihood | None:

@@ -22,7 +22,7 @@ from probreg.data.blocks.survey import Orders, Survey, survey_of
 from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
 from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
-from probreg.errors import DataError
+from probreg.errors import DataError, row_error
 from probreg.likelihoods import Binomial, Likelihood
 from probreg.model.compatibility import Choices, counting
 
@@ -44,7 +44,7 @@ def from_files(
     survey, unit = normalised_survey(
         _survey(apart_for(making, likelihood), recipe, likelihood, files.name, progress), kind
     )
-    bound = choices.prepared(likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders))
+    bound = prepared(choices, likelihood, survey, chosen.declared_levels(survey.response, tally.orders), making)
     final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=files.name, progress=progress)
     notes = (*notes, *tally.notes, *said)
@@ -60,7 +60,7 @@ def from_slices(
     survey, unit = normalised_survey(_survey(first, making.recipe, stated, making.name, progress), kind)
     levels = orders.levels(survey.response)
     likelihood, said = of_survey(stated, survey)
-    bound = choices.prepared(likelihood, survey.response, levels)
+    bound = prepared(choices, likelihood, survey, levels, making)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress)
     return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
@@ -77,6 +77,33 @@ def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple
     if survey.values.ndim == 1:
         return likelihood, ()
     return counting(likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts")
+
+
+def prepared(
+    choices: Choices, likelihood: Likelihood, survey: Survey, levels: tuple[Any, ...] | None, making: Any
+) -> Likelihood:
+    """The likelihood prepared for the responses of a survey. One that it refuses is looked for in one more pass: the survey
+    knows the value, and not its row."""
+    try:
+        return choices.prepared(likelihood, survey.response, levels)
+    except DataError as error:
+        if error.of_row is None:
+            raise
+        before, place, after = error.of_row
+    import pandas as pd
+
+    wanted = survey.response[place]
+
+    def refuse(values: Any) -> Array:
+        values = np.asarray(values)
+        met = (values == wanted).all(1) if values.ndim == 2 else pd.Index(values).isin([wanted])
+        if met.any():
+            raise row_error(before, int(np.argmax(met)), after)
+        return np.zeros(len(values))
+
+    for _ in replace(making, encode=refuse)():
+        pass
+    raise DataError(f"{before}a row{after}")
 
 
 def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:

@@ -28,9 +28,9 @@ from probreg.data import (
 )
 from probreg.data.formula.variables import read_at
 from probreg.data.moments_origin import Origin
-from probreg.data.rows import plus_offset
+from probreg.data.rows import own_labels, plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
@@ -229,8 +229,11 @@ class Model(FromData):
         kind, given = read_weights(weights)
         own, precision = by_kind(kind, weights_without_empty_trials(values, counts, as_weights(given, design.n, kind)))
         design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
+        rows = own_labels(data, design.n)
         design, values, left = without_zero_weights(design, values)
-        design = with_unused(replace(design, y=self.likelihood.encode(values)), left, self.likelihood)
+        with rows_named(rows[design.places]):
+            design = replace(design, y=self.likelihood.encode(values))
+        design = with_unused(design, left, self.likelihood)
         return replace(self, design=design, scales_compared=0)
 
     # ---- shape and parts ------------------------------------------------------------------------------------------

@@ -108,9 +108,11 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     if w is None:
         return design, ()
     rows = np.repeat(np.arange(design.n), w.astype(int))
+    labels = np.arange(design.n) if design.labels is None else np.asarray(design.labels)
     plain = Design(
         design.X[rows], design.observed[rows], design.columns, design.free, design.recipe, design.response,
-        None if design.offset is None else design.offset[rows], inputs={k: x[rows] for k, x in design.inputs.items()},
+        None if design.offset is None else design.offset[rows], labels=labels[rows],
+        inputs={k: x[rows] for k, x in design.inputs.items()},
     )  # fmt: skip
     return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
 

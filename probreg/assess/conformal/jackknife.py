@@ -16,7 +16,7 @@ from probreg.assess.conformal.base import (
     rows_by_frequency,
 )
 from probreg.data import Design
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, such_rows
 from probreg.fits.fit import Fit
 from probreg.inference.modes.closed_form import PriorRows, combinations, posterior_given_sigma
 from probreg.model.model import Model
@@ -71,7 +71,7 @@ class JackknifePlus(ConformalMethod):
         left = 1.0 - (rows**2).sum(1)
         if len(bad := np.flatnonzero(left < _ALONE)):
             raise Incompatible(
-                f"without row {bad[0]} there is no estimate (leverage 1, {len(bad)} such rows): it alone tells a coefficient. "
+                f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone tells a coefficient. "
                 "Give a prior, or use kind='split'"
             )
         return JackknifeCalibrated(fit, given.mean, root, rows, residual / left, prob, notes)

@@ -20,8 +20,9 @@ from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
 from probreg.data import ArrayColumns
+from probreg.data.rows import own_labels
 from probreg.data.weights import refuse_sampling
-from probreg.errors import DataError
+from probreg.errors import DataError, rows_named
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import NOT_OF_REML, exact_fit, why_no_criterion
 from probreg.fits.inference_data import observation_rows
@@ -377,4 +378,6 @@ def held_out_log_density(fit: Fit, data: Any) -> Array:
         if absent := [name for name in wanted if name not in table]:
             raise DataError(f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}")
         values = np.stack([np.asarray(table[c]) for c in wanted], 1) if counts else table[design.response]
-    return fit.predictive(data).log_prob(likelihood.encode(np.asarray(values)))
+    with rows_named(own_labels(data, len(values))):
+        y = likelihood.encode(np.asarray(values))
+    return fit.predictive(data).log_prob(y)

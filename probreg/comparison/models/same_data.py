@@ -53,7 +53,7 @@ def _difference(first: Fit, other: Fit) -> str:
             if x.shape != y.shape:
                 return f"the {what} has {_numbers(x)} in a row against {_numbers(y)}"
             where = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
-            return f"the {what} of row {where} is {x[where]} against {y[where]}"
+            return f"the {what} of row {first.model.design.row_name(where)} is {x[where]} against {y[where]}"
     return ""
 
 

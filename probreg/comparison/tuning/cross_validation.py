@@ -25,7 +25,7 @@ from probreg.comparison.tuning.criteria import (
 )
 from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
-from probreg.errors import DataError
+from probreg.errors import DataError, such_rows
 from probreg.inference import PathSolution
 from probreg.inference.penalized.left_out_modes import RowsInParts
 from probreg.inference.uncertainty.clusters import group_codes
@@ -72,7 +72,7 @@ def _given(labels: Any, n: int) -> Array:
     if values.ndim != 1 or len(values) != n:
         raise DataError(f"folds is a number or one label per row ({n} rows), got shape {values.shape}")
     if len(bad := [i for i, label in enumerate(values.tolist()) if label is None or label != label]):
-        raise DataError(f"the fold of row {bad[0]} is missing ({len(bad)} such rows): give one label per row")
+        raise DataError(f"the fold of row {bad[0]} is missing ({such_rows(len(bad))}): give one label per row")
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) < 2:
         raise DataError(f"every row is in fold {levels[0]}: give at least two folds")

@@ -32,7 +32,7 @@ from probreg.comparison.tuning.criteria import (
 )
 from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.data.rows import full_weights
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, such_rows
 from probreg.fits.fit import Fit, fit
 from probreg.inference import METHODS, Method, PathSolution
 from probreg.inference.penalized.degrees import smooth_prior_curvature
@@ -259,7 +259,7 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
     design = found.base.design
     labels = np.arange(design.n) if design.labels is None else design.labels
     raise Incompatible(
-        f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({len(bad)} such rows): give its column a prior, "
+        f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
         "or use cv with folds that keep such rows together"
     )
 

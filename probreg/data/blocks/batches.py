@@ -19,7 +19,7 @@ from probreg.data.formula.grammar import parse_expression
 from probreg.data.formula.layout import Memory, counts_at, numeric
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
-from probreg.errors import DataError
+from probreg.errors import DataError, rows_named
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
@@ -160,12 +160,13 @@ class FormulaBlocks:
         offset = None if self.recipe.offset is None else self._offset(table)[:, None]
         weights = weights_without_empty_trials(y, self._parts.counted, self._weights(table))
         own, precision = by_kind(self.kind, weights)
-        block, tally = Block(X, y, own, offset, precision=precision), self.selection.tally or Tally()
+        block, tally, rows = Block(X, y, own, offset, precision=precision), self.selection.tally or Tally(), table.rows
         tally.orders.add(None if isinstance(y, np.ndarray) else tuple(y.categories.tolist()))
         if weights is not None and (weights == 0).any():  # left out before their response is looked at
             tally.unused += int((weights == 0).sum())
-            block = kept_rows(block, weights > 0)
-        return block._replace(y=self.encode(block.y)) if block.rows else block
+            block, rows = kept_rows(block, weights > 0), rows[weights > 0]
+        with rows_named(rows):
+            return block._replace(y=self.encode(block.y)) if block.rows else block
 
     def _weights(self, table: Table) -> Array | None:
         if self.weights is None:
@@ -236,7 +237,11 @@ def encode_values(encode: Encode, values: Any) -> Array:
     place, met = (values.codes, values.categories) if not isinstance(values, np.ndarray) else pd.factorize(values)
     used = np.flatnonzero(np.bincount(place, minlength=len(met)))
     numbers = np.full(len(met), np.nan)
-    numbers[used] = encode(np.asarray(met, dtype=object)[used])
+    try:
+        numbers[used] = encode(np.asarray(met, dtype=object)[used])
+    except DataError:
+        encode(np.asarray(values))  # the same error, of rows where the above is one of levels
+        raise
     return numbers[place]
 
 

@@ -22,7 +22,7 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind
-from probreg.errors import DataError
+from probreg.errors import DataError, rows_named
 from probreg.system.disk import Stamp
 
 _NONE: Any = object()
@@ -44,14 +44,14 @@ class ArrayBlocks:
     unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
 
     def __call__(self) -> Iterator[Block]:
-        start = 0
+        start = seen = 0  # rows that count, and all rows
         for number, part in enumerate(self.parts()):
             try:
                 block = self._block(part)
             except DataError as error:
-                raise DataError(f"block {number}, whose rows start at row {start}: {error}") from None
+                raise DataError(f"block {number}, whose rows start at row {seen}: {error}") from None
             yield block._replace(start=start)
-            start += block.rows
+            start, seen = start + block.rows, seen + len(part[0])
 
     def _block(self, part: Sequence[Any]) -> Block:
         refuse_part(part)
@@ -64,12 +64,14 @@ class ArrayBlocks:
         w = weights_without_empty_trials(y, counts, as_weights_of_some(weights, len(X), self.kind))
         weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
         block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
+        kept = None
         if w is not None and (w == 0).any():  # left out before their response is looked at
-            block = kept_rows(block, w > 0)
+            block, kept = kept_rows(block, w > 0), np.flatnonzero(w > 0)
         if not block.rows:
             return block
         (self.orders or Orders()).add(declared)
-        return block._replace(y=self.encode(block.y))
+        with rows_named(kept):
+            return block._replace(y=self.encode(block.y))
 
     def _matrix(self, X: Any) -> Array:
         """The columns of an array by their places, of a table by their names."""

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.arrays import as_array
 from probreg.arguments.scalars import shown_value
 from probreg.data import Design
-from probreg.errors import DataError
+from probreg.errors import DataError, such_rows
 
 Array = np.ndarray
 SmallSample = Literal["stata", "each", "full", "none"]  # the factor of "cluster" and "HAC" covariances
@@ -126,7 +126,7 @@ def _of_design(name: str, design: Design) -> Array:
 def _codes(labels: Array) -> Array:
     missing = np.array([v is None or v != v for v in labels.tolist()])
     if missing.any():
-        raise DataError(f"row {int(np.argmax(missing))} has no group ({int(missing.sum())} such rows)")
+        raise DataError(f"row {int(np.argmax(missing))} has no group ({such_rows(int(missing.sum()))})")
     values = labels if labels.dtype.kind in "iufbUMm" else np.array([str(v) for v in labels.tolist()])
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) < 2:
