@@ -10,7 +10,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 import probreg as pr
@@ -69,20 +68,33 @@ def test_the_citation_names_this_version_and_the_licence():
     assert project["version"] == pr.__version__
 
 
-def test_the_code_of_the_readme_runs_and_prints_the_table_that_is_shown(tmp_path: pathlib.Path):
+def test_the_readme_prints_the_tables_that_it_shows(tmp_path: pathlib.Path):
     text = (ROOT / "README.md").read_text()
     script = tmp_path / "page.py"
     script.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)))
     done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
-    printed = " ".join(done.stdout.split())
-    (shown,) = re.findall(r"kind of interval and prior of each fit,\n\n```\n(.*?)```", text, flags=re.DOTALL)
-    table, said = shown.split("\n\n")
-    lines = [*table.splitlines(), *said.splitlines()]
-    assert len(lines) == 6
-    (drawn,) = (line for line in lines if line.split()[0] == "posterior")
+    printed = [line.split() for line in done.stdout.splitlines()]
+    lines = [
+        line.split() for block in re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL) for line in block.splitlines()
+    ]
+    assert len(lines) > 12
     for line in lines:
-        assert line is drawn or " ".join(line.split()) in printed
-    # another processor rounds otherwise, and its chains part from these: Monte Carlo errors of some 0.001
-    (found,) = re.findall(r"posterior (-0\.1\d+.*?%)", printed)
-    np.testing.assert_allclose(*([float(n) for n in re.findall(r"[-+]?\d+\.\d+", t)] for t in (drawn, found)), rtol=0.06, atol=0.01)
+        exact = line in printed
+        assert exact or any(_equal_up_to_monte_carlo_error(line, other) for other in printed), line
+
+
+def _equal_up_to_monte_carlo_error(line: list[str], other: list[str]) -> bool:
+    """Draws of PyMC depend on the processor: equal words, and numbers within 6 % or 0.2 (of differences in units of SE)."""
+    if len(line) != len(other):
+        return False
+    for a, b in zip(line, other):
+        try:
+            x, y = float(a), float(b)
+        except ValueError:
+            if a != b:
+                return False
+            continue
+        if abs(x - y) > max(0.06 * abs(x), 0.2):
+            return False
+    return True

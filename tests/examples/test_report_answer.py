@@ -109,20 +109,17 @@ def test_a_saved_fit_tells_what_is_the_same_everywhere(tmp_path):
     [("quantile", "the 0.5 quantile of y"), ("student", "the centre of y"), ("absolute", "the median of y"),
      ("gaussian", "the mean of y"), ("categorical", "the odds of b against a")],
 )  # fmt: skip
-def test_sentences_name_what_is_modelled_in_25_words(likelihood, what):
+def test_sentences_name_the_modelled_quantity(likelihood, what):
     fit = fitted("g ~ x" if likelihood == "categorical" else "y ~ x", likelihood=likelihood)
-    for said in told(fit):
-        assert len([w for w in re.split(r"\s+", said) if re.search("[a-z]", w)]) <= 25
     assert f": {what} " in told(fit)[0]
 
 
 def _told_of(fit: pr.Fit) -> list:
-    """The effects of x1 moved by 2, which are 2 beta of each outcome, and sentences of at most 25 words."""
+    """The effects of x1 moved by 2, which are 2 beta of each outcome."""
     found = answer(fit, {"x1": 2.0}, data=None, prob=0.9).effects
     z = [np.log(e.estimate) if e.ratio else e.estimate for e in found]
     np.testing.assert_allclose(z, 2.0 * np.atleast_1d(fit.coef.sel(coef="x1")), rtol=1e-9)
     for e in found:
-        assert len([w for w in e.sentence.split() if re.search("[a-z]", w)]) <= 25
         assert "nan" not in e.sentence
     return found
 

@@ -51,7 +51,6 @@ def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_th
     with pytest.raises(pr.ProbregError, match=re.escape(REFUSED[term])) as met:
         pr.Model.from_formula(f"y ~ {term}", TABLE)
     assert str(met.value).startswith("gp(")
-    assert len(str(met.value).split(": ", 1)[1].split()) <= 30  # one sentence, and a list of names
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,6 @@ def test_what_is_not_defined_is_not_called_small():
         known = found.table["prior_weight"].notna() & (found.table["prior_weight"] > 0)
         below = [s for s in found.sentences if s.startswith("prior weight: below")]
         assert bool(below) == bool(known.any() and (found.table["prior_weight"][known] < 0.5).all())
-        assert all(len(s.split()) <= 25 for s in found.sentences)
 
 
 def test_collinear_columns_are_told_as_what_they_are():

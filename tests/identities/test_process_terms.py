@@ -126,7 +126,6 @@ def test_every_basis_of_a_formula_is_the_one_of_that_name_and_says_its_error(opt
     found = pr.kernels.basis(pr.kernels.RBF(2.0), AB, kind, **settings)
     np.testing.assert_array_equal(design.X, found.columns_at(AB))
     assert design.notes == (f"gp(a, b): {found.error_words}",)
-    assert len(design.notes[0].split()) <= 25
 
 
 def test_a_length_that_is_not_stated_starts_at_the_median_distance_and_a_note_says_so():

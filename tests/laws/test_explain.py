@@ -304,7 +304,6 @@ def test_prints_are_short_and_sentences_name_the_largest():
     lines = repr(found).split("\n")
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 110
-    assert all(len(s.split()) <= 25 for s in found.sentences.values())
     assert f"prior of {found.largest('x3').removeprefix('prior of ')}" in found.sentences["x3"]
     assert "<table" in found._repr_html_()
 
