@@ -57,7 +57,6 @@ __all__ = [
     "StudentT",
     "Truth",
     "ard",
-    "audit",
     "bayesian_ridge",
     "bias_variance",
     "bounds",
@@ -119,7 +118,6 @@ if TYPE_CHECKING:  # what editors and type checkers read; a law holds it equal t
     from probreg.assess.after.influence_measures import influence_measures
     from probreg.assess.after.power_scaling import power_scaling
     from probreg.assess.after.residuals import residuals
-    from probreg.assess.audit.audit import audit
     from probreg.assess.before import check
     from probreg.assess.bias_variance import Truth, bias_variance
     from probreg.assess.conformal import JackknifePlus, Split
@@ -202,7 +200,6 @@ _FROM = {
     "probreg.assess.after.influence_measures": "influence_measures",
     "probreg.assess.after.power_scaling": "power_scaling",
     "probreg.assess.after.residuals": "residuals",
-    "probreg.assess.audit.audit": "audit",
     "probreg.assess.before": "check",
     "probreg.assess.bias_variance": "Truth bias_variance",
     "probreg.assess.conformal": "JackknifePlus Split",

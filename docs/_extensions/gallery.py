@@ -10,7 +10,7 @@ from pathlib import Path
 
 SECTIONS = {
     "From maximum likelihood to a posterior": ["linear", "logistic", "softmax", "separated", "shrinkage"],
-    "Whole analyses": ["referee_gaussian", "referee_bernoulli", "referee_categorical", "audit", "interval_coverage"],
+    "Whole analyses": ["referee_gaussian", "referee_bernoulli", "referee_categorical", "interval_coverage"],
     "Groups": ["schools", "raters", "polls"],
     "Curves, kernels and fields": ["motorcycle", "seasons", "spatial_field", "kernel_ridge", "quantiles"],
     "Forecasts and promises": ["meteorologists", "bounds"],
@@ -22,7 +22,7 @@ REST = "More"
 SHOWN = {
     "dask_cluster": "This example starts a cluster of workers, so it is not run when this site is built; the tests run it."
 }
-LONG = {"audit", "dask_cluster", "echo", "interval_coverage", "larger_than_memory", "lms", "referee_categorical"}
+LONG = {"dask_cluster", "echo", "interval_coverage", "larger_than_memory", "lms", "referee_categorical"}
 LONG |= {"shrinkage", "sparse_experts"}
 NOT_NOW = "This example takes long, so it is not run in a quick build; the tests run it, and a full build shows what it prints."
 

@@ -39,7 +39,7 @@ TOP = {
         "What to ask before a fit, after it, and of a method.",
         {
             "Before and after a fit": ["check", "diagnose", "residuals", "influence_measures", "power_scaling"],
-            "A method on a model": ["audit", "simulate", "sbc", "bias_variance", "Truth"],
+            "A method on a model": ["simulate", "sbc", "bias_variance", "Truth"],
             "What can be promised": ["conformal", "Split", "JackknifePlus", "guarantee"],
         },
     ),

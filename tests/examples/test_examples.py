@@ -10,7 +10,6 @@ EXAMPLES = sorted((pathlib.Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
 LONG = {
-    "audit",
     "bounds",
     "dask_cluster",
     "interval_coverage",

@@ -72,7 +72,6 @@ def columns_of(fits: dict[str, pr.Fit]) -> set[str]:
         pr.coverage(ml.model, ml, reps=2, seed=1).table,
         pr.sbc(weighted.model, "laplace", reps=4, seed=1).table,
         pr.predictions(weighted).table,
-        pr.audit(weighted.model, draws=200, seed=1).table,
     ]
     datasets = [
         side_by_side.data,

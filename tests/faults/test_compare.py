@@ -40,11 +40,10 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
         "compare_models": lambda: pr.compare_models(wrong),
         "interval_panel": lambda: pr.interval_panel(wrong, "x"),
         "prior_weight": lambda: pr.prior_weight(wrong),
-        "audit": lambda: pr.audit(wrong, draws=2, chains=2),
         "diagnose": lambda: pr.diagnose(wrong),
         "path": lambda: pr.path(wrong),
     }
-    taken = {pr.Fit: {"interval_panel", "prior_weight", "diagnose", "report"}, pr.Model: {"audit", "path"}}.get(
+    taken = {pr.Fit: {"interval_panel", "prior_weight", "diagnose", "report"}, pr.Model: {"path"}}.get(
         type(wrong), set()
     )
     for name in called.keys() - taken:

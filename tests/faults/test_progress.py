@@ -241,7 +241,6 @@ VERBS: dict[str, Callable[[int, bool | None], object]] = {
     "report": lambda n, show: [_reported(show) for _ in range(1 if n < MUCH else 50)],
     "conformal": lambda n, show: pr.conformal(FITTED, prob=0.8, progress=show),
     "bootstrap, asked of fit": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n), progress=show),
-    "audit": lambda n, show: pr.audit(FEW, draws=20 if n < MUCH else 100 * n, chains=2, progress=show),
 }
 
 
@@ -271,7 +270,7 @@ def _reported(show: bool | None) -> None:
         pr.report({"ML": FITTED}, f"{folder}/page.html", progress=show)
 
 
-LONG = [pytest.param(v, marks=[pytest.mark.slow] if v in ("report", "audit") else []) for v in VERBS]
+LONG = [pytest.param(v, marks=[pytest.mark.slow] if v == "report" else []) for v in VERBS]
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # so short a chain

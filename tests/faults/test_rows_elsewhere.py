@@ -269,7 +269,6 @@ ASKED = {**OF_A_FIT, **OF_A_MODEL, **ROOMS, **PICTURES, **{f"fit {k}": v for k, 
 # tested one by one below, or not about a model: they make one, or read a file or a table
 ELSEWHERE = {
     "table",
-    "audit",
     "diagnose",
     "fit",
     "load_fit",
@@ -462,12 +461,6 @@ def test_a_report_says_what_it_left_out(there: Fits, place: str, tmp_path: Path)
     if place != "saved":
         assert f"{N} of " in page
         assert "log likelihood" in page
-
-
-def test_an_audit_names_the_rung_that_needs_rows(there: Fits, place: str, likelihood: str) -> None:
-    if place == "saved" or likelihood == "gaussian":
-        return
-    words_of(place, repr(pr.audit(there.prior, draws=40, chains=2)))
 
 
 def test_a_panel_says_why_an_interval_is_missing(there: Fits, place: str) -> None:

@@ -175,7 +175,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
-    "Audit", "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
+    "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
     "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
     "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
