@@ -279,7 +279,7 @@ def test_names_without_letters_and_with_backquotes_can_be_tested():
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     plain = pr.fit(pr.Model.from_arrays(X, y, columns=["a", "b", "c"]))
     odd = pr.fit(pr.Model.from_arrays(X, y, columns=["", "1", "`"]))
-    for text, same in ((r"`` = `1`", "a = b"), (r"`\`` = 0", "c = 0"), ("1 = 2", "b = 2")):
+    for text, same in ((r"`` = `1`", "a = b"), (r"`\`` = 0", "c = 0"), ("`1` = 2", "b = 2"), ("`1` - 1 = 1", "b = 2"), ("2`1` = `` + 2", "2b = a + 2")):
         found, known = hypothesis(odd, text), hypothesis(plain, same)
         assert {k: t.p for k, t in found.tests.items()} == {k: t.p for k, t in known.tests.items()}
 
@@ -369,9 +369,75 @@ def test_an_interaction_by_its_name_is_all_its_columns_and_a_main_effect_its_own
     assert hypothesis(whole, "h = 0, g = 0, h:g = 0")["F"].statistic == F(none, 5)
     alone = pr.fit(pr.Model.from_formula("line ~ h:g + x1", data))  # five columns, of which two are of g without h
     assert hypothesis(alone, "h:g = 0")["F"].statistic == F(none, 5)
-    for text in ("g:h = 0", "h : g = 0"):
-        with pytest.raises(pr.DataError, match=r"no coefficient is called '.*'; did you mean 'h:g'\?"):
-            hypothesis(whole, text)
+    assert hypothesis(whole, "h : g = 0")["F"].statistic == F(without, 2)
+    with pytest.raises(pr.DataError, match=r"no coefficient is called '.*'; did you mean 'h:g'\?"):
+        hypothesis(whole, "g:h = 0")
+
+
+NUMBERS = {0: [1.0, 2, 3, 4, 5, 6, 7, 8], 1: [2.0, 1, 4, 3, 6, 5, 8, 8], "y": [1.0, 2, 2, 4, 5, 5, 8, 8]}
+
+
+def test_a_number_is_a_name_in_backquotes_only():
+    found = pr.fit(pr.Model.from_formula("y ~ `0` + `1`", pd.DataFrame(NUMBERS)))
+    named = pr.fit(pr.Model.from_formula("y ~ a + b", pd.DataFrame(NUMBERS).rename(columns={0: "a", 1: "b"})))
+    assert hypothesis(found, "`1` = 0")["t"].statistic == pytest.approx(0.6191, abs=5e-5)
+    for text in ("a = 0", "b = 0", "a = 1", "b > 1", "2 a + 1 b = 1", "a - b = 0, a = 1", "1 - (b - 0) = 0"):
+        one, other = hypothesis(found, text.replace("a", "`0`").replace("b", "`1`")), hypothesis(named, text)
+        assert {k: t.statistic for k, t in one.tests.items()} == {k: t.statistic for k, t in other.tests.items()}
+        again = hypothesis(found, one.null.split(" (")[0].replace("<=", "="))  # the null is written as it is read
+        np.testing.assert_allclose(np.abs(again.estimates["estimate"]), np.abs(one.estimates["estimate"]), rtol=1e-12)
+    for text in ("1 = 0", "0", "1 > 0"):
+        with pytest.raises(pr.DataError, match=r"`[01]`|no relation"):
+            hypothesis(found, text)
+
+
+@pytest.mark.parametrize("name", ["5", "-1", "1.5", "1e3", "18-24", "2020-01-01", "(1)", "1,5", "-", "+ 2", "3 2", ".5"])
+def test_a_name_of_numbers_and_signs_does_not_change_a_hypothesis_of_others(name):
+    columns = ["x", name]
+    for text in ("x = 5", "x - 1 = 0", "-1 + x > 1.5", "x = 18-24", "2*x = (1) + 2", "x = 1e3, x = .5", "3 x = 1"):
+        with_it, without = parse(text, columns), parse(text, ["x"])
+        assert [(dict(r.weights), r.relation, r.value) for r in with_it] == [
+            (dict(r.weights), r.relation, r.value) for r in without
+        ]
+    assert [dict(r.weights) for r in parse(f"x = `{name}`", columns)] == [{0: 1.0, 1: -1.0}]
+
+
+def test_a_name_that_is_also_a_sum_of_names_needs_backquotes():
+    assert dict(parse("`a-b` = 0", ["a", "b", "a-b"])[0].weights) == {2: 1.0}
+    assert dict(parse("a - b = 0", ["a", "b", "a-b"])[0].weights) == {0: 1.0, 1: -1.0}
+    assert dict(parse("a-b = 0", ["a", "a-b"])[0].weights) == {1: 1.0}
+    for text, columns in (("a-b = 0", ["a", "b", "a-b"]), ("2x = 0", ["x", "2x"])):
+        with pytest.raises(pr.DataError, match="`"):
+            parse(text, columns)
+
+
+@pytest.mark.parametrize("term", [
+    "I(x1**2)", "bs(x1,df=4)", "C(g,Treatment('b'))", 'C(g, Treatment("b"))', "np.exp( x1/10 )", "I(x1/1e3)", "poly(x1,2)",
+    "I( x1**2 ):x2", "I(`x1`**2)", "I(x1>2.50)", "C( g ):x1", "x1 : x2",
+])  # fmt: skip
+def test_a_term_is_tested_in_the_spelling_of_the_formula(term):
+    fit = fitted("line", "gaussian", f"x3 + {term}")
+    own = ", ".join(f"`{c}` = 0" for c in fit.parameter_names[2:])
+    for text in (f"{term} = 0", term, f"2 * {term} = 0"):
+        np.testing.assert_allclose(hypothesis(fit, text)["F"].statistic, hypothesis(fit, own)["F"].statistic, rtol=1e-9)
+
+
+@pytest.mark.parametrize("text", [
+    "(" * 5000 + "x1" + ")" * 5000 + " = 0", "x1(" * 3000, "f(" * 5000, "z" * 10_000, "`" + "z" * 10_000, "x1 = " + "1" * 10_000,
+    "x1 = 0 = x2 3" * 800, "+".join(["x1"] * 5000), "x1" + "*2" * 5000 + " = 0", "x1 = 1e999", "x1:" * 4000, "x1" + " " * 10_000 + "y",
+    "sd(x | g)" * 1200, "x1 = " + "1" * 9000 + "z", "x1[ " * 3000, "= " * 5000,
+])  # fmt: skip
+def test_a_long_text_that_is_no_hypothesis_has_a_short_message(text):
+    with pytest.raises(pr.DataError) as refused:
+        hypothesis(fitted("line", "gaussian"), text)
+    assert len(str(refused.value)) < 500
+
+
+def test_a_long_hypothesis_is_read():
+    fit = fitted("line", "gaussian")
+    one = hypothesis(fit, "x1 = 0")["F"].statistic
+    for text in (" + ".join(["x1"] * 2500) + " = 0", ", ".join(["x1 = 0"] * 1400), "-" * 9999 + "x1 = 0", " " * 10_000 + "x1"):
+        assert hypothesis(fit, text)["F"].statistic == pytest.approx(one, rel=1e-9)
 
 
 def test_a_term_stands_for_every_outcome_and_with_an_outcome_for_its_own():

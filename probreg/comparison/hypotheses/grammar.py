@@ -6,27 +6,39 @@
     product     = factor ((* | /) factor)*     at most one factor with names in it; a divisor is a number
     factor      = number | [number] name | `name` | "(" sum ")" | sign factor
 
-A name is a coefficient as the fit calls it, brackets, commas and spaces included; the longest that stands at a place is
-read. In a model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" stands for
-all of them in turn. A term of a formula, such as "C(g)", stands for all its columns in turn, and alone in its relation.
+A name is a coefficient as the fit or the user's formula spells it, brackets, commas and spaces included: "I(x**2)" is
+"I(x ** 2)". The longest name at a place is read. A name that reads as arithmetic of numbers, such as "1" or "18-24", and a
+name that also reads as a sum of other names are names in backquotes only. In a model of several outcomes "b: x" and "x: b"
+are the coefficient of x for outcome b, and a bare "x" stands for all of them in turn. A term of a formula, such as "C(g)",
+stands for all its columns in turn, and alone in its relation.
 """
 
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 
+from probreg.data.formula.grammar import STRING, quoted, read_factor, shown_formula
 from probreg.errors import DataError, Incompatible
 
 Array = np.ndarray
-_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SIGNS = re.compile(r"<=|>=|==|[=<>+\-*/(),]")
 _RELATIONS = {"=": "=", "==": "=", "<": "<", ">": ">", "<=": "<", ">=": ">"}
 _QUOTED = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 _WORD = re.compile(r"[^\s,=<>+*/()`-]+(\s*:\s*[^\s,=<>+*/()`-]+)*")
+_OPERATOR = re.compile(r"[-+*/(),]|^\s*[\d.]")  # without one of these a name has one reading
+_CALL = re.compile(r"[^\W\d][\w.]*\s*\(")
+_PLAIN = re.compile(r"\w+")
+_COLON = re.compile(r"\s*:\s*")
+_WITHIN_CALL = re.compile(rf"{STRING}|{_QUOTED.pattern}|[()]", re.DOTALL)
+_DEEPEST = 150  # parentheses within parentheses, as in a formula
+_SHOWN = 60  # letters before a fault that a message repeats
+_ROOM = 100  # letters of spaces and quotes that a user's spelling may have more than the name
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class Restriction:
 
     def left(self, names: Sequence[str]) -> str:
         """The linear combination as a text."""
-        terms = [(c, names[j]) for j, c in self.weights.items() if c]
+        terms = [(c, _written(names[j])) for j, c in self.weights.items() if c]
         said = " ".join(f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):.6g} '}{name}" for c, name in terms)
         return said.removeprefix("+ ")
 
@@ -86,10 +98,73 @@ class Names:
                 whole[f"{o}: {term}"] = whole[f"{term}: {o}"] = tuple(k for c in each for k in alone[f"{o}: {c}"])
         return cls({**whole, **alone}, frozenset(whole), frozenset(smooth))
 
-    def at(self, text: str, place: int) -> str | None:
-        """The longest name that stands at this place and is not a part of a longer word."""
-        found = [n for n in self.known if n and text.startswith(n, place) and _apart(text, place + len(n), n)]
-        return max(found, key=len, default=None)
+    def at(self, text: str, place: int) -> "HypothesisToken | None":
+        """The longest name at this place that is not a part of a longer word, spelled as the fit or as the user spells it."""
+        found = [
+            n
+            for n in self._by_letter.get(text[place], ())
+            if text.startswith(n, place) and _apart(text, place + len(n), n)
+        ]
+        exact = max(found, key=len, default="")
+        name, end = self._respelled(text, place)
+        if end > place + len(exact):
+            return HypothesisToken("name", text[place:end], place, name)
+        return HypothesisToken("name", exact, place, exact) if exact else None
+
+    def called(self, name: str) -> str | None:
+        """The name of the fit that is spelled so, between backquotes too."""
+        if name in self.known or not name:
+            return name if name in self.known else None
+        found, end = self._respelled(name, 0)
+        return found if end == len(name.rstrip()) else None
+
+    def refuse_ambiguous(self, name: str) -> None:
+        """DataError for a name without backquotes that is also a sum of other names."""
+        if name not in self._ambiguous:
+            others = Names({n: where for n, where in self.known.items() if n != name}, self.terms, self.smooth)
+            self._ambiguous[name] = _OPERATOR.search(name) is not None and _is_sum(name, others)
+        if self._ambiguous[name]:
+            raise DataError(
+                f"{name!r} is a coefficient and also a sum of others: write the coefficient as {quoted(name)}, or put spaces "
+                "and parentheses into the sum"
+            )
+
+    @cached_property
+    def _ambiguous(self) -> dict[str, bool]:
+        return {}
+
+    @cached_property
+    def _by_letter(self) -> Mapping[str, list[str]]:
+        """The names that need no backquotes, by their first letter."""
+        out: dict[str, list[str]] = {}
+        for name in self.known:
+            if name and name[0] != "`" and not _is_arithmetic(name):
+                out.setdefault(name[0], []).append(name)
+        return out
+
+    @cached_property
+    def _by_spelling(self) -> Mapping[str, str]:
+        """The names by their factors, joined by colons without spaces."""
+        return {_COLON.sub(":", name): name for names in self._by_letter.values() for name in names}
+
+    @cached_property
+    def _longest(self) -> int:
+        """Letters of a factor beyond which it is none of these names, spaces included."""
+        return _ROOM + 2 * max(map(len, self.known), default=0)
+
+    def _respelled(self, text: str, place: int) -> tuple[str, int]:
+        """The longest name that factors at this place make, each written as a formula files it, and where it ends."""
+        best, end, factors = "", place, list[str]()
+        while (factor := _factor(text, place, self._longest)) is not None:
+            written, place = factor
+            factors.append(written)
+            if (name := self._by_spelling.get(":".join(factors))) and _apart(text, place, name):
+                best, end = name, place
+            colon = _COLON.match(text, place)
+            if colon is None:
+                break
+            place = colon.end()
+        return best, end
 
     def hint(self, word: str) -> str:
         factors = sorted(part.strip() for part in word.split(":"))
@@ -108,6 +183,71 @@ def _of_columns(columns: Sequence[str], outcomes: Sequence[str]) -> dict[str, tu
     bare = {c: tuple(range(j * m, (j + 1) * m)) for j, c in enumerate(columns)}
     before = {f"{o}: {c}": where for (c, o), where in each.items()}
     return {**before, **{f"{c}: {o}": where for (c, o), where in each.items()}, **bare}
+
+
+def _factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
+    """A factor of at most so many letters at this place as a formula files it, with its level or part in brackets, and where
+    it ends.
+
+    >>> _factor("I( x**2 ) = 0", 0, 100), _factor('C(g,Treatment("a"))[T.b]', 0, 100)
+    (('I(x ** 2)', 9), ("C(g, Treatment('a'))[T.b]", 24))
+    """
+    if text.startswith("`", place):
+        if (met := _QUOTED.match(text, place)) is None:
+            return None
+        written, end = _unquoted(met.group()), met.end()
+    elif (met := _CALL.match(text, place)) is not None:
+        end = _closing(text, met.end(), place + longest)
+        try:
+            written = read_factor(text[place:end], is_name=False)[0]
+        except DataError:
+            return None
+    elif (met := _PLAIN.match(text, place)) is not None:
+        written, end = met.group(), met.end()
+    else:
+        return None
+    if text.startswith("[", end) and (close := text.find("]", end)) > 0:
+        return written + text[end : close + 1], close + 1
+    return written, end
+
+
+def _closing(text: str, place: int, last: int) -> int:
+    """The place after the parenthesis that closes the one before `place`; `place` where none does up to `last`."""
+    depth = 1
+    for met in _WITHIN_CALL.finditer(text, place, last):
+        depth += {"(": 1, ")": -1}.get(met.group(), 0)
+        if depth == 0:
+            return met.end()
+    return place
+
+
+def _is_arithmetic(name: str) -> bool:
+    """Whether a name consists of numbers and signs, which a hypothesis reads as such.
+
+    >>> _is_arithmetic("18-24"), _is_arithmetic("x1"), _is_arithmetic("-")
+    (True, False, True)
+    """
+    place = 0
+    while place < len(name):
+        found = _NUMBER.match(name, place) or _SIGNS.match(name, place)
+        if found is None and not name[place].isspace():
+            return False
+        place = found.end() if found else place + 1
+    return True
+
+
+def _is_sum(text: str, names: Names) -> bool:
+    """Whether a text is a sum of these names and numbers, as far as its syntax goes."""
+    try:
+        Reader(text, names, list(hypothesis_tokens(text, names))).whole_sum()
+    except (DataError, Incompatible):
+        return False
+    return True
+
+
+def _written(name: str) -> str:
+    """A name as a hypothesis has to write it."""
+    return quoted(name) if not name or _is_arithmetic(name) else name
 
 
 def _apart(text: str, end: int, name: str) -> bool:
@@ -131,11 +271,12 @@ def _wordy(sign: str) -> bool:
 
 @dataclass(frozen=True)
 class HypothesisToken:
-    """kind is "number", "name", "end" or the sign itself."""
+    """kind is "number", "name", "end" or the sign itself; `name` is the coefficient's name in the fit."""
 
     kind: str
     text: str
     place: int
+    name: str = ""
 
 
 def hypothesis_tokens(text: str, names: Names) -> Iterator[HypothesisToken]:
@@ -152,20 +293,31 @@ def hypothesis_tokens(text: str, names: Names) -> Iterator[HypothesisToken]:
 
 
 def _token(text: str, place: int, names: Names) -> HypothesisToken:
+    if (token := names.at(text, place)) is not None:
+        if not token.text.startswith("`"):
+            names.refuse_ambiguous(token.name)
+        return token
     if text[place] == "`":
-        quoted = _QUOTED.match(text, place)
-        if quoted is None or (name := _unquoted(quoted.group())) not in names.known:
-            what = f"no coefficient is called {name!r}{names.hint(name)}" if quoted else "a backquote is not closed"
-            raise DataError(f"the hypothesis {text!r}: {what}")
-        return HypothesisToken("name", quoted.group(), place)
-    if (found_name := names.at(text, place)) is not None:
-        return HypothesisToken("name", found_name, place)
+        if (closed := _QUOTED.match(text, place)) is None:
+            raise DataError(f"the hypothesis {shown_formula(text)}: a backquote is not closed")
+        if (name := names.called(word := _unquoted(closed.group()))) is None:
+            raise _unknown(text, word, names)
+        return HypothesisToken("name", closed.group(), place, name)
     if found := _NUMBER.match(text, place):
+        if not np.isfinite(float(found.group())):
+            raise DataError(
+                f"the hypothesis {shown_formula(text)}: {shown_formula(found.group())} is too large a number"
+            )
         return HypothesisToken("number", found.group(), place)
     if found := _SIGNS.match(text, place):
         return HypothesisToken(found.group(), found.group(), place)
-    word = found.group() if (found := _WORD.match(text, place)) else text[place]
-    raise DataError(f"the hypothesis {text!r}: no coefficient is called {word!r}{names.hint(word)}")
+    raise _unknown(text, found.group() if (found := _WORD.match(text, place)) else text[place], names)
+
+
+def _unknown(text: str, word: str, names: Names) -> DataError:
+    return DataError(
+        f"the hypothesis {shown_formula(text)}: no coefficient is called {shown_formula(word)}{names.hint(word)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -193,6 +345,12 @@ class Reader:
     names: Names
     tokens: list[HypothesisToken]
     i: int = 0
+    depth: int = 0
+
+    def whole_sum(self) -> LinearExpression:
+        found = self.sum()
+        self.expect("end")
+        return found
 
     def restrictions(self) -> list[Restriction]:
         found = self.chain()
@@ -216,7 +374,7 @@ class Reader:
             return self.expanded(left, "=", self.text[start : self.token.place].strip())
         if not found:
             raise DataError(
-                f"the hypothesis {self.text!r} has no relation after {self.text[start : self.token.place].strip()!r}: "
+                f"the hypothesis {shown_formula(self.text)} has no relation after {_end_of(self.text[start : self.token.place])}: "
                 "write 'x1 = x2', 'x1 = 0, x2 = 0', 'x1 > 0' or a name alone"
             )
         return found
@@ -225,10 +383,14 @@ class Reader:
         """One restriction, or one for each outcome, or column of a term, where names stand for all of them."""
         used = {n: self.names.known[n] for n, c in difference.parts.items() if c}
         if not used:
-            raise DataError(f"the hypothesis {self.text!r}: no coefficient is left in {said!r}")
+            numbers = [n for n in self.names.known if n and _is_arithmetic(n) and n in said]
+            hint = f"; the coefficient {numbers[0]} is written {quoted(numbers[0])}" if numbers else ""
+            raise DataError(
+                f"the hypothesis {shown_formula(self.text)}: no coefficient is left in {shown_formula(said)}{hint}"
+            )
         if len(used) > 1 and (whole := next((n for n in used if n in self.names.terms), None)):
             raise DataError(
-                f"the hypothesis {self.text!r}: the term {whole!r} stands for all its columns, alone in its relation, as in "
+                f"the hypothesis {shown_formula(self.text)}: the term {whole!r} stands for all its columns, alone in its relation, as in "
                 f"'{whole} = 0'; name its columns to compare them"
             )
         copies = max(len(where) for where in used.values())
@@ -238,6 +400,10 @@ class Reader:
             for name, where in used.items():
                 j = where[k] if len(where) > 1 else where[0]
                 weights[j] = weights.get(j, 0.0) + difference.parts[name]
+            if not np.isfinite([*weights.values(), difference.constant]).all():
+                raise DataError(
+                    f"the hypothesis {shown_formula(self.text)}: a factor or a constant is too large a number"
+                )
             out.append(Restriction(weights, relation, 0.0 - difference.constant))
         return out
 
@@ -257,35 +423,44 @@ class Reader:
             other = self.factor()
             if (total.parts and other.parts) or (sign == "/" and other.parts):
                 raise DataError(
-                    f"the hypothesis {self.text!r} is not linear: {self.text[: place + 1]!r} is followed by a coefficient"
+                    f"the hypothesis {shown_formula(self.text)} is not linear: {_end_of(self.text[: place + 1])} is followed by a coefficient"
                 )
             if sign == "/":
                 if other.constant == 0.0:
-                    raise DataError(f"the hypothesis {self.text!r} divides by zero")
+                    raise DataError(f"the hypothesis {shown_formula(self.text)} divides by zero")
                 total = total.times(1.0 / other.constant)
             else:
                 total = other.times(total.constant) if other.parts else total.times(other.constant)
         return total
 
     def factor(self) -> LinearExpression:
+        sign = 1.0
+        while self.token.kind in ("+", "-"):
+            sign *= 1.0 if self.token.kind == "+" else -1.0
+            self.i += 1
+        return self.unsigned().times(sign) if sign < 0 else self.unsigned()
+
+    def unsigned(self) -> LinearExpression:
         token = self.token
         self.i += 1
         if token.kind == "number":
             value = float(token.text)
-            return self.factor().times(value) if self.token.kind == "name" else LinearExpression(value)
+            return self.unsigned().times(value) if self.token.kind == "name" else LinearExpression(value)
         if token.kind == "name":
-            name = _unquoted(token.text)
+            name = token.name
             if name in self.names.smooth:
                 raise Incompatible(
-                    f"the hypothesis {self.text!r}: {name} is a smooth function, whose penalised columns have no joint test; "
-                    f"'{name} is linear' tests its range"
+                    f"the hypothesis {shown_formula(self.text)}: {name} is a smooth function, whose penalised columns have no joint "
+                    f"test; '{name} is linear' tests its range"
                 )
             return LinearExpression(0.0, {name: 1.0})
-        if token.kind in ("+", "-"):
-            return self.factor().times(1.0 if token.kind == "+" else -1.0)
         if token.kind == "(":
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                raise DataError(f"the hypothesis {shown_formula(self.text)} nests more than {_DEEPEST} parentheses")
             inner = self.sum()
             self.expect(")")
+            self.depth -= 1
             return inner
         raise self.unexpected(token, "a coefficient or a number")
 
@@ -302,10 +477,16 @@ class Reader:
         self.i += 0 if kind == "end" else 1
 
     def unexpected(self, token: HypothesisToken, wanted: str) -> DataError:
-        met = repr(token.text) if token.text else "the end"
+        met = shown_formula(token.text) if token.text else "the end"
         return DataError(
-            f"the hypothesis {self.text!r}: expected {wanted} and met {met} after {self.text[: token.place]!r}"
+            f"the hypothesis {shown_formula(self.text)}: expected {wanted} and met {met} after {_end_of(self.text[: token.place])}"
         )
+
+
+def _end_of(text: str) -> str:
+    """A text as a message repeats it: its end, where it is long."""
+    text = text.strip()
+    return repr(text) if len(text) <= _SHOWN else f"... {text[-_SHOWN:]!r}"
 
 
 def parse(

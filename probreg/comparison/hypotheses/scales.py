@@ -12,13 +12,14 @@ import scipy
 
 from probreg.comparison.hypotheses.posterior import Belief, error_of_draws
 from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.data.formula.grammar import shown_formula
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.found_scales import ratio_at
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 
 _ASKED = re.compile(
-    r"\s*(?P<name>.+?)\s*(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)\s*"
+    r"(?P<name>.*[^<>=])(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?)"
 )
 
 
@@ -36,14 +37,14 @@ class ScaleQuestion(NamedTuple):
 
 def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
     """What is asked of a scale, None where the text is of coefficients. DataError for a scale that this fit does not have."""
-    met = _ASKED.fullmatch(text) if isinstance(text, str) else None
-    if met is None or met["name"] in fit.parameter_names:
+    met = _ASKED.fullmatch(text.strip()) if isinstance(text, str) else None
+    if met is None or (asked := met["name"].strip()) in fit.parameter_names:
         return None
     known = {_plain(name): name for name in fit.solution.scalars}
-    if (name := known.get(_plain(met["name"]))) is None:
-        if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", met["name"]):
+    if (name := known.get(_plain(asked))) is None:
+        if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", asked):
             raise DataError(
-                f"the hypothesis {text!r} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
+                f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
             )
         return None
     return ScaleQuestion(name, met["relation"].replace("==", "=")[0], float(met["value"]))

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
+from probreg.comparison.hypotheses.grammar import Names
 from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.data.formula.grammar import shown_formula
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
@@ -95,11 +97,16 @@ def mixture_p(statistic: float, correlations: int) -> float:
 def _question(fit: Fit, text: str) -> Question:
     met = _SD.fullmatch(text)
     assert met is not None
-    effect, group = met["effect"], met["group"]
-    terms = [t for t in fit.model.design.recipe.grouped.values() if t.group == group and effect in t.effects]
+    grouped = list(fit.model.design.recipe.grouped.values())
+    # effects as coefficients are called, in any spelling of the formula
+    spelled = {e: Names({e: (0,)}).called(met["effect"]) for t in grouped for e in t.effects}
+    effect = next((e for e, name in spelled.items() if name), met["effect"])
+    terms = [t for t in grouped if t.group == met["group"] and effect in t.effects]
     if not terms:
-        known = [f"sd({e} | {t.group})" for t in fit.model.design.recipe.grouped.values() for e in t.effects]
-        raise DataError(f"the hypothesis {text!r} is of no effect of this model; it has: {', '.join(known) or 'none'}")
+        known = [f"sd({e} | {t.group})" for t in grouped for e in t.effects]
+        raise DataError(
+            f"the hypothesis {shown_formula(text)} is of no effect of this model; it has: {', '.join(known) or 'none'}"
+        )
     if fit.target == "posterior":
         raise Incompatible(
             f"there is no test of {text!r}: a posterior has no point mass at zero. Fit by evidence, or compare models by elpd"

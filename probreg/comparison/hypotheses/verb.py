@@ -75,7 +75,7 @@ def hypothesis(
         A fit.
     text : str
         "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
-        calls them, in backquotes if need be. A term of the formula stands for all its columns: "C(g) = 0", or
+        or the formula spells them; a name that is a number needs backquotes, as in "`1` = 0". A term of the formula stands for all its columns: "C(g) = 0", or
         "C(g)" alone, tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
     prob : float
         Probability of every interval, between 0 and 1.
