@@ -96,6 +96,9 @@ class ArrayColumns(ABC):
     def trials_at(self, data: Any) -> Array | None:
         return None
 
+    def weights_at(self, data: Any) -> Any:
+        return None
+
 
 @dataclass(frozen=True)
 class PlainColumns(ArrayColumns):

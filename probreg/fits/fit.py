@@ -758,7 +758,7 @@ class Fit(FitStatistics):
             raise DataError(f"trials= goes with rows that count them; this model is {self.model.likelihood.name}")
         if data is not None:
             at = self.model.design.at(data, offset=offset, trials=trials)
-            return with_precision(at, weights, data, self.model.likelihood)
+            return with_precision(at, weights, data, self.model.likelihood, self.model.design.weight_kind)
         for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
             if value is not None:
                 raise DataError(f"{name}= goes with new data; the training rows have the {name} they were fitted with")
@@ -878,7 +878,7 @@ class Fit(FitStatistics):
         y : array (n,), optional
             Their response, where `data` is X.
         weights : array (n,) or RowWeights, optional
-            How often each is forgotten; their precisions, where the fit has some.
+            As in `Model.at`: how often each is forgotten, or their precisions, where the fit has some.
         offset : array (n,), optional
             As in `Model.at`.
 

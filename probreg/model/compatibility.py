@@ -8,8 +8,10 @@ import numpy as np
 
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.data import Design, Unused, as_weights, read_column, with_trials
+from probreg.data.checked_arrays import as_weights_of_some, is_array
 from probreg.data.formula.algebra import Counted
-from probreg.data.weights import read_weights
+from probreg.data.formula.columns import read_columns
+from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood
 from probreg.likelihoods.base import Level
@@ -138,10 +140,30 @@ def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design
     return replace(design, unused=replace(design.unused, y=y))
 
 
-def with_precision(design: Design, weights: Any, data: Any, likelihood: Likelihood) -> Design:
-    """New rows with the precisions that they are given. DataError for weights of another kind."""
+def weights_of_rows(model_design: Design, data: Any, weights: Any) -> tuple[WeightKind, Any]:
+    """The kind and the values (n,) of the weights of new rows with their response, None where there are none.
+
+    Without `weights` they are read from the column that the model's weights come from. DataError where it is missing.
+    """
+    kind, values = read_weights(weights)
+    if values is None:
+        try:
+            own = model_design.recipe.weights_at(data)
+        except DataError as error:
+            raise DataError(f"{error}; the model reads its weights from this column, or takes weights=") from None
+        return ("frequency", None) if own is None else (model_design.weight_kind, own)
+    if isinstance(values, str) and not is_array(data):
+        values = read_column(data, values)
+    return kind, values
+
+
+def with_precision(design: Design, weights: Any, data: Any, likelihood: Likelihood, kind: WeightKind) -> Design:
+    """New rows with the precisions that they are given, or that the model's column of precisions has for them.
+
+    `kind` is that of the model's weights. DataError for weights of another kind than precisions.
+    """
     if weights is None:
-        return design
+        return _with_own_precision(design, data) if kind == "precision" else design
     kind, values = read_weights(weights)
     if kind != "precision":
         raise DataError(
@@ -156,6 +178,15 @@ def with_precision(design: Design, weights: Any, data: Any, likelihood: Likeliho
     if precision is not None and (precision == 0).any():
         raise DataError("a precision of 0 is noise without bound: new rows have precisions above 0")
     return found
+
+
+def _with_own_precision(design: Design, data: Any) -> Design:
+    """New rows with the precisions of the model's column, where the table has it; those of weight 0 have the noise scale sigma."""
+    if is_array(data) or (name := getattr(design.recipe, "weights", None)) is None or name not in read_columns(data):
+        return design
+    values = as_weights_of_some(design.recipe.weights_at(data), design.n, "precision")
+    assert values is not None  # the recipe has their column
+    return replace(design, precision=np.where(values > 0, values, 1.0), weight_kind="precision")
 
 
 def check_precisions(design: Design, likelihood: Likelihood) -> None:

@@ -29,7 +29,7 @@ from probreg.data import (
 from probreg.data.formula.variables import read_at
 from probreg.data.moments_origin import Origin
 from probreg.data.rows import own_labels, plus_offset
-from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
+from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
@@ -40,6 +40,7 @@ from probreg.model.compatibility import (
     check_offset,
     check_precisions,
     of_rows,
+    weights_of_rows,
     with_unused,
     without_zero_weights,
 )
@@ -182,7 +183,8 @@ class Model(FromData):
         y : array (n,), optional
             The response, where the table does not hold it.
         weights : array (n,) or RowWeights, optional
-            As in `from_arrays`; without it each new row counts once, with the noise scale sigma.
+            As in `from_arrays`, or a column's name. Without it the weights are those of the column that the model was
+            fitted with; a model whose weights are no column counts each new row once, with the noise scale sigma.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         trials : array (n,), optional
@@ -226,7 +228,7 @@ class Model(FromData):
             raise DataError(f"y has one value per new row, got {y!r}")
         if len(values) != design.n:
             raise DataError(f"there are {design.n} new rows and {len(values)} responses: they must match")
-        kind, given = read_weights(weights)
+        kind, given = weights_of_rows(self.design, data, weights)
         own, precision = by_kind(kind, weights_without_empty_trials(values, counts, as_weights(given, design.n, kind)))
         design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
         rows = own_labels(data, design.n)

@@ -171,7 +171,7 @@ def unseen_rows(model: Model, data: Any, y: Any, offset: Any, weights: Any, tria
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response(model, data)
     design = model.at(data, y, offset=offset, trials=trials).design
-    return with_precision(design, weights, data, model.likelihood)
+    return with_precision(design, weights, data, model.likelihood, model.design.weight_kind)
 
 
 def _response(model: Model, data: Any) -> Any:
@@ -189,7 +189,7 @@ def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> 
             refuse_unseen(
                 at, at.recipe.groups_at(data), "a conformal interval is of rows like those that calibrated it"
             )
-        return with_precision(at, weights, data, model.likelihood)
+        return with_precision(at, weights, data, model.likelihood, model.design.weight_kind)
     for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
         if value is not None:
             raise DataError(f"{name}= goes with new data; the rows of the fit have the {name} they were fitted with")

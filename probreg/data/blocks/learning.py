@@ -189,7 +189,9 @@ def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
         _, columns = lay_out(parts, table, memory, training=True)
     columns = with_columns_of(read_bars(parts, table, memory, training=True)[1], columns, parts)
     state = write_state(memory)
-    return Recipe(parts.text, parts.response, columns, parts.intercept, parts.variables, plan.offset, state)
+    return Recipe(
+        parts.text, parts.response, columns, parts.intercept, parts.variables, plan.offset, state, plan.weights
+    )
 
 
 def _ordered(plan: Plan, factor: Expression) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
+from probreg.data.checked_arrays import is_array
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
@@ -38,18 +39,14 @@ from probreg.errors import DataError
 from probreg.kernels import KernelBasis
 
 DEEPEST_STATE = 6  # nesting of a state; what formulaic keeps is at most three deep
-WEIGHTS, OFFSET = (
-    "weights=",
-    "offset=",
-)  # arguments given as arrays, beside the columns; no name of a column has an =
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How the columns of X follow from a table: terms of a formula and what they learned from training rows.
 
-    `state` holds the knots, means, norms and levels; `offset` is an expression added to eta, or None. All of
-    it is JSON-able data.
+    `state` holds the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
+    the column of the weights, or is None. All of it is JSON-able data.
 
     >>> data = {"y": [1, 2, 4], "x": [1, 2, 6], "g": ["a", "b", "b"]}
     >>> recipe = read_formula("y ~ center(x) + g", data).recipe
@@ -66,6 +63,7 @@ class Recipe:
     variables: tuple[str, ...]
     offset: str | None
     state: Mapping[str, Any]
+    weights: str | None = None
 
     def matrix(self, data: Any) -> np.ndarray:
         """X (n, p) at new rows, with the training knots, means and levels.
@@ -217,6 +215,19 @@ class Recipe:
         learned = read_state(self.state).transforms
         return np.sum([numeric(part, table, learned, training=False) for part in summed], axis=0)
 
+    def weights_at(self, data: Any) -> Any:
+        """Return the weights (n,) of new rows from their column, or None for a model without a column of weights.
+
+        DataError where the table lacks the column or a value of it.
+        """
+        if self.weights is None:
+            return None
+        if is_array(data):
+            raise DataError(
+                f"the weights are read from column {self.weights!r}, and these rows are an array: pass weights="
+            )
+        return _new_rows(data, (self.weights,)).columns[self.weights]
+
     def to_json(self) -> dict[str, Any]:
         """The recipe as plain data: text, numbers, lists and dicts, and arrays in the bases of processes."""
         return {
@@ -227,6 +238,7 @@ class Recipe:
             "intercept": self.intercept,
             "variables": list(self.variables),
             "offset": self.offset,
+            "weights": self.weights,
             "state": _saved(self.state),
         }
 
@@ -237,15 +249,16 @@ class Recipe:
             formula, offset, columns, state = (saved[key] for key in ("formula", "offset", "columns", "state"))
         except (KeyError, TypeError) as error:
             raise DataError(f"this is not a saved recipe: {error} is missing") from None
-        if not isinstance(formula, str) or not isinstance(offset, str | None):
-            raise DataError("a saved recipe holds its formula and its offset as text")
+        weights = saved.get("weights")
+        if not isinstance(formula, str) or not isinstance(offset, str | None) or not isinstance(weights, str | None):
+            raise DataError("a saved recipe holds its formula, its offset and its column of weights as text")
         if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
             raise DataError("a saved recipe names its columns in a list of texts")
         parts = parse_formula(formula)
         if offset is not None:
             parse_expression(offset)
         held = write_state(read_state(state))
-        return cls(formula, parts.response, tuple(columns), parts.intercept, parts.variables, offset, held)
+        return cls(formula, parts.response, tuple(columns), parts.intercept, parts.variables, offset, held, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,14 +318,17 @@ def read_formula(
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     used = tuple(dict.fromkeys((*outcome, *parts.variables, *(added.variables if added else ()), *named)))
     require(table, used)
-    table, dropped, notes = complete(_with_arguments(table, used, weights, offset), missing)
+    table, names = _with_arguments(table, used, weights, offset)
+    table, dropped, notes = complete(table, missing)
     refuse_infinite(table)
 
     memory = Memory()
     X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True, codes=True)
     response = _outcome(parts, table, memory, training=True)
-    eta = numeric(added, table, memory.transforms, training=True) if added else table.columns.get(OFFSET)
-    weight = named[0] if named else WEIGHTS
+    eta = numeric(added, table, memory.transforms, training=True) if added else None
+    if "offset" in names:
+        eta = table.columns[names["offset"]]
+    weight = named[0] if named else names.get("weights", "")
     recipe = Recipe(
         formula=parts.text,
         response=parts.response,
@@ -321,6 +337,7 @@ def read_formula(
         variables=parts.variables,
         offset=offset if isinstance(offset, str) else None,
         state=write_state(memory),
+        weights=named[0] if named else None,
     )
     return Reading(
         recipe=recipe,
@@ -388,15 +405,18 @@ def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
     return expand(formula, tuple(name for name in table.columns if name not in taken))
 
 
-def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: Any) -> Table:
-    """The used columns, and weights and offset given as arrays beside them, so that rows go together."""
-    given = {WEIGHTS: weights, OFFSET: offset}
-    arrays = {
-        name: one_per_row(name[:-1], values, len(table.rows))
-        for name, values in given.items()
-        if values is not None and not isinstance(values, str)
-    }
-    return Table({**table.only(used).columns, **arrays}, table.rows)
+def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: Any) -> tuple[Table, dict[str, str]]:
+    """The used columns, weights and offset that are given as arrays, so that rows go together, and the names of these."""
+    given = {"weights": weights, "offset": offset}
+    names, columns = dict[str, str](), dict(table.only(used).columns)
+    for word, values in given.items():
+        if values is None or isinstance(values, str):
+            continue
+        names[word] = f"{word}="
+        while names[word] in columns:
+            names[word] += "="
+        columns[names[word]] = one_per_row(word, values, len(table.rows))
+    return Table(columns, table.rows), names
 
 
 def _outcome(parts: FormulaLayout, table: Table, memory: Memory, *, training: bool) -> Any:
