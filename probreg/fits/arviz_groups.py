@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables
-from probreg.fits.inference_data import Array, lazy, observation_rows
+from probreg.fits.inference_data import Array, as_integers, lazy, observation_rows
 from probreg.inference import Solution
 from probreg.inference.base import has_effects, reported_coefficients
 from probreg.model.drawn_prior import needed_hyper
@@ -20,7 +20,6 @@ from probreg.model.term_variables import TermVariable, names_taken, plain_name, 
 from probreg.priors import BlockPrior, HierarchicalPrior
 
 _OF_ROWS = ("log_likelihood", "posterior_predictive", "observed_data")
-_WHOLE = 2.0**53  # whole numbers from here on are not exact
 
 
 def arviz_tree(tree: Any, model: Model, solution: Solution, *, prior: int, by_term: bool, seed: int) -> Any:
@@ -84,18 +83,10 @@ def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
     if not counted or isinstance(model.likelihood.support, str):
         return out
     y = out[name].variable
-    out[name] = lazy(y.dims, y.shape, lambda: _as_integers(np.asarray(y.values), name), np.dtype(np.int64))
+    out[name] = lazy(y.dims, y.shape, lambda: as_integers(np.asarray(y.values), name), np.dtype(np.int64))
     if model.likelihood.levels and "level" not in out.dims:
         out[name].attrs["levels"] = ", ".join(f"{k}: {v}" for k, v in enumerate(model.likelihood.levels))
     return out
-
-
-def _as_integers(values: Array, name: str) -> Array:
-    """DataError for what no integer holds exactly."""
-    bad = ~(np.abs(values) < _WHOLE) | (np.floor(values) != values)
-    if bad.any():
-        raise DataError(f"{name} holds {values[bad][0]:g}, which no integer below 2^53 is: fit.tree has it as it is")
-    return values.astype(np.int64)
 
 
 def _with_variables(group: Any, model: Model) -> Any:
@@ -129,7 +120,7 @@ def _prior_groups(model: Model, draws: int, seed: int, *, by_term: bool) -> tupl
         raise DataError(f"prior=True draws from proper priors, and no coefficient has one: {_few(flat)}")
     if flat and not by_term:
         raise DataError(
-            f"prior=True needs a proper prior of every coefficient, and there is none of {_few(flat)}: state one, or ask by_term=True"
+            f"prior=True needs a proper prior of every coefficient, and {_few(flat)} has none: give it one, or use by_term=True"
         )
     variables: dict[str, Any] = {
         "beta": (("chain", "draw", *_coefficient_dims(model)), reported_coefficients(model, beta))

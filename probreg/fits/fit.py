@@ -982,10 +982,10 @@ class Fit(FitStatistics):
         return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
 
     @checked
-    def inference_data(self, *, prior: Flag = False, by_term: Flag = False, prior_draws: Natural = 1000) -> DataTree:
-        """The groups of `tree` in the words of ArviZ's examples, so that all of its functions find what they ask for.
+    def inference_data(self, *, prior: Flag = False, by_term: Flag = True, prior_draws: Natural = 1000) -> DataTree:
+        """Return the groups of `tree` under the names that ArviZ's functions expect.
 
-        The response has its own name. Classes and counts are integers, and `constant_data` holds the numeric variables of the formula.
+        Each term and the response have their own name, and `constant_data` has the numeric variables of the formula.
 
         Parameters
         ----------
@@ -993,8 +993,9 @@ class Fit(FitStatistics):
             Whether the groups `prior` and `prior_predictive` are added. By term, coefficients with a flat prior are left out of
             them, and the attribute `left_out_of_prior` says so.
         by_term : bool
-            Whether each term is a variable of its name, over `name_dim` where it has several columns, in place of `beta`; also in
-            `log_prior`. A term whose name is taken is `beta[name]`.
+            Whether each term is a variable of its name, over `name_dim` where it has several columns, instead of one variable
+            `beta`; also in `log_prior`. A term whose name is taken is `beta[name]`. `az.plot_psense_dist` cannot read a posterior
+            that has `beta` as its only variable.
         prior_draws : int
             Number of draws from the priors.
 
@@ -1013,7 +1014,7 @@ class Fit(FitStatistics):
         >>> from probreg.priors import Normal
         >>> data = {"won": [0, 1, 1, 0, 1], "x": [0.1, 0.5, 0.7, 0.2, 0.4]}
         >>> model = Model.from_formula("won ~ x", data, likelihood="bernoulli", prior={"x": Normal(1.0)})
-        >>> tree = fit(model, "laplace").inference_data(prior=True, by_term=True)
+        >>> tree = fit(model, "laplace").inference_data(prior=True)
         >>> list(tree["posterior"]), list(tree["prior"]), list(tree["observed_data"])
         (['Intercept', 'x'], ['x'], ['won'])
         """

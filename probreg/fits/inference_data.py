@@ -27,10 +27,12 @@ from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_er
 from probreg.likelihoods import OfTrials
 from probreg.model.drawn_prior import log_prior_of_draws, log_prob_of_coefficients, log_prob_of_hyper
 from probreg.model.model import Model
+from probreg.model.term_variables import response_name
 from probreg.numerics.linalg.blocks import map_blocks
 
 Array = np.ndarray
 _AT_ONCE = 2**16  # numbers of a block of draws, which a processor keeps near it
+_LARGEST = 2.0**63  # of int64; a smaller float that is whole is exact in it
 _MOST = 1e6  # observations that are still written out one by one
 
 
@@ -241,7 +243,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     if d.offset is not None:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
-        "observed_data": xr.Dataset({"y": (("obs", *classes), y)}, obs | classes, _weighting(weight)),
+        "observed_data": xr.Dataset({"y": (("obs", *classes), _counted(model, y))}, obs | classes, _weighting(weight)),
         "constant_data": xr.Dataset(constant, obs | {"coef": list(d.head_columns)}, _weighting(weight)),
     }
 
@@ -290,14 +292,38 @@ def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: 
         for c in range(shape[0]):
             e, aux = eta(c)
             out[c] = likelihood.drawn(likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows])))
-        return out
+        return _counted(model, out)
 
     return {
         "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords, _weighting(weight)),
         "posterior_predictive": xr.Dataset(
-            {"y": lazy((*dims, *classes), whole, replicate)}, coords | classes, _weighting(weight)
+            {"y": lazy((*dims, *classes), whole, replicate, _dtype_of_response(model))},
+            coords | classes,
+            _weighting(weight),
         ),
     }
+
+
+def _dtype_of_response(model: Model) -> Any:
+    """Integers for classes and counts, by which ArviZ recognises discrete data."""
+    return np.dtype(float if isinstance(model.likelihood.support, str) else np.int64)
+
+
+def _counted(model: Model, y: Array) -> Array:
+    """The response y as integers where it is a class or a count."""
+    return (
+        y
+        if isinstance(model.likelihood.support, str)
+        else as_integers(y, response_name(model.design, model.likelihood))
+    )
+
+
+def as_integers(values: Array, name: str) -> Array:
+    """Return whole numbers as int64. DataError for other numbers and beyond the range of int64."""
+    bad = ~(np.abs(values) < _LARGEST) | (np.floor(values) != values)
+    if bad.any():
+        raise DataError(f"{name} contains {values[bad][0]:g}: expected a whole number below 2^63")
+    return values.astype(np.int64)
 
 
 def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
