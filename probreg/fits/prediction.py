@@ -29,7 +29,7 @@ from probreg.likelihoods import OfClasses, OfTrials, ProximalLikelihood, Univari
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.model.model import Model
-from probreg.model.off_span import OffSpan, normal_nodes, normal_points, normal_scores, off_span
+from probreg.model.off_span import OffSpan, equal_nodes, normal_nodes, normal_points, normal_scores, off_span
 from probreg.model.predictive import Predictive
 from probreg.numerics.linalg import on_all_cores, one_blas_thread
 
@@ -39,6 +39,7 @@ _CACHED = 2**16  # those among them whose means are taken at once: what a proces
 _ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
 _AT_NODES = 1000  # rows at whose nodes a mean is taken at once
 _POINT_ATOMS = 1024  # nodes or points over the residual of a process, about
+_NARROW = 100.0  # standard deviations of noise in one of a process, up to which nodes follow the noise
 _ROWS = 2**14  # rows of an estimate that are taken at once where no interval is asked for
 _UNASKED = "no intervals: prob=None asks for none"
 _TOL = 1e-7  # of that interval, in probability
@@ -181,7 +182,8 @@ def _with_residual(model: Model, p: Predictive, variance: Array, rng: np.random.
     """p(y) where eta has the residual of a process added, N(0, v) of v (S, n) or (1, n), at each row and linear predictor.
 
     Atoms that are draws get one draw each. A single one becomes a Gaussian of variance sigma^2 + v, nodes over the residual, or
-    for several predictors points of a low-discrepancy sequence.
+    for several predictors points of a low-discrepancy sequence. Noise of a number that is narrower than a hundredth of the
+    residual's standard deviation s is taken to be as wide as that, which moves quantiles by some 1e-4 s.
     """
     S, n, m = p.eta.shape
     sd = np.sqrt(variance)[..., None]
@@ -190,13 +192,18 @@ def _with_residual(model: Model, p: Predictive, variance: Array, rng: np.random.
     if model.likelihood.least_squares:
         noise = model.noise_scale
         return replace(p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance)})
+    aux, share = dict(p.aux), None
     if m > 1:
-        z, share = normal_points(m)[:, None, :], None
+        eta = p.eta + sd * normal_points(m)[:, None, :]
+    elif isinstance(model.likelihood, AdditiveNoise):
+        aux[model.noise_scale] = np.maximum(aux[model.noise_scale], sd[..., 0] / _NARROW)
+        z, share = equal_nodes(float((sd[..., 0] / aux[model.noise_scale]).max()))
+        eta = p.eta + sd * z[:, None, None]
     else:
-        nodes, share = normal_nodes(float(sd.max()))
-        z = nodes[:, None, None]
-    aux = {a: np.repeat(v, len(z), axis=0) for a, v in p.aux.items()}
-    return replace(p, eta=p.eta + sd * z, aux=aux, share=share)
+        nodes, share = normal_nodes(p.eta[0, :, 0], sd[0, :, 0])
+        eta = nodes[..., None]
+    aux = {a: np.repeat(v, len(eta), axis=0) for a, v in aux.items()}
+    return replace(p, eta=eta, aux=aux, share=share)
 
 
 def _eta(design: Design, beta: Array) -> Array:
@@ -558,12 +565,13 @@ def _error_and_interval(
     def flat(each: Array) -> Array:
         return each[:, 0] if each.shape[1] == 1 else each
 
-    # sd(mean) = |d mean / d link(mean)| sd(link(mean))
-    error = flat(np.abs(link.slope(centre)) * sd)
-    if prob is None:
-        return error, None
-    half = quantile(prob, solution.df) * sd
-    return error, (flat(link.inverse(centre - half)), flat(link.inverse(centre + half)))
+    with np.errstate(over="ignore"):  # exp of more than 709 is inf
+        # sd(mean) = |d mean / d link(mean)| sd(link(mean))
+        error = flat(np.abs(link.slope(centre)) * sd)
+        if prob is None:
+            return error, None
+        half = quantile(prob, solution.df) * sd
+        return error, (flat(link.inverse(centre - half)), flat(link.inverse(centre + half)))
 
 
 def _counted(model: Model, solution: Solution) -> str:

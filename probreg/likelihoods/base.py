@@ -395,7 +395,8 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         return 1.0
 
     def mean(self, eta: Array, **known: Any) -> Array:
-        return self.link.inverse(eta[..., 0])
+        with np.errstate(over="ignore"):  # exp of more than 709 is inf
+            return self.link.inverse(eta[..., 0])
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
         return self.variance(self.mean(eta), **known) / self.size(**known)

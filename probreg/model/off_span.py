@@ -35,6 +35,9 @@ from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
 _POINTS = 1024  # of a low-discrepancy sequence, for several linear predictors at once
+_EQUAL_STEPS = 7.0  # sds up to which nodes of a normal linear predictor are equally spaced
+_GROWTH = 0.0125  # of the step between nodes, relative to the distance from eta = 0: at 40 sds half an sd
+_TILT = 29.5  # sds that exp shifts the centre of a normal variable by, at most: beyond, exp(sd^2 / 2) overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,17 +419,42 @@ def normal_scores(rng: np.random.Generator, atoms: int, n: int, m: int) -> Array
     return np.moveaxis(rng.permuted(np.broadcast_to(score, (n, m, atoms)), axis=-1), -1, 0)
 
 
-def normal_nodes(sd: float) -> tuple[Array, Array]:
-    """Nodes z and weights of E g(sd z), z ~ N(0, 1), by the trapezoidal rule.
+def normal_nodes(mean: Array, sd: Array) -> tuple[Array, Array]:
+    """Return nodes eta (S, n) and weights (S,) or (S, n) of E g(eta), eta ~ N(mean, sd^2) at each of n rows.
 
-    For g analytic in |Im| < a the error is near exp(-2 pi a / (sd h)) with steps h; a is pi for a logistic mean, pi / 2 for exp(-exp),
+    Up to sd = 7 they are those of `equal_nodes`. Beyond, z = (eta - mean) / sd has steps of 0.35 / sd near eta = 0, where a
+    mean of a logistic or exponential shape varies, and steps that grow in proportion to the distance from it elsewhere:
+    z = z_0 + (h / c) sinh(c t) at whole t, with z_0 = -mean / sd. Their number grows with log(sd) only.
+
+    For g analytic in |Im eta| < a the error is near exp(-2 pi a / 0.35); a is pi for a logistic mean, pi / 2 for exp(-exp),
     and the range leaves room for g as large as exp: the error of a mean is below 1e-10.
 
-    >>> z, w = normal_nodes(2.0)
+    >>> eta, w = normal_nodes(np.zeros(1), np.array([1e8]))
+    >>> len(eta), float((w * (1.0 + np.tanh(eta / 2.0)) / 2.0).sum().round(10))
+    (3219, 0.5)
+    """
+    reach = 8.5 + min(float(sd.max()), _TILT)
+    if sd.max() <= _EQUAL_STEPS:
+        z, w = equal_nodes(float(sd.max()), reach)
+        return mean + sd * z[:, None], w
+    first = 0.35 / np.maximum(sd, _EQUAL_STEPS)
+    last = ceil(np.arcsinh(2 * reach * _GROWTH / first.min()) / _GROWTH)
+    t = _GROWTH * np.arange(-last, last + 1)[:, None]
+    middle = np.clip(-mean, -reach * sd, reach * sd) / np.maximum(sd, np.finfo(float).tiny)
+    z = middle + first / _GROWTH * np.sinh(t)
+    # the weights are phi(z) dz/dt
+    w = np.where(np.abs(z) <= reach, np.exp(-0.5 * np.square(z)) * first * np.cosh(t), 0.0)
+    return mean + sd * np.clip(z, -reach, reach), w / w.sum(0)
+
+
+def equal_nodes(ratio: float, reach: float = 8.5) -> tuple[Array, Array]:
+    """Return nodes z and weights of E g(sd z), z ~ N(0, 1), where g varies on a scale of sd / `ratio`: equal steps of z.
+
+    >>> z, w = equal_nodes(2.0, 10.5)
     >>> float((w @ np.exp(2.0 * z)).round(10)) == round(float(np.exp(2.0)), 10)
     True
     """
-    step, reach = min(0.05, 0.35 / sd), 8.5 + sd
+    step = 0.35 / max(ratio, _EQUAL_STEPS)
     z = step * np.arange(-ceil(reach / step), ceil(reach / step) + 1)
     w = np.exp(-0.5 * z**2)
     return z, w / w.sum()

@@ -14,6 +14,7 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
+from probreg.likelihoods.links import LOG
 from probreg.numerics.special import logsumexp
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
@@ -23,6 +24,7 @@ _SHOWN = 5  # rows in a print
 _MANY = 400_000  # atoms times rows from which on compiled code is worth loading
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
 _OF_TAIL = 1e-5  # of the smaller tail, to which a quantile is found however loose the tolerance is
+_FINITE = 2.0**52  # where the search for a count starts at the latest: a mean of a wide mixture can be infinite
 _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
 
@@ -40,7 +42,7 @@ class Predictive:
     eta: Array
     aux: Mapping[str, Array]
     given: Mapping[str, Array] = MappingProxyType({})  # what belongs to a row and is not drawn: its trials (n,)
-    share: Array | None = None  # (S,) weights of the atoms, which sum to one; None where all have the same
+    share: Array | None = None  # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
 
     def __repr__(self) -> str:
         head, table, more = self._said()
@@ -70,11 +72,26 @@ class Predictive:
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""
+        if (
+            self.share is not None and self.likelihood.link is LOG
+        ):  # exp of one node can overflow where the mean does not
+            with np.errstate(over="ignore"):  # exp(mean + sd^2 / 2) above 1e308 is inf
+                return np.exp(logsumexp(self.eta[..., 0], 0, b=self._weights))
         return self._averaged(self.means())
+
+    @property
+    def _weights(self) -> Array:
+        """`share` as (S, 1) or (S, n)."""
+        assert self.share is not None
+        return self.share if self.share.ndim == 2 else self.share[:, None]
 
     def _averaged(self, values: Array) -> Array:
         """The mean over the atoms of values (S, ...)."""
-        return values.mean(0) if self.share is None else np.tensordot(self.share, values, 1)
+        if self.share is None:
+            return values.mean(0)
+        if self.share.ndim == 1:
+            return np.tensordot(self.share, values, 1)
+        return np.einsum("sn,sn...->n...", np.broadcast_to(self.share, values.shape[:2]), values)
 
     def means(self) -> Array:
         """E[y | atom], shape (S, n) or (S, n, K)."""
@@ -84,12 +101,17 @@ class Predictive:
         """log of the mixture density at y (n,), shape (n,); y (n, K) for counts by class."""
         each = self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)
         if self.share is not None:
-            return logsumexp(each, 0, b=self.share[:, None])
+            return logsumexp(each, 0, b=self._weights)
         return logsumexp(each, 0) - np.log(len(each))
 
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
         """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
         (size, n, K)."""
+        if self.share is not None and self.share.ndim == 2:  # rows differ in their weights, and so in the atoms drawn
+            total = np.cumsum(np.broadcast_to(self.share, self.eta.shape[:2]), 0)
+            s = np.stack([np.searchsorted(c, u * c[-1]) for c, u in zip(total.T, rng.random((len(total.T), size)))], 1)
+            known = {**{k: v[s, np.arange(s.shape[1]) % v.shape[1]] for k, v in self.aux.items()}, **self.given}
+            return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **known))
         s = (
             rng.integers(len(self.eta), size=size)
             if self.share is None
@@ -127,7 +149,7 @@ class Predictive:
         """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
         family = type(self._ordered())
         own = family.compiled_quantile if compiled and "compiled_quantile" in vars(family) else None
-        if own is None:
+        if own is None or (self.share is not None and self.share.ndim == 2):
             return self._searched(prob, tol)
         share = np.full(len(self.eta), 1.0 / len(self.eta)) if self.share is None else self.share
         found = own(prob, self.eta, self.aux, share)
@@ -140,8 +162,9 @@ class Predictive:
         few = self.thinned(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = few._searched(prob, tol) if thins else np.floor(self._expected())
-            return self._bisect(prob, *self._integers(prob, start))
+            start = few._searched(prob, tol) if thins else np.floor(np.minimum(self._expected(), _FINITE))
+            with np.errstate(over="ignore", invalid="ignore"):  # a quantile above 1e308 is inf
+                return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
         if thins:
             return self._root(prob, few._root(prob, (low + high) / 2, 1e-5), tol)
@@ -186,7 +209,8 @@ class Predictive:
     def _rows(self, index: Array) -> "Predictive":
         aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
         given = {k: np.broadcast_to(v, self.eta.shape[1:2])[index] for k, v in self.given.items()}
-        return Predictive(self.likelihood, self.eta[:, index], aux, given, self.share)
+        share = self.share if self.share is None or self.share.ndim == 1 else self.share[:, index]
+        return Predictive(self.likelihood, self.eta[:, index], aux, given, share)
 
     def _expected(self) -> Array:
         """The mean of what is drawn, (n,)."""

@@ -1,10 +1,11 @@
 """Off the rows of its basis a Gaussian process is what the process itself says: its variance, and its covariance between rows."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, voigt_profile
 from scipy.stats import norm, t as student
 
 import probreg as pr
@@ -17,6 +18,7 @@ from probreg.kernels import RBF, CustomFunction, basis, sums
 from probreg.kernels.sums import RowSums, covariance_left, root_left
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
+from probreg.model.off_span import equal_nodes, normal_nodes
 
 X = np.array([0.0, 1.0, 2.0, 4.0])
 TABLE = {"x": X, "y": np.array([0.0, 1.0, 0.0, 2.0])}
@@ -314,6 +316,66 @@ def test_a_residual_at_another_length_is_that_of_a_basis_made_with_it(kind):
     np.testing.assert_allclose(
         short.with_kernel(RBF(1.5)).residual_covariance(NEW), long.residual_covariance(NEW), atol=1e-12
     )
+
+
+# ---- nodes over the residual ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sd", [0.0, 1e-8, 0.3, 6.9, 7.1, 20.0, 1e3, 1e8])
+def test_nodes_of_a_wide_normal_predictor_have_the_mean_of_a_dense_rule(sd):
+    mean = np.array([-1e9, -300.0, -30.0, -5.0, 0.0, 0.3, 7.0, 60.0, 500.0, 1e9])
+    eta, w = normal_nodes(mean, np.full(len(mean), sd))
+    assert len(eta) < 4000
+    found = ((w if w.ndim == 2 else w[:, None]) * expit(eta)).sum(0)
+    # E expit(eta) = integral of expit'(u) Phi((mean - u) / sd) du; expit' is below 1e-19 outside
+    u = np.linspace(-45.0, 45.0, 90_001)
+    slope = expit(u) * expit(-u) * (u[1] - u[0])
+    dense = expit(mean) if sd < 1e-3 else [slope @ norm.cdf((m - u) / sd) for m in mean]
+    np.testing.assert_allclose(found, dense, atol=1e-10)
+    if sd <= 20:
+        found = (np.broadcast_to(w.T, eta.T.shape).T * np.exp(np.minimum(eta, 700.0))).sum(0)
+        np.testing.assert_allclose(found[3:7], np.exp(mean[3:7] + sd**2 / 2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [0.1, 7.5, 80.0])
+def test_equal_nodes_follow_noise_much_narrower_than_the_residual(ratio):
+    z, w = equal_nodes(ratio)
+    # noise of scale 1 / ratio added to a standard normal: Cauchy, whose sum with a normal has the Voigt profile
+    y = np.array([0.0, 0.2, 2.5])
+    found = w @ student.pdf((y - z[:, None]) * ratio, 1.0) * ratio
+    np.testing.assert_allclose(found, voigt_profile(y, 1.0, 1.0 / ratio), rtol=1e-7)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "negative_binomial", "student", "huber", "categorical"])
+@pytest.mark.parametrize("sd", [30.0, 1e5, 1e8])
+def test_a_process_of_any_scale_is_predicted_in_a_moment(likelihood, sd):
+    x = np.arange(12.0)
+    y = np.array([1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1])
+    noise = {"negative_binomial": {"alpha": 0.5}, "student": {"sigma": 0.3}, "huber": {"sigma": 0.3}}.get(
+        likelihood, {}
+    )
+    # the residual of another prior beside the same estimate
+    model = Model.from_formula(
+        "y ~ gp(x, length=1.0)", {"x": x, "y": y}, likelihood=likelihood, aux=noise, prior={"gp(x)": pr.Normal(1.0)}
+    )
+    wide = model.with_prior({"gp(x)": pr.Normal(sd)})
+    fit = replace(pr.fit(model), model=wide)
+    start = time.process_time()
+    found = fit.predict({"x": [3.0, 40.0, 50.0]})
+    assert time.process_time() - start < 1.0
+    assert not np.isnan(found["mean"].values).any()
+    far = fit.predictive({"x": [40.0]})
+    if likelihood in ("student", "huber"):
+        np.testing.assert_allclose(far.quantile(0.9) - far.quantile(0.5), sd * norm.ppf(0.9), rtol=2e-3)
+        np.testing.assert_allclose(found["mean"].values[1], fit.solution.beta[0, 0], rtol=1e-6)
+    elif likelihood == "bernoulli":
+        # E expit(eta) is Phi(mean / sd) for an sd that is large against 1, within O(sd^-2)
+        np.testing.assert_allclose(
+            found["mean"].values[1], norm.cdf(fit.solution.beta[0, 0] / np.hypot(sd, np.pi / 3**0.5)), atol=1e-4
+        )
+    elif likelihood != "categorical":
+        with np.errstate(over="ignore"):
+            assert found["mean"].values[1] == pytest.approx(np.exp(fit.solution.beta[0, 0] + sd**2 / 2), rel=1e-8)
 
 
 # ---- other bases, files, refusals -------------------------------------------------------------------------------------
