@@ -428,4 +428,6 @@ def _check_shapes(X: Array, y: Array, weights: ArrayLike | None, columns: tuple[
         raise DataError(f"weights have shape {w.shape}; expected {y.shape}, one for each row.")
     bad = np.flatnonzero(~(w >= 0))
     if bad.size:
-        raise DataError(f"weight {w[bad[0]]} in row {bad[0]} ({such_rows(bad.size)}); weights must be zero or positive.")
+        raise DataError(
+            f"weight {w[bad[0]]} in row {bad[0]} ({such_rows(bad.size)}); weights must be zero or positive."
+        )

@@ -67,7 +67,9 @@ class Origin:
 def _comparable(recipe: str) -> dict[str, Any]:
     """What a recipe says, where "y~x" is "y ~ x": spaces count in names and levels only, in quotes or backticks."""
     said: dict[str, Any] = json.loads(recipe)
-    said.pop("weights", None)  # a column that only new rows are read from; the kind of the weights is compared by itself
+    said.pop(
+        "weights", None
+    )  # a column that only new rows are read from; the kind of the weights is compared by itself
     texts = {k: said[k] for k in ("formula", "offset") if isinstance(said.get(k), str)}
     states = [*said.get("varying", ()), *_grouped_states(said)]
     for state in states:  # groups need not be the same

@@ -184,6 +184,5 @@ def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
         i = bad[0]
         met = f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
         raise DataError(
-            f"the response {term!r} has {met} ({such_rows(len(bad))}); "
-            "both are whole numbers, 0 <= successes <= trials"
+            f"the response {term!r} has {met} ({such_rows(len(bad))}); both are whole numbers, 0 <= successes <= trials"
         )

@@ -380,7 +380,7 @@ def test_a_recipe_whose_state_was_changed():
     cases = [
         (lambda s: s.pop("state"), "'state' is missing"),
         (lambda s: s.update(state=[]), "holds 'transforms' and 'levels'"),
-        (lambda s: s.update(formula=3), "its formula and its offset as text"),
+        (lambda s: s.update(formula=3), "its formula, its offset and its column of weights as text"),
         (lambda s: s.update(columns="abc"), "in a list of texts"),
         (lambda s: s["state"]["transforms"].clear(), r"no saved state for 'poly\(x, 2\)'"),
         (lambda s: s["state"]["transforms"]["poly(x, 2)"].clear(), "does not make its own columns"),

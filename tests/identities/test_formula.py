@@ -258,9 +258,9 @@ def test_responses_as_they_stand():
     np.testing.assert_array_equal(scaled.recipe.outcome_at({"n": [4]}), [2.0])
 
 
-def test_truth_values_are_zero_and_one(data):
+def test_truth_values_are_a_category_whose_indicator_is_zero_and_one(data):
     reading = read_formula("y ~ b", data)
-    assert reading.recipe.columns == ("Intercept", "b")
+    assert reading.recipe.columns == ("Intercept", "b[T.True]")
     np.testing.assert_array_equal(reading.X[:, 1], np.asarray(data["b"], dtype=float))
 
 

@@ -23,7 +23,9 @@ from probreg.errors import DataError, rows_named
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
-_AT_ONCE = 2**11  # rows of columns that are turned into rows while they are in cache: all at once takes four times as long
+_AT_ONCE = (
+    2**11
+)  # rows of columns that are turned into rows while they are in cache: all at once takes four times as long
 
 
 @dataclass(eq=False)

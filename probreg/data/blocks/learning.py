@@ -57,13 +57,21 @@ class Plan:
 
     @property
     def factors(self) -> dict[str, Expression]:
-        """The factors that are categories, by their text."""
+        """The categories whose levels all rows have to show, by their text."""
 
         def category(factor: Expression) -> bool:
             name = factor.column
             return factor.coding is not None or (name is not None and kind_of(self.first.columns[name]) == "levels")
 
-        return {text: factor for text, factor in self.parts.every_factor.items() if category(factor)}
+        every = self.parts.every_factor.items()
+        return {text: factor for text, factor in every if category(factor) and text not in self.truths}
+
+    @property
+    def truths(self) -> dict[str, list[Level]]:
+        """The levels of the factors whose values are True and False, by their text: these are known before a row is read."""
+        every = self.parts.every_factor.items()
+        found = [text for text, factor in every if factor.is_truth(self.first.columns) and not _levels_named(factor)]
+        return {text: [False, True] for text in found}
 
     @property
     def learning(self) -> tuple[str, ...]:
@@ -163,7 +171,7 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     levels = {text: seen.training_levels(text, factor, ordered[text]) for text, factor in factors.items()}
     declared = {name: plan.selection.files.declared_order(name) for name in seen.groups.columns}
     groups = {group: seen.groups.levels(group, declared) for group in seen.groups.groups}
-    recipe = _recipe(plan, seen.sample(), Memory(levels=levels, groups=groups))
+    recipe = _recipe(plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups))
     notes = (note for term in recipe.processes.values() for note in term.notes)
     return recipe, (*_notes(plan, seen, levels, learning, groups), *notes)
 
@@ -174,7 +182,12 @@ def _plain_recipe(plan: Plan) -> Recipe:
         some = next((table for table, _ in tables), None)
     if some is None:
         raise _none_complete(plan.selection.files)
-    return _recipe(plan, some.take(np.arange(min(2, len(some.rows)))), Memory())
+    return _recipe(plan, some.take(np.arange(min(2, len(some.rows)))), Memory(levels=dict(plan.truths)))
+
+
+def _levels_named(factor: Expression) -> bool:
+    """The levels of a factor stand in the formula: C(x, levels=...)."""
+    return factor.coding is not None and "levels" in coding_arguments(factor.coding)
 
 
 def _none_complete(files: Tables) -> DataError:

@@ -152,7 +152,7 @@ class Recipe:
         if len(reads) != 1 or grouped or name in added:
             return ()
         (text,) = reads
-        alone = parts.factors[text].variables == (name,) and text in self.state["levels"]
+        alone = parts.factors[text].category == name and text in self.state["levels"]
         if not alone or [t for t in parts.terms if text in t] != [(text,)]:
             return ()
         return tuple(j for j, column in enumerate(self.columns) if column.startswith(f"{parts.called(text)}["))
@@ -291,7 +291,7 @@ def read_formula(
     """A formula at a table: the matrix of its terms, its response, and the recipe for new rows.
 
     The right side takes + - : * / ** and `.` (all other columns); text and categories get treatment contrasts
-    against their first level, truth values are 0 and 1, whole numbers are numbers. `weights` is a column name
+    against their first level, and so do truth values, whose first level is False; whole numbers are numbers. `weights` is a column name
     or an array (n,), or one of these with its kind (`probreg.data.weights`); `offset` an expression such as "log(exposure)" or an array (n,). Levels without rows get
     no column.
 

@@ -139,6 +139,25 @@ class Expression:
         return self.alias.get(self.tree.id, self.tree.id) if isinstance(self.tree, ast.Name) else None
 
     @property
+    def category(self) -> str | None:
+        """The column whose levels it has as a factor: the column itself, or the one within C(...)."""
+        node = self.coding.args[0] if self.coding else self.tree
+        return self.alias.get(node.id, node.id) if isinstance(node, ast.Name) else None
+
+    def is_truth(self, columns: Mapping[str, Any]) -> bool:
+        """Whether its values are True and False in these columns: a comparison, or a column of them, within I(...) and C(...) too.
+
+        >>> parse_expression("I(x > 20)").is_truth({}), parse_expression("I(x + 20)").is_truth({})
+        (True, False)
+        """
+        node: ast.AST = self.tree
+        while isinstance(node, ast.Call) and function_of(node) in ("I", "C"):
+            node = node.args[0]
+        if isinstance(node, ast.Name):
+            return kind_of(columns[self.alias.get(node.id, node.id)]) == "truth"
+        return isinstance(node, ast.Compare)
+
+    @property
     def coding(self) -> ast.Call | None:
         """The `C(...)` it consists of, if it does."""
         return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C" else None

@@ -154,7 +154,7 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
     kind = kind_of(table.columns[name]) if name is not None else "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
-    if coding is None and kind in ("number", "truth") and text not in memory.levels:
+    if coding is None and kind == "number" and text not in memory.levels and not expression.is_truth(table.columns):
         return _numeric_factor(text, expression, table, memory, training)
     if not training and text not in memory.levels:
         raise DataError(f"column {text!r} held numbers when the model was fitted and holds {kind} now")
@@ -227,7 +227,8 @@ def level_column(expression: Expression, table: Table, state: State, *, training
     inner = expression if (call := expression.coding) is None else replace(expression, tree=call.args[0])
     if (name := inner.column) is not None:
         return table.columns[name]
-    return np.broadcast_to(evaluate_expression(inner, table, state, training=training), table.rows.shape[:1])
+    values = np.broadcast_to(evaluate_expression(inner, table, state, training=training), table.rows.shape[:1])
+    return values.astype(bool) if inner.is_truth(table.columns) else values
 
 
 def factor_levels(column: Any) -> list[Level]:

@@ -60,7 +60,7 @@ def categories(design: Design) -> dict[str, list[Any]]:
     recipe: Any = design.recipe
     found: dict[str, list[Any]] = {}
     for text, levels in recipe.state["levels"].items():
-        for name in parse_expression(text).variables:
+        if (name := parse_expression(text).category) is not None:
             found.setdefault(name, list(levels))
     if recipe.smooths:
         for e in parse_formula(recipe.formula).factors.values():
@@ -176,7 +176,7 @@ def _levels(design: Design, name: str) -> Array | None:
 
     recipe: Any = design.recipe
     for text, levels in recipe.state["levels"].items():
-        if parse_expression(text).variables != (name,):
+        if parse_expression(text).category != name:
             continue
         where = [_indicator(design, text, level) for level in levels]
         if where.count(None) > 1:

@@ -81,6 +81,8 @@ class SmoothTerm:
             return dict(zip(names, (np.column_stack([np.ones(len(x)), columns]) * values[:, None]).T))
         if self.by == "levels":
             met = np.asarray(by, dtype=object)
+            if set(self.levels) == {"False", "True"} and kind_of(by) == "number" and np.isin(by, (0, 1)).all():
+                met = met.astype(bool).astype(object)
             if len(bad := np.flatnonzero(~np.isin(met.astype(str), [str(level) for level in self.levels]))):
                 raise DataError(
                     f"by= has the level {met[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
@@ -142,10 +144,14 @@ def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key:
     state: dict[str, Any] = {"basis": _written(basis), "short": short, "by": "", "levels": []}
     if by is None:
         return state
-    if kind_of(by) in ("number", "truth"):
+    if kind_of(by) == "number":
         return state | {"by": "number"}
     met = {str(level) for level in by}
-    levels = sorted(met) if kind_of(by) == "text" else [str(level) for level in by.categories if str(level) in met]
+    levels = (
+        sorted(met)
+        if kind_of(by) in ("text", "truth")
+        else [str(level) for level in by.categories if str(level) in met]
+    )
     return state | {"by": "levels", "levels": levels}
 
 
