@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.terms.grouped import GroupedTerm
+from probreg.likelihoods.base import OfClasses, OfTrials
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, GaussianPrior, GroupNormal, HierarchicalPrior, LatentPrior, Prior
@@ -20,6 +21,7 @@ Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
 SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their uncertainty"
 _ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
+_SAME_NOISE = 1e-9  # of the largest variance of the noise of a row
 _STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
 
 
@@ -61,13 +63,63 @@ def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
     return False
 
 
-def untold_from_noise(model: Model, term: GroupedTerm) -> str | None:
-    """The sentence that the standard deviations of a term cannot be told from the noise, for want of rows; None where they can."""
-    (G, K), n = term.shape, model.design.n
-    if not n or n > G * K or not model.noise_unknown or not has_improper_sd(model, term):
+def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
+    """Why the rows do not identify the standard deviations of a term; None where they do.
+
+    Gaussian noise of precisions w: the covariance of the rows of group g is Z_g S Z_g' + sigma^2 diag(w_g)^-1. Where one symmetric S0
+    has Z_g S0 Z_g' = diag(w_g)^-1 in every group, S + t S0 and sigma^2 - t give the same density. One trial in each group: the
+    standard deviations only change the scale and the shape of the link.
+    """
+    G, K = term.shape
+    n, weights = model.design.n, model.design.weights
+    repeated = weights is not None and bool((weights > 1).any())
+    if not n or n > G * K or repeated or term.key not in model.design.inputs or not has_improper_sd(model, term):
         return None
     names = " and ".join(f"sd({e} | {term.group})" for e in term.effects[:2])
-    return f"{term.key}: {n} rows and {G * K} effects by group, so that {names} cannot be told from {model.noise_scale}"
+    if model.noise_unknown and not model.noise_prior.proper and _noise_is_covariance(model, term):
+        noise = model.noise_scale
+        return (
+            f"{term.key}: {names} and {noise} are not identified, because {n} rows and {G * K} effects leave the likelihood flat: it "
+            "depends on the sum of their variances alone"
+        )
+    if K == 1 and n == G and isinstance(model.likelihood, OfClasses) and _counts_one_trial(model):
+        return (
+            f"{term.key}: {names} is not identified, because each group of {term.group} has one trial: with the coefficients it "
+            "changes the scale of the link alone, and the likelihood is flat or nearly so"
+        )
+    return None
+
+
+def _counts_one_trial(model: Model) -> bool:
+    """Whether every row is one trial."""
+    if not isinstance(model.likelihood, OfTrials):
+        return True
+    return bool((np.asarray(model.given(model.design)["trials"]) == 1).all())
+
+
+def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
+    """Whether one symmetric S0 has Z_g S0 Z_g' = diag(w_g)^-1 in every group."""
+    if not model.likelihood.least_squares:
+        return False
+    inputs, K = np.asarray(model.design.inputs[term.key]), term.shape[1]
+    order = np.argsort(inputs[:, 0], kind="stable")
+    codes, Z = inputs[order, 0], inputs[order, 1:]
+    count = np.unique(codes, return_counts=True)[1]
+    if count.max() > K:  # Z_g S0 Z_g' has not full rank
+        return False
+    noise = np.ones(len(Z)) if model.design.precision is None else 1.0 / model.design.precision[order]
+    pairs = [(j, k) for j in range(K) for k in range(j + 1) if term.correlated or j == k]
+    rows, right = list[Array](), list[Array]()
+    for lag in range(int(count.max())):  # rows i and i + lag of one group
+        i = np.flatnonzero(codes[: len(codes) - lag] == codes[lag:])
+        a, b = Z[i], Z[i + lag]
+        rows.append(np.column_stack([(a[:, j] * b[:, k] + a[:, k] * b[:, j]) / (1 + (j == k)) for j, k in pairs]))
+        right.append(noise[i] if lag == 0 else np.zeros(len(i)))
+    A, target = np.concatenate(rows), np.concatenate(right)
+    size = np.abs(A).max(0)
+    A = A / np.where(size > 0, size, 1.0)
+    left = target - A @ np.linalg.lstsq(A, target)[0]
+    return bool(np.abs(left).max() < _SAME_NOISE * noise.max())
 
 
 def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:

@@ -87,18 +87,60 @@ def test_a_posterior_of_many_effects_is_integrated_and_says_that_no_weights_vouc
     assert abs(fit.summary().loc["sd(Intercept | g)", "mean"] - 0.6) < 0.16
 
 
-def test_a_fit_says_that_its_standard_deviations_cannot_be_told_from_the_noise():
-    rng = np.random.default_rng(1)
-    data = pd.DataFrame({"y": rng.normal(size=40), "g": [f"g{i}" for i in range(40)]})
-    model = pr.Model.from_formula("y ~ 1 + (1 | g)", data, prior={"1 | g": pr.Covariance()})
-    told = "40 rows and 40 effects by group, so that sd(Intercept | g) cannot be told from sigma"
-    try:
-        notes = pr.fit(model, "evidence").notes
-    except Incompatible as refused:  # where sigma falls to zero
-        notes = [str(refused)]
-    assert any(told in note or "sigma falls to 0" in note for note in notes)
-    enough = pr.fit(pr.Model.from_formula(FORMULA, SLEEP))
-    assert not any("cannot be told" in note for note in enough.notes)
+def one_row_a_group(seed):
+    rng = np.random.default_rng(seed)
+    i = np.array([f"g{k}" for k in range(40)])
+    return {
+        "y": rng.normal(size=40),
+        "x": rng.normal(size=40),
+        "g": i,
+        "h": np.array([f"h{k // 4}" for k in range(40)]),
+    }
+
+
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ 1 + (1 | g)", "y ~ x + (1 | g)", "y ~ x + (x | g)", "y ~ x + (1 | h) + (1 | g)", "y ~ s(x) + (1 | g)"],
+)
+def test_one_row_a_group_leaves_its_scale_and_the_noise_unidentified(formula, criterion):
+    data = one_row_a_group(1)
+    model = pr.Model.from_formula(formula, data)
+    with pytest.raises(Incompatible, match=r"not identified.*flat") as refused:
+        pr.fit(model, pr.Evidence(criterion=criterion))
+    assert "rises" not in str(refused.value)
+    # the premise: the criterion is the same wherever the variance of a row is
+    if formula == "y ~ x + (1 | g)":
+        held = [pr.fit(model.with_aux(sigma=s), pr.Evidence(criterion=criterion)) for s in (0.1, 0.4)]
+        name = "log_evidence" if criterion == "REML" else "log_likelihood_of_scales"
+        assert held[0].solution.stats[name] == pytest.approx(held[1].solution.stats[name], abs=1e-8)
+
+
+def test_two_slopes_of_different_rows_identify_the_noise():
+    rng = np.random.default_rng(3)
+    x, g = rng.normal(size=120), np.repeat([f"g{k}" for k in range(60)], 2)
+    b = rng.normal(size=(60, 2))[np.repeat(np.arange(60), 2)]
+    model = pr.Model.from_formula(
+        "y ~ x + (x | g)", {"y": b[:, 0] + b[:, 1] * x + 0.3 * rng.normal(size=120), "x": x, "g": g}
+    )
+    fit = pr.fit(model)
+    assert not any("not identified" in note for note in fit.notes)
+    assert 0.1 < fit.aux["sigma"] < 0.6
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "binomial", "categorical", "poisson"])
+def test_one_trial_a_group_does_not_identify_a_standard_deviation(kind):
+    data = one_row_a_group(2)
+    y = (data["y"] > 0) * 1
+    responses = {
+        "bernoulli": y,
+        "categorical": np.where(y > 0, "a", np.where(data["x"] > 0, "b", "c")),
+        "poisson": y + 1,
+    }
+    formula = "p(y, t) ~ x + (1 | g)" if kind == "binomial" else "y ~ x + (1 | g)"
+    rows = {**data, "y": responses.get(kind, y), "t": np.ones(40, dtype=int)}
+    fit = pr.fit(pr.Model.from_formula(formula, rows, likelihood=kind))
+    assert any("not identified" in note for note in fit.notes) == (kind != "poisson")
 
 
 def test_the_band_of_new_observations_is_of_a_new_group(fits):

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.data.terms.grouped import GroupedTerm
-from probreg.inference.varying import has_improper_sd, untold_from_noise
+from probreg.inference.varying import explain_unidentified, has_improper_sd
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -16,7 +16,7 @@ _SAME = 1e-12  # of the largest value: less is no variation
 
 @CHECKS.register
 class GroupsCheck(Check):
-    """With as many effects as rows their standard deviations and sigma cannot be told apart; that over fewer than 5 groups is
+    """With one row a group its standard deviation and sigma are not identified; a standard deviation over fewer than 5 groups is
     hardly known; a slope by group needs a variable that varies within groups.
 
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
@@ -40,8 +40,9 @@ class GroupsCheck(Check):
 
     def _of_term(self, model: Model, term: GroupedTerm, inputs: Array) -> list[Finding]:
         G = term.shape[0]
-        if (said := untold_from_noise(model, term)) is not None:
-            remedy = f"leave the term out, hold {model.noise_scale}, or collect several rows of a group"
+        if (said := explain_unidentified(model, term)) is not None:
+            hold = f"hold {model.noise_scale}, " if model.noise_unknown else ""
+            remedy = f"leave the term out, {hold}or collect several rows of a group"
             return [self.say(Verdict.PROBLEM, said, remedy)]
         out = []
         if G < FEW_LEVELS:

@@ -187,7 +187,10 @@ def _without_arrays(spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.
         return [named(v) for v in value] if isinstance(value, list) else value
 
     design = {**spec["design"], "recipe": named(spec["design"]["recipe"])}
-    return {**spec, "design": design}, arrays
+    solution = spec["solution"]
+    if "recipe" in (found := solution.get("found", {})):
+        solution = {**solution, "found": {**found, "recipe": named(found["recipe"])}}
+    return {**spec, "design": design, "solution": solution}, arrays
 
 
 def _with_arrays(value: Any, file: Container) -> Any:
@@ -343,7 +346,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
             "draws": None if draws is None else [k for k in draws.values if k != "beta"],
             "sample_stats": [] if draws is None else list(draws.stats),
             "replicates": None if solution.replicates is None else list(solution.replicates),
-            **({} if solution.found is None else {"found": _found_spec(solution.found)}),
+            **({} if solution.found is None else {"found": _found_spec(solution.found, model)}),
         },
         "seed": int(seed),
     } | ({"scales_compared": int(model.scales_compared)} if model.scales_compared else {})
@@ -355,9 +358,12 @@ def _prior_spec(model: Model) -> Any:
     return {"columns": [[k if isinstance(k, str) else list(k), PRIORS.to_spec(v)] for k, v in model.prior.items()]}
 
 
-def _found_spec(found: FoundScales) -> dict[str, Any]:
-    """Scales at the top of the evidence, and what the model states of them."""
+def _found_spec(found: FoundScales, model: Model) -> dict[str, Any]:
+    """Scales at the top of the evidence, and the stated model: its priors, and its recipe where hyperparameters move columns."""
+    recipe = found.stated.design.recipe
+    moved = any(model.design.recipe.processes[k].basis is not t.basis for k, t in recipe.processes.items())
     return {
+        **({"recipe": recipe.to_json()} if moved else {}),
         "prior": _prior_spec(found.stated),
         "aux": {k: _aux_spec(v) for k, v in found.stated.aux.items()},
         "criterion": found.criterion,
@@ -370,12 +376,18 @@ def _found_spec(found: FoundScales) -> dict[str, Any]:
     }
 
 
-def _found(spec: Mapping[str, Any], model: Model) -> FoundScales:
+def _found(spec: Mapping[str, Any], model: Model, file: Container) -> FoundScales:
     """DataError for one whose parts do not belong together."""
     for path, kind in checks.FOUND.items():
         checks.field_of(spec, path, kind)
     d = len(spec["theta"])
-    stated = replace(model, prior=_prior(spec["prior"]), aux={k: _aux_of(v) for k, v in spec["aux"].items()})
+    design = (
+        _stated_design(recipe_from_json(_with_arrays(spec["recipe"], file)), model)
+        if "recipe" in spec
+        else model.design
+    )
+    aux = {k: _aux_of(v) for k, v in spec["aux"].items()}
+    stated = replace(model, design=design, prior=_prior(spec["prior"]), aux=aux)
     known = number_of_scales(stated)
     if known > d or len(spec["hessian"]) != d * d or len(spec["vanished"]) != d:
         raise DataError(f"its scales found by evidence are {d} numbers, and the stated model has {known} unknown")
@@ -384,6 +396,19 @@ def _found(spec: Mapping[str, Any], model: Model) -> FoundScales:
     points = spec.get("points", 1)
     hessian_of = partial(np.array, hessian)
     return FoundScales(stated, spec["criterion"], theta, hessian_of, spec["value"], vanished, spec["plain"], points)
+
+
+def _stated_design(recipe: ColumnRecipe, model: Model) -> Design:
+    """The design of the fit with the columns of the stated model, where the bases of its processes were others."""
+    design = model.design
+    if design.n:
+        for key, term in recipe.processes.items():
+            design = design.with_basis(key, term.basis)
+        return design
+    place = {c: bool(f) for c, f in zip(design.columns, design.free)}
+    free = np.array([place.get(c, False) for c in recipe.columns], dtype=bool)
+    X = np.zeros((0, len(recipe.columns)))
+    return replace(design, X=X, columns=tuple(recipe.columns), free=free, recipe=recipe, kept=None, kept_by_trials=None)
 
 
 def _model(spec: Mapping[str, Any], file: Container) -> Model:
@@ -515,7 +540,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         sandwich=s["sandwich"],
         draws=None if s["draws"] is None else _draws(spec, file, model, method, sizes, numbers),
         replicates=replicates,
-        found=_found(s["found"], model) if s.get("found") is not None else None,
+        found=_found(s["found"], model, file) if s.get("found") is not None else None,
         status=_status(s["status"]),
         detail=s["detail"],
         stats=s["stats"],

@@ -39,7 +39,7 @@ from probreg.inference.modes.closed_form import (
     require_full_rank,
     solution_given,
 )
-from probreg.inference.varying import untold_from_noise
+from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import condition_of
@@ -151,6 +151,13 @@ class Evidence(Method):
         return METHODS.resolve("closed_form" if model.likelihood.least_squares else "newton")
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+        unidentified = [
+            why for t in model.design.recipe.grouped.values() if (why := explain_unidentified(model, t)) is not None
+        ]
+        if unidentified and model.likelihood.least_squares:
+            raise Incompatible(
+                f"{self.name}: {unidentified[0]}; leave the term out, hold {model.noise_scale}, or give one of them a proper prior"
+            )
         problem = EvidenceProblem(model, self.per_column, criterion=self.criterion, points=self.points)
         if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
             require_memory(surface.layout, self.name)
@@ -175,11 +182,8 @@ class Evidence(Method):
             inner = inner._replace(solution=_at_estimate(solved, arrow_estimate(surface, top.theta)))
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
-        untold = [
-            said for t in model.design.recipe.grouped.values() if (said := untold_from_noise(model, t)) is not None
-        ]
         return inner._replace(
-            notes=(*untold, *problem.words(top), *inner.notes),
+            notes=(*unidentified, *problem.words(top), *inner.notes),
             stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
             found=problem.found(top) if model.design.recipe.grouped else None,
         )

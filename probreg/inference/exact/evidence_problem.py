@@ -46,6 +46,7 @@ _ROUNDS = 5  # of searches, with anchors chosen where the last one ended
 _STILL = 1e-4  # of the logs between two of them
 _CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
 _DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
+_FLAT = 1e-3  # of the evidence, for each factor e of the noise scale
 _NO_NOISE = 1e-9  # of the spread of y
 
 
@@ -241,10 +242,13 @@ class EvidenceProblem:
                 if self.model.noise_prior.proper
                 else f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             )
-            raise Incompatible(
-                f"{self.method}: the evidence rises as {name} falls to 0, because the columns can reproduce the response; "
-                f"hold {name}{give}"
+            flat = abs(float(top.at.gradient[-1])) < _FLAT
+            why = (
+                f"the evidence is flat as {name} falls to 0, so that {name} is not identified beside the other scales"
+                if flat
+                else f"the evidence rises as {name} falls to 0, because the columns can reproduce the response"
             )
+            raise Incompatible(f"{self.method}: {why}; hold {name}{give}")
         return top
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:

@@ -22,6 +22,7 @@ from probreg.inference.modes.newton import newton_step
 from probreg.inference.varying import FoundScales
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import one_blas_thread
+from probreg.priors.gaussian_process import ProcessPrior
 
 _FAR = 25.0  # of a log: a scale so far below its estimate is zero
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
@@ -217,7 +218,10 @@ def why_no_satterthwaite(solution: Solution) -> str:
         return "the density of a scale took part in the maximum, which is not REML's"
     if not found.stated.unknown:
         return f"{found.stated.noise_scale} was held"
+    moving = [b.columns for b in found.stated.joint.blocks if isinstance(b.prior, ProcessPrior)]
     design = found.stated.design
+    if moving:
+        return f"the columns of {design.called(moving[0])} depend on hyperparameters that were estimated"
     if found.stated.joint.informative[design.head[~design.of_terms[design.head]]].any():
         return "a coefficient beside the effects has a prior"
     return ""
