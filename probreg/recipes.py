@@ -381,7 +381,7 @@ def kernel_ridge(
         Positive: sigma^2 / tau^2, the variance of the noise over that of the process.
     intercept : bool
         Whether a constant b without a penalty is added.
-    basis : {"exact", "cholesky", "hsgp", "fourier"}
+    basis : {"exact", "cholesky", "hsgp"}
         The columns; all but "exact" are approximations, for many rows "cholesky".
     **options
         As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`.
@@ -437,7 +437,7 @@ def gp(
         A function of `pr.kernels`, whose hyperparameters are where the search starts, or the name of one.
     intercept : bool
         Whether a constant b with a flat prior is added.
-    basis : {"exact", "cholesky", "hsgp", "fourier"}, optional
+    basis : {"exact", "cholesky", "hsgp"}, optional
         The columns of the process; "exact" up to 2,000 distinct rows, above "hsgp" of up to three inputs, else "cholesky".
     likelihood : Likelihood or str
         A smooth likelihood, or its name in `LIKELIHOODS`.
@@ -811,7 +811,7 @@ def svr(
         themselves.
     intercept : bool
         Whether a constant b without a penalty is added; a formula without one writes "- 1".
-    basis : {"exact", "cholesky", "hsgp", "fourier"}
+    basis : {"exact", "cholesky", "hsgp"}
         The columns of the kernel; all but "exact" are approximations, for many rows "cholesky".
     **options
         As in `Model.from_arrays`: `columns`, `weights`, `offset`, `response`.

@@ -10,7 +10,6 @@ array([[ 3.   ,  4.213],
 from probreg.kernels.anchored import (
     cholesky as cholesky,
     exact as exact,
-    nystrom as nystrom,
 )
 from probreg.kernels.base import (
     KERNELS as KERNELS,
@@ -44,7 +43,6 @@ from probreg.kernels.ridge import (
     ridge_path_of_columns as ridge_path_of_columns,
 )
 from probreg.kernels.spectral import (
-    fourier as fourier,
     hsgp as hsgp,
 )
 from probreg.kernels.stationary import (

@@ -5,17 +5,17 @@ k(x, x) at a row far from all of them.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Fraction, Seed, checked
+from probreg.arguments.scalars import Count, Fraction, checked
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, Beyond, KernelBasis, distinct_rows, resolved_at
 from probreg.kernels.definite import refuse_indefinite
-from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.kernels.pairs import Array, RowPairs
 from probreg.numerics.linalg import inverse_upper, one_blas_thread
 from probreg.numerics.on_request import OnRequest
 
@@ -51,8 +51,6 @@ class AnchoredBasis(KernelBasis):
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
 
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
-        if self.kind == "nystrom":
-            return nystrom(kernel, X, anchors=self.anchors)
         return exact(kernel, X) if self.kind == "exact" else cholesky(kernel, X)
 
     def left_over(self, left: Array, largest: Array) -> Array:
@@ -144,7 +142,9 @@ def cholesky(
     """
     known, rows = resolved_at(kernel, X)
     if size is not None:
-        _refuse_more(size, len(distinct_rows(rows)))
+        n_distinct = len(distinct_rows(rows))
+        if size > n_distinct:
+            raise DataError(f"size={size}: expected at most {n_distinct}, the number of distinct rows")
     unasked = min(MOST_CHOLESKY, max(MOST_NUMBERS // len(rows), 1))
     pivots, G, left = pivoted_cholesky(known, rows, tol, size or unasked)
     # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
@@ -180,60 +180,6 @@ def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: 
     return pivots, G[: len(pivots)], float(d.sum())
 
 
-@checked
-def nystrom(
-    kernel: CovarianceFunction | str,
-    X: ArrayLike,
-    *,
-    anchors: ArrayLike | None = None,
-    size: Count | None = None,
-    seed: Seed = 0,
-) -> AnchoredBasis:
-    """The Nystrom basis of given anchors, or of rows drawn at random: phi(x) = k(x, A) U w^-1/2, k(A, A) = U diag(w) U'.
-
-    Parameters
-    ----------
-    kernel : CovarianceFunction or str
-        The covariance function.
-    X : array (n, d)
-        Rows.
-    anchors : array (q, d), optional
-        Where the process is known without error; not more than there are distinct rows.
-    size : int, optional
-        The number of distinct rows that are drawn, in the place of anchors.
-    seed : int
-        Of the draw.
-
-    Returns
-    -------
-    AnchoredBasis
-        Its `error` is trace(K - Q) / n.
-
-    References
-    ----------
-    Williams & Seeger 2001.
-    """
-    known, rows = resolved_at(kernel, X)
-    if (anchors is None) == (size is None):
-        raise DataError("nystrom takes anchors= or size=, and one of them")
-    there = distinct_rows(rows)
-    if anchors is None:
-        _refuse_more(int(size or 0), len(there))
-        A = there[np.sort(np.random.default_rng(seed).choice(len(there), size, replace=False))]
-    else:
-        A = distinct_rows(read_rows(anchors, "anchors", rows.shape[1]))
-        _refuse_more(len(A), len(there))
-    T = _whitening(known, A)
-    # an anchor is a row where their union has fewer rows than both have
-    holds = anchors is None or len(distinct_rows(np.vstack([A, there]))) < len(A) + len(there)
-    return AnchoredBasis(known, "nystrom", rows.shape[1], _left_over(known, rows, A, T), holds, A, T, len(rows))
-
-
-def _refuse_more(size: int, n: int) -> None:
-    if size > n:
-        raise DataError(f"{size} anchors are more than the {n} distinct rows: give at most {n}")
-
-
 def _whitening(kernel: CovarianceFunction, A: Array) -> Array:
     """T = U w^-1/2 of the eigenvalues w > n eps w_max of k(A, A), largest first."""
     with one_blas_thread():  # two threads save a third of its time, and on a busy machine take forty times as long
@@ -242,18 +188,6 @@ def _whitening(kernel: CovarianceFunction, A: Array) -> Array:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
     kept = w > len(A) * np.finfo(float).eps * w[-1]
     return np.ascontiguousarray((U[:, kept] / np.sqrt(w[kept]))[:, ::-1])
-
-
-def _left_over(kernel: CovarianceFunction, rows: Array, A: Array, T: Array) -> float:
-    """trace(K - Q) / n, by blocks of rows."""
-    diagonal, left = kernel.diagonal(rows), 0.0
-    largest = float(np.abs(diagonal).max())
-    for i in range(0, len(rows), _BLOCK):
-        block = rows[i : i + _BLOCK]
-        d = diagonal[i : i + _BLOCK] - np.square(kernel.matrix(RowPairs(block, A)) @ T).sum(1)
-        refuse_negative_variance(kernel, block, d, largest, A)
-        left += float(d.sum())
-    return max(left, 0.0) / len(rows)
 
 
 def refuse_negative_variance(kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array) -> None:
@@ -268,5 +202,4 @@ def refuse_negative_variance(kernel: CovarianceFunction, rows: Array, left: Arra
         refuse_indefinite(kernel.matrix(RowPairs(both, both)))
 
 
-_MADE: dict[str, Any] = {"exact": exact, "cholesky": cholesky, "nystrom": nystrom}
-BASES.update(_MADE)
+BASES.update({"exact": exact, "cholesky": cholesky})

@@ -45,7 +45,7 @@ class KernelBasis(ABC):
     kernel : CovarianceFunction
         In raw units.
     kind : str
-        "exact", "cholesky", "nystrom", "hsgp" or "fourier".
+        "exact", "cholesky" or "hsgp".
     width : int
         Columns of the rows that it takes.
     error : float
@@ -69,7 +69,7 @@ class KernelBasis(ABC):
     @property
     def projects(self) -> bool:
         """Its columns are a projection on few anchors, so that an evidence without what it leaves out is too high (Titsias 2009)."""
-        return self.kind in ("cholesky", "nystrom")
+        return self.kind == "cholesky"
 
     @property
     @abstractmethod
@@ -117,8 +117,8 @@ class KernelBasis(ABC):
     def residual_variance(self, X: ArrayLike) -> Array:
         """v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: what a prediction at X has to add, times tau^2.
 
-        Of a basis with anchors it is the variance of the process given its values there. Those of hsgp and fourier are no
-        projections: v is what hsgp lacks of k(x, x), 0 where it has too much, and 0 for fourier.
+        For a basis with anchors this is the variance of the process given its values there. The hsgp basis is not a
+        projection: v is the part of k(x, x) that it lacks, and 0 where it has too much.
         """
         rows = read_rows(X, "X", self.width)
         return self.variance_left(rows, self.phi(rows))
@@ -131,7 +131,7 @@ class KernelBasis(ABC):
     def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
         """R(x, z) = k(x, z) - phi(x)'phi(z) (n, m), for what combines rows.
 
-        A covariance for the bases with anchors; for hsgp and fourier, which are no projections, it is the error of k.
+        A covariance for the bases with anchors; for hsgp, which is not a projection, it is the error of k.
         """
         rows = read_rows(X, "X", self.width)
         left = self.phi(rows)
@@ -161,7 +161,7 @@ def basis(kernel: CovarianceFunction | str, X: ArrayLike, kind: str | None = Non
     X : array (n, d)
         Rows; one axis is one column.
     kind : str, optional
-        "exact" (the default up to 2,000 distinct rows), "cholesky" (above), "nystrom", "hsgp" or "fourier".
+        "exact" (the default up to 2,000 distinct rows), "cholesky" (above) or "hsgp".
     **settings
         Those of the function of that name: `tol`, `size`, `anchors`, `range`, `half_width`, `orthogonal`, `seed`.
 

@@ -1,7 +1,6 @@
-"""Bases of frequencies, for stationary functions with a spectral density: they hold no rows, and serve any number of them.
+"""The hsgp basis of a stationary covariance function: sines on an interval [-L, L], scaled by roots of its spectral density.
 
-hsgp: sines on an interval [-L, L], whose scales are roots of the density. The sines do not depend on the hyperparameters, so that
-a length can be unknown. fourier: cosines and sines of frequencies drawn from the density.
+The sines hold no rows and do not depend on the hyperparameters, so that a length can be unknown.
 """
 
 import math
@@ -12,13 +11,12 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.arguments.scalars import Flag, Fraction, Seed, Several, checked
+from probreg.arguments.scalars import Fraction, checked
 from probreg.arguments.types import ArrayLike
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, Beyond, KernelBasis, resolved_at
-from probreg.kernels.pairs import Array, RowPairs, read_rows
-from probreg.kernels.stationary import Radial
+from probreg.kernels.pairs import Array, read_rows
 
 MOST_COLUMNS = 3  # of an hsgp basis: the number of functions is a product over columns
 MOST_FUNCTIONS = 10_000
@@ -182,7 +180,7 @@ def hsgp(
     known, rows = resolved_at(kernel, X)
     d = rows.shape[1]
     if d > MOST_COLUMNS:
-        raise DataError(f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' or 'fourier' in its place")
+        raise DataError(f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' in its place")
     known.spectral_density(np.ones((1, d)))  # refused here if there is none
     low, high = served_ends(range, rows)
     centre, reach = (low + high) / 2.0, (high - low) / 2.0
@@ -278,115 +276,4 @@ def _image(k: CovarianceFunction, L: float, reach: float) -> float:
     return float(k([0.0], [2.0 * (L - reach), 2.0 * (L + reach)]).sum())
 
 
-@dataclass(frozen=True, eq=False)
-class FourierBasis(KernelBasis):
-    """Cosines and sines of frequencies omega (q / 2, d), scaled to the variance k(0)."""
-
-    frequencies: Array
-
-    @property
-    def size(self) -> int:
-        return 2 * len(self.frequencies)
-
-    @property
-    def error_words(self) -> str:
-        return (
-            f"fourier: the products of {self.size} columns are off k by {self.error:.3g}, the root of its mean square"
-        )
-
-    def values(self, rows: Array) -> Array:
-        # phi(x)'phi(z) = k(0) / (q/2) sum_j cos(omega_j'(x - z)), whose mean is k(x - z)
-        angles = rows @ self.frequencies.T
-        return np.hstack([np.cos(angles), np.sin(angles)]) * math.sqrt(self.kernel.bound / len(self.frequencies))
-
-    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
-        return fourier(kernel, X, size=self.size)
-
-    def left_over(self, left: Array, largest: Array) -> Array:
-        return np.zeros_like(left)  # phi(x)'phi(x) = k(0) at every row
-
-    def with_kernel(self, kernel: CovarianceFunction) -> Self:
-        old, new = (k.parts[0] if k.name == "scaled" else k for k in (self.kernel, kernel))
-        if not isinstance(old, Radial) or not isinstance(new, Radial) or old.at(length=new.length) != new:
-            raise Incompatible(
-                "frequencies of a fourier basis serve other lengths of one function: make it anew for another"
-            )
-        # omega / l for frequencies omega of lengths of 1
-        lengths = old.lengths(self.width) / new.lengths(self.width)
-        return replace(self, kernel=kernel, frequencies=self.frequencies * lengths)
-
-    def first_beyond(self, rows: Array) -> Beyond | None:
-        return None
-
-    @property
-    def ends(self) -> Array | None:
-        return None
-
-    def check_shapes(self) -> bool:
-        return self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width
-
-
-@checked
-def fourier(
-    kernel: CovarianceFunction | str, X: ArrayLike, *, size: Several = 200, orthogonal: Flag = True, seed: Seed = 0
-) -> FourierBasis:
-    """Random Fourier features: cos(omega'x) and sin(omega'x) of frequencies drawn from the spectral density.
-
-    Parameters
-    ----------
-    kernel : CovarianceFunction or str
-        RBF, Matern or RationalQuadratic, or a multiple of one.
-    X : array (n, d)
-        Rows, of which no more is kept than d.
-    size : int
-        The number of columns, even.
-    orthogonal : bool
-        Whether frequencies are drawn at right angles to one another, d at a time, which makes the error smaller.
-    seed : int
-        Of the draws.
-
-    Returns
-    -------
-    FourierBasis
-        Its `error` is the root mean square error of k between the rows, as independent frequencies have it.
-
-    References
-    ----------
-    Rahimi & Recht 2007; Sutherland & Schneider 2015; Yu et al. 2016.
-    """
-    known, rows = resolved_at(kernel, X)
-    if size % 2:
-        raise DataError(f"size is an even number of columns, a cosine and a sine each, got {size}")
-    core = known.parts[0] if known.name == "scaled" else known
-    if not isinstance(core, Radial):
-        raise Incompatible(f"{known} has no frequencies to draw: write 'cholesky', or one fourier basis for each part")
-    rng, d = np.random.default_rng(seed), rows.shape[1]
-    omega = core.unit_frequencies(rng, size // 2, d)
-    if orthogonal:
-        omega = np.linalg.norm(omega, axis=1, keepdims=True) * _directions(rng, size // 2, d)
-    return FourierBasis(known, "fourier", d, _rms(known, rows, size), False, omega / core.lengths(d))
-
-
-def _directions(rng: np.random.Generator, size: int, d: int) -> Array:
-    """Unit vectors (size, d), uniform on the sphere, and at right angles within each d of them."""
-    blocks = []
-    for _ in np.arange(-(-size // d)):
-        Q, R = np.linalg.qr(rng.standard_normal((d, d)))
-        blocks.append((Q * np.sign(np.diagonal(R))).T)
-    return np.vstack(blocks)[:size]
-
-
-def _rms(kernel: CovarianceFunction, rows: Array, size: int) -> float:
-    """The root mean square error of k over pairs of at most 500 rows.
-
-    The mean of D/2 terms cos(omega'r) has variance (1 + k(2 r) - 2 k(r)^2) / D, for k(0) = 1; for RBF it is (1 - k^2)^2 / D.
-    """
-    x = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int))]
-    k = kernel.matrix(RowPairs(x, x)) / kernel.bound
-    twice = kernel.matrix(RowPairs(2.0 * x, 2.0 * x)) / kernel.bound
-    variance = np.maximum(1.0 + twice - 2.0 * k * k, 0.0) / size
-    return float(kernel.bound * np.sqrt(variance.mean()))
-
-
-_MADE: dict[str, Any] = {"hsgp": hsgp, "fourier": fourier}
-BASES.update(_MADE)
+BASES["hsgp"] = hsgp

@@ -46,10 +46,6 @@ class Radial(CovarianceFunction):
     def unit_density(self, w2: Array, d: int) -> Array:
         """S at squared frequencies w2, for lengths of 1 in d columns."""
 
-    @abstractmethod
-    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
-        """Draws (size, d) from S / (2 pi)^d, which is a probability density, for lengths of 1."""
-
     def lengths(self, d: int) -> Array:
         """One length per column (d,), in raw units. DataError where there are others than d."""
         if self.scaled:
@@ -124,9 +120,6 @@ class RBF(Radial):
         # S(w) = (2 pi)^(d/2) exp(-w^2 / 2)
         return (2.0 * math.pi) ** (d / 2) * np.exp(-0.5 * w2)
 
-    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
-        return rng.standard_normal((size, d))
-
 
 @KERNELS.register
 @dataclass(frozen=True)
@@ -184,10 +177,6 @@ class Matern(Radial):
         )
         return np.exp(constant - (nu + half) * np.log(2.0 * nu + w2))
 
-    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
-        # a multivariate t on 2 nu degrees of freedom
-        return rng.standard_normal((size, d)) / np.sqrt(rng.chisquare(2.0 * self.nu, (size, 1)) / (2.0 * self.nu))
-
 
 @KERNELS.register
 @dataclass(frozen=True)
@@ -239,9 +228,6 @@ class RationalQuadratic(Radial):
         near = (w2 == 0) | np.isinf(K)
         log_K = np.log(np.where(near, 1.0, K)) - z
         return np.where(near, at_zero, 2.0 * np.exp(front + b / 2 * np.log(positive / (2.0 * a)) + log_K))
-
-    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
-        return rng.standard_normal((size, d)) * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, (size, 1)))
 
 
 def _log_density_of_large_order(a: float, d: int, w2: Array) -> Array:

@@ -4,7 +4,7 @@ A term f with cov(f(x), f(z)) = tau^2 k(x, z) is phi(x)'beta plus a process N(0,
 R(x, z) = k(x, z) - phi(x)'phi(z); s is tau, times sigma where the prior is in its units. The rows of the fit say nothing of it, so
 that it is added to what the coefficients say of other rows: without it a prediction far from the data would be certain. For a basis
 of anchors this is the process given its values there, exactly; for hsgp v(x) = R(x, x) is what its sines lack of k(x, x), and 0 where
-they have too much of it, since they are no projection; for fourier it is 0.
+they have too much of it, since they are not a projection.
 """
 
 from collections.abc import Mapping

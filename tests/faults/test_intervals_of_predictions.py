@@ -53,10 +53,10 @@ def test_shares_of_the_rows():
 
 
 def test_a_score_that_the_response_has_not():
-    with pytest.raises(pr.Incompatible, match="a bernoulli response has no pit score; it has: probability, adaptive"):
+    with pytest.raises(pr.Incompatible, match="a bernoulli response has no pit score; it has: probability"):
         conformal(yes_no(), kind=Split(score="pit"))
-    with pytest.raises(pr.Incompatible, match="a gaussian response has no adaptive score; it has: absolute, pit"):
-        conformal(line(), kind=Split(score="adaptive"))
+    with pytest.raises(pr.Incompatible, match="a gaussian response has no probability score; it has: absolute, pit"):
+        conformal(line(), kind=Split(score="probability"))
 
 
 def test_the_jackknife_is_of_linear_estimates():

@@ -118,9 +118,7 @@ def test_a_function_of_ones_own_is_checked_at_the_rows(function, said):
     ("function", "kind", "settings"),
     [
         (lambda x, z: np.exp(-(np.abs(x - z.T) ** 4)), "cholesky", {}),
-        (lambda x, z: np.exp(-(np.abs(x - z.T) ** 4)), "nystrom", {"anchors": [0.0, 0.5]}),  # no trouble at the anchors
         (lambda x, z: np.tanh(x @ z.T - 1.0), "cholesky", {}),
-        (lambda x, z: np.tanh(x @ z.T - 1.0), "nystrom", {"anchors": [2.0]}),
     ],
 )
 def test_an_indefinite_function_has_no_basis_of_anchors(function, kind, settings):
@@ -130,9 +128,8 @@ def test_an_indefinite_function_has_no_basis_of_anchors(function, kind, settings
 
 @pytest.mark.parametrize("k", [RBF, kernels.RBF(3.0), kernels.Polynomial(5), RBF + kernels.Linear()], ids=str)
 def test_a_nearly_singular_matrix_is_not_taken_for_an_indefinite_one(k):
-    """Far from 50 anchors on a short line all that is left is decided by rounding."""
+    """Rounding alone decides the variances that many anchors leave."""
     rows = np.linspace(0.0, 5.0, 100)
-    kernels.basis(k, rows, "nystrom", anchors=np.linspace(0.0, 1.0, 50))
     kernels.basis(k, rows, "cholesky", tol=1e-15)
 
 
@@ -182,7 +179,7 @@ LINE = np.linspace(0.0, 10.0, 30)
     ("call", "said"),
     [
         (lambda: kernels.basis("sigmoid", LINE), "is not positive semidefinite"),
-        (lambda: kernels.basis(RBF, LINE, "spam"), "kind is one of exact, cholesky, nystrom, hsgp, fourier, got 'spam'"),
+        (lambda: kernels.basis(RBF, LINE, "spam"), "kind is one of exact, cholesky, hsgp, got 'spam'"),
         (lambda: kernels.basis(RBF, LINE, "exact", tol=0.1), "a basis of kind 'exact' takes no tol=: it takes no settings"),
         (lambda: kernels.basis(RBF, ["a", "b"]), "X must be numeric; row 0 holds 'a'"),
         (lambda: kernels.basis(kernels.RBF(1e-6), LINE), "length = 1e-06 is far below the distances of the rows"),
@@ -190,18 +187,13 @@ LINE = np.linspace(0.0, 10.0, 30)
         (lambda: kernels.basis(2.0 * kernels.Matern(1e-3, 2.5), LINE, "cholesky"), "is far below the distances"),
         (lambda: kernels.basis(kernels.RBF(1e-5), LINE, "hsgp"), "the columns span 10"),
         (lambda: kernels.basis(RBF, np.arange(5001.0), "exact"), "5,001 x 5,001 numbers, 0.2 GB: write 'cholesky' in its place"),
-        (lambda: kernels.basis(RBF, LINE, "nystrom"), "nystrom takes anchors= or size=, and one of them"),
-        (lambda: kernels.basis(RBF, LINE, "nystrom", size=31), "31 anchors are more than the 30 distinct rows: give at most 30"),
-        (lambda: kernels.basis(RBF, np.repeat(LINE[:3], 9), "nystrom", size=4), "4 anchors are more than the 3 distinct rows"),
-        (lambda: kernels.basis(RBF, LINE[:3], "nystrom", anchors=LINE), "30 anchors are more than the 3 distinct rows"),
-        (lambda: kernels.basis(RBF, LINE, "cholesky", size=31), "31 anchors are more than the 30 distinct rows"),
-        (lambda: kernels.basis(RBF, LINE, "nystrom", anchors=X), "anchors has 2 columns where 1 belong"),
+        (lambda: kernels.basis(RBF, LINE, "cholesky", size=31), "size=31: expected at most 30, the number of distinct rows"),
         (lambda: kernels.basis(kernels.Linear(), np.zeros(4)), "Linear() is 0 at every row, so it has no columns there"),
         (lambda: kernels.basis(kernels.Linear(), np.zeros(4), "cholesky"), "is 0 at every row"),
         (lambda: kernels.basis(RBF, LINE).columns_at(X), "X has 2 columns where 1 belong"),
         (lambda: kernels.basis(kernels.Periodic(3.0), LINE, "hsgp"), "no spectral density is known for it"),
         (lambda: kernels.basis(kernels.Linear(), LINE, "hsgp"), "it is no function of x - z; take 'rbf' or 'matern32', or another basis"),
-        (lambda: kernels.basis(RBF, np.eye(4), "hsgp"), "hsgp takes up to 3 columns, got 4: write 'cholesky' or 'fourier' in its place"),
+        (lambda: kernels.basis(RBF, np.eye(4), "hsgp"), "hsgp takes up to 3 columns, got 4: write 'cholesky' in its place"),
         (lambda: kernels.basis(RBF, LINE, "hsgp", range=(0.0, 5.0)), "row 15, column 0 holds 5.17241, beyond the range 0 to 5"),
         (lambda: kernels.basis(RBF, LINE, "hsgp", range=(5.0, 0.0)), "column 0 has the range 5 to 0, which is empty"),
         (lambda: kernels.basis(RBF, LINE, "hsgp", range=(1.0, 2.0, 3.0)), "range is (low, high), or one such pair for each of 1 columns"),
@@ -210,8 +202,6 @@ LINE = np.linspace(0.0, 10.0, 30)
         (lambda: kernels.basis(RBF, LINE, "hsgp", size=0), "size is a whole number from 1 to 10,000, or one for each column, got 0"),
         (lambda: kernels.basis(RBF, LINE, "hsgp", size=(3, 4)), "size is one number, or one for each of 1 columns, got 2"),
         (lambda: kernels.basis(kernels.Matern(1.0, 0.5), LINE, "hsgp", tol=1e-5), "functions: take a larger tol, size=, a longer length"),
-        (lambda: kernels.basis(RBF, LINE, "fourier", size=7), "size is an even number of columns, a cosine and a sine each, got 7"),
-        (lambda: kernels.basis(RBF + RBF, LINE, "fourier"), "has no frequencies to draw: write 'cholesky', or one fourier basis"),
     ],
 )  # fmt: skip
 def test_a_basis_that_cannot_be_is_one_sentence(call, said):

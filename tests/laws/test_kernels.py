@@ -190,16 +190,6 @@ def test_the_spectrum_gives_back_the_function_in_two_columns(k):
         assert found == pytest.approx(k([r], [[0.0, 0.0]]).item(), abs=2e-2 if rough else 5e-3)
 
 
-@pytest.mark.parametrize(
-    "k", [kernels.Matern(ARD, nu) for nu in (0.5, 1.5, 2.5)] + CASES["rational_quadratic"], ids=str
-)
-def test_frequencies_are_drawn_from_the_spectrum(k):
-    """E cos(w'r) = k(r) of draws w; the standard error of 40,000 is at most 0.005."""
-    w = k.unit_frequencies(np.random.default_rng(1), 40_000, 2) / k.lengths(2)
-    for r in ([0.5, -0.2], [1.5, 1.0]):
-        assert np.cos(w @ r).mean() == pytest.approx(k([r], [[0.0, 0.0]]).item(), abs=0.02)
-
-
 @pytest.mark.parametrize("k", [kernels.RBF(ARD), 2.0 * (kernels.RBF(ARD) + kernels.Matern((0.3, 0.5)))], ids=str)
 def test_along_a_column_is_the_function_of_rows_that_differ_there_alone(k):
     r = np.linspace(0.0, 2.0, 5)

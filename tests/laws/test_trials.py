@@ -318,10 +318,9 @@ def test_conformal_sets_of_one_trial_are_those_of_classes():
         pr.fit(pr.Model.from_arrays(X, np.eye(3, dtype=int)[codes], likelihood="multinomial")),
         pr.fit(pr.Model.from_arrays(X, codes, likelihood="categorical")),
     ]
-    for score in ("probability", "adaptive"):
-        counts, classes = (conformal(f, prob=0.8, kind=Split(score=score)) for f in fits)
-        assert counts.calibrated.most == pytest.approx(classes.calibrated.most, rel=1e-6)
-        np.testing.assert_array_equal(counts.predict(X[:9])["set"], classes.predict(X[:9])["set"])
+    counts, classes = (conformal(f, prob=0.8, kind=Split(score="probability")) for f in fits)
+    assert counts.calibrated.most == pytest.approx(classes.calibrated.most, rel=1e-6)
+    np.testing.assert_array_equal(counts.predict(X[:9])["set"], classes.predict(X[:9])["set"])
 
 
 @pytest.mark.slow

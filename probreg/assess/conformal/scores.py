@@ -106,36 +106,10 @@ class Probability(Score):
         return {"set": 1.0 - _shares(p) <= most}
 
 
-@SCORES.register
-class Adaptive(Score):
-    """Total probability of the classes that are more probable than y, and half of y's own: sets grow where classes are
-    hard to tell apart (Romano, Sesia & Candès 2020, with 1/2 for their uniform draw, so that a set is no lottery). A set
-    may be empty, where more than `prob` of the rows belong to their most probable class."""
-
-    name, says = "adaptive", "probability of the more probable classes, and half of its own"
-
-    def suits(self, likelihood: Likelihood) -> bool:
-        return bool(likelihood.levels)
-
-    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
-        return _at(_upto(_shares(p)), y)
-
-    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
-        return {"set": _upto(_shares(p)) <= most}
-
-
 def _shares(p: Predictive) -> Array:
     """Class probabilities (n, K), two columns for a Bernoulli response."""
     mean = p.mean()
     return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
-
-
-def _upto(shares: Array) -> Array:
-    # s_k = sum of p_l over the classes before k in falling order of p, and p_k / 2.
-    order = np.argsort(-shares, axis=1, kind="stable")
-    out, ordered = np.empty_like(shares), np.take_along_axis(shares, order, 1)
-    np.put_along_axis(out, order, np.cumsum(ordered, 1) - 0.5 * ordered, 1)
-    return out
 
 
 def _at(scores: Array, y: Array) -> Array:

@@ -41,7 +41,7 @@ class Split(ConformalMethod):
     share : float
         Of the rows that fit, between 0 and 1.
     score : str, optional
-        "absolute" or "pit" for numbers, "pit" for counts, "probability" or "adaptive" for classes (of one trial in a
+        "absolute" or "pit" for numbers, "pit" for counts, "probability" for classes (of one trial in a
         row); without it the first of these.
     seed : int
         Deals the rows out.

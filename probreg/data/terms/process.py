@@ -28,9 +28,8 @@ NAMED_KERNELS = (
     "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial", "brownian",
 )  # fmt: skip
 KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scaled")
-BASIS_SETTINGS = ("tol", "size", "range", "half_width", "orthogonal", "seed")
+BASIS_SETTINGS = ("tol", "size", "range", "half_width")
 PROCESS_WORDS = ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)
-STREAMED = ("hsgp", "fourier")  # bases that hold no rows
 _OF_SINES = ("range", "half_width")  # settings that no other basis takes
 
 
@@ -69,7 +68,7 @@ class ProcessTerm:
 
         Anchors of the exact basis are at every row, where the process itself has its values: it is that of the kernel.
         """
-        return not self.length_known or self.basis.kind not in ("exact", "fourier")
+        return not self.length_known or self.basis.kind != "exact"
 
     @cached_property
     def described(self) -> BasisTerm:
@@ -91,7 +90,7 @@ class ProcessTerm:
         """What a file of the term says of rows, where its basis holds some."""
         return (
             f"{self.short}: the file holds rows of {', '.join(self.inputs)}, of which this basis is made; "
-            "basis='hsgp' or 'fourier' holds none"
+            "basis='hsgp' holds none"
         )
 
     def columns_at(self, x: Array, rows: Any = None) -> Array:
@@ -226,17 +225,22 @@ def default_basis(x: Array, length_known: bool) -> str:
 
 def refuse_holding(words: Mapping[str, Any], key: str) -> None:
     """DataError for a basis of rows where they are read by the block: it would be one of a few of them."""
-    if (kind := words.get("basis")) in BASES and kind not in STREAMED:
+    kind = words.get("basis")
+    if kind in BASES and kind != "hsgp":
         raise DataError(
-            f"{key}: basis={kind!r} is made of all rows, and these are read by the block: write basis='hsgp' with range=, or "
-            "'fourier'"
+            f"{key}: basis={kind!r} needs all rows in memory, but this model reads them in blocks: write basis='hsgp' with range="
         )
 
 
 def chosen_basis(x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False) -> str:
     """The basis of a term that names none: sines where they are asked for by a setting of theirs, or rows are `streamed`."""
     if streamed:
-        return "hsgp" if x.shape[1] <= MOST_SINES else "fourier"
+        if x.shape[1] > MOST_SINES:
+            raise DataError(
+                f"a process of {x.shape[1]} inputs needs all rows in memory, but this model reads them in blocks; "
+                f"basis='hsgp' serves up to {MOST_SINES} inputs"
+            )
+        return "hsgp"
     if any(word in _OF_SINES for word in settings):
         return "hsgp"
     if settings:
@@ -254,8 +258,6 @@ def _refuse_settings(x: Array, kind: Any, settings: Mapping[str, Any], inputs: S
         raise DataError(f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out")
     if kind not in BASES:
         raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
-    if kind == "nystrom" and "size" not in settings:
-        raise DataError("basis='nystrom' draws rows as its anchors: state how many, such as size=100")
     if kind == "hsgp" and (given := settings.get("range")) is not None:
         low, high = served_ends(given, x)
         if (beyond := (x < low) | (x > high)).any():
