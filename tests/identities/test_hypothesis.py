@@ -473,3 +473,65 @@ def test_a_name_alone_is_that_it_is_zero():
     for other in ("2*x", "x + 1", "-x", "x + `C(g)[T.b]`"):
         with pytest.raises(pr.DataError, match="no relation"):
             pr.hypothesis(fit, other)
+
+
+def separated() -> tuple[pr.Fit, pd.DataFrame]:
+    cells = pd.DataFrame({"c": list("ABAB"), "t": [1, 1, 2, 2], "k": [28, 23, 30, 24], "n": [28, 26, 30, 30]})
+    with pytest.warns(pr.ProbregWarning):
+        return pr.fit(pr.Model.from_formula("p(k, n) ~ c + C(t)", cells)), cells
+
+
+def test_coefficients_at_infinity_have_the_likelihood_ratio_and_the_score():
+    fit, cells = separated()
+    found = hypothesis(fit, "c[T.B] = 0")
+    assert set(found.tests) == {"LR", "score"}
+    assert found["LR"].statistic == pytest.approx(13.5616, abs=5e-5)
+    part = cells[cells.c == "B"]  # in the limit the rows of A have probability one
+    limit, null = (pr.fit(pr.Model.from_formula("p(k, n) ~ C(t)", rows)) for rows in (part, cells))
+    np.testing.assert_allclose(found["LR"].statistic, 2 * (limit.log_likelihood - null.log_likelihood), rtol=1e-9)
+    nested = pr.compare_models({"both": fit, "one": null}, test="lr").tests
+    np.testing.assert_allclose(nested["statistic"], found["LR"].statistic, rtol=1e-9)
+    # the score test of one column beside others is that of statsmodels
+    X = np.column_stack([np.ones(4), cells.c == "B", cells.t == 2]).astype(float)
+    glm = sm.GLM(np.column_stack([cells.k, cells.n - cells.k]), X[:, [0, 2]], family=sm.families.Binomial())
+    theirs = glm.score_test(glm.fit(tol=1e-14).params, exog_extra=X[:, [1]])[0].item()
+    np.testing.assert_allclose(found["score"].statistic, theirs, rtol=1e-8)
+    # coefficients that have an estimate keep Wald's test, and the others are those of the rows that count in the limit
+    ours, alone = hypothesis(fit, "C(t) = 0"), hypothesis(limit, "C(t) = 0")
+    for name in ("Wald", "z", "LR", "score"):
+        np.testing.assert_allclose(ours[name].statistic, alone[name].statistic, rtol=1e-7)
+    assert hypothesis(fit, "c = 0, C(t) = 0")["LR"].df == (2,)
+    with pytest.raises(pr.Incompatible, match="infinite"):
+        hypothesis(fit, "c[T.B] < 0")
+    with pytest.raises(pr.NotConverged):
+        hypothesis(fit, "c[T.B] = 0", tests="wald")
+
+
+@pytest.mark.parametrize(("likelihood", "response", "column"), [
+    ("bernoulli", "binary", "a"), ("poisson", "count", "a"), ("negative_binomial", "count", "a"), ("categorical", "kind", "b"),
+])  # fmt: skip
+def test_the_ratio_of_a_separated_level_is_that_of_the_rows_without_it(likelihood, response, column):
+    data = rows()
+    data.loc[data.g == column, "binary"], data.loc[data.g == column, "count"] = 1, 0
+    data.loc[data.g == column, "kind"] = "s"
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.fit(pr.Model.from_formula(f"{response} ~ g + x1", data, likelihood=likelihood))
+
+    def top(right, part):
+        return pr.fit(pr.Model.from_formula(f"{response} ~ {right}", part, likelihood=likelihood)).log_likelihood
+
+    rest = data[data.g != column]
+    lr = {"g = 0": top("g + x1", rest) - top("x1", data), "x1 = 0": top("g + x1", rest) - top("g", rest)}
+    for text, half in lr.items():
+        np.testing.assert_allclose(hypothesis(fit, text)["LR"].statistic, 2 * half, rtol=1e-6)
+        assert hypothesis(fit, text)["score"].statistic > 0
+
+
+def test_a_null_that_separates_all_rows_has_a_ratio_of_zero_and_no_score_test():
+    x = np.linspace(-1, 1, 20)
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.fit(pr.Model.from_arrays(np.stack([x, np.cos(9 * x)], 1), x > 0, likelihood="bernoulli"))
+    assert hypothesis(fit, "x1 = 0")["LR"].statistic == pytest.approx(40 * np.log(2), rel=0.1)
+    found = hypothesis(fit, "x2 = 0")
+    assert found["LR"].statistic == pytest.approx(0.0, abs=1e-9)
+    assert "score" not in found.tests

@@ -14,12 +14,14 @@ from scipy.special import chdtrc, fdtrc, ndtr, stdtr
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
-from probreg.inference.uncertainty.constrained import Surface, identified, start
+from probreg.inference.base import Status
+from probreg.inference.uncertainty.constrained import Surface, identified, start, surface
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
+_NONE = 1e-8  # of the largest information: below it rows have none, whose response is certain in the limit
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,20 @@ def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
         if not fit.model.design.reachable:
             return []
         at = restricted(fit, found)
-        lr = 2.0 * (fit.log_likelihood - float(fit.model.log_lik(at.beta, **at.aux)))
-        score = _score(fit.model, at)
+        lr = 2.0 * (likelihood_limit(fit) - float(fit.model.log_lik(at.beta, **at.aux)))
+        score = _score(fit.model, at, found, limit=fit.solution.status is Status.NO_MAXIMUM)
     q = found.q
-    each = (("LR", max(lr, 0.0)), ("score", score))
-    return [Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each]
+    each = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
+    return [Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each.items()]
+
+
+def likelihood_limit(fit: Fit) -> float:
+    """The log-likelihood at the estimate; where coefficients run to infinity its limit, at which Newton steps gain nothing."""
+    if fit.solution.status is not Status.NO_MAXIMUM:
+        return fit.log_likelihood
+    _, theta, _ = surface(fit.model, fit.solution)
+    beta, aux = _raw(fit.model, theta)
+    return float(fit.model.log_lik(beta, **aux))
 
 
 def _of_least_squares(fit: Fit, found: Restrictions) -> tuple[float, float]:
@@ -145,23 +156,45 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
     """
     model, s = fit.model, fit.solution
     (p, m), T = model.shape, model.design.basis.T
-    beta, V = s.beta.ravel(), np.nan_to_num(s.scale)
+    unbounded = s.status is Status.NO_MAXIMUM
+    over_T = map_of_columns(T, m)
+    # where coefficients run to infinity, from the point nearest to zero, in standard deviations of the columns
+    beta, V = (np.zeros(p * m), over_T @ over_T.T) if unbounded else (s.beta.ravel(), np.nan_to_num(s.scale))
     nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, found.L @ beta - found.r)
     at = Surface(model, identified(model, s))
-    held = np.vstack([map_of_columns(T.T, m) @ found.L.T, np.zeros((len(model.unknown), found.q))])
+    held = np.vstack([over_T.T @ found.L.T, np.zeros((len(model.unknown), found.q))])
     top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
     if top is None:
         raise NotConverged(
             "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio. "
-            "Ask for tests='wald', or give a prior and ask the posterior"
+            f"{'Give' if unbounded else "Ask for tests='wald', or give"} a prior and ask the posterior"
         )
-    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, top[0][p * m :])}
-    return Restricted(T @ top[0][: p * m].reshape(p, m), aux)
+    return Restricted(*_raw(model, top[0]))
 
 
-def _score(model: Model, at: Restricted) -> float:
-    """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation."""
+def _raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
+    """Coefficients (p, m) of the raw columns, and nuisance parameters."""
+    size = model.shape[0] * model.shape[1]
+    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, theta[size:])}
+    return model.design.basis.T @ theta[:size].reshape(model.shape), aux
+
+
+def _score(model: Model, at: Restricted, found: Restrictions, *, limit: bool) -> float | None:
+    """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation.
+
+    In a limit rows with a certain response have no information: I^-1 is a pseudo-inverse, and there is no test, None, unless I has
+    q dimensions more than the information along the directions that keep the restrictions.
+    """
     assert isinstance(model.likelihood, SmoothLikelihood)
     T = map_of_columns(model.design.basis.T, model.shape[1])
     g = T.T @ model.gradient(at.beta, **at.aux)
-    return float(g @ np.linalg.solve(T.T @ model.information(at.beta, **at.aux) @ T, g))
+    information = T.T @ model.information(at.beta, **at.aux) @ T
+    if not limit:
+        return float(g @ np.linalg.solve(information, g))
+    value, vector = np.linalg.eigh(information)
+    told = value > _NONE * value[-1]
+    free = np.linalg.qr(T.T @ found.L.T, mode="complete")[0][:, found.q :]
+    along = np.linalg.eigvalsh(free.T @ information @ free) > _NONE * value[-1]
+    if value[-1] <= _NONE * model.design.total or told.sum() - along.sum() != found.q:
+        return None
+    return float(((vector[:, told].T @ g) ** 2 / value[told]).sum())

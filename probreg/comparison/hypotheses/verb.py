@@ -29,6 +29,8 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, flat_at_found_scales, tested_at_found_scales
 from probreg.fits.prediction import require_predictive
+from probreg.inference import Newton
+from probreg.inference.base import Status
 from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
@@ -121,7 +123,9 @@ def hypothesis(
     >>> found.null, found["t"].df, round(found["t"].p, 4)
     ('x = 1', (2.0,), 0.5636)
     """
-    require_predictive(fit.solution, fit.method)
+    unbounded = _has_limit(fit)
+    if not unbounded:
+        require_predictive(fit.solution, fit.method)
     check_adjust(adjust)
     if bootstrap is not None and not asks_variance(text):
         raise Incompatible("bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'")
@@ -157,8 +161,46 @@ def hypothesis(
         if adjust is not None:
             raise Incompatible(NO_TESTS)
         return _of_posterior(fit, text, read, prob=prob)
+    if unbounded and _touches_limit(fit, read):
+        if covariance is not None or adjust is not None or "likelihood" not in _chosen(tests):
+            require_predictive(fit.solution, fit.method)
+        return _of_limit(fit, text, read, prob=prob)
     found = _of_mode(fit, text, read, prob=prob, covariance=covariance, tests=_chosen(tests))
     return found if adjust is None else _in_family(fit, found, read, prob=prob, covariance=covariance, adjust=adjust)
+
+
+def _has_limit(fit: Fit) -> bool:
+    """A maximum likelihood fit some of whose coefficients run to infinity, where the likelihood has a limit."""
+    s = fit.solution
+    at_infinity = s.status is Status.NO_MAXIMUM and s.not_estimable is not None
+    return at_infinity and fit.target == "mode" and fit.model.flat and Newton().obstacle(fit.model) is None
+
+
+def _touches_limit(fit: Fit, read: list[Restriction]) -> bool:
+    assert fit.solution.not_estimable is not None
+    L, _ = matrix(read, len(fit.parameter_names))
+    return bool((np.abs(L) @ fit.solution.not_estimable[fit.model.design.head].ravel()).any())
+
+
+def _of_limit(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
+    """The tests of the likelihood of coefficients that run to infinity, which have no estimate and no Wald test."""
+    if read[0].relation != "=":
+        raise Incompatible(
+            f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "
+            "give a prior and ask the posterior"
+        )
+    if (pseudo := without_likelihood(fit.model.design.weight_kind, "likelihood ratio and score test")) is not None:
+        raise Incompatible(pseudo)
+    L, r = matrix(read, len(fit.parameter_names))
+    nothing = np.full(len(read), np.nan)
+    table = _table(fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing))
+    tests = likelihood_tests(fit, independent(over_own(fit, L), r))
+    notes = (
+        "a coefficient has no finite estimate, so there is no Wald test; the likelihood ratio uses the limit of the likelihood",
+    )
+    if "score" not in {t.name for t in tests}:
+        notes += ("no score test: under the hypothesis the rows have no information about these coefficients",)
+    return Hypothesis(text, _null(fit, read), table, {t.name: t for t in tests}, notes=notes)
 
 
 def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from probreg.arguments.types import DataFrame
+from probreg.comparison.hypotheses.restricted import likelihood_limit
 from probreg.comparison.hypotheses.variance import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
@@ -92,7 +93,7 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
     found = fit.solution.found
     if found is None and is_maximum_likelihood(fit):
         k = estimated_coefficients(fit) + len(fit.model.unknown)
-        return _Candidate(name, fit.model, None, k, fit.log_likelihood)
+        return _Candidate(name, fit.model, None, k, likelihood_limit(fit))
     if found is None or not tested_at_found_scales(fit):
         raise Incompatible(
             f"{name!r} has no likelihood ratio: it is no maximum likelihood fit of flat columns and effects by group. "
