@@ -196,6 +196,17 @@ def test_every_likelihood_makes_a_page(likelihood, tmp_path):
     assert "No picture" not in found.text
 
 
+@pytest.mark.parametrize("draws", [1, 5])
+@pytest.mark.parametrize("method", [pr.LaplaceApproximation, pr.Importance])
+def test_a_posterior_of_few_draws_has_a_report(method, draws, tmp_path):
+    x = np.arange(30.0)
+    model = pr.Model.from_arrays(x, x % 3 > 1, columns=["x"], likelihood="bernoulli")
+    fit = pr.fit(model, method(draws=draws), seed=1)
+    assert fit.solution.posterior.count < 25
+    found = read(report(fit, tmp_path / "page.html", sections=["comparison", "diagnostics"]).read_text(encoding="utf-8"))
+    assert found.text.count("25 draws") >= 1
+
+
 def test_pictures_are_never_wider_than_the_page():
     css = (Path(pr.__file__).parent / "show/report/page.html").read_text("utf-8")
     rules = re.findall(r"([^{}]*img[^{}]*)\{([^}]*)\}", css)

@@ -5,6 +5,8 @@ import numpy as np
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
+from probreg.fits.leave_one_out import FEWEST
+from probreg.inference.sampling.importance import smoothed
 from probreg.system.terminal import percent
 
 GOOD, BAD = 0.5, 0.7  # Vehtari et al. 2024: finite variance; the largest shape for which weighted means settle
@@ -23,15 +25,18 @@ class ApproximationDiagnostic(Diagnostic):
     picture = "plot.coefficients"
 
     def applies(self, fit: Fit) -> str | None:
-        return None if "log_q" in fit.solution.posterior.stats else f"{fit.method.name} draws from the posterior itself"
+        draws = fit.solution.posterior
+        if "log_q" not in draws.stats:
+            return f"{fit.method.name} draws from the posterior itself"
+        if draws.count < FEWEST:
+            return f"the Pareto shape needs {FEWEST} draws or more, and this fit has {draws.count}"
+        return None
 
     def run(self, fit: Fit) -> list[Finding]:
-        from arviz_stats.base import array_stats
-
         log_w = np.asarray(fit.tree["sample_stats"]["lp"]).ravel() - fit.solution.posterior.stats["log_q"].ravel()
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
-        k, share = float(array_stats.psislw(-log_w)[1]), float(1.0 / (len(w) * (w**2).sum()))
+        k, share = smoothed(log_w).k, float(1.0 / (len(w) * (w**2).sum()))
         sentence = f"weights p / q of the draws have Pareto shape {k:.2f} (good below {GOOD}); {percent(share, 2)} of them count"
         if k < GOOD and share >= MOST:
             return self.fine(sentence, statistic=k)

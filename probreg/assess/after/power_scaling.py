@@ -17,7 +17,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
-from probreg.fits.leave_one_out import leave_rows_out
+from probreg.fits.leave_one_out import FEWEST, leave_rows_out
 from probreg.inference.sampling.rank_measures import ess_tail
 from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 
@@ -28,7 +28,6 @@ _BOTH, _ALONE = (
     "the prior alone decides",
 )  # neither is a conflict, which is another question
 _STEP = 0.01  # of alpha, to both sides
-_FEWEST = 25  # draws, of whose weights the tail is smoothed
 
 
 def sensitivity(draws: Array, log_density: Array) -> Array:
@@ -53,7 +52,7 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
 
 def _log_weights(log_w: Array, log_density: Array) -> Array:
     """Logarithms of importance weights (S,) up to a constant, their largest ones Pareto-smoothed where there are enough of them."""
-    if len(log_w) < _FEWEST:
+    if len(log_w) < FEWEST:
         return log_w - log_w.max()
     efficiency = ess_tail(log_density[None]) / len(log_w)
     return leave_rows_out(-log_w[:, None], efficiency=efficiency, weights=True).log_weights[0]

@@ -15,6 +15,7 @@ import numpy as np
 from probreg.comparison import decimals, rounded
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
+from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.base import has_effects, markov
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.likelihoods import OfClasses, OfTrials
@@ -105,6 +106,8 @@ def _obstacle(fit: Fit) -> str | None:
         return f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
     if "weights" in fit.tree["constant_data"].data_vars:
         return "leave-one-out is left out here: weights stand for more observations than are written out"
+    if (draws := fit.solution.posterior.count) < FEWEST:
+        return f"leave-one-out needs {FEWEST} draws or more, and this fit has {draws}"
     size = fit.tree["log_likelihood"]["y"].size
     if size > _MOST:
         return f"leave-one-out is left out here for its size; fit.loo() computes it from {size:,} numbers"
