@@ -111,7 +111,7 @@ def _formula_and_fit(formula: str, rows: Table) -> pr.Fit:
 def many(likelihood: str, asked: argparse.Namespace) -> None:
     rows = curve(100_000)
     response = "y" if likelihood == "gaussian" else "b"
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.0, 0.5))}
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5))}
 
     def ours(rows: Table) -> pr.Fit:
         model = pr.Model.from_formula(f"{response} ~ gp(x, basis='hsgp')", rows, prior=prior, likelihood=likelihood)

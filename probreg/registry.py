@@ -6,6 +6,8 @@ holds names and numbers, never code.
 
 import dataclasses
 import difflib
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from types import MappingProxyType, ModuleType, UnionType
@@ -14,7 +16,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from probreg.arguments.keywords import normalised_name
-from probreg.errors import ProbregError
+from probreg.arguments.scalars import check_positions
+from probreg.errors import DataError, ProbregError
+
+_CALL = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL)
+_BOOLEANS = {"true": True, "false": False}
 
 
 class Registry[T](MutableMapping[str, type[T]]):
@@ -99,6 +105,43 @@ class Registry[T](MutableMapping[str, type[T]]):
         """An instance from a name (with its defaults) or the instance itself."""
         return self[spec]() if isinstance(spec, str) else spec
 
+    def parse(self, text: str) -> T:
+        """The thing that a call in text describes, such as `normal(2.5)`, `student(2.5, nu=4)` or `normal(half_normal(1))`.
+
+        Nothing is evaluated: the grammar is a registered name and numbers, booleans or calls of `parts` in parentheses.
+        """
+        match = _CALL.fullmatch(text)
+        if match is None:
+            raise DataError(
+                f"{text.strip()!r} is not understood as a {self.kind}; write a name and numbers, such as normal(2.5)"
+            )
+        name = match["name"]
+        by_class = {cls.__name__: cls for cls in self.values()}  # Normal(2.5), as the library prints it
+        cls = by_class.get(name) or self[name]
+        own = [f for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
+        written = [split_assignment(a) for a in split_arguments(match["arguments"] or "") if a.strip()]
+        by_position = [value.strip() for word, value in written if word is None]
+        if any(word is None for word, _ in written[len(by_position) :]):
+            raise DataError(f"{text.strip()!r}: arguments by position come before arguments by name")
+        check_positions(cls, name, by_position)
+        given = [(f.name, value) for f, value in zip(own, by_position)]
+        given += [(word, value.strip()) for word, value in written if word is not None]
+        settings: dict[str, Any] = {}
+        for field, value in given:
+            if field not in {f.name for f in own} or field in settings:
+                takes = ", ".join(f.name for f in own) or "nothing"
+                raise DataError(f"{name} does not understand {field}={value}; it takes: {takes}")
+            settings[field] = self._parse_value(value, text)
+        return cls(**settings)
+
+    def _parse_value(self, text: str, whole: str) -> Any:
+        """A number, a boolean, or a call of one of `parts`."""
+        name = text.partition("(")[0].strip()
+        for part in self.parts or (self,):
+            if name in part or name in {cls.__name__ for cls in part.values()}:
+                return part.parse(text)
+        return _BOOLEANS[text.lower()] if text.lower() in _BOOLEANS else finite_number(text, whole)
+
     def to_spec(self, thing: T) -> dict[str, Any]:
         """The name and the fields of a registered frozen dataclass, as plain JSON-able data."""
         fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}  # type: ignore[arg-type]
@@ -138,6 +181,44 @@ class Registry[T](MutableMapping[str, type[T]]):
         if self.parts and isinstance(value, Mapping):
             return next((part for part in self.parts if value.get("name") in part), self.parts[0]).from_spec(value)
         return tuple(map(self._value, value)) if isinstance(value, list) else value
+
+
+def split_arguments(text: str) -> Iterator[str]:
+    """The parts of a text between its commas outside parentheses and brackets."""
+    depth, start = 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if depth < 0:
+            raise DataError(f"a bracket closes that was not opened in {text!r}")
+        if letter == "," and depth == 0:
+            yield text[start:i]
+            start = i + 1
+    if depth:
+        raise DataError(f"a bracket is not closed in {text!r}")
+    yield text[start:]
+
+
+def split_assignment(part: str) -> tuple[str | None, str]:
+    """Name and value of `name=value`, split at the last equals sign outside brackets; no name without one.
+
+    >>> split_assignment("x=normal(1)"), split_assignment("normal(1)")
+    (('x', 'normal(1)'), (None, 'normal(1)'))
+    """
+    depth, at = 0, -1
+    for i, letter in enumerate(part):
+        depth += (letter in "([") - (letter in ")]")
+        at = i if letter == "=" and depth == 0 else at
+    return (None, part) if at < 0 else (part[:at].strip() or None, part[at + 1 :])
+
+
+def finite_number(text: str, whole: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(f"{text!r} in {whole.strip()!r} is not a finite number")
+    return value
 
 
 def names_from(files: str) -> Callable[[str], Any]:

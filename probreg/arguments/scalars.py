@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real as RealNumber
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from probreg.arguments.keywords import keywords_of, refuse_unknown, taken_by, with_article
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, ProbregError
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
 _MOST = 10**9  # of anything that is counted: more is a slip of the keyboard, and would end in want of memory
@@ -272,6 +272,11 @@ class Declared(NamedTuple):
     own: bool  # one of them is a class of this package, so that anything else is refused
 
     @property
+    def reader_of_text(self) -> Callable[[str], Any] | None:
+        """The function that makes an instance of one of the classes from text, where one has it."""
+        return next((c.from_text for c in self.classes if hasattr(c, "from_text")), None)
+
+    @property
     def words(self) -> str:
         named = (_called(c) for c in self.classes if c is not type(None))
         return " or ".join(dict.fromkeys([*(k.words for k in self.kinds), *named]))
@@ -336,6 +341,11 @@ _declared_once = functools.cache(declared)
 def _read(name: str, value: Any, known: Declared, of: str = "") -> Any:
     if isinstance(value, known.classes):
         return value
+    if isinstance(value, str) and (reader := known.reader_of_text) is not None:
+        try:
+            return reader(value)
+        except ProbregError as error:
+            raise DataError(f"{name} is {known.words}, got {shown_value(value)}: {error}") from None
     said, advice = "", ""
     for kind in known.kinds:
         try:
@@ -404,6 +414,56 @@ def check_fields(thing: Any, *only: str) -> None:
         if name in (only or (name,)):
             value = _read(f"{type(thing).__name__} {name}", getattr(thing, name), known)
             object.__setattr__(thing, name, value)
+
+
+class NamedSettings:
+    """A dataclass with keyword-only fields: an extra argument by position raises an error that shows each way to read it."""
+
+    peer_order: ClassVar[tuple[str, ...]] = ()  # the order in which other packages take these fields
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if len(args) > 1:
+            check_positions(cls, cls.__name__, args)
+        return super().__new__(cls)
+
+
+def check_positions(cls: type, called: str, args: Sequence[Any]) -> None:
+    """Raise Incompatible for more arguments by position than the dataclass takes; the message shows the calls that may be meant.
+
+    >>> from probreg.priors import Normal
+    >>> Normal(5, 2)
+    Traceback (most recent call last):
+    probreg.errors.Incompatible: Normal(5, 2): only scale may be given by position. Write Normal(5, location=2), or, in the order (location, scale) of other packages, Normal(2, location=5)
+    """
+    own = [f for f in fields(cls) if f.init]
+    places = [f.name for f in own if not f.kw_only]
+    if len(args) <= len(places):
+        return
+    shown = [repr(_own(a)) if not isinstance(a, str) else a for a in args]
+    orders = [[f.name for f in own]]
+    peers = list(getattr(cls, "peer_order", ()))
+    if len(args) <= len(peers):
+        orders.append(peers)
+    calls = [_written_call(called, places, dict(zip(order, shown))) for order in orders if len(shown) <= len(order)]
+    may = " and ".join(places) or "no argument"
+    advice = f"it takes {', '.join(f.name for f in own) or 'nothing'}"
+    if calls:
+        advice = f"Write {calls[0]}"
+    if len(calls) > 1:
+        advice += f", or, in the order ({', '.join(peers)}) of other packages, {calls[1]}"
+    raise Incompatible(f"{called}({', '.join(shown)}): only {may} may be given by position. {advice}")
+
+
+def _written_call(called: str, places: Sequence[str], settings: Mapping[str, str]) -> str:
+    """A call with the leading fields by position, as long as each is there, and the others by name."""
+    written, by_name = [], False
+    for name in [*places, *(n for n in settings if n not in places)]:
+        if name not in settings:
+            by_name = True
+            continue
+        by_name = by_name or name not in places
+        written.append(f"{name}={settings[name]}" if by_name else settings[name])
+    return f"{called}({', '.join(written)})"
 
 
 def declared_fields(cls: type) -> Mapping[str, Declared]:

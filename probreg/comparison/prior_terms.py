@@ -18,6 +18,7 @@ from probreg.fits.inference_data import reported_scale_matrix
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.model import Model
+from probreg.model.prior_words import written_prior
 from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     AffinePrior,
@@ -83,7 +84,7 @@ def _words(prior: Prior, q: int, sigma: float) -> list[str]:
     """The prior of each of q columns, both as it was stated and in raw units where it is in units of sigma.
 
     >>> _words(Normal(0.05, sigma_units=True), 1, 2.0), _words(Normal(0.05), 1, 2.0)
-    (['Normal(0, 0.05 sigma) = Normal(0, 0.1)'], ['Normal(0, 0.05)'])
+    (['Normal(0.05 sigma) = Normal(0.1)'], ['Normal(0.05)'])
     """
     if isinstance(prior, HierarchicalPrior) and prior.sigma_units:
         return words(prior, q, " sigma")  # long enough without its raw scale, which is unknown anyway
@@ -108,16 +109,16 @@ def _(prior: Flat, q: int, unit: str = "") -> list[str]:
 @words.register
 def _(prior: Normal, q: int, unit: str = "") -> list[str]:
     if prior.precision_matrix is None:
-        return _each("Normal(", prior, q, unit)
+        return _each("Normal", prior, q, unit)
     sd = np.sqrt(np.diagonal(np.linalg.inv(np.array(prior.precision_matrix))))
-    return _each("correlated Normal(", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
+    return _each("correlated Normal", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
 
 
 @words.register
 def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
     own = [f for f in fields(prior) if f.name not in ("scale", "location", "sigma_units", "scaled")]  # type: ignore[arg-type]
-    shape = "".join(f"{f.name}={getattr(prior, f.name):g}, " for f in own)
-    return _each(f"{type(prior).__name__}({shape}", prior, q, unit)
+    shape = "".join(f", {f.name}={getattr(prior, f.name):g}" for f in own)
+    return _each(type(prior).__name__, prior, q, unit, shape)
 
 
 @words.register
@@ -125,26 +126,24 @@ def _(prior: GroupLaplace, q: int, unit: str = "") -> list[str]:
     size = {int(j): len(g) for g in prior.members(q) for j in g}
     return [
         f"{w} in a group of {size[j]}" if size[j] > 1 else w
-        for j, w in enumerate(_each("GroupLaplace(", prior, q, unit))
+        for j, w in enumerate(_each("GroupLaplace", prior, q, unit))
     ]
 
 
 @words.register
 def _(prior: ScaleMixture, q: int, unit: str = "") -> list[str]:
-    tau: Any = prior.tau
-    settings = ", ".join(f"{getattr(tau, f.name):.4g}" for f in fields(tau))
-    return [f"{w} times tau, tau ~ {type(tau).__name__}({settings})" for w in words(prior.base, q, unit)]
+    return [f"{w} times tau, tau ~ {written_prior(prior.tau)}" for w in words(prior.base, q, unit)]
 
 
 @words.register
 def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
     scale = np.broadcast_to(np.asarray(prior.scale), q).tolist()
-    return [f"Horseshoe({s:.4g}{unit}, tau0 {prior.tau:.4g}, slab {prior.slab:.4g})" for s in scale]
+    return [f"Horseshoe({s:.4g}{unit}, tau={prior.tau:.4g}, slab={prior.slab:.4g})" for s in scale]
 
 
-def _each(start: str, prior: AffinePrior, q: int, unit: str) -> list[str]:
+def _each(name: str, prior: AffinePrior, q: int, unit: str, shape: str = "") -> list[str]:
     at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scales))
-    return [f"{start}{a:.4g}, {s:.4g}{unit})" for a, s in zip(at, scale)]
+    return [f"{name}({s:.4g}{unit}{shape}{f', location={a:.4g}' if a else ''})" for a, s in zip(at, scale)]
 
 
 def _aux_words(model: Model, name: str) -> str:
@@ -168,7 +167,7 @@ def aux_prior_words(model: Model, name: str) -> str:
     prior: Any = model.aux_prior(name)
     if isinstance(prior, Reference):
         return f"p({name}) ∝ 1/{name}"
-    return f"{type(prior).__name__}({', '.join(f'{getattr(prior, f.name):.4g}' for f in fields(prior))})"
+    return written_prior(prior)
 
 
 def stated_hyper(fit: Fit) -> dict[str, str]:
@@ -189,10 +188,7 @@ def stated_model(fit: Fit) -> Model:
 
 def hyper_words(prior: AuxPrior) -> str:
     """The prior of a hyperparameter; flat on the scale that is searched."""
-    if isinstance(prior, Reference):
-        return "flat"
-    this: Any = prior
-    return f"{type(prior).__name__}({', '.join(f'{getattr(this, f.name):.4g}' for f in fields(this))})"
+    return "flat" if isinstance(prior, Reference) else written_prior(prior)
 
 
 # ---- the weight of the prior --------------------------------------------------------------------------------------------

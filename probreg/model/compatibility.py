@@ -1,6 +1,6 @@
 """Whether a design, a likelihood and priors go together: refusals in words, before any work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, Sof
 from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
 from probreg.priors import AuxPrior, FisherPrior, GaussianPrior, JointPrior, Prior, WholePrior
+from probreg.priors.text import AuxLike, read_aux
 from probreg.priors.weak import PriorLike
 
 Array = np.ndarray
@@ -56,7 +57,7 @@ class Choices:
 
     likelihood: Likelihood | None
     prior: PriorLike
-    aux: Mapping[str, float | AuxPrior]
+    aux: AuxLike
     event: Level | None = None
     reference: Level | None = None
 
@@ -90,9 +91,11 @@ def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, 
     return whole_counts(values, type(kind).__name__), "counts"
 
 
-def check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> None:
-    """DataError for a nuisance parameter that the likelihood lacks, or that is no positive number and no prior of one."""
-    for name, value in aux.items():
+def read_checked_aux(likelihood: Likelihood, aux: AuxLike) -> dict[str, float | AuxPrior]:
+    """Numbers and priors of nuisance parameters. DataError for a parameter that the likelihood lacks, or for a value that is neither
+    a positive number nor the prior of one."""
+    given = read_aux(aux)
+    for name, value in given.items():
         if name not in likelihood.aux:
             raise DataError(
                 f"{likelihood.named} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
@@ -102,6 +105,7 @@ def check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> No
                 f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
             )
         read_argument(name, value, Positive | AuxPrior)
+    return given
 
 
 def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, Array]:

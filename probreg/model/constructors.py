@@ -4,7 +4,7 @@ Each reads the data into a design, binds the likelihood to the response, and han
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,8 @@ from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import Choices, counting, of_rows, with_unused, without_zero_weights
-from probreg.priors import AuxPrior, Flat
+from probreg.priors import Flat
+from probreg.priors.text import AuxLike
 from probreg.priors.weak import PriorLike
 
 Array = np.ndarray
@@ -55,7 +56,7 @@ class FromData(ABC):
         design: Design,
         likelihood: Likelihood,
         prior: PriorLike,
-        aux: Mapping[str, float | AuxPrior],
+        aux: AuxLike,
     ) -> Self:
         """The model of a design that holds its response, and of a likelihood that knows its levels."""
 
@@ -73,7 +74,7 @@ class FromData(ABC):
         *,
         likelihood: Likelihood | LikelihoodName | None = None,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
         weights: WeightsLike | None = None,
         offset: str | ArrayLike | None = None,
         event: Level | None = None,
@@ -91,11 +92,12 @@ class FromData(ABC):
             pandas, polars, arrow, or a mapping from names to columns.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : str or array (n,) or RowWeights, optional
             Frequencies (a column's name or an array), or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
         offset : str or array (n,) or (n, m), optional
@@ -142,7 +144,7 @@ class FromData(ABC):
         intercept: bool = True,
         likelihood: Likelihood | LikelihoodName | None = None,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
         weights: WeightsLike | None = None,
         offset: ArrayLike | None = None,
         trials: ArrayLike | None = None,
@@ -165,11 +167,12 @@ class FromData(ABC):
             Whether a column of ones is put in front.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial where there are `trials`.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : array (n,) or RowWeights, optional
             Frequencies, or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
         offset : array (n,) or (n, m), optional
@@ -266,7 +269,7 @@ class FromData(ABC):
         format: Literal["parquet", "arrow", "csv", "tsv"] | None = None,
         likelihood: Likelihood | LikelihoodName | None = None,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
         weights: str | RowWeights | None = None,
         offset: str | None = None,
         event: Level | None = None,
@@ -288,11 +291,12 @@ class FromData(ABC):
             Of the files; their names tell it otherwise.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : str or RowWeights, optional
             The name of a column of frequencies, or a column with its kind: `pr.weights.precision("w")`.
         offset : str, optional
@@ -335,7 +339,7 @@ class FromData(ABC):
         intercept: bool = True,
         likelihood: Likelihood | LikelihoodName = GAUSSIAN,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
         weights: Callable[[Any], RowWeights] | None = None,
         event: Level | None = None,
         reference: Level | None = None,
@@ -357,11 +361,12 @@ class FromData(ABC):
             Whether a column of ones is put in front.
         likelihood : Likelihood or str
             A likelihood, or its name in `LIKELIHOODS`.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : callable, optional
             What the third array of each block is: `pr.weights.precision` or `pr.weights.sampling`; frequencies without
             it.
@@ -407,7 +412,7 @@ class FromData(ABC):
         client: Any = None,
         likelihood: Likelihood | LikelihoodName | None = None,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
         weights: str | RowWeights | None = None,
         offset: str | None = None,
         event: Level | None = None,
@@ -430,11 +435,12 @@ class FromData(ABC):
             The client to use; without it dask's current one, or its threads on this machine.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : str or RowWeights, optional
             The name of a column of frequencies, or a column with its kind: `pr.weights.precision("w")`.
         offset : str, optional
@@ -476,7 +482,7 @@ class FromData(ABC):
         intercept: bool = True,
         likelihood: Likelihood | LikelihoodName = GAUSSIAN,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
         weights: Any = None,
         offset: Any = None,
         trials: Any = None,
@@ -500,11 +506,12 @@ class FromData(ABC):
             Whether a column of ones is put in front.
         likelihood : Likelihood or str
             A likelihood, or its name in `LIKELIHOODS`.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : dask array (n,) or RowWeights, optional
             As in `from_arrays`, cut where X is.
         offset : dask array (n,) or (n, m), optional
@@ -545,7 +552,7 @@ class FromData(ABC):
         cls,
         *moments: AnyMoments | str | Path,
         prior: PriorLike = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        aux: AuxLike = MappingProxyType({}),
     ) -> Self:
         """A Gaussian model of moments of rows, which stayed elsewhere: their sum says all that the rows would of beta and sigma.
 
@@ -558,11 +565,12 @@ class FromData(ABC):
         *moments : Moments or ArrowMoments or path
             What `model.moments` is at each place, or the files that its `save` wrote; they are added up. Groups of varying effects
             are those of any place.
-        prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
-            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
+        prior : Prior or str or mapping
+            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
 
         Returns
         -------

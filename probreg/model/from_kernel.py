@@ -17,7 +17,8 @@ from probreg.likelihoods import Gaussian, Likelihood
 from probreg.model.compatibility import Choices
 from probreg.model.constructors import in_memory
 from probreg.model.model import Model
-from probreg.priors import AuxPrior, Prior
+from probreg.priors import Prior
+from probreg.priors.text import AuxLike
 
 Array = np.ndarray
 
@@ -33,7 +34,7 @@ def model_of_kernel(
     intercept: bool = True,
     likelihood: Likelihood | None = None,
     columns: Sequence[str] | None = None,
-    aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+    aux: AuxLike = MappingProxyType({}),
     weights: WeightsLike | None = None,
     offset: ArrayLike | None = None,
     response: str | None = None,

@@ -34,12 +34,12 @@ from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
-    check_aux,
     check_joint,
     check_names,
     check_offset,
     check_precisions,
     of_rows,
+    read_checked_aux,
     weights_of_rows,
     with_unused,
     without_zero_weights,
@@ -51,6 +51,7 @@ from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
+from probreg.priors.text import AuxLike, read_aux
 from probreg.priors.weak import PriorLike
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
@@ -110,7 +111,7 @@ class Model(FromData):
 
     def __post_init__(self) -> None:
         check_fields(self, "design", "likelihood", "scales_compared")
-        check_aux(self.likelihood, self.aux)
+        object.__setattr__(self, "aux", read_checked_aux(self.likelihood, self.aux))
         check_names(self.design, self.likelihood)
         check_offset(self.design, self.likelihood)
         check_precisions(self.design, self.likelihood)
@@ -122,21 +123,17 @@ class Model(FromData):
         design: Design,
         likelihood: Likelihood,
         prior: PriorLike,
-        aux: Mapping[str, float | AuxPrior],
+        aux: AuxLike,
     ) -> "Model":
-        if not isinstance(aux, Mapping):
-            raise DataError(
-                f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {type(aux).__name__}"
-            )
         design, prior = bound_terms(prior, design)
-        return cls(design, likelihood, prior, dict(aux))
+        return cls(design, likelihood, prior, read_aux(aux))
 
     def with_prior(self, prior: PriorLike) -> "Model":
         """The same data and likelihood under another prior.
 
         Parameters
         ----------
-        prior : Prior or "weak" or mapping
+        prior : Prior or str or mapping
             As in `from_formula`.
 
         Returns
@@ -147,20 +144,20 @@ class Model(FromData):
         design, bound = bound_terms(prior, self.design)
         return replace(self, design=design, prior=bound, scales_compared=0)
 
-    def with_aux(self, **aux: float | AuxPrior) -> "Model":
+    def with_aux(self, **aux: float | str | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed, or under these priors.
 
         Parameters
         ----------
-        **aux : float or AuxPrior
-            A number holds the parameter fixed, a prior leaves it unknown.
+        **aux : float or AuxPrior or str
+            A number holds the parameter fixed, a prior (or its text, "half_normal(2)") leaves it unknown.
 
         Returns
         -------
         Model
             The new model; this one is unchanged.
         """
-        return replace(self, aux={**self.aux, **aux})
+        return replace(self, aux={**self.aux, **read_aux(aux)})
 
     @only_known
     def at(

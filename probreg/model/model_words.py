@@ -3,8 +3,8 @@
 import numpy as np
 
 from probreg.model.prior_predictive import one_sd_moves
-from probreg.model.prior_words import Stated, prior_line
-from probreg.priors import Normal, joint
+from probreg.model.prior_words import Stated, prior_line, written_prior
+from probreg.priors import Normal, Reference, joint
 from probreg.priors.weak import WEAK, WEAK_FACTOR
 from probreg.system.terminal import few_names
 
@@ -14,9 +14,9 @@ _FEW = 5  # scales in a print
 def model_words(model: Stated) -> list[str]:
     """What is modelled; the rows and columns; the prior; each nuisance parameter."""
     d = model.design
-    aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown] + [
-        f"{a} = {v:g}" for a, v in model.fixed.items()
-    ]
+    priors = {a: model.aux_prior(a) for a in model.unknown}
+    aux = [f"{a} ~ {'reference' if isinstance(v, Reference) else written_prior(v)}" for a, v in priors.items()]
+    aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
     n = d.count
     said = f" (weight {d.total:g})" if d.total != n else ""
     said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"

@@ -14,7 +14,7 @@ from probreg.data import INTERCEPT, Design
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import OfTrials, PiecewiseLinearLikelihood, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
-from probreg.model.compatibility import check_aux
+from probreg.model.compatibility import read_checked_aux
 from probreg.model.prior_words import Stated
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
 from probreg.priors import JointPrior
@@ -63,7 +63,7 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         return _as_support_vectors(model, l2)
     columns, at = tuple(np.array(model.design.columns)[model.joint.informative].tolist()), setting_of(model)
     if sigma is not None:
-        check_aux(model.likelihood, {model.likelihood.noise_scale or "sigma": sigma})
+        read_checked_aux(model.likelihood, {model.likelihood.noise_scale or "sigma": sigma})
         at = replace(at, sigma=float(sigma))
     if relative and not l1 and at.sigma is None:
         at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2

@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.likelihoods import Likelihood
-from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Covariance, Flat, GaussianPrior, Prior, Reference, ScaleMixture
+from probreg.priors import PRIORS, AuxPrior, Covariance, Flat, GaussianPrior, Prior, Reference, ScaleMixture
 from probreg.priors.gaussian_process import ProcessPrior
 from probreg.priors.joint import BlockPrior, JointPrior, columns_called
 from probreg.priors.location_scale import LocationScale
@@ -74,7 +74,7 @@ def prior_line(model: Stated) -> str:
     >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], prior=Normal(2.5, scaled=True)))
     'Normal(2.5) in units of sd(y) on standardised x1'
     >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], aux={"sigma": HalfNormal(1.0)}))
-    'flat; sigma ~ half_normal'
+    'flat; sigma ~ HalfNormal(1)'
     >>> each = {name: Normal(0.5) for name in ("a", "b", "c")} | {"d": Normal(2.0)}
     >>> prior_line(Model.from_arrays(np.eye(6)[:, :4], np.arange(6.0), columns=["a", "b", "c", "d"], prior=each))
     'Normal(0.5) on a, b, c; Normal(2) on d'
@@ -84,8 +84,10 @@ def prior_line(model: Stated) -> str:
     """
     told = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     if not told:
-        aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown if not model.flat]
-        return "; ".join(["flat", *(a for a in aux if not a.endswith("reference"))])
+        aux = {a: model.aux_prior(a) for a in model.unknown}
+        return "; ".join(
+            ["flat", *(f"{a} ~ {written_prior(v)}" for a, v in aux.items() if not isinstance(v, Reference))]
+        )
     said = _of_blocks(model, told)
     more = [f"{len(said) - _BLOCKS} more"] if len(said) > _BLOCKS else []
     return "; ".join([*said[:_BLOCKS], *more])
@@ -127,7 +129,7 @@ def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
     units = " in units of sigma" if getattr(given, "sigma_units", False) else ""
     if scaled and not units and model.likelihood.noise_scale is not None:  # standardised columns, and response
         units = f" in units of sd({d.response})"
-    return f"{_of_prior(block.prior) if given is None else _call(given)}{units} on {where}"
+    return f"{_of_prior(block.prior) if given is None else written_prior(given)}{units} on {where}"
 
 
 def _of_effects(given: Prior, where: str) -> str:
@@ -135,7 +137,7 @@ def _of_effects(given: Prior, where: str) -> str:
     if given == Covariance():
         return f"scales of {where} estimated, no prior"
     held = isinstance(given, GaussianPrior)
-    return f"{_call(given)} on {where}, which holds their sd" if held else ""
+    return f"{written_prior(given)} on {where}, which holds their sd" if held else ""
 
 
 def _as_stated(model: Stated, block: Any) -> Prior | None:
@@ -157,19 +159,23 @@ def _as_stated(model: Stated, block: Any) -> Prior | None:
 _BESIDE = ("scaled", "sigma_units", "precision_matrix")  # said in words
 
 
-def _call(prior: Any) -> str:
-    """A prior as one writes it: its settings that are not the usual ones.
+def written_prior(prior: Any) -> str:
+    """The call that makes a prior, without the settings that have their default value.
 
     >>> from probreg.priors import HalfNormal, Normal, StudentT
-    >>> _call(Normal(HalfNormal(1.0))), _call(StudentT(2.5, nu=7.0))
+    >>> written_prior(Normal(HalfNormal(1.0))), written_prior(StudentT(2.5, nu=7.0))
     ('Normal(HalfNormal(1))', 'StudentT(2.5, nu=7)')
+    >>> from probreg.priors import Exponential
+    >>> written_prior(Exponential(0.5))
+    'Exponential(scale=0.5)'
     >>> from probreg.priors import Covariance
-    >>> _call(Covariance(sd={"Intercept": HalfNormal(5.0), "x": 2.0}))
+    >>> written_prior(Covariance(sd={"Intercept": HalfNormal(5.0), "x": 2.0}))
     'Covariance({Intercept: HalfNormal(5), x: 2})'
     """
     if not is_dataclass(prior):
         return str(prior.name)
     said = []
+    leading = 0 if getattr(prior, "names_scale", False) else 1  # settings that are written without their name
     for number, f in enumerate(fields(prior)):
         value = getattr(prior, f.name)
         usual = value == f.default and (number or isinstance(f.default, AuxPrior))
@@ -179,7 +185,7 @@ def _call(prior: Any) -> str:
             said.append(_setting(f.name, value))
             continue
         words = _words_of_setting(value)
-        said.append(words if not number else f"{f.name}={words}")
+        said.append(words if number < leading else f"{f.name}={words}")
     words = f"{type(prior).__name__}({', '.join(said)})"
     return words + (" with a precision matrix" if getattr(prior, "precision_matrix", None) is not None else "")
 
@@ -189,16 +195,16 @@ def _words_of_setting(value: Any) -> str:
     if isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
         return "{" + ", ".join(f"{name}: {_words_of_setting(each)}" for name, each in value) + "}"
     if is_dataclass(value):
-        return _call(value)
+        return written_prior(value)
     return f"{value:g}" if isinstance(value, float | int) else "one per column"
 
 
 def _of_prior(prior: Prior) -> str:
     """A prior that was not stated column by column: that of a smooth function, or one made of the rows."""
     if isinstance(prior, ScaleMixture):
-        return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
+        return f"{_of_prior(prior.base)} times tau, tau ~ {written_prior(prior.tau)}"
     if isinstance(prior, ProcessPrior):
-        unknown = "; ".join(f"{name} {_words(AUX_PRIORS.to_spec(h.prior))}" for name, h in prior.hyper.items())
+        unknown = "; ".join(f"{name} ~ {written_prior(h.prior)}" for name, h in prior.hyper.items())
         return f"gaussian-process of unknown {unknown}"
     return _words(PRIORS.to_spec(prior))
 
@@ -210,7 +216,7 @@ def aux_words(model: Stated, name: str) -> str:
     prior: AuxPrior = model.aux_prior(name)
     if isinstance(prior, Reference):
         return f"unknown, p({name}) ∝ 1/{name}"
-    return f"unknown, {_words(AUX_PRIORS.to_spec(prior))}"
+    return f"unknown, {name} ~ {written_prior(prior)}"
 
 
 def _words(spec: dict[str, Any]) -> str:

@@ -11,7 +11,8 @@ from probreg.errors import DataError
 from probreg.model.process_bases import with_process_bases
 from probreg.priors import AuxPrior, Covariance, Flat, GaussianProcess, Normal, Prior, Reference
 from probreg.priors.joint import JointPrior, Key, same_term
-from probreg.priors.weak import PriorLike, prior_by_name
+from probreg.priors.text import read_prior
+from probreg.priors.weak import PriorLike
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
 DEFAULT = Normal(Reference())
@@ -25,7 +26,7 @@ def bound_terms(spec: PriorLike, design: Design) -> tuple[Design, Prior | Mappin
     terms. A key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
     fits two.
     """
-    stated: Prior | Mapping[Key, Prior] = prior_by_name(spec)
+    stated: Prior | Mapping[Key, Prior] = read_prior(spec)
     if (
         not design.recipe.terms
         or (isinstance(stated, Prior) and stated.whole)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import Columns
+from probreg.arguments.scalars import Columns, NamedSettings
 from probreg.errors import DataError
 from probreg.kernels import KERNELS, KernelBasis
 from probreg.numerics.frame import map_of_columns
@@ -83,7 +83,7 @@ class PriorData:
         return sd
 
 
-class Prior(ABC):
+class Prior(NamedSettings, ABC):
     """p(beta): independent of the likelihood, normalised unless it is flat or says so."""
 
     name: ClassVar[str]
@@ -92,6 +92,11 @@ class Prior(ABC):
     sigma_units: bool = False
     known: ClassVar[bool] = True  # p(beta) is known without values of its hyperparameters
     derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
+
+    @classmethod
+    def from_text(cls, text: str) -> "Prior":
+        """The prior that a text such as "normal(2.5)" describes."""
+        return PRIORS.parse(text)
 
     @property
     @abstractmethod

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, check_fields
+from probreg.arguments.scalars import NamedSettings, Positive, check_fields
 from probreg.numerics.special import betaln
 from probreg.priors.positive import AuxPrior
 from probreg.registry import Registry
@@ -86,7 +86,7 @@ class PartialCorrelation(AuxPrior):
 
 @CORRELATION_PRIORS.register
 @dataclass(frozen=True)
-class LKJ:
+class LKJ(NamedSettings):
     """The density of a K x K correlation matrix p(R) ∝ det(R)^(eta - 1).
 
     Parameters
@@ -106,6 +106,11 @@ class LKJ:
 
     eta: Positive = 1.0
     name = "lkj"
+
+    @classmethod
+    def from_text(cls, text: str) -> "LKJ":
+        """The prior that the text "lkj(2)" describes."""
+        return CORRELATION_PRIORS.parse(text)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -74,6 +74,7 @@ class Covariance(DataDependentPrior):
                     f"sd is a number, a prior or a mapping from effects to them, got {shown_value(self.sd)}"
                 ) from None
             object.__setattr__(self, "sd", pairs)
+        self._read_texts()
         for name, value in self.sd if isinstance(self.sd, tuple) else (("", self.sd),):
             if not isinstance(value, AuxPrior) and not _number(value, 0.0, _LARGEST):
                 of = f" of {name}" if name else ""
@@ -83,6 +84,19 @@ class Covariance(DataDependentPrior):
                 )
         if not (self.cor is None or isinstance(self.cor, LKJ) or _number(self.cor, -1.0, 1.0)):
             raise DataError(f"cor is LKJ(eta), or a number between -1 and 1, got {shown_value(self.cor)}")
+
+    def _read_texts(self) -> None:
+        """Replace each text by the prior that it describes."""
+        if isinstance(self.sd, str):
+            object.__setattr__(self, "sd", read_argument("sd", self.sd, Positive | AuxPrior))
+        elif isinstance(self.sd, tuple):
+            pairs = tuple(
+                (n, read_argument(f"sd of {n}", v, Positive | AuxPrior) if isinstance(v, str) else v)
+                for n, v in self.sd
+            )
+            object.__setattr__(self, "sd", pairs)
+        if isinstance(self.cor, str):
+            object.__setattr__(self, "cor", read_argument("cor", self.cor, Correlation | LKJ))
 
     def prepare(self, rows: PriorData) -> Prior:
         if (term := rows.grouped) is None:

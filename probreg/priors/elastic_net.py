@@ -1,6 +1,6 @@
 """The elastic-net prior: a Laplace and a normal density multiplied."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ class ElasticNet(ProximalLocationScale):
 
     scale: Scale = 1.0
     ratio: Share = 0.5
+    _: KW_ONLY
     location: PerColumn = 0.0
     sigma_units: Flag = False
     scaled: Flag = False

@@ -1,6 +1,6 @@
 """The exponential-power prior: bridge regression, from the lasso to ridge and beyond both."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class ExponentialPower(ProximalLocationScale):
 
     scale: Scale = 1.0
     q: Annotated[float, Number(0.0, 2.0, closed=(False, True))] = 1.0
+    _: KW_ONLY
     location: PerColumn = 0.0
     sigma_units: Flag = False
     scaled: Flag = False

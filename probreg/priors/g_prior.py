@@ -1,6 +1,6 @@
 """The g-prior: the precision of the coefficients is that of the data, 1/g of it, so that units do not matter."""
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class GPrior(DataDependentPrior):
     """
 
     g: Positive | AuxPrior | None = None
+    _: KW_ONLY
     jzs: Flag = False
     r: Positive = _MEDIUM
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import check_fields, shown_value
+from probreg.arguments.scalars import Positive, check_fields, read_argument, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
@@ -54,7 +54,7 @@ class GaussianProcess(DataDependentPrior):
     --------
     >>> from probreg.model.model import Model
     >>> from probreg.priors import HalfNormal, LogNormal
-    >>> prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.0, 0.5))}
+    >>> prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5))}
     >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 0.0, 2.0]}
     >>> model = Model.from_formula("y ~ gp(x, basis='hsgp')", data, prior=prior)
     >>> list(model.joint.blocks[-1].prior.hyper)
@@ -76,7 +76,10 @@ class GaussianProcess(DataDependentPrior):
             raise DataError(
                 f"others is a mapping from names to numbers or priors, got {shown_value(self.others)}"
             ) from None
+        pairs = tuple((name, _read_text(name, value)) for name, value in pairs)
         object.__setattr__(self, "others", pairs)
+        object.__setattr__(self, "amplitude", _read_text("amplitude", self.amplitude))
+        object.__setattr__(self, "length", _read_text("length", self.length))
         check_fields(self, "kernel")
         for name, value in (("amplitude", self.amplitude), ("length", self.length), *pairs):
             if not _positive(value) and not (name == "length" and value is None):
@@ -139,6 +142,11 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
     multiples = kernel.parts if kernel.name == "sum" else (kernel,)
     held = next(iter(kernel.hyper), "") if all(part.name in ("scaled", "constant") for part in multiples) else ""
     return GaussianProcess(others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held})
+
+
+def _read_text(name: str, value: Any) -> Any:
+    """The prior that a text describes; any other value unchanged."""
+    return read_argument(name, value, Positive | AuxPrior) if isinstance(value, str) else value
 
 
 def _positive(value: Any) -> bool:

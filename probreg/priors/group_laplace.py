@@ -1,7 +1,7 @@
 """The multivariate double-exponential prior of groups of columns: the group lasso."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     scale: Scale = 1.0
     groups: Groups | None = None
+    _: KW_ONLY
     root_size: Flag = False
     location: PerColumn = 0.0
     sigma_units: Flag = False

@@ -1,7 +1,7 @@
 """The horseshoe: most coefficients near zero, a few left alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ class Horseshoe(HierarchicalPrior):
     """
 
     scale: PositivePerColumn = 1.0
+    _: KW_ONLY
     tau: Positive = 1.0
     slab: Positive = 2.0
     sigma_units: Flag = False

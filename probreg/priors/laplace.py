@@ -1,6 +1,6 @@
 """The double-exponential prior: the lasso."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,13 @@ class Laplace(ProximalLocationScale):
     """
 
     scale: Scale = 1.0
+    _: KW_ONLY
     location: PerColumn = 0.0
     sigma_units: Flag = False
     scaled: Flag = False
 
     name = "laplace"
+    peer_order = ("location", "scale")
     convex = True
 
     def __post_init__(self) -> None:

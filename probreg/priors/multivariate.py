@@ -1,6 +1,6 @@
 """One normal prior of all coefficients together: what a posterior becomes when it is carried on as a prior."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,13 @@ class MultivariateNormal(WholePrior):
 
     Examples
     --------
-    >>> prior = MultivariateNormal(((0.0, 1.0),), ((1.0, 0.0), (0.0, 4.0)))
+    >>> prior = MultivariateNormal(((0.0, 1.0),), precision=((1.0, 0.0), (0.0, 4.0)))
     >>> float(prior.log_prob(np.array([[0.0, 1.0]])).round(6))
     -1.14473
     """
 
     mean: Matrix = ((0.0,),)
+    _: KW_ONLY
     precision: Matrix = ((1.0,),)
 
     name = "multivariate_normal"

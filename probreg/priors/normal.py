@@ -1,7 +1,7 @@
 """The normal prior: ridge regression, in every likelihood."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,12 +52,14 @@ class Normal(LocationScale, GaussianPrior):
     """
 
     scale: Scale = 1.0
+    _: KW_ONLY
     location: PerColumn = 0.0
     precision_matrix: Matrix | None = None
     sigma_units: Flag = False
     scaled: Flag = False
 
     name = "normal"
+    peer_order = ("location", "scale")
     compiled_density = CompiledDensity(_row)
 
     def __post_init__(self) -> None:

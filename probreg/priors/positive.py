@@ -5,12 +5,12 @@ default prior p(v) ∝ 1/v is flat; `slopes` are the derivatives there, of log p
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import Limit, NonNegative, Positive, Real, check_fields
+from probreg.arguments.scalars import Limit, NamedSettings, NonNegative, Positive, Real, check_fields
 from probreg.errors import DataError
 from probreg.numerics.special import gammaln
 from probreg.registry import Registry
@@ -20,11 +20,17 @@ AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 Array = np.ndarray
 
 
-class AuxPrior(ABC):
+class AuxPrior(NamedSettings, ABC):
     """p(v) for v > 0."""
 
     name: ClassVar[str]
     proper: ClassVar[bool] = True
+    names_scale: ClassVar[bool] = False  # printed with scale=, because other packages take another argument first
+
+    @classmethod
+    def from_text(cls, text: str) -> "AuxPrior":
+        """The prior that a text such as "half_normal(2)" describes."""
+        return AUX_PRIORS.parse(text)
 
     @property
     def support(self) -> tuple[float, float]:
@@ -160,8 +166,10 @@ class HalfStudentT(AuxPrior):
     """
 
     scale: Positive = 1.0
+    _: KW_ONLY
     nu: Positive = 3.0
     name = "half_student"
+    peer_order = ("nu", "scale")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -226,7 +234,9 @@ class HalfCauchy(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class Exponential(AuxPrior):
-    """The exponential prior p(v) = exp(-v / scale) / scale; its mean is `scale` (a rate is its inverse).
+    """The exponential prior p(v) = exp(-v / scale) / scale; its mean is `scale`.
+
+    Stan and PyMC take the rate, 1 / scale.
 
     Parameters
     ----------
@@ -241,6 +251,7 @@ class Exponential(AuxPrior):
 
     scale: Positive = 1.0
     name = "exponential"
+    names_scale = True
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -382,20 +393,23 @@ class LogNormal(AuxPrior):
 
     Parameters
     ----------
-    location : float
-        Mean of log v.
     scale : float
         Standard deviation of log v, positive.
+    location : float
+        Mean of log v.
 
     Examples
     --------
-    >>> float(LogNormal(0.0, 1.0).log_prob(np.array(1.0)).round(6))
+    >>> float(LogNormal(1.0).log_prob(np.array(1.0)).round(6))
     -0.918939
     """
 
-    location: Real = 0.0
     scale: Positive = 1.0
+    _: KW_ONLY
+    location: Real = 0.0
     name = "log_normal"
+    names_scale = True
+    peer_order = ("location", "scale")
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -1,6 +1,6 @@
 """A prior of the share of the variance that the columns explain, R², in place of one of each coefficient."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class BetaPrime(AuxPrior):
 
     a: Shape = 1.0
     b: Shape = 1.0
+    _: KW_ONLY
     scale: Positive = 1.0
     name = "beta_prime"
 

@@ -1,6 +1,6 @@
 """The Student-t priors: they shrink small coefficients like a normal, and let large ones be."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import log1p
 from typing import Any
 
@@ -89,12 +89,14 @@ class StudentT(_Student):
     """
 
     scale: Scale = 1.0
+    _: KW_ONLY
     nu: Positive = 4.0
     location: PerColumn = 0.0
     sigma_units: Flag = False
     scaled: Flag = False
 
     name = "student"
+    peer_order = ("nu", "location", "scale")
 
     def __post_init__(self) -> None:
         self._check()
@@ -130,11 +132,13 @@ class Cauchy(_Student):
     """
 
     scale: Scale = 1.0
+    _: KW_ONLY
     location: PerColumn = 0.0
     sigma_units: Flag = False
     scaled: Flag = False
 
     name = "cauchy"
+    peer_order = ("location", "scale")
     nu = 1.0
 
     def __post_init__(self) -> None:

@@ -1,6 +1,5 @@
 """Logistic and softmax regression as a scikit-learn estimator."""
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,8 +12,7 @@ from probreg.data.checked_arrays import own_name
 from probreg.errors import DataError, Incompatible
 from probreg.inference import Method, MethodName
 from probreg.likelihoods import Bernoulli, Categorical, Likelihood, LikelihoodName, OfClasses, OfTrials
-from probreg.priors import Prior
-from probreg.priors.joint import Key
+from probreg.priors.weak import PriorLike
 from probreg.sklearn.estimator import Array, ModelEstimator, read_likelihood
 
 
@@ -73,7 +71,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         self,
         likelihood: Likelihood | LikelihoodName | str = "auto",
         *,
-        prior: Prior | str | Mapping[Key, Prior] = "weak",
+        prior: PriorLike = "weak",
         method: Method | MethodName = "auto",
         fit_intercept: bool = True,
         weights: Literal["frequency", "sampling"] = "frequency",

@@ -1,7 +1,7 @@
 """What the estimators share: how their parameters are read, the model of some rows, and what it says of others."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
@@ -15,11 +15,9 @@ from probreg.fits.fit import Fit, fit
 from probreg.fits.prediction import require_predictive, rows_without_estimate
 from probreg.inference import Status
 from probreg.likelihoods import LIKELIHOODS, Likelihood
-from probreg.model.from_text import parse_likelihood, parse_prior
+from probreg.model.from_text import parse_likelihood
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
-from probreg.priors import Flat
-from probreg.priors.weak import WEAK
 
 Array = np.ndarray
 _NUMBERS = 2_000_000  # draws times rows that are held at once
@@ -50,7 +48,7 @@ class ModelEstimator(BaseEstimator):
             columns=None if names is None else list(names),
             intercept=self.fit_intercept,
             likelihood=self.likelihood_for(y),
-            prior=read_prior(self.prior),
+            prior=self.prior,
             aux=self.aux or {},
             weights=weights if weights is None or self.weights == "frequency" else RowWeights(self.weights, weights),
             response=response,
@@ -107,17 +105,6 @@ class ModelEstimator(BaseEstimator):
     def _read_new(self, X: Any) -> Array:
         check_is_fitted(self)
         return validate_data(self, X, reset=False, dtype="float64")
-
-
-def read_prior(given: Any) -> Any:
-    """A prior as it is, or the one that a text says; so for each entry of a mapping."""
-    if isinstance(given, Mapping):
-        return {key: read_prior(value) for key, value in given.items()}
-    if not isinstance(given, str):
-        return given
-    if given in ("flat", "weak"):
-        return Flat() if given == "flat" else WEAK
-    return parse_prior(given)
 
 
 def read_likelihood(given: Any) -> Likelihood:

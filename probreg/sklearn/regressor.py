@@ -1,6 +1,5 @@
 """Regressions of numbers as a scikit-learn estimator."""
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,8 +22,8 @@ from probreg.likelihoods import (
     UnivariateLikelihood,
 )
 from probreg.model.predictive import Predictive
-from probreg.priors import AuxPrior, Prior
-from probreg.priors.joint import Key
+from probreg.priors.text import AuxLike
+from probreg.priors.weak import PriorLike
 from probreg.sklearn.estimator import Array, ModelEstimator, read_likelihood
 
 
@@ -83,9 +82,9 @@ class Regressor(RegressorMixin, ModelEstimator):
         self,
         likelihood: Likelihood | LikelihoodName | str = "gaussian",
         *,
-        prior: Prior | str | Mapping[Key, Prior] = "flat",
+        prior: PriorLike = "flat",
         method: Method | MethodName = "auto",
-        aux: Mapping[str, float | AuxPrior] | None = None,
+        aux: AuxLike | None = None,
         fit_intercept: bool = True,
         weights: Literal["frequency", "precision", "sampling"] = "frequency",
         seed: int = 0,

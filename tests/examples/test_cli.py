@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import probreg as pr
 from probreg.likelihoods import LikelihoodName
-from probreg.model.from_text import parse_aux, parse_prior
+from probreg.priors.text import parse_aux, parse_prior
 from probreg.show.cli import app
 from probreg.show.cli.files import read_file
 from tests.conftest import covering

@@ -215,7 +215,7 @@ PRIORS = [
     ({"prior": pr.Normal}, pr.DataError, r"got the class Normal: write Normal\("),
     ({"prior": 2.0}, pr.DataError, r"prior is a Prior or a mapping from columns to Priors, got 2.0: write pr.Normal\(2.0\)"),
     ({"prior": None}, pr.DataError, r"prior is a Prior or a mapping .*, got None: write pr.Flat\(\) for no prior"),
-    ({"prior": "flat"}, pr.DataError, r"a prior by name is 'weak', got 'flat'; write no prior as pr.Flat\(\)"),
+    ({"prior": "flatt"}, pr.ProbregError, "no prior is called 'flatt'; did you mean 'flat'"),
     ({"prior": pr.StudentT()}, pr.DataError, "prior is a Prior or a mapping .*, a StudentT from probreg.likelihoods"),
     ({"prior": {"x1": Normal(2.0), ("x1", "x2"): Normal(1.0)}}, pr.DataError, "two priors were given for x1"),
     ({"prior": Normal((1.0, 2.0, 3.0))}, pr.DataError, "stated for 3 columns and touches 2: x1, x2.*intercept is free"),
@@ -232,7 +232,7 @@ PRIORS = [
     ({"aux": {"sigma": 0.0}}, pr.DataError, "sigma is a positive finite number or a prior such as HalfNormal.*got 0.0"),
     ({"aux": {"sigma": np.nan}}, pr.DataError, "sigma is a positive finite number or a prior .*got nan"),
     ({"aux": {"sigma": np.inf}}, pr.DataError, "sigma is a positive finite number or a prior .*got inf"),
-    ({"aux": {"sigma": "half_normal"}}, pr.DataError, "sigma is a positive finite number or a prior .*got 'half_normal'"),
+    ({"aux": {"sigma": "half_norml"}}, pr.DataError, "sigma is a positive finite number or a prior .*got 'half_norml'"),
 ]  # fmt: skip
 
 

@@ -219,6 +219,6 @@ def test_a_report_tells_the_groups_of_a_prior_in_words(table, tmp_path):
     pr.report({"groups": fit}, tmp_path / "report.html")
     assert "GroupLaplace(0.5, 1 group of 2 columns) on x, z" in (tmp_path / "report.html").read_text()
     matrix = pr.Model.from_formula(
-        "y ~ 0 + x + z", table, prior=pr.priors.MultivariateNormal(np.zeros((2, 1)), np.eye(2))
+        "y ~ 0 + x + z", table, prior=pr.priors.MultivariateNormal(np.zeros((2, 1)), precision=np.eye(2))
     )
     pr.report({"matrix": pr.fit(matrix)}, tmp_path / "report.html")

@@ -144,7 +144,7 @@ def test_a_handler_of_the_user_stays_and_threads_have_none():
 @pytest.mark.parametrize(
     "aux",
     covering(
-        [pr.priors.InverseGamma(3.0, 1.0), pr.priors.HalfCauchy(1.0), pr.priors.LogNormal(0.0, 1.0)]
+        [pr.priors.InverseGamma(3.0, 1.0), pr.priors.HalfCauchy(1.0), pr.priors.LogNormal(1.0)]
     ),
 )
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # four rows leave a funnel, which the status says

@@ -22,7 +22,7 @@ def causes(fits, param="x", **options):
 def test_the_prior(rng):
     model = gaussian(rng, 30)
     found = causes({"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.2)), "newton")})
-    assert found["prior of x"].startswith("prior of x: Normal(0, 0.2) in tight, flat in ML; prior weight ")
+    assert found["prior of x"].startswith("prior of x: Normal(0.2) in tight, flat in ML; prior weight ")
     assert "misspecification" not in found
 
 

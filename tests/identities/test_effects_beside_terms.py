@@ -26,7 +26,7 @@ def data() -> dict[str, Any]:
 
 
 DATA = data()
-PROCESS = GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(0.0, 0.5))
+PROCESS = GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(0.5))
 # the terms beside the effects, and their priors
 BESIDE: dict[str, tuple[str, dict[Any, Any]]] = {
     "smooth": ("s(z, k=6)", {"s(z, k=6)": Normal(HalfNormal(1.0))}),

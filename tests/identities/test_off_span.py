@@ -394,7 +394,7 @@ def test_bases_that_are_no_projection_add_what_they_lack():
 
 
 def test_sines_of_an_unknown_length_lack_at_every_draw_what_a_basis_of_its_length_lacks():
-    prior = {"gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(2.0), length=pr.priors.LogNormal(0.0, 0.5))}
+    prior = {"gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(2.0), length=pr.priors.LogNormal(0.5))}
     made = "y ~ 0 + gp(x, basis='hsgp', range=(-1, 11), half_width=8, size=9)"
     fit = pr.fit(Model.from_formula(made, TABLE, prior=prior, aux={"sigma": 0.3}), pr.Integrate(draws=20, chains=2))
     found = off_span_of(fit.model, fit.solution).variance(fit.model.design.at({"x": NEW}))

@@ -27,8 +27,8 @@ Y = 1.0 + X @ [0.5, -0.2] + RNG.normal(size=30)
 HYPER = [
     Uniform(0.0, 5.0),
     Uniform(0.5, 2.0),
-    LogNormal(0.3, 0.05),
-    LogNormal(0.3, 1e-4),
+    LogNormal(0.05, location=0.3),
+    LogNormal(1e-4, location=0.3),
     InverseGamma(400.0, 500.0),
     BetaPrime(300.0, 200.0),
 ]

@@ -179,7 +179,7 @@ PRECISION = np.array([[2.0, 0.3, 0.0, 0.1], [0.3, 1.5, 0.2, 0.0], [0.0, 0.2, 1.2
 
 
 def test_the_multivariate_normal_is_scipys():
-    prior, b = MultivariateNormal(MEAN, PRECISION), RNG.normal(size=(5, 2, 2))
+    prior, b = MultivariateNormal(MEAN, precision=PRECISION), RNG.normal(size=(5, 2, 2))
     theirs = stats.multivariate_normal(np.ravel(MEAN), np.linalg.inv(PRECISION))
     np.testing.assert_allclose(prior.log_prob(b), theirs.logpdf(b.reshape(5, 4)), rtol=1e-12)
     draws = prior.sample(np.random.default_rng(0), (20_000, 2, 2)).reshape(-1, 4)
@@ -196,11 +196,11 @@ def test_the_multivariate_normal_is_scipys():
 
 def test_a_multivariate_normal_of_the_wrong_shape_is_refused():
     with pytest.raises(pr.DataError, match="goes with a precision"):
-        MultivariateNormal(MEAN, np.eye(3))
+        MultivariateNormal(MEAN, precision=np.eye(3))
     with pytest.raises(pr.DataError, match="positive definite"):
-        MultivariateNormal(MEAN, -np.eye(4))
+        MultivariateNormal(MEAN, precision=-np.eye(4))
     with pytest.raises(pr.DataError, match="stated for 2 columns"):
-        model("categorical", prior=MultivariateNormal(MEAN, np.eye(4)))
+        model("categorical", prior=MultivariateNormal(MEAN, precision=np.eye(4)))
 
 
 def test_a_symmetric_softmax_of_two_classes_is_carried_on():

@@ -86,7 +86,7 @@ HIERARCHICAL_PRIORS = [
     ScaleMixture(Normal(precision_matrix=PRECISION, sigma_units=True), pr.priors.InverseGamma(0.5, 0.7)),
     ScaleMixture(pr.Laplace(0.7, location=-0.3), pr.priors.HalfCauchy(0.5)),
     ScaleMixture(GroupLaplace(0.7, groups=((2, 0), (1,))), pr.HalfNormal(0.8)),
-    ScaleMixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, 0.8)),
+    ScaleMixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, scale=0.8)),
 ]
 # stated relative to the rows, or with an unknown scale: what they are depends on the model they stand in
 DATA_DEPENDENT_PRIORS = [v for v in _STATED if v.data_dependent and not v.sigma_units] + [

@@ -140,7 +140,7 @@ def test_slopes_are_differences(likelihood, criterion, right):
 
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 def test_slopes_with_priors_that_are_not_normal(criterion):
-    prior = {"x": StudentT(3.0, 0.5), "Intercept": Normal(3.0)}
+    prior = {"x": StudentT(3.0, nu=0.5), "Intercept": Normal(3.0)}
     made = Model.from_formula("k ~ x + z + (x | g)", DATA, likelihood="negative_binomial", prior=prior,
                               aux={"alpha": pr.HalfNormal(1.0)})  # fmt: skip
     f = EvidenceProblem(made, False, criterion=criterion).surface

@@ -93,7 +93,7 @@ def prior_of_sigma(m):
 
 def prior_of_sigma_under_a_prior(m):
     m = m.with_prior(priors(0.5))
-    return quiet(m), quiet(m.with_aux(sigma=pr.priors.LogNormal(np.log(3.0), 0.05))), {"prior of sigma"}
+    return quiet(m), quiet(m.with_aux(sigma=pr.priors.LogNormal(0.05, location=np.log(3.0)))), {"prior of sigma"}
 
 
 def sigma_held(m):
@@ -184,7 +184,7 @@ def idle_prior_and_prior_of_sigma(m):
 
 
 def prior_and_idle_prior_of_sigma(m):
-    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=pr.priors.LogNormal(0.0, 1e3))), PRIORS
+    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=pr.priors.LogNormal(1e3))), PRIORS
 
 
 def divisor_and_idle_prior(m):

@@ -409,7 +409,7 @@ def test_separation_is_said_and_never_numbered():
     assert "does not exist" in row
     assert not re.search(r"\d\.\d", row)
     assert "complete separation by" in c.reasons["dose"][0]
-    assert "Normal(0, 2.5)" in c.reasons["dose"][0]
+    assert "Normal(2.5)" in c.reasons["dose"][0]
     assert any(n.startswith("ML: no estimate of Intercept, dose exists") for n in c.notes)
 
 
@@ -426,10 +426,10 @@ def test_reasons_come_with_their_evidence():
     told = {(r.param, r.fit): (r.cause, r.evidence) for r in c.causes[::-1].itertuples()}  # the first of each
     name, prior = told["x", "mode"]
     assert name == "prior of x"
-    assert prior == f"prior of x: Normal(0, 0.3) in mode, flat in ML; prior weight {100 * weight:.3g} % in mode"
+    assert prior == f"prior of x: Normal(0.3) in mode, flat in ML; prior weight {100 * weight:.3g} % in mode"
     assert c.reasons["x"][0].startswith("mode: the prior of x moves it by ")
     assert told["x", "newton"][1] == "small sample: 10 degrees of freedom in ML only (t 2.23, sqrt(n/df) 1.1)"
-    assert told["Intercept", "mode"] == ("prior of x", "prior of x: Normal(0, 0.3) in mode, flat in ML")
+    assert told["Intercept", "mode"] == ("prior of x", "prior of x: Normal(0.3) in mode, flat in ML")
     assert any("posterior in exact, whose mean is not its mode" in s for s in c.causes["evidence"])
     assert compare({"a": fits["ML"], "b": fits["ML"]}).reasons == {}
 
@@ -467,13 +467,13 @@ def test_a_small_sample_explains_no_other_sigma():
 def test_a_scale_in_units_of_sigma_is_said_in_both_units():
     c = held_back()
     said = c.data["prior"].sel(fit="tight", param="x1").item()
-    assert said == f"Normal(0, 0.05 sigma) = Normal(0, {0.05 * c.fits['tight'].aux['sigma']:.4g})"
+    assert said == f"Normal(0.05 sigma) = Normal({0.05 * c.fits['tight'].aux['sigma']:.4g})"
     P = ((400.0, 0.0), (0.0, 100.0))
     model = c.fits["ML"].model.with_prior(pr.Normal(precision_matrix=P, sigma_units=True)).with_aux(sigma=2.0)
     texts = compare([pr.fit(model)]).data["prior"].values[0, 1:3].tolist()
     assert texts == [
-        "correlated Normal(0, 0.05 sigma) = correlated Normal(0, 0.1)",
-        "correlated Normal(0, 0.1 sigma) = correlated Normal(0, 0.2)",
+        "correlated Normal(0.05 sigma) = correlated Normal(0.1)",
+        "correlated Normal(0.1 sigma) = correlated Normal(0.2)",
     ]
 
 
@@ -574,7 +574,7 @@ def test_saved_fits_compare(tmp_path):
         np.testing.assert_allclose(there.data[quantity], here.data[quantity], rtol=EXACT)
     assert "not known" in repr(there)
     slope = there.data["param"].values[1]
-    assert f"prior of {slope}: Normal(0, 0.4) in mode, flat in ML" in there.reasons[slope][0]
+    assert f"prior of {slope}: Normal(0.4) in mode, flat in ML" in there.reasons[slope][0]
     assert "prior" in there.causes.query("param == 'Intercept'")["cause"].values
     assert there.spellings == here.spellings
     exact = pr.fit(gaussian(prior=pr.Normal(0.3), aux={"sigma": 1.2}))

@@ -20,7 +20,7 @@ from .cases import Array, covering, dkw, gradient
 NAMES = ("a", "b", "c", "d")
 EFFECTS = [
     VaryingEffects(("a",), 4, (HalfNormal(1.3),), (), "g"),
-    VaryingEffects(("a", "b"), 3, (HalfNormal(1.3), pr.priors.LogNormal(0.2, 0.6)), (LKJ(2.0).partial(0, 2),), "g"),
+    VaryingEffects(("a", "b"), 3, (HalfNormal(1.3), pr.priors.LogNormal(0.6, location=0.2)), (LKJ(2.0).partial(0, 2),), "g"),
     VaryingEffects(("a", "b"), 3, (HalfNormal(1.3), 0.8), (0.4,), "g"),
     VaryingEffects(("a", "b"), 3, (HalfNormal(1.3), HalfNormal(0.4)), (0.0,), "g"),
     VaryingEffects(

@@ -23,7 +23,7 @@ Z = RNG.uniform(0.0, 2.0, 12)
 DATA = {"x": X, "z": Z, "y": np.sin(2.0 * X) + 0.5 * Z + 0.3 * RNG.standard_normal(12)}
 NEW = {"x": np.array([1.0, 1.3, 4.9, 12.0]), "z": np.array([0.0, 1.0, 0.5, 1.0])}
 SIGMA = 0.35
-AMPLITUDE, LENGTH = HalfNormal(1.5), LogNormal(-0.3, 0.5)
+AMPLITUDE, LENGTH = HalfNormal(1.5), LogNormal(0.5, location=-0.3)
 UNKNOWN = GaussianProcess(amplitude=AMPLITUDE, length=LENGTH)
 
 
@@ -122,7 +122,7 @@ def test_given_its_hyperparameters_a_process_is_the_one_of_a_stated_length(more)
 
 def test_effects_and_curves_of_a_length_that_is_nearly_known_are_those_of_a_stated_one():
     """4,000 draws: standard deviations to four of their own standard errors, 5 percent; means to 0.07 of them."""
-    near = GaussianProcess(amplitude=LogNormal(0.2, 1e-4), length=LogNormal(np.log(0.7), 1e-4))
+    near = GaussianProcess(amplitude=LogNormal(1e-4, location=0.2), length=LogNormal(1e-4, location=np.log(0.7)))
     drawn = pr.fit(model_of(near), Integrate(nodes=64), seed=4)
     stated = pr.fit(model_of(formula="y ~ z + gp(x, length=0.7)", prior={"gp(x, length=0.7)": Normal(np.exp(0.2))}))
     rows = {"x": np.array([1.0, 1.3, 4.7]), "z": np.ones(3)}
@@ -208,7 +208,7 @@ def of_counts(likelihood: str, basis: str, process) -> pr.Model:
 
 @pytest.mark.parametrize("likelihood", ["poisson", pytest.param("categorical", marks=pytest.mark.slow)])
 def test_other_likelihoods_at_a_length_that_is_nearly_known_are_those_of_a_stated_one(likelihood):
-    near = GaussianProcess(amplitude=LogNormal(0.2, 1e-4), length=LogNormal(np.log(0.7), 1e-4))
+    near = GaussianProcess(amplitude=LogNormal(1e-4, location=0.2), length=LogNormal(1e-4, location=np.log(0.7)))
     drawn = pr.fit(of_counts(likelihood, "basis='exact'", near), Integrate(nodes=64), seed=4)
     stated = pr.fit(of_counts(likelihood, "length=0.7", Normal(np.exp(0.2))), "importance", seed=3)
     assert drawn.solution.status.good

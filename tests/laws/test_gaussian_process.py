@@ -150,7 +150,7 @@ def test_methods_that_cannot_make_columns_anew_say_so():
 
 @pytest.mark.parametrize(("centre", "beyond"), [(-0.5, False), (0.5, True)])
 def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(centre, 0.25))}
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(0.25, location=centre))}
     model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
     fit = pr.fit(model, Integrate(nodes=512, draws=100))
     name = "length[gp(x, basis='hsgp')]"
@@ -181,7 +181,7 @@ def test_a_length_found_beyond_what_sines_serve_is_told():
 @pytest.mark.slow
 def test_nodes_follow_a_bent_posterior():
     """About the maximum a few carry the weight: short lengths have a long tail; the next nodes lie where these found the mass."""
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(-0.5, 0.5))}
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(0.5, location=-0.5))}
     model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
     found = pr.fit(model, Integrate(draws=250), seed=1)
     assert found.solution.stats["k_hat"] < 0.5
@@ -218,7 +218,7 @@ def test_an_unknown_length_needs_rows_in_memory(tmp_path):
 
 def test_functions_with_other_columns_stand_in_one_table():
     """What is not of the functions is compared; they are, by their degrees of freedom."""
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(-0.5, 0.5))}
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5, location=-0.5))}
     sines = model_of("y ~ z + gp(x, basis='hsgp')")
     fits = {
         "line": pr.fit(model_of("y ~ z")),
@@ -279,10 +279,10 @@ def test_a_part_of_a_sum_that_tells_nothing_does_not_keep_a_search_from_its_end(
 
 
 def test_a_report_says_what_of_a_process_is_unknown() -> None:
-    prior = pr.priors.GaussianProcess(amplitude=pr.priors.HalfNormal(2.0), length=pr.priors.LogNormal(0.5, 0.5))
+    prior = pr.priors.GaussianProcess(amplitude=pr.priors.HalfNormal(2.0), length=pr.priors.LogNormal(0.5, location=0.5))
     table = {"x": np.arange(9.0), "y": np.arange(9.0) % 4.0}
     model = pr.Model.from_formula("y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior})
-    unknown = "amplitude half-normal with scale 2; length log-normal with location 0.5, scale 0.5"
+    unknown = "amplitude ~ HalfNormal(2); length ~ LogNormal(scale=0.5, location=0.5)"
     assert prior_words(model) == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"
 
 
@@ -297,7 +297,7 @@ def test_a_start_that_wanders_on_a_plain_does_not_hide_the_top() -> None:
 
 @pytest.fixture(scope="module")
 def drawn() -> pr.Fit:
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5, 0.5))}
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5, location=0.5))}
     model = model_of("y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
     return pr.fit(model, Integrate(draws=200), seed=1)
 
@@ -315,7 +315,7 @@ def test_the_log_prior_of_a_draw_is_that_of_its_coefficients_given_its_hyperpara
         given = np.sum(-0.5 * (beta / D) ** 2 - np.log(D) - 0.5 * np.log(2.0 * np.pi))
         assert block.prior.given(**h).log_prob(beta[:, None]) == pytest.approx(given, rel=1e-9)
         each = [given, HalfNormal(1.0).log_prob(draws["sigma"][s])]
-        each += [HalfNormal(2.0).log_prob(h["amplitude"]), LogNormal(0.5, 0.5).log_prob(h["length"])]
+        each += [HalfNormal(2.0).log_prob(h["amplitude"]), LogNormal(0.5, location=0.5).log_prob(h["length"])]
         assert found[s] == pytest.approx(sum(map(float, each)), rel=1e-9)
 
 
@@ -373,7 +373,7 @@ def test_a_process_is_one_thing_beside_its_prior(drawn) -> None:
 
 
 def test_processes_of_other_priors_are_compared_without_their_density(drawn) -> None:
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.0), length=LogNormal(0.5, 0.5))}
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.0), length=LogNormal(0.5, location=0.5))}
     other = pr.fit(
         model_of("y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}), Integrate(draws=200)
     )

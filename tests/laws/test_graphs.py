@@ -26,7 +26,7 @@ UNKNOWN = [
     {"x1": Normal(pr.HalfNormal(0.8)), ("x3", "x2"): Horseshoe(tau=0.4), "Intercept": Normal(2.0)},
     {
         ("x1", "x2"): Normal(pr.priors.Exponential(0.7), location=0.2),
-        "x3": pr.priors.StudentT(pr.priors.LogNormal(-0.4, 0.7), nu=4.4),
+        "x3": pr.priors.StudentT(pr.priors.LogNormal(0.7, location=-0.4), nu=4.4),
     },
 ]
 LIKELIHOODS = [

@@ -173,13 +173,13 @@ def test_ranks_of_the_truth_are_uniform_under_an_unknown_length() -> None:
     x = np.linspace(0.0, 2.0, 15)
     prior = {
         "Intercept": pr.Normal(1.0),
-        "gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(1.0), length=pr.priors.LogNormal(-0.2, 0.3)),
+        "gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(1.0), length=pr.priors.LogNormal(0.3, location=-0.2)),
     }
     model = pr.Model.from_formula(
         "y ~ gp(x, basis='hsgp')",
         {"x": x, "y": np.sin(3 * x)},
         prior=prior,
-        aux={"sigma": pr.priors.LogNormal(-1.0, 0.4)},
+        aux={"sigma": pr.priors.LogNormal(0.4, location=-1.0)},
     )
     found = pr.sbc(model, Integrate(nodes=256, draws=100, chains=1), 200, seed=4)
     assert found.uniform

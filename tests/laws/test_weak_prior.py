@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.errors import DataError
-from probreg.model.from_text import parse_prior
+from probreg.errors import DataError, ProbregError
+from probreg.priors.text import parse_prior
 from tests.laws.cases import LIKELIHOOD_CASES, recipe_of, rows_for
 from tests.laws.texts import unfolded
 
@@ -52,8 +52,8 @@ def test_it_is_taken_wherever_a_prior_is():
     smooth = pr.Model.from_formula("y ~ a + s(b)", table, prior="weak")
     assert smooth.prior["a",] == stated  # a smooth function keeps its own
     assert "weak prior" not in repr(flat)
-    with pytest.raises(DataError, match=r"a prior by name is 'weak', got 'normal'; write another as pr\.Normal"):
-        flat.with_prior("normal")
+    with pytest.raises(ProbregError, match=r"'week'.*'weak'"):
+        flat.with_prior("week")
 
 
 def test_of_many_columns_five_scales_are_printed():

@@ -64,7 +64,7 @@ def with_kernel(
     except DataError as error:
         raise Incompatible(
             f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
-            "a prior such as length=LogNormal(...)"
+            "a prior such as length=LogNormal(0.5, location=1.0)"
         ) from None
     design = model.design.with_basis(term.key, basis, found=True)
     new = design.recipe.processes[term.key].columns

@@ -65,7 +65,7 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
     P = _inverse(_covariance(solution))
     for name in model.unknown:
         log_v = np.log(solution.posterior[name])
-        aux[name] = LogNormal(float(log_v.mean()), float(log_v.std()))
+        aux[name] = LogNormal(float(log_v.std()), location=float(log_v.mean()))
     lost = "" if not model.unknown else f", {', '.join(model.unknown)} lognormal and independent of it"
     hyper = solution.posterior.hyper
     lost += "" if not hyper else f"; {', '.join(hyper)} is in its covariance and not carried on"
@@ -94,7 +94,7 @@ def _covariance(solution: Solution) -> Array:
 def _normal(model: Model, mean: Array, P: Array, *, sigma_units: bool = False) -> Prior | dict[Key, Prior]:
     """One normal prior of every column, the intercept too."""
     if model.shape[1] > 1 or model.likelihood.outcomes:
-        return MultivariateNormal(tuple(map(tuple, mean.tolist())), tuple(map(tuple, P.tolist())))
+        return MultivariateNormal(tuple(map(tuple, mean.tolist())), precision=tuple(map(tuple, P.tolist())))
     location = tuple(mean[:, 0].tolist())
     prior = Normal(location=location, precision_matrix=tuple(map(tuple, P.tolist())), sigma_units=sigma_units)
     return {tuple(model.design.columns): prior}

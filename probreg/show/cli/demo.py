@@ -20,7 +20,7 @@ def demonstrate(out: Path, quick: bool, seed: int) -> None:
     regular = model.with_prior(Normal(0.1))
     write_lines(f"{card.title}: {card.question}\n", model, "\nChecks", check(model, verbose=True))
     write_lines(
-        "\nThree fits: maximum likelihood; the mode and the posterior under a Normal(0, 0.1) prior on the slope per °F."
+        "\nThree fits: maximum likelihood; the mode and the posterior under a normal prior of standard deviation 0.1 on the slope per °F."
     )
     with working("fitting"):
         fits = {"ML": fit_model(model), "mode": fit_model(regular)}

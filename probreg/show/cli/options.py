@@ -14,8 +14,9 @@ from probreg.errors import DataError
 from probreg.fits.fit import Fit, fit as fit_model, load_fit
 from probreg.inference import METHODS, Method
 from probreg.likelihoods import LIKELIHOODS
-from probreg.model.from_text import parse_aux, parse_likelihood, parse_prior
+from probreg.model.from_text import parse_likelihood
 from probreg.model.model import Model
+from probreg.priors.text import parse_aux, parse_prior
 from probreg.show.cli.entry import WrongWords, usage
 from probreg.show.cli.files import SUFFIXES, read_file, response_level
 from probreg.show.cli.output import tell, working

@@ -1,0 +1,97 @@
+"""Priors as text: `normal(2.5)`, `student(2.5, nu=4)`, `x=normal(1), Intercept=normal(10)`, `sigma=half_normal(2)`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from probreg.arguments.scalars import Positive, read_argument, shown_value
+from probreg.errors import DataError
+from probreg.priors.base import PRIORS, Prior
+from probreg.priors.joint import Key
+from probreg.priors.positive import AUX_PRIORS, AuxPrior
+from probreg.priors.weak import WEAK, PriorLike
+from probreg.registry import Registry, finite_number, split_arguments, split_assignment
+
+AuxLike = Mapping[str, float | str | AuxPrior] | str
+
+
+def read_prior(spec: PriorLike) -> Any:
+    """A prior, or priors by column, with each text replaced by the prior that it describes.
+
+    >>> read_prior({"x": "weak", "z": "normal(2)"})["x"]
+    Normal(scale=2.5, location=0.0, precision_matrix=None, sigma_units=False, scaled=True)
+    """
+    if isinstance(spec, Mapping):
+        return {key: _parse_alone(prior) if isinstance(prior, str) else prior for key, prior in spec.items()}
+    return parse_prior(spec) if isinstance(spec, str) else spec
+
+
+def read_aux(spec: AuxLike) -> dict[str, Any]:
+    """Numbers and priors of nuisance parameters, with each text replaced by the prior that it describes.
+
+    >>> read_aux({"sigma": "half_normal(2)"}), read_aux("sigma=1.5")
+    ({'sigma': HalfNormal(scale=2.0)}, {'sigma': 1.5})
+    """
+    if isinstance(spec, str):
+        return parse_aux(spec)
+    if not isinstance(spec, Mapping):
+        raise DataError(
+            f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {shown_value(spec)}"
+        )
+    return {n: read_argument(n, v, Positive | AuxPrior) if isinstance(v, str) else v for n, v in spec.items()}
+
+
+def parse_prior(text: str) -> Prior | dict[Key, Prior]:
+    """A prior for every column but the intercept, or one by column.
+
+    >>> parse_prior("student(2.5, nu=4)")
+    StudentT(scale=2.5, nu=4.0, location=0.0, sigma_units=False, scaled=False)
+    >>> parse_prior("laplace(half_normal(0.5), scaled=true)").scale
+    HalfNormal(scale=0.5)
+    >>> parse_prior("x=weak")["x"]
+    Normal(scale=2.5, location=0.0, precision_matrix=None, sigma_units=False, scaled=True)
+    >>> sorted(parse_prior("x=normal(1), species[T.Gentoo]=laplace(0.5)"))
+    ['species[T.Gentoo]', 'x']
+    """
+    parts = [split_assignment(part) for part in split_arguments(text)]
+    if len(parts) == 1 and parts[0][0] is None:
+        return _parse_alone(parts[0][1])
+    named: dict[Key, Prior] = {}
+    for key, value in parts:
+        if key is None:
+            raise DataError(
+                f"{value.strip()!r} has no column, in a text with priors by column: write x={value.strip()}"
+            )
+        if key in named:
+            raise DataError(f"the column {key!r} has two priors in {text!r}")
+        named[key] = _parse_alone(value)
+    return named
+
+
+def parse_aux(text: str) -> dict[str, float | AuxPrior]:
+    """Nuisance parameters: a number holds one fixed, a prior makes it unknown.
+
+    >>> parse_aux("sigma=half_normal(2)")
+    {'sigma': HalfNormal(scale=2.0)}
+    >>> parse_aux("sigma=1.5")
+    {'sigma': 1.5}
+    """
+    out: dict[str, float | AuxPrior] = {}
+    for part in split_arguments(text) if text.strip() else ():
+        name, equals, value = (p.strip() for p in part.partition("="))
+        if not equals or not name.isidentifier():
+            raise DataError(f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)")
+        out[name] = AUX_PRIORS.parse(value) if value[:1].isalpha() else finite_number(value, part)
+    return out
+
+
+def _parse_alone(text: str) -> Prior:
+    name = text.partition("(")[0].strip()
+    if name == "weak":
+        if text.strip() != "weak":
+            raise DataError(f"weak takes no settings, got {text.strip()!r}: write weak")
+        return WEAK
+    if name in PRIORS or name in {cls.__name__ for cls in PRIORS.values()}:
+        return PRIORS.parse(text)
+    known: Registry[Any] = Registry("prior", words=PRIORS.words)
+    known.update({**PRIORS, "weak": type(WEAK)})  # so that a name close to "weak" is answered with it
+    return known.parse(text)
