@@ -114,7 +114,10 @@ def refuse_missing(table: Table) -> None:
 def refuse_infinite(table: Table) -> None:
     """DataError naming column, row and value for the first infinite number."""
     for name, values in table.columns.items():
-        if kind_of(values) == "number" and len(bad := np.flatnonzero(~np.isfinite(values))):
+        if kind_of(values) != "number":
+            continue
+        numbers = floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
+        if len(bad := np.flatnonzero(~np.isfinite(numbers))):
             raise DataError(
                 f"column {name!r} is {values[bad[0]]} in {labels(table, bad)}; "
                 "a model needs finite numbers: correct them or leave those rows out"

@@ -61,7 +61,6 @@ DATA = {
         ("(1 | x)", r"column 'x' holds a different number in each of its 12 rows, such as 0.353553 in row 0"),
         ("(1 | g:x)", "column 'x' holds a different number in each"),
         ("(1 | one)", r"\(1 \| one\) has the single group 'z' in these rows"),
-        ("(1 | when)", "column 'when' holds datetime64 values and stands for groups"),
         ("(one | g)", "'one' has the single level 'z'"),
         ("(1 | school)", "no column 'school'"),
         ("(rank | g)", "no column 'rank'"),

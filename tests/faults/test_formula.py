@@ -258,7 +258,7 @@ def test_the_value_that_made_a_column_of_numbers_text_is_named():
     texts[9] = "n/a"
     y = pd.Series(np.arange(40.0))
     y[2] = np.nan
-    with pytest.raises(DataError, match="1 of its values cannot be read as one, first 'n/a' in row 9: correct it"):
+    with pytest.raises(DataError, match="1 of its 39 values cannot be read as numbers, first 'n/a' in row 9"):
         read_formula("y ~ x", pd.DataFrame({"y": y, "x": texts}), missing="drop")
     with pytest.raises(DataError, match="numeric; row 9 holds 'n/a'"):
         pr.Model.from_formula("x ~ y", {"x": texts, "y": np.arange(40.0)})

@@ -15,7 +15,7 @@ def _lists(frame):
 
 
 def _arrays(frame):
-    return {name: frame[name].to_numpy() for name in frame}
+    return {name: frame[name].to_numpy(dtype=object if frame[name].isna().any() else None) for name in frame}
 
 
 def _nullable(frame):
@@ -59,7 +59,7 @@ FILES = {
     "csv": lambda frame, path: frame.to_csv(path, index=False),
     "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "parquet": lambda frame, path: frame.to_parquet(path),
-    "arrow": lambda frame, path: frame.to_feather(path),
+    "feather": lambda frame, path: frame.to_feather(path),
 }
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from probreg.arguments.scalars import shown_value
 from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
 from probreg.data import ArrayColumns, Design
+from probreg.data.formula.columns import kind_of
+from probreg.data.formula.layout import plain_level
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.rows import full_weights
 from probreg.data.unwritten import all_close, combined
@@ -128,7 +130,9 @@ class Population:
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
-        return replace(self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}}, met={}, as_fitted=False)
+        return replace(
+            self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}}, met={}, as_fitted=False
+        )
 
     def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
@@ -269,7 +273,9 @@ def row_groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]],
     for name in by:
         if name not in of.table:
             raise DataError(f"by={name!r} is no variable of these rows; there are: {', '.join(of.table)}")
-    keys = list(zip(*(np.asarray(of.table[name]).tolist() for name in by))) if by else [()] * of.n
+    columns = [np.asarray(of.table[name]) for name in by]
+    lists = [list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist() for x in columns]
+    keys = list(zip(*lists)) if by else [()] * of.n
     seen = sorted(set(keys), key=lambda k: tuple((isinstance(v, str), v) for v in k))
     if len(seen) > _MOST_GROUPS:
         raise DataError(f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one")

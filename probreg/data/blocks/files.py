@@ -5,7 +5,8 @@ their file, counted from 0; text comes as a categorical of the values met, since
 """
 
 import hashlib
-from collections.abc import Generator, Iterator, Sequence
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from probreg.arguments.arrays import brief
-from probreg.data.formula.columns import Table, _from_series, declares_order, with_plain_dtype
+from probreg.arguments.arrays import brief, reads_as_number
+from probreg.data.formula.columns import Table, _from_series, declares_order, fits_floats, with_plain_dtype
 from probreg.errors import DataError, Incompatible
 from probreg.numerics.linalg import threads
 from probreg.system.disk import Stamp, require_plain
@@ -64,12 +65,14 @@ class Tables(Protocol):
 class Files:
     """Files of one format and the same columns, in the order in which their rows follow one another.
 
-    A CSV's first rows tell what its columns hold; a Parquet or Arrow file says so itself.
+    A CSV's first rows tell what its columns hold; a Parquet or Arrow file says so itself. `labels` are columns whose numbers
+    are labels: of these a CSV is read to the last digit.
     """
 
     paths: tuple[Path, ...]
     format: str
     marks: tuple[Mark, ...] = ()  # of each path, when the model was made; none are compared where there are none
+    labels: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,7 +82,8 @@ class Files:
 
     def names(self) -> tuple[str, ...]:
         """The columns of the first file. DataError for a file that cannot be read."""
-        return _distinct(tuple(_schema(self.paths[0], self.format).names), self.paths[0])
+        with _read(self.paths[0]):
+            return _distinct(tuple(_schema(self.paths[0], self.format).names), self.paths[0])
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
@@ -90,10 +94,12 @@ class Files:
             with _read(path), closing(_OPEN[self.format](path, list(names), size, first)) as parts:
                 row = 0
                 for part in parts:
-                    for some in _cut(part, size):
-                        columns = {name: _values(some, name) for name in names}
-                        yield Batch(Table(columns, np.arange(row, row + some.num_rows)), path.name)
-                        row += some.num_rows
+                    known = {name: _labels(part, name, row, path) for name in names if _is_label(first, name)}
+                    for start, some in _cut(part, size):
+                        stop = start + some.num_rows
+                        columns = {n: known[n][start:stop] if n in known else _values(some, n) for n in names}
+                        yield Batch(Table(columns, np.arange(row + start, row + stop)), path.name)
+                    row += part.num_rows
             self._unchanged(path)  # nor while it was read
 
     def by_content(self) -> "Files":
@@ -124,7 +130,8 @@ class Files:
                 break
         if bad := [name for name in names if name in types and pa.types.is_binary(types[name])]:
             raise DataError(f"column {bad[0]!r} of {self.name} holds text that is not UTF-8: save the file as UTF-8")
-        return types
+        text = pa.dictionary(pa.int32(), pa.string())  # of which each number is read once
+        return types | {name: text for name in self.labels if name in types and _is_number(types[name])}
 
     def declared_order(self, name: str) -> bool:
         """Whether a column is stored as a category whose levels have an order of their own."""
@@ -205,6 +212,8 @@ def _read(path: Path) -> Iterator[None]:
     pa = _pyarrow()
     try:
         yield
+    except UnicodeDecodeError:
+        raise DataError(f"{path.name} has a column name that is not UTF-8: save the file as UTF-8") from None
     except (pa.ArrowException, OSError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{path.name} cannot be read: {first}") from None
@@ -249,17 +258,42 @@ def _arrow(path: Path, names: list[str], size: int, schema: Any) -> Generator[An
 def _csv(path: Path, names: list[str], size: int, schema: Any, delimiter: str = ",") -> Generator[Any]:
     """Whole numbers are read as floats, since the first rows do not tell whether the last are whole."""
     import pyarrow as pa
-    from pyarrow import csv
 
     known = {name: schema.get(name, pa.float64()) for name in names}
     wide = {name: pa.float64() if pa.types.is_integer(kind) else kind for name, kind in known.items()}
     with _csv_reader(path, delimiter) as head:
         _require(names, head.schema.names, path)
-    convert = csv.ConvertOptions(column_types=wide, include_columns=names, strings_can_be_null=True)
+    try:
+        yield from _csv_batches(path, wide, delimiter)
+    except pa.ArrowInvalid:
+        numbers = [name for name, kind in wide.items() if _is_number(kind)]
+        _refuse_cell(path, numbers, delimiter)
+        raise
+
+
+def _csv_batches(path: Path, types: dict[str, Any], delimiter: str) -> Generator[Any]:
+    from pyarrow import csv
+
+    convert = csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=True)
     with csv.open_csv(
         path, csv.ReadOptions(block_size=_CSV_BLOCK), csv.ParseOptions(delimiter=delimiter), convert
     ) as reader:
         yield from reader
+
+
+def _refuse_cell(path: Path, numbers: Sequence[str], delimiter: str) -> None:
+    """DataError that names the first cell, in a column of numbers, that is none."""
+    import pyarrow as pa
+
+    row = 0
+    for batch in _csv_batches(path, dict.fromkeys(numbers, pa.string()), delimiter):
+        for name in numbers:
+            for place, cell in enumerate(batch.column(name).to_pylist()):
+                if cell is not None and not reads_as_number(cell):
+                    raise DataError(
+                        f"column {name!r} of {path.name} holds {cell!r} in row {row + place}, and numbers before: correct it"
+                    )
+        row += batch.num_rows
 
 
 def _tsv(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
@@ -309,9 +343,54 @@ def _require(names: Sequence[str], present: Sequence[str], path: Path) -> None:
 # ---- from arrow's columns to plain arrays --------------------------------------------------------------------------
 
 
-def _cut(part: Any, size: int) -> Iterator[Any]:
+def _cut(part: Any, size: int) -> Iterator[tuple[int, Any]]:
+    """Parts of a batch, and the place of the first row of each."""
     for start in range(0, part.num_rows, size):
-        yield part.slice(start, size)
+        yield start, part.slice(start, size)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_label(types: Mapping[str, Any] | None, name: str) -> bool:
+    """Whether a column of a CSV comes as text of numbers, which are labels."""
+    import pyarrow as pa
+
+    return types is not None and name in types and bool(pa.types.is_dictionary(types[name]))
+
+
+def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
+    """Numbers that came as text, with every digit of them; `row` is the number of the first row of the batch."""
+    import pyarrow as pa
+
+    column = batch.column(name)
+    try:
+        known: Any = column.dictionary.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        texts = column.dictionary.to_pylist()
+        numbers = [_label(text) for text in texts]
+        if None in numbers:
+            odd = texts[numbers.index(None)]
+            place = row + column.to_pylist().index(odd)
+            raise DataError(
+                f"column {name!r} of {path.name} holds {odd!r} in row {place}, and numbers before: correct it"
+            ) from None
+        known = np.empty(len(numbers), dtype=object)
+        known[:] = numbers
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    if column.null_count:
+        known = np.append(np.asarray(known, dtype=object), None)
+    return with_plain_dtype(known[codes])
+
+
+def _label(text: str) -> int | float | None:
+    """The number that a text writes, with every digit of a whole one; None for another text."""
+    if re.fullmatch(r"\s*[-+]?[0-9]+\s*", text):
+        return int(text)
+    return float(text) if reads_as_number(text) and "_" not in text else None
 
 
 def _values(batch: Any, name: str) -> Any:
@@ -320,8 +399,10 @@ def _values(batch: Any, name: str) -> Any:
 
     column = batch.column(name)
     kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+    if _is_number(kind) and (not column.null_count or fits_floats(column)):
         return column.to_numpy(zero_copy_only=False)
+    if _is_number(kind):
+        return with_plain_dtype(np.array(column.to_pylist(), dtype=object))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         column = (column.cast(pa.string()) if pa.types.is_string_view(kind) else column).dictionary_encode()
     return with_plain_dtype(_from_series(column.to_pandas()))

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import numpy as np
 from probreg.arguments.arrays import brief
 from probreg.data.blocks.batches import Selection, refuse_response
 from probreg.data.blocks.block import SAMPLE, Array
-from probreg.data.blocks.files import Tables
+from probreg.data.blocks.files import Files, Tables
 from probreg.data.blocks.groups import Group, GroupsSeen, note_levels
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.checked_arrays import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
-from probreg.data.formula.columns import Table, kind_of, missing_values as absent
+from probreg.data.formula.columns import Table, joined_columns, kind_of, missing_values as absent
 from probreg.data.formula.formula import (
     Recipe,
     numbers_as_text,
@@ -32,7 +33,14 @@ from probreg.data.formula.grammar import (
     parse_expression,
     refuse_unstreamed,
 )
-from probreg.data.formula.layout import Level, Memory, lay_out, level_column, training_levels
+from probreg.data.formula.layout import (
+    Level,
+    Memory,
+    lay_out,
+    level_column,
+    refuse_malformed_numbers,
+    training_levels,
+)
 from probreg.data.rows import Missing, require
 from probreg.errors import DataError
 from probreg.system.progress import progress_bar
@@ -120,6 +128,10 @@ def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Mis
         raise DataError(
             "a response or an offset that learns from the rows, such as center(y), is not read by the block"
         )
+    if isinstance(files, Files):
+        coded = [e.category for e in parts.every_factor.values() if e.coding is not None]
+        groups = [name for bar in parts.bars for name in bar.group]
+        files = replace(files, labels=tuple(dict.fromkeys(name for name in (*coded, *groups) if name is not None)))
     first = _first(files, names)
     if not len(first.rows):
         raise DataError(f"{files.name} holds no rows: a model needs at least one row of data")
@@ -167,6 +179,9 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     factors, learning = plan.factors, plan.learning
     if not seen.rows:
         raise _none_complete(plan.selection.files)
+    for text, factor in factors.items():
+        if factor.coding is None and all(isinstance(level, str) for level in seen.levels[text]):
+            refuse_malformed_numbers(text, list(seen.levels[text]), seen.rows, partial(_place_of, plan, text))
     ordered = {text: _ordered(plan, factor) for text, factor in factors.items()}
     levels = {text: seen.training_levels(text, factor, ordered[text]) for text, factor in factors.items()}
     declared = {name: plan.selection.files.declared_order(name) for name in seen.groups.columns}
@@ -174,6 +189,17 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     recipe = _recipe(plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups))
     notes = (note for term in recipe.processes.values() for note in term.notes)
     return recipe, (*_notes(plan, seen, levels, learning, groups), *notes)
+
+
+def _place_of(plan: Plan, text: str, level: Any) -> str:
+    """Where the rows first have a level: their file and row; nothing where they are not here."""
+    name = plan.parts.every_factor[text].category
+    with closing(plan.selection.tables()) as tables:
+        for table, file in tables:
+            column = table.columns[name or text]
+            if len(rows := np.flatnonzero([value == level for value in np.asarray(column, dtype=object)])):
+                return f" in row {table.rows[rows[0]]} of {file}"
+    return ""
 
 
 def _plain_recipe(plan: Plan) -> Recipe:
@@ -301,7 +327,7 @@ class Seen:
             if row not in have:
                 have.add(row)
                 parts.append(table)
-        columns = {name: np.concatenate([t.columns[name] for t in parts]) for name in parts[0].columns}
+        columns = {name: joined_columns([t.columns[name] for t in parts]) for name in parts[0].columns}
         settled = {name: pd.Categorical(v) if v.dtype.kind == "O" else v for name, v in columns.items()}
         return Table(settled, np.concatenate([t.rows for t in parts]))
 

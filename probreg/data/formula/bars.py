@@ -83,7 +83,7 @@ def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
     import pandas as pd
 
     column: Any = table.columns[name]
-    if kind_of(column) in ("time", "other"):
+    if kind_of(column) == "other":
         raise DataError(
             f"column {name!r} holds {type(column[0]).__name__} values and stands for groups; make them text or numbers"
         )

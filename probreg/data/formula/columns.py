@@ -5,8 +5,9 @@ as `pandas.Categorical`, which keeps their declared order. Nothing is dropped or
 for the reader of the formula, which knows what the columns are for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from probreg.arguments.arrays import floats
 from probreg.errors import DataError
 
 Kind = Literal["number", "truth", "text", "levels", "time", "other"]
+EXACT = 2**53  # whole numbers of this size or less are floats exactly; a larger one stays a whole number
 TAKEN = (
     "a pandas, polars or pyarrow table, a dict of equally long 1-D arrays, a structured numpy "
     "array, or an xarray Dataset of one dimension"
@@ -89,6 +91,7 @@ def kind_of(column: Any) -> Kind:
     if column.dtype.kind in letters:
         return letters[column.dtype.kind]
     inferred: dict[str, Kind] = {"string": "text", "boolean": "truth"}
+    inferred |= dict.fromkeys(["integer", "floating", "mixed-integer-float", "decimal"], "number")
     times: dict[str, Kind] = dict.fromkeys(["datetime", "datetime64", "date", "time", "timedelta", "period"], "time")
     return (inferred | times).get(_inferred(column), "other")
 
@@ -114,15 +117,45 @@ def _inferred(values: np.ndarray) -> str:
 def _from_objects(values: np.ndarray) -> np.ndarray:
     gone = missing_values(values)
     match _inferred(values):
+        case "integer" if not gone.any():
+            return _whole_numbers(values)
         case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
             numbers = floats(values, "a column")
-            whole = kind == "integer" and not gone.any() and float(np.abs(numbers).max()) < 2.0**53
-            return numbers.astype(np.int64) if whole else numbers
+            doubtful = ~gone if kind == "decimal" else np.abs(numbers) > EXACT
+            if all(map(_is_exact, numbers[doubtful].tolist(), values[doubtful].tolist())):
+                return numbers
+            return np.where(gone, np.array(None), values)
         case "boolean" if not gone.any():
             return values.astype(bool)
         case "string":
             return np.where(gone, np.array(None), values) if gone.any() else values
     return values
+
+
+def _whole_numbers(values: np.ndarray) -> np.ndarray:
+    """Whole numbers in the narrowest type that holds every digit of them."""
+    for kind in (np.int64, np.uint64):
+        try:
+            return values.astype(kind)
+        except OverflowError:
+            continue
+    return values
+
+
+def _is_exact(number: float, value: Any) -> bool:
+    """Whether a float is the value that it was made of: to the last digit of a whole number, and of a decimal as it is written."""
+    return Decimal(repr(number)) == value if isinstance(value, Decimal) else number == value
+
+
+def joined_columns(parts: Sequence[Any]) -> np.ndarray:
+    """Parts of one column below one another; whole numbers beside floats keep every digit."""
+    kinds = {part.dtype.kind for part in parts}
+    large = any(
+        part.dtype.kind in "iu" and len(part) and max(abs(int(part.min())), int(part.max())) > EXACT for part in parts
+    )
+    if len(kinds) > 1 and large:
+        return with_plain_dtype(np.concatenate([part.astype(object) for part in parts]))
+    return np.concatenate(parts)
 
 
 def _objects(values: list[Any]) -> np.ndarray:
@@ -146,11 +179,20 @@ def _from_series(series: Any) -> Any:
         return _from_pyarrow(series.array.__arrow_array__())
     types = pd.api.types
     if types.is_numeric_dtype(series.dtype) and not types.is_bool_dtype(series.dtype):
-        lossy = isinstance(series.dtype, np.dtype) is False and bool(series.isna().any())
-        return series.to_numpy(dtype=float, na_value=np.nan) if lossy else _from_array(series.to_numpy())
+        if isinstance(series.dtype, np.dtype) or not series.isna().any():
+            return _from_array(series.to_numpy())
+        if types.is_float_dtype(series.dtype) or (types.is_integer_dtype(series.dtype) and _fit_floats(series)):
+            return series.to_numpy(dtype=float, na_value=np.nan)
+        return _from_objects(series.to_numpy(dtype=object, na_value=None))
     if types.is_datetime64_any_dtype(series.dtype):
         return series.dt.tz_localize(None).to_numpy() if series.dt.tz else series.to_numpy()
     return _from_array(np.asarray(series.to_numpy(dtype=object)) if series.dtype.kind in "OUSb" else series.to_numpy())
+
+
+def _fit_floats(series: Any) -> bool:
+    """Whether every whole number of a series is a float exactly."""
+    low, high = series.min(), series.max()
+    return not (low == low and low is not None) or max(abs(int(low)), abs(int(high))) <= EXACT
 
 
 def _from_pandas(frame: Any) -> Table:
@@ -168,9 +210,21 @@ def _from_arrow(data: Any) -> Table:
     if not isinstance(data, pa.Table | pa.RecordBatch):
         raise _not_a_table(data)
     _distinct(list(data.schema.names))
-    table = _from_pandas(data.to_pandas())
+    exact = any(c.null_count and not fits_floats(c) for c in data.columns)
+    table = _from_pandas(data.to_pandas(integer_object_nulls=exact))
     undeclared = {n for n in table.columns if n in data.schema.names and not declares_order(data.schema, n)}
     return Table({n: _as_text(v) if n in undeclared else v for n, v in table.columns.items()}, table.rows)
+
+
+def fits_floats(column: Any) -> bool:
+    """Whether a column of arrow has no whole number that is not a float exactly."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not pa.types.is_integer(column.type):
+        return True
+    ends = compute.min_max(column).as_py()
+    return ends["min"] is None or max(abs(ends["min"]), abs(ends["max"])) <= EXACT
 
 
 def declares_order(schema: Any, name: str) -> bool:
@@ -278,8 +332,13 @@ def _from_narwhals_series(series: Any) -> Any:
 
     dtype = series.dtype
     if dtype.is_numeric():
-        plain = series.null_count() == 0 and dtype != nw.Decimal
-        return series.to_numpy() if plain else series.cast(nw.Float64).to_numpy()
+        if dtype == nw.Decimal or dtype in (nw.Int128, nw.UInt128):
+            return _from_objects(_objects(series.to_list()))
+        if series.null_count() == 0:
+            return series.to_numpy()
+        if dtype.is_integer() and series.null_count() < len(series) and not _fit_floats(series):
+            return _from_objects(_objects(series.to_list()))
+        return series.cast(nw.Float64).to_numpy()
     if isinstance(dtype, nw.Enum):
         return pd.Categorical(series.to_list(), categories=list(dtype.categories), ordered=True)
     if dtype == nw.Categorical:

@@ -4,11 +4,14 @@ Every factor is computed by `grammar` and handed to formulaic's materializer as 
 its reading nor its evaluation of text is ever reached. What a factor learned (knots, means, levels) is plain data.
 """
 
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
 from probreg.data.formula.coded import STAND_IN, coded_factors, stand_in, with_codes
-from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.columns import EXACT, Table, kind_of
 from probreg.data.formula.grammar import (
     Expression,
     State,
@@ -33,6 +36,7 @@ Level = str | int | float | bool
 MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
 _MARK = "\ue000"  # of Unicode's private use
 _MARKS = re.compile(f"{_MARK}+")
+_NOT_OF_NUMBERS = re.compile(r"[%,'\s\0$€£¥]")  # what people and spreadsheets write within numbers
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ def _not_a_predictor(name: str, table: Table, kind: str) -> DataError:
     if kind == "time":
         return DataError(
             f"column {name!r} holds times (row {table.rows[0]}: {column[0]}); turn it into a number first, "
-            "such as days since a date, or into a category such as the month"
+            f"such as days since a date, or write C({name}) for a category of its values"
         )
     kinds = sorted({type(value).__name__ for value in column})
     return DataError(
@@ -247,9 +251,36 @@ def factor_levels(column: Any) -> list[Level]:
 
 
 def plain_level(value: Any) -> Any:
-    """A level as Python's own value; a whole number is an int, however the table stored it."""
+    """A level as Python's own value; a whole number is an int, however the table stored it, and a date is text.
+
+    >>> plain_level(np.float64(3.0)), plain_level(Decimal("0.50")), plain_level(np.datetime64("2024-03-01T12:30"))
+    (3, 0.5, '2024-03-01 12:30:00')
+    """
+    if isinstance(value, str | int):
+        return value
+    if isinstance(value, np.datetime64 | np.timedelta64 | date | time | timedelta) or hasattr(value, "ordinal"):
+        return _time_as_text(value)
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Decimal):
+        number = float(value) if value.is_finite() else value
+        value = (
+            int(value) if value == value.to_integral_value() else number if Decimal(repr(number)) == value else value
+        )
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _time_as_text(value: Any) -> str:
+    """A date, a time or a duration with every digit that it has: `2024-03-01`, or `2024-03-01 12:30:00.5`."""
+    import pandas as pd
+
+    if isinstance(value, np.timedelta64 | timedelta):
+        return str(pd.Timedelta(value))
+    if not isinstance(value, np.datetime64 | date):  # a period, or a time of day
+        return str(value)
+    whole, point, fraction = pd.Timestamp(value).isoformat(sep=" ").partition(".")
+    digits = "".join(itertools.takewhile(str.isdigit, fraction))
+    zone, kept = fraction[len(digits) :], digits.rstrip("0")
+    return f"{whole}{point if kept else ''}{kept}{zone}".removesuffix(" 00:00:00")
 
 
 def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded: bool) -> list[Level]:
@@ -261,27 +292,49 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
         raise DataError(
             f"the levels of {text!r} are {type(odd[0]).__name__} values, such as {odd[0]!r}; make them text or numbers"
         )
+    if any(type(v) is float for v in levels) and (large := [v for v in levels if type(v) is int and abs(v) > EXACT]):
+        raise DataError(f"{text!r} has the level {large[0]} beside levels with decimals: make all of them text")
     if len(levels) < 2:
         raise DataError(
             f"{text!r} has the single level {', '.join(map(repr, levels))} in these rows, so it tells none "
             "apart; leave it out"
         )
-    if not coded and kind_of(column) == "text" and len(levels) == len(table.rows) > MANY_LEVELS:
+    if coded or kind_of(column) != "text":
+        return levels
+    refuse_malformed_numbers(text, levels, len(table.rows), lambda level: _row_of(level, column, table))
+    if len(levels) == len(table.rows) > MANY_LEVELS:
         raise DataError(
             f"column {text!r} is text with a different value in each of its {len(levels)} rows "
             f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each. "
-            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? {_no_number(column, levels, table)}"
+            f"If it names the rows, leave it out, as in '. - {text}'; did you mean numbers? Convert it first"
         )
     return levels
 
 
-def _no_number(column: Any, levels: list[Level], table: Table) -> str:
-    """What to do of text: the first row that is no number, where most are."""
+def refuse_malformed_numbers(text: str, levels: Sequence[Any], n: int, place: Callable[[Any], str]) -> None:
+    """DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators.
+
+    `place` says where the rows first have a level.
+    """
     odd = [level for level in levels if not reads_as_number(level)]
-    if not odd or 2 * len(odd) > len(levels):
-        return "Convert it first"
-    row, value = next((row, value) for row, value in zip(table.rows, column) if value in odd)
-    return f"{len(odd)} of its values cannot be read as one, first {value!r} in row {row}: correct it"
+    malformed = [
+        level for level in odd if _NOT_OF_NUMBERS.search(level) and reads_as_number(_NOT_OF_NUMBERS.sub("", level) or 0)
+    ]
+    plain = len(levels) - len(odd)
+    if not odd or 2 * (plain + len(malformed)) <= len(levels):
+        return
+    many = len(levels) > MANY_LEVELS
+    if (malformed and (plain or many or 2 * len(levels) >= n)) or (plain and many):
+        first = (malformed or odd)[0]
+        raise DataError(
+            f"column {text!r} is text: {len(odd)} of its {len(levels)} values cannot be read as numbers, first {first!r}{place(first)}. "
+            f"Correct the cells, or write C({text}) for categories"
+        )
+
+
+def _row_of(level: Any, column: Any, table: Table) -> str:
+    """Where a column first has a level."""
+    return f" in row {next(row for row, value in zip(table.rows, column) if value == level)}"
 
 
 def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> Any:

@@ -146,6 +146,11 @@ def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key:
         return state
     if kind_of(by) == "number":
         return state | {"by": "number"}
+    if kind_of(by) in ("time", "other"):
+        raise DataError(
+            f"{key}: by= holds values such as {by[0]}, and is a number or a category: make it text for a function of each value, or "
+            "a number that multiplies one function"
+        )
     met = {str(level) for level in by}
     levels = (
         sorted(met)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from probreg.data.formula.columns import kind_of
+from probreg.data.formula.layout import plain_level
 from probreg.errors import DataError
 from probreg.fits.storage import checks
 from probreg.fits.storage.checks import Stored, read_arrays
@@ -16,7 +18,8 @@ _LEVEL = (str, bool, int, float)
 
 
 def written_columns(read: Mapping[str, Any]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
-    """The arrays of these columns, and of each its name, its kind and its levels; dates and other values are left out.
+    """The arrays of these columns, and of each its name, its kind and its levels; values of other kinds than numbers, texts
+    and times are left out.
 
     >>> written_columns({"g": np.array(["b", "a", "b"], dtype=object)})
     ({'read_0': array([1, 0, 1])}, [{'name': 'g', 'kind': 'levels', 'levels': ['a', 'b']}])
@@ -29,6 +32,7 @@ def written_columns(read: Mapping[str, Any]) -> tuple[dict[str, Array], list[dic
         if values.dtype.kind == "b":
             values, about = values.astype(np.int8), about | {"kind": "truth"}
         elif values.dtype.kind not in "iuf":
+            values = values if kind_of(values) != "time" else np.array(list(map(plain_level, values)), dtype=object)
             levels = sorted({v for v in values.tolist() if isinstance(v, _LEVEL)}, key=lambda v: (type(v).__name__, v))
             code = {(type(v).__name__, v): i for i, v in enumerate(levels)}
             codes = [code.get((type(v).__name__, v), -1) for v in values.tolist()]
