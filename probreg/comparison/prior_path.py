@@ -75,7 +75,7 @@ class PriorPath:
     @cached_property
     def T(self) -> Array:
         """(p, p), beta = T gamma; columns stay raw where there are moments only."""
-        return self.like.design.basis.T if self.like.design.reachable else np.eye(self.like.shape[0])
+        return self.like.design.frame.T if self.like.design.reachable else np.eye(self.like.shape[0])
 
     @cached_property
     def columns(self) -> Array:
@@ -156,7 +156,7 @@ class PriorPath:
             assert isinstance(likelihood, SmoothLikelihood)  # those without have no path
             fn = partial(
                 sums.curvature_slopes, likelihood=likelihood, unknown=self.like.unknown,
-                gamma=theta[:k].reshape(self.like.shape), basis=self.like.design.basis, known={**self.like.fixed, **aux},
+                gamma=theta[:k].reshape(self.like.shape), frame=self.like.design.frame, known={**self.like.fixed, **aux},
                 along=along, onto=onto,
             )  # fmt: skip
             return np.asarray(self.like.design.fold(fn)[0])

@@ -18,11 +18,11 @@ from probreg.data.checked_arrays import (
 )
 from probreg.data.design import (
     AnyMoments as AnyMoments,
-    Basis as Basis,
     ColumnRecipe as ColumnRecipe,
     Design as Design,
     Unused as Unused,
     from_reading as from_reading,
 )
+from probreg.data.frame import Frame as Frame
 from probreg.data.grouped_arrays import Grouped as Grouped, with_groups as with_groups
 from probreg.data.moments import Moments as Moments

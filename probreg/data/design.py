@@ -21,9 +21,10 @@ from probreg.data.checked_arrays import (
     of_trials,
     weights_without_empty_trials,
 )
+from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.level_moments import moments_of_levels
-from probreg.data.moments import Moments, refuse_too_wide
+from probreg.data.moments import Moments
 from probreg.data.rows import full_weights, minus_offset
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
@@ -91,47 +92,6 @@ class ColumnRecipe(Protocol):
     def weights_at(self, data: Any) -> Any: ...
 
     def to_json(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Basis:
-    """Columns centred and scaled for the arithmetic: x_j = shift_j + scale_j u_j, and the map of coefficients back.
-
-    With gamma the coefficients on u, beta = T gamma; the intercept takes up the shifts.
-    """
-
-    shift: Array  # (p,); zero where there is no intercept to take it up
-    scale: Array  # (p,)
-    intercept: int | None
-
-    def rows(self, X: Array) -> Array:
-        """The standardised rows u."""
-        centred = X - self.shift
-        return np.divide(centred, self.scale, out=centred)
-
-    @property
-    def mild(self) -> bool:
-        """Means are so near zero, in standard deviations, that sums over raw rows lose no more than four digits."""
-        return bool((np.abs(self.shift) < 100.0 * self.scale).all())
-
-    @cached_property
-    def T(self) -> Array:
-        """(p, p) with beta = T gamma."""
-        refuse_too_wide(len(self.scale))
-        out = np.diag(1.0 / self.scale)
-        if self.intercept is not None:
-            out[self.intercept] -= self.shift / self.scale
-            out[self.intercept, self.intercept] = 1.0
-        return out
-
-    @cached_property
-    def T_inverse(self) -> Array:
-        """(p, p) with gamma = T_inverse beta."""
-        out = np.diag(self.scale)
-        if self.intercept is not None:
-            out[self.intercept] += self.shift
-            out[self.intercept, self.intercept] = 1.0
-        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -547,21 +507,24 @@ class Design:
         return float(np.sqrt(np.average(np.square(y - np.average(y, weights=self.weights)), weights=self.weights)))
 
     @cached_property
-    def basis(self) -> Basis:
+    def frame(self) -> Frame:
+        """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
+        some = self._sampled
+        return self.basis.with_mix(some) if len(some) else self.basis
+
+    @cached_property
+    def basis(self) -> Frame:
         """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
-        there: they serve conditioning, not statistics."""
+        in memory. Each coordinate belongs to one column: for kinked penalties and steps by coordinate."""
+        some = self._sampled
+        if len(some) or self.kept is None:
+            return Frame.of(some.mean(0), some.std(0), self.intercept)
+        return Frame.of(self.kept.mean, self.kept.scale, self.intercept)
+
+    @property
+    def _sampled(self) -> Array:
         rows = self.X if self.source is None else self.source.sample.X
-        some = contiguous(rows[:: max(1, len(rows) // 10_000)])
-        known = self.kept is not None and not len(some)
-        shift, scale = (self.kept.mean, self.kept.scale) if known and self.kept else (some.mean(0), some.std(0))
-        size = np.hypot(shift, scale)
-        constant = scale <= 1e-10 * size
-        scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
-        if self.intercept is None:
-            return Basis(np.zeros_like(shift), np.where(size > 0, size, 1.0), None)
-        scale[self.intercept] = 1.0
-        shift = np.where(constant, 0.0, shift)
-        return Basis(shift, scale, self.intercept)
+        return contiguous(rows[:: max(1, len(rows) // 10_000)])
 
 
 def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:

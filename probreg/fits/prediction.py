@@ -19,9 +19,9 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
+from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.modes.closed_form import touched
-from probreg.inference.modes.wide import UnwrittenCovariance
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals.arithmetic import FEW, equal_tail, mean_and_sd, quantile
@@ -514,15 +514,15 @@ def _new(
     return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
 
 
-def _variance(X: Array, scale: Array | UnwrittenCovariance, J: Array) -> Array:
+def _variance(X: Array, scale: Array | ParameterCovariance, J: Array) -> Array:
     """Variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
     eta_cov = predictor_covariance(X, scale, J.shape[-1])
     return np.einsum("ndk,nkl,ndl->nd", J, eta_cov, J, optimize=True)
 
 
-def predictor_covariance(X: Array, scale: Array | UnwrittenCovariance, m: int) -> Array:
+def predictor_covariance(X: Array, scale: Array | ParameterCovariance, m: int) -> Array:
     """The covariances (n, m, m) of the linear predictors X beta, `scale` that of vec(beta)."""
-    if isinstance(scale, UnwrittenCovariance):
+    if isinstance(scale, ParameterCovariance):
         return scale.of_predictors(X, m)
     p = X.shape[1]
     S = np.nan_to_num(scale).reshape(p, m, p, m)

@@ -158,7 +158,7 @@ class Solution:
 
     beta: Array  # (p, m)
     scale: (
-        Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.modes.wide.Factored`)
+        Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.covariance.FactoredCovariance`)
     )
     df: float | None = None
     aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown

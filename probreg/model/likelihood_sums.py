@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import AnyMoments, ArrowMoments, Basis, Block, Moments
+from probreg.data import AnyMoments, ArrowMoments, Block, Frame, Moments
 from probreg.data.rows import plus_offset, times_weights
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.numerics.compiled import CompiledDensity, loops_of
@@ -164,24 +164,24 @@ def _base_measure(some: Block, likelihood: DifferentiableLikelihood) -> float:
 
 
 def value_grad_hessian(
-    block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis | None,
+    block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, frame: Frame | None,
     known: Mapping[str, float], curved: bool,
 ) -> Sums:  # fmt: skip
     """The log-likelihood with its slopes and negative second derivatives over (gamma, log aux), in one pass.
 
-    Columns are standardised by `basis` where one is given. Returns the value, d/d gamma (p, m), d/d log aux (a,), and where
+    Columns are standardised by `frame` where one is given. Returns the value, d/d gamma (p, m), d/d log aux (a,), and where
     `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
     """
     (p, m), a = gamma.shape, len(unknown)
     density = compiled_density_of(likelihood, block, 1)
     if density is not None and not curved:
-        return block.sweep(_slopes(density, likelihood, gamma, basis, known, a))
+        return block.sweep(_slopes(density, likelihood, gamma, frame, known, a))
     if density is not None and density.hessian is not None and not a and (m > 1 or p <= NARROW):
-        return block.sweep(_curved(density, likelihood, gamma, basis, known))
+        return block.sweep(_curved(density, likelihood, gamma, frame, known))
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
     def part(some: Block) -> Sums:
-        U = some.X if basis is None else basis.rows(some.X)
+        U = some.X if frame is None else frame.rows(some.X)
         eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
         eta = plus_offset(eta, some.offset)
         if not curved and not a:
@@ -206,7 +206,7 @@ def _slopes(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
     gamma: Array,
-    basis: Basis | None,
+    frame: Frame | None,
     known: Mapping[str, float],
     a: int,
 ) -> Callable[[Block], Sums]:
@@ -216,7 +216,7 @@ def _slopes(
 
     def part(some: Block) -> Sums:
         out = np.empty(p * m + a)
-        value = slopes(*plain_rows(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out)
+        value = slopes(*plain_rows(some, some.X if frame is None else frame.rows(some.X), m), beta, t, out)
         value = value + _base_measure(some, likelihood) if a else np.nan
         return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
 
@@ -227,7 +227,7 @@ def _curved(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
     gamma: Array,
-    basis: Basis | None,
+    frame: Frame | None,
     known: Mapping[str, float],
 ) -> Callable[[Block], Sums]:
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
@@ -238,7 +238,7 @@ def _curved(
 
     def part(some: Block) -> Sums:
         out, H = np.empty(p * m), np.empty((len(pairs[0]), padded, padded))
-        value = curved(*plain_rows(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out, H)
+        value = curved(*plain_rows(some, some.X if frame is None else frame.rows(some.X), m), beta, t, out, H)
         full = np.empty((p, m, p, m))
         for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
@@ -289,7 +289,7 @@ def information_slope(
 
 
 def curvature_slopes(
-    block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis,
+    block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, frame: Frame,
     known: Mapping[str, float], along: Array, onto: Array,
 ) -> Sums:  # fmt: skip
     """d (a'H a) of the log-likelihood's curvature H over (gamma, log aux) on standardised columns: (K, J) for directions
@@ -305,7 +305,7 @@ def curvature_slopes(
         return np.concatenate([eta, np.broadcast_to(of[p * m :], (len(U), a, of.shape[1]))], 1)
 
     def part(some: Block) -> Sums:
-        U = basis.rows(some.X)
+        U = frame.rows(some.X)
         eta, moves, ends = plus_offset(np.dot(U, gamma), some.offset), local(U, along), local(U, onto)
 
         def curvature(c: int, step: float) -> Array:

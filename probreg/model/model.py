@@ -19,8 +19,8 @@ from probreg.arguments.scalars import Flag, Natural, Positive, Probability, Seed
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     AnyMoments,
-    Basis,
     Design,
+    Frame,
     as_response,
     as_weights,
     by_kind,
@@ -646,7 +646,7 @@ class Model(FromData):
         LocalModel
             `value`, `gradient` (k,) and `curvature` (k, k).
         """
-        return self._in_basis(gamma, aux, curved=True)
+        return self.in_frame(gamma, self.design.frame, aux)
 
     def gradient_standardised(self, gamma: Array, **aux: float) -> LocalModel:
         """The gradient alone over (vec gamma, log aux), at a third of the cost.
@@ -663,21 +663,38 @@ class Model(FromData):
         LocalModel
             `gradient` (k,); the value is nan and the curvature empty.
         """
-        return self._in_basis(gamma, aux, curved=False)
+        return self.in_frame(gamma, self.design.frame, aux, curved=False)
 
-    def _in_basis(self, gamma: Array, aux: Aux, *, curved: bool) -> LocalModel:
-        basis = self.design.basis
-        if not basis.mild:
-            return self._expand(gamma, basis.T, basis, aux, curved=curved)
-        raw = self._expand(basis.T @ gamma, np.eye(len(gamma)), None, aux, curved=curved)
-        S = with_aux(map_of_columns(basis.T, gamma.shape[1]), len(self.unknown))
+    def in_frame(self, gamma: Array, frame: Frame, aux: Aux, *, curved: bool = True) -> LocalModel:
+        """The log posterior with gradient and negative Hessian over (vec gamma, log aux), on the columns of a frame.
+
+        Parameters
+        ----------
+        gamma : array (p, m)
+            Coefficients of the columns of the frame, beta = T gamma.
+        frame : Frame
+            The frame: shift, scale and mix.
+        aux : dict
+            Unknown nuisance parameters by name.
+        curved : bool
+            Whether the curvature is needed.
+
+        Returns
+        -------
+        LocalModel
+            `value`, `gradient` (k,) and `curvature` (k, k).
+        """
+        if not frame.mild:
+            return self._expand(gamma, frame.T, frame, aux, curved=curved)
+        raw = self._expand(frame.T @ gamma, np.eye(len(gamma)), None, aux, curved=curved)
+        S = with_aux(map_of_columns(frame.T, gamma.shape[1]), len(self.unknown))
         return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S if curved else raw.curvature)
 
-    def _expand(self, gamma: Array, T: Array, basis: Basis | None, aux: Aux, *, curved: bool = True) -> LocalModel:
+    def _expand(self, gamma: Array, T: Array, frame: Frame | None, aux: Aux, *, curved: bool = True) -> LocalModel:
         """Sums over blocks of rows, each touched once while it is in cache."""
         k = gamma.size
         known, a = {**self.fixed, **aux}, len(self.unknown)
-        value, g_beta, g_aux, *second = self._sums(gamma, T, basis, known, curved=curved)
+        value, g_beta, g_aux, *second = self._sums(gamma, T, frame, known, curved=curved)
         curvature = np.zeros((k + a, k + a) if curved else (0, 0))
         if curved:
             H, cross, H_aux = second
@@ -687,13 +704,13 @@ class Model(FromData):
         local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
         return self._add_prior(local, T @ gamma, T, known)
 
-    def _sums(self, gamma: Array, T: Array, basis: Basis | None, known: Aux, *, curved: bool) -> tuple[Array, ...]:
+    def _sums(self, gamma: Array, T: Array, frame: Frame | None, known: Aux, *, curved: bool) -> tuple[Array, ...]:
         """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
         self._need_rows()
         if self.of_moments:
             return sums.of_moments(self.design.moments, gamma, T, known[self.noise_scale], bool(self.unknown))
         fn = partial(
-            sums.value_grad_hessian, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, basis=basis,
+            sums.value_grad_hessian, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
             known=known, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)

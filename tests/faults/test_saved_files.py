@@ -235,9 +235,9 @@ def test_a_scale_of_a_prior_without_its_draws_is_refused(saved, tmp_path):
 
 def test_numbers_of_half_the_digits_are_numbers(saved, tmp_path):
     def change(file: h5py.File) -> None:
-        scale = file["solution/scale"][()]
-        del file["solution/scale"]
-        file["solution/scale"] = scale.astype("f2")
+        root = file["solution/scale_root"][()]
+        del file["solution/scale_root"]
+        file["solution/scale_root"] = root.astype("f2")
 
     works(pr.load_fit(edited(saved["bootstrap"], change, tmp_path)), tmp_path)
 
@@ -252,9 +252,9 @@ def _square(file: h5py.File) -> None:
     spec["design"]["recipe"] = {"kind": "plain", "columns": [f"x{i}" for i in range(2000)], "intercept": False}
     spec["design"]["free"] = [False] * 2000
     file.attrs["probreg"] = json.dumps(spec)
-    del file["moments"], file["solution/beta"], file["solution/scale"]
+    del file["moments"], file["solution/beta"], file["solution/scale_root"]
     file["solution"].create_dataset("beta", shape=(2000, 1), dtype="f8")
-    file["solution"].create_dataset("scale", shape=(2000, 2000), dtype="f8")
+    file["solution"].create_dataset("scale_root", shape=(2000, 2000), dtype="f8")
 
 
 def _bomb(file: h5py.File) -> None:

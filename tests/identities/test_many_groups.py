@@ -8,8 +8,10 @@ import probreg as pr
 from probreg.comparison.models import leave_one_out as loo, left_out_modes
 from probreg.data import unwritten
 from probreg.fits.prediction import predictor_covariance
+from probreg.inference import covariance
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact import evidence
-from probreg.inference.modes import arrow_covariance, closed_form
+from probreg.inference.modes import closed_form
 
 
 def table(n: int = 400, G: int = 25) -> pd.DataFrame:
@@ -32,7 +34,7 @@ def written():
 @pytest.fixture
 def apart(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
-    monkeypatch.setattr(arrow_covariance, "WRITTEN", 0)
+    monkeypatch.setattr(covariance, "WRITTEN", 0)
     fit = pr.fit(pr.Model.from_formula(FORMULA, DATA))
     assert fit.model.design.unwritten
     assert not isinstance(fit.solution.scale, np.ndarray)
@@ -88,7 +90,7 @@ def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     )
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
-    scale = arrow_covariance.ArrowCovariance(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)))
+    scale = ArrowCovariance(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)))
     wanted = predictor_covariance(np.asarray(X), np.asarray(scale), m)
     for columns in (X, np.asarray(X)):
         np.testing.assert_allclose(scale.of_predictors(columns, m), wanted, rtol=1e-10, atol=1e-12)

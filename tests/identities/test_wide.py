@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference.covariance import FactoredCovariance
 from probreg.inference.modes import wide
 
 RNG = np.random.default_rng(4)
@@ -58,7 +59,7 @@ def both(monkeypatch):
         monkeypatch.setattr(wide, "FEW", 0)
         assert wide.rotated(model) is not None
         narrow = pr.fit(model, chosen)
-        assert isinstance(narrow.solution.scale, wide.Factored)
+        assert isinstance(narrow.solution.scale, FactoredCovariance)
         monkeypatch.setattr(wide, "FEW", 10**6)
         return narrow, pr.fit(model, chosen)
 
@@ -156,7 +157,7 @@ def test_a_warm_start_is_one_in_the_other_coordinates(both):
 def test_a_saved_fit_holds_the_factors_and_comes_back_to_the_bit(both, tmp_path, likelihood, method, prior):
     narrow, _ = both(model_of(likelihood, prior), method)
     again = pr.load_fit(narrow.save(tmp_path / "wide.nc"))
-    assert isinstance(again.solution.scale, wide.Factored)
+    assert isinstance(again.solution.scale, FactoredCovariance)
     for name in ("spread", "axes", "inner"):
         np.testing.assert_array_equal(getattr(again.solution.scale, name), getattr(narrow.solution.scale, name))
     new = X[:3] + 0.3
@@ -213,6 +214,6 @@ def test_what_needs_p_by_p_says_so_before_the_work():
 
 
 def test_a_covariance_too_large_to_write_out_says_its_size():
-    many = wide.Factored(np.ones(30_000), np.eye(30_000, 1), np.eye(1))
+    many = FactoredCovariance(np.ones(30_000), np.eye(30_000, 1), np.eye(1))
     with pytest.raises(pr.DataError, match=r"covariance of 30,000 coefficients is a matrix of 7 GB; std_error has"):
         np.asarray(many)

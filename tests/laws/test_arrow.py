@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 import probreg as pr
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.errors import Incompatible
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_draws import posterior_by_arrow
 from probreg.inference.exact.arrow_estimate import arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
@@ -18,7 +19,6 @@ from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
-from probreg.inference.modes.arrow_covariance import ArrowCovariance
 from probreg.model.model import Model
 from probreg.priors import Covariance, Normal, StudentT
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data import Basis, Block
+from probreg.data import Block, Frame
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
 
@@ -19,7 +19,7 @@ SIZES = (0, 1, 2, 127, 128, 513, 1300)  # about the tiles of 128 and 512 rows, o
 COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
 # The plain functions of every density are asked in test_compiled.py.
 every = pytest.mark.parametrize("likelihood", compiled_cases(COMPILED))
-BASIS = Basis(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
+BASIS = Frame(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
 
 
 def block(likelihood: SmoothLikelihood, n: int, *, weighted: bool = False, offset: int = 0, order: Any = "C") -> Block:
@@ -74,7 +74,7 @@ def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> Non
     for some, curved, basis in itertools.product(blocks(likelihood), (True, False), (None, BASIS)):
         for unknown in {likelihood.aux, ()}:
             call = partial(
-                sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, basis=basis, known=known,
+                sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, frame=basis, known=known,
                 curved=curved,
             )  # fmt: skip
             has = not curved or (
@@ -133,7 +133,7 @@ def test_rows_that_may_not_be_written_to_are_no_other_type(monkeypatch: Any) -> 
     beta = coefficients(likelihood)
     beta.flags.writeable = False
     sums.value_grad_hessian(
-        Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, basis=None, known={}, curved=False
+        Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, frame=None, known={}, curved=False
     )  # fmt: skip
     assert all(a.flags.writeable and a.flags.c_contiguous for a in seen[0])
 
@@ -148,7 +148,7 @@ def test_parts_add_up(monkeypatch: Any) -> None:
         likelihood=likelihood,
         unknown=(),
         gamma=coefficients(likelihood),
-        basis=None,
+        frame=None,
         known={},
         curved=True,
     )

@@ -11,7 +11,7 @@ from probreg.data.formula import coded
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import ProbregWarning
 from probreg.inference.base import Status
-from probreg.inference.modes.arrow_covariance import ArrowCovariance
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.level_rows import level_rows
 from probreg.inference.modes.newton import Newton
 

@@ -62,13 +62,14 @@ def test_a_fit_of_them_is_that_of_the_array(response, likelihood, method, monkey
 
 
 def test_a_covariance_that_is_not_written_out_comes_back_from_a_file(monkeypatch, tmp_path):
-    from probreg.inference.modes import arrow_covariance
+    from probreg.inference import covariance
+    from probreg.inference.covariance import ArrowCovariance
 
-    monkeypatch.setattr(arrow_covariance, "WRITTEN", 0)
+    monkeypatch.setattr(covariance, "WRITTEN", 0)
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
     g, x = np.repeat(np.arange(12), 25), RNG.normal(size=N)
     data = {"y": x + RNG.normal(size=12)[g] + RNG.normal(size=N), "x": x, "g": g.astype(str)}
     fit = pr.fit(Model.from_formula("y ~ x + (x | g)", data))
-    assert isinstance(fit.solution.scale, arrow_covariance.ArrowCovariance)
+    assert isinstance(fit.solution.scale, ArrowCovariance)
     back = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
     np.testing.assert_array_equal(np.asarray(back.solution.scale), np.asarray(fit.solution.scale))

@@ -140,7 +140,7 @@ def durbin_watson_test(fit: Fit) -> Serial:
     e = counted_residuals(fit, "pearson")
     d = durbin_watson(e)
     kept = list(design.moments.rank.kept)
-    U = (design.basis.rows(design.X) if design.basis.intercept in kept else design.X)[:, kept]
+    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[:, kept]
     U = U if design.precision is None else U * np.sqrt(design.precision)[:, None]  # as are the residuals
     if len(e) <= _EXACT:
         # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from probreg.data import Basis
+from probreg.data import Frame
 from probreg.data.rows import full_weights, plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import roots
@@ -157,7 +157,7 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
     model, (n, m) = fit.model, root.shape[:2]
     kept = list(range(model.shape[0])) if fit.solution.null_space is None else list(model.design.moments.rank.kept)
-    basis = _basis(model.design.basis, kept, model.design.X)
+    basis = _basis(model.design.frame, kept, model.design.X)
     U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
@@ -172,9 +172,9 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     return Q, back
 
 
-def _basis(basis: Basis, kept: list[int], X: Array) -> Basis:
+def _basis(basis: Frame, kept: list[int], X: Array) -> Frame:
     """The design's own, without shifts when the intercept is not there to take them up."""
     if basis.intercept is None or basis.intercept in kept:
         return basis
     size = np.sqrt((X**2).mean(0))
-    return Basis(np.zeros_like(size), np.where(size > 0, size, 1.0), None)
+    return Frame(np.zeros_like(size), np.where(size > 0, size, 1.0), None)

@@ -54,7 +54,7 @@ def design_leverage(model: Model) -> Array:
     design.need_rows("a leverage for each row")
     head = set(design.head.tolist())  # a group of one row is no far row: its effect has a prior
     kept = [j for j in design.moments.rank.kept if j in head]
-    U = (design.basis.rows(design.X) if design.basis.intercept in kept else design.X)[:, kept]
+    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[:, kept]
     w, counted = design.square_weights, design.weight_kind == "frequency"
     weighted = U if w is None else U * np.sqrt(w)[:, None]
     own = U if counted else weighted

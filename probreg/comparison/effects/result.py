@@ -144,7 +144,7 @@ def _of_delta(
     cov, which = covariance_through(G, V), f"{words.get('kind', 'given')} covariance"
     if left is not None:
         cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
-    se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
+    se = np.sqrt(np.diagonal(cov))
     if exact_fit(fit):  # what stands there is rounding
         se = np.full_like(se, np.nan)
     posterior = fit.solution.draws is not None

@@ -7,6 +7,8 @@ gradient and the expected information of the log-likelihood. All are chi-square 
 """
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, fdtrc, ndtr, stdtr
@@ -15,7 +17,9 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status
+from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.uncertainty.constrained import Surface, identified, start, surface
+from probreg.inference.uncertainty.information import BlockEstimate, expected_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
@@ -82,16 +86,24 @@ def estimable(fit: Fit, L: Array) -> None:
 # ---- the tests ---------------------------------------------------------------------------------------------------------
 
 
+def half_of(V: Any, L: Array) -> Array:
+    """B (q, r) with B B' = L V L'; a direction without a standard error does not move."""
+    if isinstance(V, DenseCovariance):
+        return np.nan_to_num(V.half(L))
+    return np.asarray(L @ root_of_square(np.nan_to_num(np.asarray(V))))
+
+
 def wald(found: Restrictions, beta: Array, V: Array, df: float | None) -> list[Test]:
     """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
     gap, q = found.L @ beta - found.r, found.q
-    S = found.L @ V @ found.L.T
-    W = float(gap @ np.linalg.solve(S, gap))
+    B = half_of(V, found.L)
+    # gap' (B B')^-1 gap = |R'^-1 gap|^2, B' = Q R
+    W = float(np.square(np.linalg.solve(np.linalg.qr(B.T, mode="r").T, gap)).sum())
     tests = [Test("Wald", W, "chi2", (q,), float(chdtrc(q, W)))]
     if df is not None:
         tests.append(Test("F", W / q, "F", (q, df), float(fdtrc(q, df, W / q))))
     if q == 1:
-        t = float(gap[0] / np.sqrt(S[0, 0]))
+        t = float(gap[0] / np.linalg.norm(B[0]))
         tests.append(root(t, df))
     return tests
 
@@ -132,7 +144,8 @@ def _of_least_squares(fit: Fit, found: Restrictions) -> tuple[float, float]:
     """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
     s, n = ClosedForm().solve(fit.model, np.random.default_rng(0)), fit.model.design.total  # whatever the method was
     gap = found.L @ s.beta.ravel() - found.r
-    W = float(gap @ np.linalg.solve(found.L @ s.scale @ found.L.T, gap))
+    R = np.linalg.qr(half_of(s.scale, found.L).T, mode="r")
+    W = float(np.square(np.linalg.solve(R.T, gap)).sum())
     if not fit.model.unknown:
         return W, W
     assert s.df is not None
@@ -155,12 +168,18 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
     NotConverged where the restricted model has no maximum or none was found.
     """
     model, s = fit.model, fit.solution
-    (p, m), T = model.shape, model.design.basis.T
+    (p, m), T = model.shape, model.design.frame.T
     unbounded = s.status is Status.NO_MAXIMUM
     over_T = map_of_columns(T, m)
-    # where coefficients run to infinity, from the point nearest to zero, in standard deviations of the columns
-    beta, V = (np.zeros(p * m), over_T @ over_T.T) if unbounded else (s.beta.ravel(), np.nan_to_num(s.scale))
-    nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, found.L @ beta - found.r)
+    beta, gap = s.beta.ravel(), found.L @ s.beta.ravel() - found.r
+    if unbounded:
+        # coefficients run to infinity: start at the point nearest to zero, in standard deviations of the columns
+        nearest = over_T @ np.linalg.lstsq(found.L @ over_T, found.r)[0]
+    elif isinstance(s.scale, DenseCovariance):
+        nearest = beta - s.scale.moves(found.L, gap)
+    else:
+        V = np.nan_to_num(s.scale)
+        nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, gap)
     at = Surface(model, identified(model, s))
     held = np.vstack([over_T.T @ found.L.T, np.zeros((len(model.unknown), found.q))])
     top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
@@ -176,7 +195,7 @@ def _raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
     """Coefficients (p, m) of the raw columns, and nuisance parameters."""
     size = model.shape[0] * model.shape[1]
     aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, theta[size:])}
-    return model.design.basis.T @ theta[:size].reshape(model.shape), aux
+    return model.design.frame.T @ theta[:size].reshape(model.shape), aux
 
 
 def _score(model: Model, at: Restricted, found: Restrictions, *, limit: bool) -> float | None:
@@ -186,9 +205,13 @@ def _score(model: Model, at: Restricted, found: Restrictions, *, limit: bool) ->
     q dimensions more than the information along the directions that keep the restrictions.
     """
     assert isinstance(model.likelihood, SmoothLikelihood)
-    T = map_of_columns(model.design.basis.T, model.shape[1])
-    g = T.T @ model.gradient(at.beta, **at.aux)
-    information = T.T @ model.information(at.beta, **at.aux) @ T
+    T = map_of_columns(model.design.frame.T, model.shape[1])
+    known = BlockEstimate(
+        model.likelihood, model.design.frame, at.beta, {**model.fixed, **at.aux}, tuple(range(model.shape[1]))
+    )
+    (information,) = model.design.fold(partial(expected_part, at=known))
+    gamma = model.design.frame.T_inverse @ at.beta
+    g = model.gradient_standardised(gamma, **at.aux).gradient[: at.beta.size]
     if not limit:
         return float(g @ np.linalg.solve(information, g))
     value, vector = np.linalg.eigh(information)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import AnyMoments, ColumnRecipe, Design, Moments, Unused
+from probreg.data import AnyMoments, ColumnRecipe, Design, Frame, Moments, Unused
 from probreg.data.arrow_moments import arrow_moments_of
 from probreg.data.formula.variables import read_of
 from probreg.data.saved_recipe import recipe_from_json
@@ -39,8 +39,8 @@ from probreg.fits.storage.columns import read_columns_back, written_columns
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import Routine, coefficients_of_reported, has_effects
-from probreg.inference.modes.arrow_covariance import ArrowCovariance
-from probreg.inference.modes.wide import SOON, Factored, UnwrittenCovariance, is_wide
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance, FactoredCovariance, ParameterCovariance
+from probreg.inference.modes.wide import SOON, is_wide
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
 from probreg.likelihoods import LIKELIHOODS, OfTrials
@@ -76,7 +76,6 @@ def write_fit(
 
     spec, arrays = _without_arrays(_spec(model, method, solution, seed))
     groups = {name: _plain_labels(node.to_dataset().load()) for name, node in tree.children.items()}
-    groups["solution"] = _solution_group(solution, remade)
     large = is_wide(model) or (model.design.coded and model.shape[0] > SOON)
     if large and _relative(model) and not rows:
         raise DataError(
@@ -92,6 +91,8 @@ def write_fit(
             sums["moments_by_trials"] = moments_by_trials(model.design, model.likelihood)
         groups |= {name: _moments_group(m) for name, m in sums.items()}
         spec["sums"] = {k: {a: v.item() for a, v in m.to_arrays().items() if not v.ndim} for k, m in sums.items()}
+    moments = groups.get("moments") if not rows else None
+    groups["solution"] = _solution_group(solution, remade, moments, model.design.intercept)
     if rows:
         d = model.design
         parts = {"X": d.X, "y": d.observed, "offset": d.offset, "weights": d.weights, "precision": d.precision}
@@ -276,9 +277,19 @@ def _axes(shape: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(f"n{size}" + "_" * shape[:i].count(size) for i, size in enumerate(shape))
 
 
-def _solution_group(s: Solution, remade: bool) -> Any:
+def _frame_of(moments: Mapping[str, Any], intercept: int | None) -> Frame:
+    """The frame of least squares, which files with moments do not repeat."""
+    mean, scale = (np.asarray(moments[f"{_MOMENTS}{k}"]) for k in ("mean", "scale"))
+    return Frame.of(mean, scale, intercept)
+
+
+def _solution_group(s: Solution, remade: bool, moments: Any, intercept: int | None) -> Any:
     # The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands.
-    if isinstance(s.scale, UnwrittenCovariance):
+    if isinstance(s.scale, DenseCovariance):
+        scale_parts: dict[str, Any] = {f"{_FACTOR}{k}": v for k, v in s.scale.arrays().items()}
+        if moments is not None and s.scale.frame.equals(_frame_of(moments, intercept)):
+            del scale_parts[f"{_FACTOR}frame"]
+    elif isinstance(s.scale, ParameterCovariance):
         scale_parts = {f"{_FACTOR}{k}": getattr(s.scale, k) for k in s.scale.factors}
     else:
         scale_parts = {"scale": np.nan if np.isnan(np.diagonal(s.scale)).all() else s.scale}
@@ -293,11 +304,23 @@ def _solution_group(s: Solution, remade: bool) -> Any:
     return _group(parts)
 
 
-def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
+def _scale(numbers: Mapping[str, np.ndarray], model: Model) -> Any:
     """The covariance (k, k), whole or from the factors of one. DataError where parts are missing."""
     parts = {name.removeprefix(_FACTOR): v for name, v in numbers.items() if name.startswith(_FACTOR)}
+    k = model.shape[0] * model.shape[1]
+    if "root" in parts and "scale" not in numbers:
+        kept, intercept = model.design.kept, model.design.intercept
+        if "frame" not in parts and isinstance(kept, Moments):
+            frame = Frame.of(kept.mean, kept.scale, intercept)
+            parts["frame"] = np.stack([frame.shift, frame.scale])
+        if "frame" not in parts:
+            raise DataError("the root of its covariance has no frame")
+        out = DenseCovariance.from_arrays(parts, model.shape[1], intercept)
+        if not k <= len(out.root) <= k + len(model.unknown) or not (out.frame.scale > 0).all():
+            raise DataError("the root of its covariance is of other parameters")
+        return out
     if ("scale" in numbers) == bool(parts) or (
-        parts and set(parts) not in map(set, (Factored.factors, ArrowCovariance.factors))
+        parts and set(parts) not in map(set, (FactoredCovariance.factors, ArrowCovariance.factors))
     ):
         raise DataError("it holds neither a covariance of its coefficients nor the three factors of one")
     if "places" in parts:
@@ -305,7 +328,7 @@ def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
         if not (places < k).all():
             raise DataError("the factors of its covariance are of other coefficients")
         return ArrowCovariance(places, parts["blocks"], parts["low"])
-    return Factored(**parts) if parts else np.broadcast_to(numbers["scale"], (k, k))
+    return FactoredCovariance(**parts) if parts else np.broadcast_to(numbers["scale"], (k, k))
 
 
 def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
@@ -531,7 +554,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
     out = Solution(
         beta=numbers["beta"],
-        scale=_scale(numbers, p * m),
+        scale=_scale(numbers, model),
         df=s["df"],
         aux=s["aux"],
         aux_sd=s["aux_sd"],

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
+from probreg.inference.covariance import WRITTEN, ArrowCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
 from probreg.inference.exact.arrow_roots import Parts
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
-from probreg.inference.modes.arrow_covariance import WRITTEN, ArrowCovariance
 from probreg.numerics.linalg import Arrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))

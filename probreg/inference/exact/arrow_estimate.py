@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
+from probreg.inference.covariance import ArrowCovariance, written_where_few
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.arrow_surface import ArrowSurface
-from probreg.inference.modes.arrow_covariance import ArrowCovariance, written_where_few
 from probreg.numerics.linalg import Arrow, SparseArrow
 
 

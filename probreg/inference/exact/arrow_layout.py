@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.data.design import Design
+from probreg.data.frame import Frame
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import Incompatible
@@ -166,35 +167,32 @@ class ArrowLayout:
         parts.append(_slab(p, np.array(self.flat, dtype=np.intp), self.T))
         return csr_array(hstack(parts))
 
-    @cached_property
+    @property
     def T(self) -> Array:
         """(f, f): flat coefficients are T times those of standardised columns."""
+        return self.frame.T
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The standardised flat columns."""
         design, own, f = self.model.design, list(self.flat), len(self.flat)
         if not f:
-            return np.zeros((0, 0))
+            return Frame(np.zeros(0), np.ones(0), None)
         if design.n:
             X = np.ascontiguousarray(design.X[:, own].T)  # by column, as sums are quick
             shift, scale = X.mean(1), X.std(1)
         else:
             moments = design.moments_by_group or design.moments
             shift, scale = moments.mean[own], moments.scale[own]
-        size = np.hypot(shift, scale)
-        constant = scale <= 1e-10 * size
-        scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
         at = self.model.design.intercept
-        if at not in self.flat:
-            return np.diag(1.0 / np.where(size > 0, size, 1.0))
-        shift = np.where(constant, 0.0, shift)
-        i = self.flat.index(at)
-        out = np.diag(1.0 / scale)
-        # x_j = shift_j + scale_j u_j: the intercept takes up the shifts
-        out[i] -= shift / scale
-        out[i, i] = 1.0 / scale[i]
-        return out
+        frame = Frame.of(shift, scale, self.flat.index(at) if at in self.flat else None)
+        if not design.n or frame.intercept is None:
+            return frame
+        return frame.with_mix(np.asarray(design.X[:: max(1, design.n // 10_000), own]))
 
     @property
     def _standardised(self) -> Array:
-        return np.asarray(self.model.design.X[:, list(self.flat)] @ self.T)
+        return self.frame.rows(np.asarray(self.model.design.X[:, list(self.flat)]))
 
     def coefficients(self, a: Array, c: Array) -> Array:
         """What columns a (G, K m, s) and c (r m, s) are as vec beta (p m, s), without mu."""

@@ -16,6 +16,7 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     refined,
     require_full_rank,
+    unscaled_covariance,
 )
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
@@ -51,7 +52,7 @@ class Conjugate(Method):
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays(np.ones((5, 1)), np.arange(5.0), intercept=False)
     >>> found = Conjugate(draws=1).solve(model, np.random.default_rng(0))
-    >>> found.beta.round(12), found.scale.round(12), found.df  # mean, s^2 / n, n - 1
+    >>> found.beta.round(12), np.asarray(found.scale).round(12), found.df  # mean, s^2 / n, n - 1
     (array([[2.]]), array([[0.5]]), 4.0)
     """
 
@@ -118,7 +119,7 @@ class Conjugate(Method):
         return Solution(
             beta=given.mean[:, None],
             # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
-            scale=(b / a) * given.unscaled,
+            scale=(b / a) * unscaled_covariance(given, model.design),
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
@@ -152,7 +153,7 @@ class Conjugate(Method):
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],
-            scale=sigma**2 * given.unscaled,
+            scale=sigma**2 * unscaled_covariance(given, model.design),
             draws=draws,
             stats={"n": moments.weight, "rss": moments.rss}
             | ({"log_evidence": evidence} if model.joint.informative.all() else {}),

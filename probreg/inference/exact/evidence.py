@@ -21,6 +21,7 @@ from probreg.inference.base import (
     edges,
     with_found_scales,
 )
+from probreg.inference.covariance import WRITTEN
 from probreg.inference.exact.arrow_estimate import ArrowEstimate, arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
@@ -29,7 +30,6 @@ from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.profiled_surface import ProfiledMode, ProfiledSurface
-from probreg.inference.modes.arrow_covariance import WRITTEN
 from probreg.inference.modes.closed_form import (
     ILL,
     ClosedForm,

@@ -119,7 +119,7 @@ class LaplaceSurface(EvidenceSurface):
                 "parameters, or give them and the scales proper priors"
             ) from None
         root = solve_triangular(L, np.eye(len(L)), lower=True).T
-        return np.asarray(with_aux(map_of_columns(at.model.design.basis.T, at.model.shape[1]), len(at.aux)) @ root)
+        return np.asarray(with_aux(map_of_columns(at.model.design.frame.T, at.model.shape[1]), len(at.aux)) @ root)
 
     @property
     def priors(self) -> list[AuxPrior]:
@@ -136,7 +136,7 @@ class LaplaceSurface(EvidenceSurface):
             raise Incompatible(
                 f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
             )
-        basis, local = model.design.basis, mode.local
+        basis, local = model.design.frame, mode.local
         beta = basis.T @ mode.gamma
         aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
@@ -161,7 +161,7 @@ class LaplaceSurface(EvidenceSurface):
         if self.model.unknown:
             return tuple(map(tuple, at.beta.tolist())), None
         # J, the information of the rows, hardly moves: mode - c = (J + P)^-1 (J + P_0) (mode_0 - c), P_0 the precision at theta_0
-        before, T = self._precision(at.theta), at.model.design.basis.T
+        before, T = self._precision(at.theta), at.model.design.frame.T
         H = at.local.curvature - before + (after := self._precision(theta))
         away = at.gamma - np.linalg.solve(T, self._centre)
         gamma = at.gamma - np.linalg.solve(H, (after - before) @ away.ravel()).reshape(at.gamma.shape)
@@ -171,7 +171,7 @@ class LaplaceSurface(EvidenceSurface):
         """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
         m = self.model.shape[1]
         D = np.exp(np.repeat(self.groups.values(theta[None])[0], m))
-        half = map_of_columns(self.model.design.basis.T, m).T @ self._roots / D
+        half = map_of_columns(self.model.design.frame.T, m).T @ self._roots / D
         return np.asarray(half @ half.T)
 
     def values(self, theta: Array) -> Array:

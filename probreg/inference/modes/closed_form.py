@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data import Design, Moments
+from probreg.data import Design, Frame, Moments
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
-from probreg.inference.modes.arrow_covariance import written_where_few
+from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_factor, written_where_few
 from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
@@ -319,7 +319,7 @@ def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0)
     """The solution at a posterior given sigma, and the noise scale of its errors; `size` columns have an informative prior, beside
     `unseen` ones that no row sees."""
     moments = model.design.moments
-    beta, unscaled, N = _coefficients(given, moments.p)
+    beta, unscaled, N = _coefficients(given, model.design)
     rank = given.rank.rank
     # With no prior rows the moments' own RSS also counts what deficient columns left behind.
     rss = given.rss if size or given.exact is not None else moments.rss
@@ -328,7 +328,7 @@ def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0)
     deficient = bool(given.rank.dropped)
     found = Solution(
         beta=beta[:, None],
-        scale=noise.error**2 * unscaled,
+        scale=_joint(model, unscaled, noise),
         aux=noise.aux,
         aux_sd=noise.aux_sd,
         df=noise.df,
@@ -422,21 +422,45 @@ def _mean_square(moments: Moments) -> float:
     return float((np.square(moments.z).sum() + moments.rss) / moments.weight)
 
 
-def _coefficients(given: Conditional, p: int) -> tuple[Array, Array, Array]:
+def _joint(model: Model, unscaled: DenseCovariance, noise: NoiseFound) -> DenseCovariance:
+    """The covariance over (beta, log sigma): the two are independent."""
+    k, a = len(unscaled.root), len(noise.aux)
+    root = np.zeros((k + a, unscaled.root.shape[1] + a))
+    root[:k, : root.shape[1] - a] = noise.error * unscaled.root
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root[k:, root.shape[1] - a :] = np.diag([noise.aux_sd[name] / v for name, v in noise.aux.items()])
+    return replace(noise.error**2 * unscaled, root=root)
+
+
+def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
+    """(R'R)^-1 as a root in the frame of the design; full rank only."""
+    frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
+    if len(given.R) or given.inverse is None:
+        exact = None if given.inverse is None else np.diagonal(given.inverse)
+        return DenseCovariance(frame, 1, root_of_factor(given.R, frame), variances=exact)
+    # columns that are well conditioned: (R'R)^-1 = L L'
+    precision = root_of_curvature(given.inverse)
+    assert precision is not None
+    L = solve_upper(precision, np.eye(len(precision)), transpose=True)
+    return DenseCovariance(frame, 1, frame.T_inverse @ L)
+
+
+def _coefficients(given: Conditional, design: Design) -> tuple[Array, DenseCovariance, Array]:
     """Coefficients of least norm, their covariance at sigma = 1, and the directions (p, k) that are not identified."""
-    rank = given.rank
+    rank, p = given.rank, design.moments.p
     if not rank.dropped:
-        return given.mean, given.unscaled, np.zeros((p, 0))
+        return given.mean, unscaled_covariance(given, design), np.zeros((p, 0))
     kept = list(rank.kept)
     # The kept columns of the triangular factor, reduced once more, are the model without the dropped columns.
     F = np.linalg.qr(np.asarray(given.factor, dtype=float)[:, [*kept, p]], mode="r")
     part = Conditional(F[: len(kept) + 1, : len(kept) + 1])
-    beta, cov = np.zeros(p), np.zeros((p, p))
-    beta[kept], cov[np.ix_(kept, kept)] = part.mean, part.unscaled
+    beta, root = np.zeros(p), np.zeros((p, len(kept)))
+    beta[kept], root[kept] = part.mean, part.root
     N = unidentified(rank, p)
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
-    return project @ beta, project @ cov @ project.T, N
+    frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
+    return project @ beta, DenseCovariance(frame, 1, frame.T_inverse @ (project @ root)), N
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:

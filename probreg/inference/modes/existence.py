@@ -115,7 +115,7 @@ def exists(model: Model, gradient: Array, cov: Array) -> bool:
     at most sqrt 2 times the length over the predictors.
     Source: Bach 2010, Self-concordant analysis for logistic regression.
     """
-    (p, m), T = model.shape, model.design.basis.T
+    (p, m), T = model.shape, model.design.frame.T
     nu = np.sqrt(max(gradient @ cov @ gradient, 0.0))
     # Over v'Hv = 1 the largest |x v|^2 is the largest eigenvalue of cov(x beta) (m, m), at most its trace x A x' with
     # A = sum_c cov(beta_c).
@@ -166,7 +166,7 @@ def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: 
     sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
     if not flat.shape[1] and not any(sides.values()):
         return None
-    flat, T = flat.reshape(*gamma.shape, -1), model.design.basis.T
+    flat, T = flat.reshape(*gamma.shape, -1), model.design.frame.T
     not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
     to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
     return Rising(
@@ -186,7 +186,7 @@ class Lines:
         k = self.shape[0] * self.shape[1]
         with np.errstate(all="ignore"):  # far out densities overflow: -inf is a fall, nan says nothing
             aux = dict(zip(self.model.unknown, np.exp(point[k:])))
-            beta = self.model.design.basis.T @ point[:k].reshape(self.shape)
+            beta = self.model.design.frame.T @ point[:k].reshape(self.shape)
             return float(self.model.log_posterior(beta, **aux)) + float(point[k:].sum())
 
     def rises(self, direction: Array, H: Array) -> bool:
@@ -220,7 +220,7 @@ def _flat_directions(lines: Lines, H: Array, step: Array) -> Array:
 def _identified(model: Model) -> Array:
     """An orthonormal basis (p m, r) of the coefficients of standardised columns that have no prior and that the rows can tell
     apart."""
-    basis, rank = model.design.basis, model.design.moments.rank
+    basis, rank = model.design.frame, model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]
     if any(not model.joint.informative[j] for j in rank.dropped):
         null = np.linalg.qr(basis.T_inverse @ unidentified(rank, model.shape[0]))[0]

@@ -16,7 +16,7 @@ from probreg.data.grouped_columns import ArrowColumns, ArrowGram
 from probreg.data.level_moments import leading
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.inference.base import Array
-from probreg.inference.modes.arrow_covariance import ArrowCovariance
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.normal_columns import NormalColumns, normal_columns
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow
@@ -118,7 +118,7 @@ def level_rows(model: Model) -> LevelRows | None:
 
 def _standardised(design: Design, X: UnwrittenColumns) -> tuple[Array, Array]:
     """The written columns on the standard scale (n, h), and S (h, h) of them."""
-    basis, at = design.basis, X.head_places
+    basis, at = design.frame, X.head_places
     shift, scale = basis.shift[at], basis.scale[at]
     # beta_j = c_j / scale_j, and that of the intercept c_0 - sum_j shift_j c_j / scale_j
     S = np.diag(1.0 / scale)

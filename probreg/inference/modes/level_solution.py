@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array, Solution, Status
-from probreg.inference.modes.arrow_covariance import written_where_few
+from probreg.inference.covariance import written_where_few
 from probreg.inference.modes.existence import Rising, lost_words, notes_of_mode, undecided, words_of_separation
 from probreg.inference.modes.level_newton import LevelMode, LevelProblem, find_level_mode, level_problem
 from probreg.inference.modes.level_rows import ScaledArrow

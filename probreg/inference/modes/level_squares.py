@@ -19,7 +19,7 @@ from probreg.data.rows import minus_offset
 from probreg.data.unwritten import MOST as UNWRITTEN_MOST
 from probreg.errors import DataError
 from probreg.inference.base import Array
-from probreg.inference.modes.arrow_covariance import ArrowCovariance
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.level_rows import LevelRows, level_rows
 from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper, merge, rank_of, solve_upper

@@ -8,7 +8,7 @@ sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lapack, qr
@@ -28,6 +28,7 @@ from probreg.inference.base import (
     kinds,
     reproduced,
 )
+from probreg.inference.covariance import DenseCovariance, root_of_curvature
 from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, undetermined, unidentified
 from probreg.inference.modes.existence import (
     Rising,
@@ -330,7 +331,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     design = model.design
     if start is not None:
         beta = started(model, start)
-        return design.basis.T_inverse @ beta, _rough_aux(model), None
+        return design.frame.T_inverse @ beta, _rough_aux(model), None
     some = sample_of_rows(model)
     if some is None:
         return *_rough(model), None
@@ -339,7 +340,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
         found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
         return *_rough(model), None
-    to_part = part.design.basis.T_inverse @ design.basis.T
+    to_part = part.design.frame.T_inverse @ design.frame.T
     # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
     M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
     return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
@@ -375,7 +376,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
     design, likelihood, log_aux = model.design.sample, model.likelihood, _rough_aux(model)
     if not design.n and model.of_moments:
-        return design.basis.T_inverse @ design.moments.least_squares()[0][:, None], log_aux
+        return design.frame.T_inverse @ design.moments.least_squares()[0][:, None], log_aux
     assert isinstance(likelihood, SmoothLikelihood)
     eta, aux = likelihood.initial_eta(design.observed)
     if not eta.any() and design.offset is None:
@@ -386,7 +387,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)
 
     def part(rows: slice, X: Array) -> tuple[Array, Array]:
-        U, v = model.design.basis.rows(X), weight[rows]
+        U, v = model.design.frame.rows(X), weight[rows]
         return weighted_gram(U, v), np.dot(U.T, v[:, None] * target[rows])
 
     # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
@@ -422,10 +423,10 @@ def covariance_at(mode: Mode) -> Array | None:
 @one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
-    T = map_of_columns(model.design.basis.T, model.shape[1])
-    k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
+    T = map_of_columns(model.design.frame.T, model.shape[1])
+    k, beta = mode.gamma.size, model.design.frame.T @ mode.gamma
     status, detail, not_estimable, null = mode.status, "", None, None
-    cov = covariance_at(mode)
+    cov: Any = root_of_curvature(mode.local.curvature)
     separated, said = _separated(model, mode)
     lost = None if separated is not None else runs_away(model, mode.gamma, mode.log_aux, mode.local)
     opened = None if separated is None and lost is None else open_directions(model)
@@ -437,25 +438,23 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
         cov = _bounded_part(mode, T, lost.not_estimable, _held(model, lost, opened), gone_aux)
     elif cov is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
-        cov, null = _deficient(model, mode, T, cov)
+        cov, null = _deficient(model, mode, T, None if cov is None else cov @ cov.T)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
             beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
             detail = combinations(model.design.moments.rank, model.design.columns)
             not_estimable = np.repeat(touched(null)[:, None], len(model.likelihood.contrast_matrix), 1)
     else:
-        # beta = T gamma, so that cov(beta, log aux) = S cov(gamma, log aux) S' with S = diag(T, 1).
-        S = with_aux(T, len(mode.log_aux))
-        cov = S @ cov @ S.T
+        cov = DenseCovariance(model.design.frame, model.shape[1], cov)
     if opened is not None:  # what runs away and what is not identified are two reasons, and either is enough
         nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
     aux = np.exp(mode.log_aux)
     # The delta method: sd(v) = v sd(log v).
-    sd = aux * np.sqrt(np.diagonal(cov)[k:])
+    sd = aux * (cov.others if isinstance(cov, DenseCovariance) else np.sqrt(np.diagonal(cov)[k:]))
     return Solution(
         beta=beta,
-        scale=cov[:k, :k],
+        scale=cov if isinstance(cov, DenseCovariance) else cov[:k, :k],
         aux=dict(zip(model.unknown, map(float, aux))),
         aux_sd=dict(zip(model.unknown, map(float, sd))),
         status=status,
@@ -495,7 +494,7 @@ def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, 
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
-    far = _largest_direction(model, model.design.basis.T @ mode.gamma)
+    far = _largest_direction(model, model.design.frame.T @ mode.gamma)
     near = mode.status is Status.CONVERGED and mode.steps < 15
     if (far < _FAR and near) or (far < _EXACT and _proved(model, mode)):
         return None, ()
@@ -540,7 +539,7 @@ def _held(model: Model, found: Separation | Rising, opened: Open | None) -> Arra
     held = np.zeros(p * m, dtype=bool)
     if span.shape[1]:
         # in units of the standardised columns; the pivots are coefficients that no direction leaves where they are
-        unit = np.repeat(np.linalg.norm(model.design.basis.T, axis=1), m)
+        unit = np.repeat(np.linalg.norm(model.design.frame.T, axis=1), m)
         held[qr((span / unit[:, None]).T, mode="r", pivoting=True)[1][: span.shape[1]]] = True
     return held.reshape(p, m)
 

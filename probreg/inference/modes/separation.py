@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import qr
 
-from probreg.data.design import Basis
+from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.inference.modes.level_separation import LevelDirections, level_directions, sorted_cone
@@ -273,7 +273,7 @@ def _enough(found: LevelDirections, places: tuple[Array, Array, int | None], shi
     return held
 
 
-def _basis(model: Model, free: Array) -> Basis:
+def _basis(model: Model, free: Array) -> Frame:
     """The design's own, without shifts when the intercept cannot take them up."""
     basis = model.design.basis
     if basis.intercept is None or basis.intercept in free:
@@ -282,7 +282,7 @@ def _basis(model: Model, free: Array) -> Basis:
     return replace(basis, shift=np.zeros_like(size), scale=np.where(size > 0, size, 1.0), intercept=None)
 
 
-def _coordinates(X: Array, free: Array, basis: Basis) -> tuple[Array, Array]:
+def _coordinates(X: Array, free: Array, basis: Frame) -> tuple[Array, Array]:
     """Q (n, k) with orthonormal columns that span X[:, free], and T (p, k) with beta = T delta."""
     U = (X[:, free] - basis.shift[free]) / basis.scale[free]
     kept = _spanning(U)

@@ -9,15 +9,14 @@ prior. So any method solves for (beta_F, u), and w adds unit^2 (V V - V Q Q' V) 
 Golub & Van Loan, section 5.3). Columns F, with flat priors, stay as they are.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from probreg.data.moments import MOST
 from probreg.errors import DataError
 from probreg.inference.base import Array, Solution
+from probreg.inference.covariance import FactoredCovariance, ParameterCovariance
 from probreg.inference.modes.normal_columns import independent_normals
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
@@ -29,112 +28,10 @@ SOON = 2_000  # coefficients up to which work with several p x p matrices takes 
 FEW = 200  # columns up to which their own p x p work is as quick
 
 
-class UnwrittenCovariance(ABC):
-    """A covariance (k, k) that is held as factors: it multiplies arrays and scalars, and becomes an array where one is asked for."""
-
-    factors: ClassVar[tuple[str, ...]]  # what it is made of, by the names of its fields
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]: ...
-
-    @abstractmethod
-    def diagonal(self) -> Array: ...
-
-    @abstractmethod
-    def __matmul__(self, B: Array) -> Array: ...
-
-    @abstractmethod
-    def __rmatmul__(self, A: Array) -> Array: ...
-
-    @abstractmethod
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array: ...
-
-    @abstractmethod
-    def of_predictors(self, X: Any, m: int) -> Array:
-        """The covariances (n, m, m) of the linear predictors x_i'beta, of which this is that of vec(beta), k = p m."""
-
-    @abstractmethod
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
-        """(size, k) from N(0, this)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Factored(UnwrittenCovariance):
-    """A covariance (k, k) as D (I - Q Q' + Q S Q') D, D = diag(spread), Q'Q = I, which is not written out.
-
-    It multiplies arrays and scalars, has a diagonal, and becomes an array where one is asked for. DataError for one of
-    more than 10,000 rows.
-
-    >>> V = Factored(np.array([1.0, 2.0]), np.array([[0.6], [0.8]]), np.array([[0.25]]))
-    >>> np.asarray(V), V.diagonal()
-    (array([[ 0.73, -0.72],
-           [-0.72,  2.08]]), array([0.73, 2.08]))
-    """
-
-    spread: Array  # (k,)
-    axes: Array  # Q (k, r)
-    inner: Array  # S (r, r)
-
-    factors = ("spread", "axes", "inner")
-    __array_priority__ = 100.0  # array @ this asks this
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.spread), len(self.spread)
-
-    def diagonal(self) -> Array:
-        """(k,)."""
-        # diag = d_k^2 (1 - |Q_k|^2 + Q_k S Q_k'), Q_k row k.
-        free = np.maximum(1.0 - np.einsum("kr,kr->k", self.axes, self.axes), 0.0)
-        return self.spread**2 * (free + np.einsum("kr,kr->k", self.axes @ self.inner, self.axes))
-
-    def __matmul__(self, B: Array) -> Array:
-        # D (D B + Q (S - 1) Q' D B), without the matrix.
-        DB = (self.spread * B.T).T
-        seen = self.axes.T @ DB
-        return (self.spread * (DB + self.axes @ (self.inner @ seen - seen)).T).T
-
-    def __rmatmul__(self, A: Array) -> Array:
-        return (self @ A.T).T
-
-    def __mul__(self, by: float) -> "Factored":
-        return replace(self, spread=self.spread * np.sqrt(by))
-
-    def __truediv__(self, by: float) -> "Factored":
-        return self * (1.0 / by)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        k = len(self.spread)
-        if k > MOST:
-            raise DataError(
-                f"the covariance of {k:,} coefficients is a matrix of {8e-9 * k**2:.0f} GB; std_error has its diagonal"
-            )
-        # D D + D Q (S - 1) Q' D, whose diagonal is taken from `diagonal`, where nothing cancels.
-        DQ = self.spread[:, None] * self.axes
-        out = DQ @ (self.inner - np.eye(len(self.inner))) @ DQ.T
-        out[np.diag_indices(k)] = self.diagonal()
-        return out if dtype is None else out.astype(dtype)
-
-    def of_predictors(self, X: Any, m: int) -> Array:
-        each = [np.kron(X, np.eye(m)[k]) for k in range(m)]  # rows of eta_k over vec(beta)
-        return np.stack([np.stack([np.einsum("np,np->n", a @ self, b) for b in each], -1) for a in each], -2)
-
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
-        """(size, k) from N(0, this): D (z + Q (S^1/2 - I) Q'z) of standard normal z."""
-        value, vector = np.linalg.eigh(self.inner)
-        # (1 + Q (S^(1/2) - 1) Q') squared is 1 + Q (S - 1) Q', since Q'Q = 1.
-        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
-        z = rng.standard_normal((size, len(self.spread)))
-        z += (z @ self.axes) @ (root - np.eye(len(root))) @ self.axes.T
-        z *= self.spread
-        return z
-
-
 def refuse_written_out(solution: Solution, what: str) -> None:
     """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
     k = solution.beta.size
-    if isinstance(solution.scale, UnwrittenCovariance) and k > SOON:
+    if isinstance(solution.scale, ParameterCovariance) and not solution.scale.written and k > SOON:
         part = "; a fit of some of the groups has it" if solution.found is not None else ""
         raise DataError(
             f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
@@ -227,14 +124,14 @@ class Rotated:
             null[self.flat] = found.null_space[:f]
         return replace(found, beta=self.beta(found.beta), scale=scale, not_estimable=not_estimable, null_space=null)
 
-    def _covariance(self, inner: Array, unit: float) -> Factored:
+    def _covariance(self, inner: Array, unit: float) -> FactoredCovariance:
         """Over all coefficients, from that over (beta_F, u): Q holds the axes of F, of length 1, before those of u."""
         (p, m), f, r = self.original.shape, len(self.flat), len(self.flat) + self.Q.shape[1]
         axes, spread = np.zeros((p, r)), np.ones(p)
         axes[self.flat, np.arange(f)] = 1.0
         axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
         each = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
-        return Factored(np.repeat(spread, m), map_of_columns(axes, m), np.asarray(inner) / np.outer(each, each))
+        return FactoredCovariance(np.repeat(spread, m), map_of_columns(axes, m), np.asarray(inner) / np.outer(each, each))
 
     def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data import Basis
+from probreg.data import Frame
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Flat, GroupedPrior, Laplace, ProximalPrior
@@ -231,7 +231,7 @@ def smooth_part(model: Model) -> Model:
     )
 
 
-def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Basis:
+def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Frame:
     """Centred and scaled columns; not centred where the intercept, which would take up the shifts, has a kink of its own."""
     basis = model.design.basis
     if basis.intercept is None or not nonsmooth.touched[basis.intercept]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.data import Basis
+from probreg.data import Frame
 from probreg.data.rows import minus_offset, times_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array, Status
@@ -53,7 +53,7 @@ class SearchCoordinates:
         return smooth_part(self.model)
 
     @cached_property
-    def basis(self) -> Basis:
+    def basis(self) -> Frame:
         return separable_basis(self.model, self.nonsmooth)
 
     @cached_property
@@ -132,8 +132,8 @@ class SearchCoordinates:
         return SearchPoint(x, value, g, H)
 
     def _expansion(self, kappa: Array, aux: dict[str, float]) -> tuple[float, Array, Array]:
-        if self.basis is self.model.design.basis:
-            local = self.smooth.value_grad_hessian_standardised(kappa, **aux)
+        if self.basis.intercept is not None or self.model.design.intercept is None:
+            local = self.smooth.in_frame(kappa, self.basis, aux)
             return local.value, local.gradient, local.curvature
         raw, k = self.smooth.value_grad_hessian(self.basis.T @ kappa, **aux), kappa.size
         S = np.r_[np.repeat(1.0 / self.basis.scale, kappa.shape[1]), np.ones(len(raw.gradient) - k)]
@@ -170,7 +170,7 @@ def start_of(search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | N
     if not search.nonsmooth.convex:
         smooth = rounder(model)
         mode = find_mode(smooth)
-        return search.x(smooth.design.basis.T @ mode.gamma, mode.log_aux)
+        return search.x(smooth.design.frame.T @ mode.gamma, mode.log_aux)
     return _rough(search)
 
 

@@ -367,7 +367,7 @@ def _slopes(model: Model, step: Step) -> Array:
         likelihood=model.likelihood,
         unknown=(),
         gamma=step.beta,
-        basis=None,
+        frame=None,
         known=known,
         curved=False,
     )

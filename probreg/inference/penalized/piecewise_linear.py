@@ -83,7 +83,7 @@ class InteriorPoint(Method):
 
 def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
     """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
-    i, beta = model.design.intercept, model.design.basis.T @ mode.gamma
+    i, beta = model.design.intercept, model.design.frame.T @ mode.gamma
     moved = 0.0 if i is None else float(beta[i, 0] - mode.gamma[i, 0])
     return with_certificate(model, solution_at(model, mode), at, steps=mode.steps, moved=moved)
 
@@ -132,8 +132,8 @@ class Programme:
         assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
         self.model, self.likelihood, self.tol, self.max_steps = model, likelihood, tol, max_steps
         self.kept = _without_combinations(model)
-        self.U, self.y = design.basis.rows(design.X)[:, self.kept], minus_offset(design.observed, design.offset)
-        self.w, self.centre = full_weights(design.weights, design.n), design.basis.T_inverse @ model.joint.center
+        self.U, self.y = design.frame.rows(design.X)[:, self.kept], minus_offset(design.observed, design.offset)
+        self.w, self.centre = full_weights(design.weights, design.n), design.frame.T_inverse @ model.joint.center
         self.flat, self.steps = not model.joint.informative.any(), 0
         self._solved: dict[bytes, KinkMode] = {}
 
@@ -150,7 +150,7 @@ class Programme:
         unit = float(np.max(up)) if self.flat else 1.0
         key = tube.tobytes() if self.flat else log_aux.tobytes()
         if key not in self._solved:
-            T = model.design.basis.T
+            T = model.design.frame.T
             P, k = T.T @ model.joint.precision(model.noise(known)) @ T, self.kept
             loss = PiecewiseLinear(up / unit, down / unit, tube)
             found = kink_mode(

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from probreg.data import Basis
+from probreg.data import Frame
 from probreg.data.rows import plus_offset, times_weights
 from probreg.inference.base import Array
 from probreg.inference.modes.existence import undecided
@@ -38,7 +38,7 @@ class StandardRows:
 
     model: Model
     U: Array
-    basis: Basis
+    basis: Frame
     far: ClassVar[float] = 12.0  # |eta| from which a maximum of a likelihood that may diverge is to be proved to exist
 
     @classmethod

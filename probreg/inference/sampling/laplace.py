@@ -70,7 +70,7 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
     # beta = T gamma.
     R = np.linalg.cholesky(H / np.outer(d, d)).T
     root = solve_triangular(R, np.eye(len(H))) / d[:, None]
-    root[:k] = map_of_columns(model.design.basis.T, m) @ root[:k]
+    root[:k] = map_of_columns(model.design.frame.T, m) @ root[:k]
     return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), root)
 
 

@@ -23,12 +23,14 @@ from probreg.inference.base import (
     Routine,
     Solution,
     Status,
+    has_effects,
     improper,
     improper_noise,
     moments_of_draws,
     sigma_note,
     with_proper_correlations,
 )
+from probreg.inference.covariance import covariance_of_sample
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.existence import Rising
 from probreg.inference.modes.newton import find_mode, runs_away
@@ -157,7 +159,7 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
     mean, cov = moments_of_draws(draws["beta"])
     return Solution(
         beta=mean,
-        scale=cov,
+        scale=cov if has_effects(model) else covariance_of_sample(model.design.frame, draws["beta"].reshape(-1, *model.shape)),
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
         draws=Draws(draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine),

@@ -87,7 +87,7 @@ def affine_map(model: Model) -> AffineMap:
     found = _by_moments(model) if model.likelihood.least_squares else _by_mode(model)
     if found is not None:
         return found
-    T, a = map_of_columns(model.design.basis.T, model.shape[1]), len(model.unknown)
+    T, a = map_of_columns(model.design.frame.T, model.shape[1]), len(model.unknown)
     # No curvature to whiten by: beta = T gamma, one z for each entry of gamma and each log aux.
     A = with_aux(T, a)
     start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
@@ -105,7 +105,7 @@ def _by_mode(model: Model) -> AffineMap | None:
     cov = covariance_at(mode)
     if mode.status is not Status.CONVERGED or (mode.steps > _STEPS and not kinked) or cov is None:
         return None
-    T = with_aux(map_of_columns(model.design.basis.T, model.shape[1]), len(mode.log_aux))
+    T = with_aux(map_of_columns(model.design.frame.T, model.shape[1]), len(mode.log_aux))
     # (beta, log aux) = T (gamma, log aux), H^-1 = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     return AffineMap(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.inference.base import Array, Solution
-from probreg.inference.modes.wide import UnwrittenCovariance
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 
 ASYMPTOTIC_DRAWS = 2000
 
@@ -18,6 +18,11 @@ def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dic
 
     Directions without an estimate (nan in the covariance) do not spread.
     """
+    if isinstance(solution.scale, DenseCovariance) and len(solution.scale.root) > solution.beta.size:
+        away = solution.scale.joint_draws(rng, ASYMPTOTIC_DRAWS)
+        k = solution.beta.size
+        beta = solution.beta + away[:, :k].reshape(-1, *solution.beta.shape)
+        return beta, {a: v * np.exp(away[:, [k + i]]) for i, (a, v) in enumerate(solution.aux.items())}
     away = _normal_draws(solution.scale, rng)
     beta = solution.beta + away.reshape(-1, *solution.beta.shape)
     # aux exp(s z) with s = sd(aux) / aux, the standard deviation of log aux by the delta method.
@@ -30,9 +35,9 @@ def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dic
     return beta, aux
 
 
-def _normal_draws(scale: Array | UnwrittenCovariance, rng: np.random.Generator) -> Array:
+def _normal_draws(scale: Array | ParameterCovariance, rng: np.random.Generator) -> Array:
     """(S, k) from N(0, scale)."""
-    if isinstance(scale, UnwrittenCovariance):
+    if isinstance(scale, ParameterCovariance):
         return scale.draws(rng, ASYMPTOTIC_DRAWS)
     # V = Q diag(v) Q': Q diag(v)^(1/2) z ~ N(0, V).
     value, vector = np.linalg.eigh(np.nan_to_num(scale))

@@ -11,7 +11,8 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
-from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status
+from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status, has_effects
+from probreg.inference.covariance import covariance_of_sample
 from probreg.inference.modes.newton import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.inference.uncertainty.information import estimate_of
@@ -249,7 +250,9 @@ def _gathered(
     how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
     return replace(
         found,
-        scale=_own_of_groups(model, found, np.atleast_2d(np.cov(np.array(whole).T))),
+        scale=_own_of_groups(model, found, np.atleast_2d(np.cov(np.array(whole).T)))
+        if has_effects(model)
+        else covariance_of_sample(model.design.frame, np.stack([r.beta for r in runs if r.beta is not None])),
         aux_sd=sd,
         replicates=replicates,
         status=Status.RESAMPLED if found.status.good else found.status,

@@ -13,6 +13,7 @@ import numpy as np
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Method, Solution, Status
+from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
@@ -93,7 +94,7 @@ def check_settings(groups: Any, lags: int | None, small_sample: str, kind: str) 
 class Spread(NamedTuple):
     """A covariance of vec(beta), the degrees of freedom of a t interval from it, and what it is."""
 
-    matrix: Array  # (p m, p m)
+    matrix: Any  # (p m, p m)
     df: float | None
     words: Words
 
@@ -202,13 +203,13 @@ def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
         )
     at = estimate_of(model, solution, "observed information")
     # V = (-d^2 log posterior)^-1 at the mode.
-    return Spread(at.on_theta(at.observed), None, {})
+    return Spread(at.of_root(at.bread), None, {})
 
 
 def _expected(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "expected information")
     # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
-    return Spread(at.on_theta(at.expected), None, {})
+    return Spread(at.of_root(root_of_square(at.expected)), None, {})
 
 
 def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
@@ -234,8 +235,8 @@ def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callabl
 _KINKS = "V holds the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
-def _sandwich(at: Estimate, meat: Array) -> Array:
-    return at.on_theta(at.observed @ meat @ at.observed)
+def _sandwich(at: Estimate, meat: Array) -> DenseCovariance:
+    return at.sandwich(meat)
 
 
 def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
@@ -256,7 +257,7 @@ def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     matrix = parts[0]
     if len(ways) == 2:
         words["ways"] = _WAYS + ("of the whole, as Stata's ivreg2" if whole else "of each part")
-        matrix, negative = _positive_part(*parts)
+        matrix, negative = _positive_part(*map(np.asarray, parts))
         words |= {"eigenvalues": negative} if negative else {}
     return Spread(matrix, min(counts[: len(ways)]) - 1.0, words)
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from probreg.data import Basis, Block
+from probreg.data import Block, Frame
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
+from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
@@ -67,7 +68,7 @@ class Estimate:
         pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
         design = self.model.design
         sampled, labels = design.weight_kind == "sampling", design.labels if design.n else None
-        return BlockEstimate(likelihood, design.basis, beta, self.known, pick, sampled, labels)
+        return BlockEstimate(likelihood, design.frame, beta, self.known, pick, sampled, labels)
 
     # ---- coordinates -----------------------------------------------------------------------------------------------
 
@@ -78,13 +79,13 @@ class Estimate:
         N = self.solution.null_space
         Q = np.eye(p)
         if N is not None:
-            Q = np.linalg.qr(self.model.design.basis.T_inverse @ N, mode="complete")[0][:, N.shape[1] :]
+            Q = np.linalg.qr(self.model.design.frame.T_inverse @ N, mode="complete")[0][:, N.shape[1] :]
         return self._with_aux(Q)
 
     @cached_property
     def frame(self) -> Array:
         """(p m + a, r): theta = frame phi; of collinear columns the coefficients of least norm."""
-        N, T = self.solution.null_space, self.model.design.basis.T
+        N, T = self.solution.null_space, self.model.design.frame.T
         outer = T if N is None else T - N @ np.linalg.pinv(N) @ T
         return self._with_aux(outer) @ self.inside
 
@@ -107,7 +108,7 @@ class Estimate:
     @cached_property
     def observed(self) -> Array:
         """The inverse negative Hessian of the log posterior over phi, (r, r)."""
-        gamma = self.model.design.basis.T_inverse @ self.solution.beta
+        gamma = self.model.design.frame.T_inverse @ self.solution.beta
         with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
             # V = (inside' H inside)^-1: the bread, over the identified directions phi.
             H = self.model.value_grad_hessian_standardised(gamma, **self.solution.aux).curvature
@@ -115,7 +116,7 @@ class Estimate:
             # on kinks the expected curvature under the data's own density stands for it, given the nuisance parameters
             rows, k = self._every, self.size
             P = self.model.joint.precision(self.model.likelihood.noise(self.known))
-            T = self.model.design.basis.T
+            T = self.model.design.frame.T
             bent = weighted_gram(rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights)
             H[:k, :k] = bent + T.T @ P @ T
         return inverse(self.inside.T @ H @ self.inside)
@@ -137,13 +138,29 @@ class Estimate:
     def _prior_information(self) -> Array:
         # beta = T gamma, gamma = S phi: the prior's curvature over phi is (T S)' H (T S).
         H = self.model.joint.curvature(self.solution.beta, self.model.likelihood.noise(self.known))
-        F = map_of_columns(self.model.design.basis.T, self.model.shape[1]) @ self._coefficients
+        F = map_of_columns(self.model.design.frame.T, self.model.shape[1]) @ self._coefficients
         return F.T @ H @ F
 
     @cached_property
     def _coefficients(self) -> Array:
         """The coefficients among phi: (p m, r - a)."""
         return self.inside[: self.size, : self.inside.shape[1] - len(self.model.unknown)]
+
+    def of_root(self, root: Array) -> DenseCovariance:
+        """The covariance whose root over phi, or over its coefficients only, is `root`."""
+        whole = self.inside[:, : len(root)] @ root
+        size = self.size + (len(self.model.unknown) if len(root) == self.inside.shape[1] else 0)
+        return DenseCovariance(self.model.design.frame, self.model.shape[1], whole[:size])
+
+    @cached_property
+    def bread(self) -> Array:
+        """A root (r, r) of `observed` over phi."""
+        return root_of_square(self.observed)
+
+    def sandwich(self, meat: Array, factor: float = 1.0) -> DenseCovariance:
+        """V M V, V = A A' the bread: A (A'M A)^(1/2) is its root."""
+        A = self.bread
+        return self.of_root(np.sqrt(factor) * A @ root_of_square(A.T @ meat @ A))
 
     def on_theta(self, over_phi: Array) -> Array:
         """A matrix over phi, or over its coefficients only, as the (p m, p m) matrix of the coefficients."""
@@ -206,7 +223,7 @@ class BlockEstimate:
     """An estimate as rows see it, which travels to where they are."""
 
     likelihood: DifferentiableLikelihood
-    basis: Basis
+    basis: Frame
     beta: Array  # (p, m)
     known: dict[str, float]
     pick: tuple[int, ...]  # which of (eta, log aux) is estimated

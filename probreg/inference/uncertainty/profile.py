@@ -57,7 +57,7 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
     maximum was not reached."""
     _possible(model, solution, kind)
     at, theta, local = surface(model, solution)
-    D, T, p = model.likelihood.contrast_matrix, model.design.basis.T, model.shape[0]
+    D, T, p = model.likelihood.contrast_matrix, model.design.frame.T, model.shape[0]
     open_ends = _open(model, solution)
     B, ends = at.B, np.empty((2, p, len(D)))
     with np.errstate(all="ignore"):
@@ -98,8 +98,8 @@ def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: floa
 def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
     """The expected information of (vec gamma), with the curvature of the prior."""
     assert isinstance(model.likelihood, SmoothLikelihood)
-    T, d = map_of_columns(model.design.basis.T, model.shape[1]), model.design
-    beta = model.design.basis.T @ gamma
+    T, d = map_of_columns(model.design.frame.T, model.shape[1]), model.design
+    beta = model.design.frame.T @ gamma
     known = {**model.fixed, **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}}
     with np.errstate(all="ignore"):
         rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
@@ -107,7 +107,7 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
         W = times_weights(W, d.weights)
         return (
             # I + P over gamma: sum_i w_i (u_i kron I) W_i (u_i kron I)' + T'P T, as d beta = T d gamma.
-            weighted_gram(d.basis.rows(d.X), W) + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
+            weighted_gram(d.frame.rows(d.X), W) + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
         )
 
 
