@@ -12,6 +12,7 @@ from probreg.errors import Incompatible
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Method, Solution
+from probreg.inference.base import held_at_limits
 from probreg.model.model import Model
 
 LAPLACE = "Laplace's approximation"
@@ -129,7 +130,7 @@ class Fitted:
         require_predictive(self.solution, self.method)
         if self.solution.df is not None and self.solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate
-        if any(self.solution.aux.get(a) == 0 for a in self.model.unknown):
+        if any(self.solution.aux.get(a) == 0 for a in held_at_limits(self.model, self.solution).unknown):
             return np.inf  # the columns meet every response
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 

@@ -17,7 +17,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
 from probreg.fits.fitted import Fitted
 from probreg.inference import METHODS
-from probreg.inference.base import Status
+from probreg.inference.base import Status, positive_limits
 from probreg.inference.modes.closed_form import open_directions
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
@@ -151,7 +151,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
         np.ones((d.n, 1)), d.y, (INTERCEPT,), np.array([True]), PlainColumns((INTERCEPT,), True), d.response, d.offset,
         d.weights, precision=d.precision, weight_kind=d.weight_kind,
     )  # fmt: skip
-    null, rng = Model(alone, model.likelihood, aux={**model.fixed, **held}), np.random.default_rng(0)
+    null, rng = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)}), np.random.default_rng(0)
     null, method, _, _, found, _ = METHODS["auto"]().resolve(null, rng)
     found = method.solve(null, rng) if found is None else found
     return NullModel(null, found.beta, found.aux)

@@ -382,6 +382,17 @@ def _called(prior: Prior) -> str:
     return f"{prior.name} of unknown scale" if isinstance(prior, HierarchicalPrior) else prior.name
 
 
+def held_at_limits(model: Model, solution: Solution) -> Model:
+    """The model with the nuisance parameters held that a fit has at their limit 0, where they have no curvature."""
+    gone = [name for name in model.unknown if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0]
+    return replace(model, aux={**model.aux, **positive_limits(dict.fromkeys(gone, 0.0))}) if gone else model
+
+
+def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
+    """Nuisance parameters with a positive number in place of an exact 0: the densities are those of the limit to all digits."""
+    return {name: float(v) if v != 0.0 else 1e-100 for name, v in aux.items()}
+
+
 def edges(method: Method, model: Model) -> str | None:
     """Why a mode over log aux may lie on the edge of a prior's support, where no gradient vanishes; None when it cannot."""
     for name in model.unknown:

@@ -6,7 +6,7 @@ gradient and the expected information of the log-likelihood. All are chi-square 
 (Rao 1948; Wald 1943; Wilks 1938).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy.special import chdtrc, fdtrc, ndtr, stdtr
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
-from probreg.inference.base import Status
+from probreg.inference.base import Status, held_at_limits
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.uncertainty.constrained import Surface, identified, start, surface
 from probreg.inference.uncertainty.information import BlockEstimate, expected_part
@@ -123,6 +123,7 @@ def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
     else:
         if not fit.model.design.reachable:
             return []
+        fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
         at = restricted(fit, found)
         lr = 2.0 * (likelihood_limit(fit) - float(fit.model.log_lik(at.beta, **at.aux)))
         score = _score(fit.model, at, found, limit=fit.solution.status is Status.NO_MAXIMUM)

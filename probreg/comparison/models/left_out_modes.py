@@ -16,6 +16,7 @@ from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
 from probreg.inference import Status
+from probreg.inference.base import held_at_limits
 from probreg.inference.modes.newton import find_mode, newton_step
 from probreg.inference.modes.separation import separation
 from probreg.inference.penalized.left_out_modes import RowsInParts
@@ -44,6 +45,7 @@ class WithoutEachRow(NamedTuple):
 def without_each_row(fit: Fit) -> WithoutEachRow | str:
     """Of every row, or why they are too many."""
     n = fit.model.design.n
+    fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
     plain, log_p, rows = _same_model_of_fewer_rows(fit), np.full(n, np.nan), np.arange(n)
     if plain and n > _FEW and _at_mode(fit):
         log_p, rows = _one_step(fit)

@@ -27,6 +27,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.goodness import NOT_OF_REML, exact_fit, why_no_criterion
 from probreg.fits.inference_data import observation_rows
 from probreg.inference import Status
+from probreg.inference.base import held_at_limits
 from probreg.likelihoods import OfTrials
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
@@ -252,7 +253,9 @@ _INSTEAD = "give heldout=, or compare them on a part that fits in memory"
 def _unusable(fit: Fit) -> str | None:
     if fit.solution.status is Status.NO_MAXIMUM:
         return f"{fit.solution.status.value} ({fit.solution.detail})"
-    if exact_fit(fit) or any(fit.solution.aux[a] == 0 for a in fit.model.unknown if a in fit.solution.aux):
+    if exact_fit(fit) or any(
+        fit.solution.aux.get(a) == 0 for a in held_at_limits(fit.model, fit.solution).unknown
+    ):
         return "the fit meets every response exactly, so that its density has no bound"
     return None if fit.method.probabilities else f"{fit.method.name} has no probabilities"
 

@@ -8,6 +8,7 @@ direction that separates those is tried on all rows: the rows that go against it
 holds everywhere or the rows so far have none, and then all rows have none either (constraint generation).
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -172,6 +173,12 @@ def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: 
     return Rising(
         not_estimable, labels_of(model, not_estimable), to_zero, to_infinity, np.einsum("pk,kmr->pmr", T, flat)
     )
+
+
+def at_limits(aux: Mapping[str, float], lost: Rising | None) -> dict[str, float]:
+    """Nuisance parameters with an exact 0 for those along which the likelihood rises to that limit."""
+    gone = () if lost is None else lost.to_zero
+    return {name: 0.0 if name in gone else float(v) for name, v in aux.items()}
 
 
 class Lines:

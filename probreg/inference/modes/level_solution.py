@@ -7,7 +7,14 @@ import numpy as np
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.covariance import written_where_few
-from probreg.inference.modes.existence import Rising, lost_words, notes_of_mode, undecided, words_of_separation
+from probreg.inference.modes.existence import (
+    Rising,
+    at_limits,
+    lost_words,
+    notes_of_mode,
+    undecided,
+    words_of_separation,
+)
 from probreg.inference.modes.level_newton import LevelMode, LevelProblem, find_level_mode, level_problem
 from probreg.inference.modes.level_rows import ScaledArrow
 from probreg.inference.modes.level_squares import refuse_collinear
@@ -57,7 +64,7 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
     return Solution(
         beta=problem.beta(mode.point),
         scale=written_where_few(scale),
-        aux={name: float(known[name]) for name in model.unknown},
+        aux=at_limits({name: known[name] for name in model.unknown}, lost),
         aux_sd=sd,
         status=status,
         detail=detail,

@@ -32,6 +32,7 @@ from probreg.inference.covariance import DenseCovariance, root_of_curvature
 from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, undetermined, unidentified
 from probreg.inference.modes.existence import (
     Rising,
+    at_limits,
     exists,
     lost_words,
     notes_of_mode,
@@ -455,7 +456,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     return Solution(
         beta=beta,
         scale=cov if isinstance(cov, DenseCovariance) else cov[:k, :k],
-        aux=dict(zip(model.unknown, map(float, aux))),
+        aux=at_limits(dict(zip(model.unknown, aux)), lost),
         aux_sd=dict(zip(model.unknown, map(float, sd))),
         status=status,
         detail=detail,

@@ -10,7 +10,7 @@ from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.closed_form import open_directions, touched
-from probreg.inference.modes.existence import Rising, lost_words, runaway, undecided
+from probreg.inference.modes.existence import Rising, at_limits, lost_words, runaway, undecided
 from probreg.inference.modes.newton import runs_away
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, NonsmoothTerms, has_nonsmooth_terms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
@@ -124,6 +124,7 @@ def kinked_solution(
         )
     elif lost := _rising(model, beta, aux):
         status, detail, not_estimable = lost_words(model, lost)
+        aux = at_limits(aux, lost)
     elif opened is not None:
         N, detail, status = opened.directions, opened.words, Status.NOT_IDENTIFIED
         # The member of least norm of beta + N c: beta - N N^+ beta.

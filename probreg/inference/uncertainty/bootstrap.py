@@ -279,13 +279,14 @@ def _not_defined(replicates: Mapping[str, Array], scales: list[str], known: int)
 def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
     """sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations (Efron 1987)."""
     try:
-        square, cube = estimate_of(model, found, "influence", each=True).influence_sums()
+        at = estimate_of(model, found, "influence", each=True)
+        square, cube = at.influence_sums()
     except ProbregError:
         return {}
     # a = sum_i w_i l_i^3 / (6 (sum_i w_i l_i^2)^(3/2))   (Efron 1987; l_i the infinitesimal jackknife).
     skew = cube / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
-    k = len(skew) - len(model.unknown)
-    aux = {f"{a}_acceleration": skew[k + i] for i, a in enumerate(model.unknown)}
+    k = found.beta.size
+    aux = {f"{a}_acceleration": skew[k + i] for i, a in enumerate(at.model.unknown)}
     return {"acceleration": skew[:k].reshape(len(found.beta), -1), **aux}
 
 

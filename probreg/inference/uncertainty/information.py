@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from probreg.data import Block, Frame
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import Array, Solution, Status
+from probreg.inference.base import Array, Solution, Status, held_at_limits
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.wide import refuse_written_out
@@ -344,6 +344,7 @@ def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = Fal
         raise DataError(f"{what} is a sum over the rows, and {model.design.rows_needed}")
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})")
+    model = held_at_limits(model, solution)
     if any(solution.aux[a] <= 0 for a in model.unknown):
         raise NotConverged(
             f"there is no {what.removeprefix('a ')}: the fit meets every response exactly, so {_AT_ZERO}"

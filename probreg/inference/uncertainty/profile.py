@@ -12,7 +12,7 @@ import numpy as np
 
 from probreg.data.rows import times_weights
 from probreg.errors import Incompatible, NotConverged
-from probreg.inference.base import Array, Solution, Status
+from probreg.inference.base import Array, Solution, Status, held_at_limits
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.separation import escapes
 from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
@@ -56,6 +56,7 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
     where the likelihood never falls far enough. Incompatible for a model without derivatives; NotConverged where the
     maximum was not reached."""
     _possible(model, solution, kind)
+    model = held_at_limits(model, solution)
     at, theta, local = surface(model, solution)
     D, T, p = model.likelihood.contrast_matrix, model.design.frame.T, model.shape[0]
     open_ends = _open(model, solution)
@@ -85,6 +86,7 @@ def _counted(columns: list[int], outcomes: int, name: str) -> Iterator[tuple[int
 def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: float) -> tuple[float, float]:
     """The same for a nuisance parameter that was estimated, found on its log scale."""
     _possible(model, solution, kind)
+    model = held_at_limits(model, solution)
     at, theta, local = surface(model, solution)
     c = np.zeros(len(theta))
     c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0

@@ -1,0 +1,77 @@
+"""A nuisance parameter at its limit: every result is that of the limit model."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.likelihoods import LIKELIHOODS
+
+K = np.array([3, 4, 5, 4] * 10)
+DATA = {"k": K, "x": np.linspace(-1.0, 1.0, 40), "q": np.tile(["a", "b"], 20)}
+NEW = {"x": [0.0, 0.7], "q": ["a", "b"]}
+pytestmark = pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+MODELS = ["k ~ x", "k ~ x + q", "k ~ C(q) - 1"]
+
+
+def test_every_limit_at_zero_is_covered():
+    """A likelihood with another limit needs its own case below."""
+    assert {name: tuple(cls.at_zero) for name, cls in LIKELIHOODS.items() if cls.at_zero} == {
+        "negative_binomial": ("alpha",)
+    }
+
+
+@pytest.fixture(params=MODELS)
+def pair(request):
+    def fit(likelihood):
+        return pr.fit(pr.Model.from_formula(request.param, DATA, likelihood=likelihood))
+
+    return fit("negative_binomial"), fit("poisson")
+
+
+def test_a_new_count_under_no_overdispersion():
+    model = pr.Model.from_formula("k ~ x", DATA, likelihood="negative_binomial")
+    new = pr.fit(model).predict({"x": [0.0]})
+    assert (new["new_lower"].item(), new["new_upper"].item()) == (1.0, 8.0)
+
+
+RESULTS = {
+    "predict": lambda f: f.predict(NEW).to_dataframe().filter(like="mean"),
+    "quantile": lambda f: f.predictive(NEW).quantile(0.9),
+    "log-likelihood": lambda f: f.log_likelihood,
+    "deviance": lambda f: (f.deviance, f.null_deviance),
+    "deviance residuals": lambda f: f.residuals("deviance"),
+    "Pearson residuals": lambda f: f.residuals("pearson"),
+    "quantile residuals": lambda f: f.residuals("quantile"),
+    "Wald interval": lambda f: f.interval(0.9)["upper"],
+    "profile interval": lambda f: f.interval(0.9, "profile")["lower"],
+    "HC1": lambda f: f.covariance("HC1"),
+    "HC3": lambda f: f.covariance("HC3"),
+    "leave-one-out": lambda f: pr.compare_models({"a": f}).table[["elpd_loo", "se_loo"]],
+    "tests": lambda f: [
+        t.statistic for t in pr.hypothesis(f, f"`{f.coef.coords['coef'].values[-1]}` = 0.1").tests.values()
+    ],
+    "slopes": lambda f: pr.predictions(f).table.select_dtypes("number"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_those_of_the_limit(pair, name):
+    of_limit, other = (RESULTS[name](f) for f in pair)
+    np.testing.assert_allclose(np.asarray(of_limit, float), np.asarray(other, float), rtol=1e-6, atol=1e-7)
+
+
+def test_intervals_of_new_counts_are_those_of_the_limit(pair):
+    of_limit, other = (f.predict(NEW).to_dataframe().filter(like="new") for f in pair)
+    assert np.abs(of_limit - other).to_numpy().max() <= 1  # quantiles of 2,000 draws, each of its own
+
+
+def test_the_parameter_is_reported_at_its_limit(pair, tmp_path):
+    fit = pair[0]
+    assert fit.aux["alpha"] == 0.0
+    assert fit.solution.status.name == "AT_ZERO"
+    assert "Poisson" in fit.solution.detail
+    fit.save(tmp_path / "fit.nc")
+    assert pr.load_fit(tmp_path / "fit.nc").aux["alpha"] == 0.0
+    pr.report(fit, tmp_path / "report.html")
+    resampled = pr.fit(fit.model, pr.Bootstrap(reps=10), seed=1)
+    assert np.isfinite(resampled.std_error).all()
