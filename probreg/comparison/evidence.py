@@ -11,10 +11,12 @@ import numpy as np
 from probreg.comparison.same_question import number_of_observations
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
-from probreg.inference.base import markov
+from probreg.inference.base import Status, markov
 from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
+MANY_DIVERGENCES = 0.01  # of the draws
+_TROUBLED = (Status.UNMIXED, Status.UNSETTLED)
 
 
 def sandwich_ratios(fit: Fit) -> dict[str, float]:
@@ -60,6 +62,17 @@ def r_hats(fit: Fit) -> Mapping[str, float]:
     table = fit.summary()
     names = [" ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in table.index]
     return dict(zip(names, table["r_hat"].tolist()))
+
+
+def is_troubled(fit: Fit) -> bool:
+    """Return whether the draws as a whole can be wrong: by the status, or by many divergences.
+
+    A few divergences in chains that agree do not move an estimate: the status reports them, and they explain no difference.
+    """
+    draws = fit.solution.draws
+    if fit.solution.status in _TROUBLED:
+        return True
+    return draws is not None and divergences(fit) > MANY_DIVERGENCES * draws.count
 
 
 def divergences(fit: Fit) -> int:

@@ -6,14 +6,14 @@ import numpy as np
 import scipy
 
 from probreg.comparison.differences import has_monte_carlo_error, summary
-from probreg.comparison.evidence import divergences, r_hats
+from probreg.comparison.evidence import is_troubled, r_hats
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
 from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
-from probreg.inference import Conjugate, Quadrature, Status
+from probreg.inference import Conjugate, Quadrature
 from probreg.inference.base import markov
 from probreg.inference.uncertainty.covariance import reported
 from probreg.model.model import Model
@@ -22,7 +22,6 @@ Array = np.ndarray
 Step = tuple[Array, Array]  # of the estimate, in its units, and of log SE, over the parameters (J,)
 _FAR = 64.0  # of a shift of log sigma
 FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
-TROUBLED = (Status.UNMIXED, Status.DIVERGED, Status.UNSETTLED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +192,8 @@ def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
 
 
 def _troubled(fit: Fit, aux: tuple[str, ...]) -> Array:
-    """(J,) bool: parameters with which the sampler shows trouble, by its status, its divergences or R-hat."""
-    if fit.solution.status in TROUBLED or divergences(fit):
+    """(J,) bool: parameters with which the sampler shows trouble, by its status, many divergences or R-hat."""
+    if is_troubled(fit):
         return np.ones(fit.coef.size + len(aux), bool)
     values = list(r_hats(fit).values())
     if not values:

@@ -3,8 +3,7 @@
 import numpy as np
 
 from probreg.comparison.differences import summary
-from probreg.comparison.evidence import divergences
-from probreg.comparison.method_steps import TROUBLED
+from probreg.comparison.evidence import is_troubled
 from probreg.comparison.pairs import Pair
 from probreg.fits.fit import Fit
 
@@ -54,7 +53,7 @@ def troubled(pair: Pair, j: int) -> list[str]:
     return [
         name
         for name, (fit, _) in pair.named.items()
-        if fit.solution.status in TROUBLED or r_hat(pair, name, j) > 1.01 or divergences(fit)
+        if is_troubled(fit) or r_hat(pair, name, j) > 1.01
     ]
 
 

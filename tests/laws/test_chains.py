@@ -230,3 +230,28 @@ def test_the_same_draws_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> No
     first.loc["x", "r_hat"] = 0.0  # a table of one's own
     monkeypatch.setattr(convergence, "_measured", None)
     assert (fit.summary()["r_hat"] > 0.9).all()
+
+
+def counts_of_twelve_rows(seed: int) -> pr.Model:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=12)
+    y = rng.poisson(np.exp(-0.5 + 0.6 * x))
+    y[0] = max(y[0], 1)
+    prior = {"Intercept": pr.Normal(3.0), "x": pr.Normal(2.0)}
+    return pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood="poisson", prior=prior)
+
+
+def test_nuts_has_no_divergences_at_its_default_target():
+    fits = [pr.fit(counts_of_twelve_rows(seed), "nuts", seed=1) for seed in range(12)]
+    assert sum(int(fit.solution.posterior.stats["diverging"].sum()) for fit in fits) == 0
+    assert {fit.solution.status for fit in fits} == {Status.SAMPLED}
+
+
+def test_a_few_divergences_of_chains_that_agree_explain_no_difference():
+    model = counts_of_twelve_rows(6)
+    with pytest.warns(pr.ProbregWarning):
+        sampled = pr.fit(model, pr.NUTS(target_accept=0.7), seed=1)
+    assert sampled.solution.status is Status.DIVERGED
+    assert 0 < sampled.solution.posterior.stats["diverging"].sum() < 40  # of 4,000 draws
+    causes = pr.compare({"nuts": sampled, "mode": pr.fit(model, "newton")}).causes
+    assert set(causes["cause"]) == {"skewness"}

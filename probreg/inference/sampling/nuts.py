@@ -48,10 +48,6 @@ from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
 
 _TUNE = {"compiled": 300, "pymc": 400}
-_AIM = {
-    True: 0.7,
-    False: 0.8,
-}  # in whitened coordinates the best is near 0.65 (Beskos et al. 2013), and in others less is safer
 Engine = Literal["auto", "compiled", "pymc"]
 
 
@@ -71,9 +67,9 @@ class NUTS(Method):
         Steps of adaptation of each chain; 300 with the compiled engine, 400 with PyMC's, unless given.
     chains : int
         Number of Markov chains.
-    target_accept : float, optional
-        Mean acceptance probability that adaptation aims at, between 0 and 1. Unless given, 0.8, and 0.7 where a compiled
-        posterior is sampled in coordinates whitened by its mode, in which longer steps rarely diverge.
+    target_accept : float
+        Mean acceptance probability that the adaptation of the step size aims at, between 0 and 1. A higher value means
+        shorter steps, fewer divergences and more time.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
     engine : {"auto", "compiled", "pymc"}
@@ -95,7 +91,7 @@ class NUTS(Method):
     draws: Count = 1000
     tune: Count | None = None
     chains: Count = 4
-    target_accept: Fraction | None = None
+    target_accept: Fraction = 0.9
     progress: Flag | None = None
     engine: Engine = "auto"
 
@@ -135,8 +131,7 @@ class NUTS(Method):
         seed = int(rng.integers(2**31))
         with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
             density, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
-            aim = self.target_accept or _AIM[density.target is not None and density.whitened]
-            run = SamplerSettings(seed, self.draws, tune, self.chains, aim, self.progress)
+            run = SamplerSettings(seed, self.draws, tune, self.chains, self.target_accept, self.progress)
             drawn = sample(density, run, interrupts)
         return with_corrected_intervals(model, _solution(model, drawn, engine, (why, *notes)))
 
