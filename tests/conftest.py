@@ -26,6 +26,16 @@ def _interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_files_in_the_top_folder() -> Iterator[None]:
+    """Tests write into temporary folders: a run that leaves a file in the top folder of the project fails at its end."""
+    top = Path(__file__).parents[1]
+    before = set(os.listdir(top))
+    yield
+    left = {name for name in set(os.listdir(top)) - before if not name.startswith(".")}
+    assert not left
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What collection makes lives until the end: the garbage collector need not look through it, then or in any test."""

@@ -4,8 +4,10 @@ import ast
 import functools
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 
 import probreg
 
@@ -103,6 +105,39 @@ def test_no_files_import_in_a_circle():
     needs.pop("probreg")
     order = list(graphlib.TopologicalSorter({k: v & set(needs) for k, v in needs.items()}).static_order())
     assert len(order) == len(files) - 1
+
+
+# packages by the name that is imported, where it is not that of the distribution; those of optional extras by folder
+DISTRIBUTION = {"sklearn": "scikit-learn", "arviz_stats": "arviz-stats", "arviz_plots": "arviz-plots"}
+IN_A_NOTEBOOK = {"IPython"}  # imported in a notebook only, where it runs already
+
+
+def test_every_package_that_is_imported_is_declared():
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {re.split(r"[\[<>=!~; ]", text)[0] for text in requirements}
+
+    declared = names(project["dependencies"])
+    extras = {
+        "sklearn": names(project["optional-dependencies"]["sklearn"]),
+        "dask": names(project["optional-dependencies"]["dask"]),
+    }
+    wrong = []
+    for path in ROOT.rglob("*.py"):
+        room = path.relative_to(ROOT).parts[0]
+        allowed = (
+            declared
+            | (extras["sklearn"] if room == "sklearn" else set())
+            | (extras["dask"] if path.parent.name == "blocks" else set())
+        )
+        for node in ast.walk(parsed(path)):
+            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            modules += [str(node.module)] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in {m.split(".")[0] for m in modules} - sys.stdlib_module_names - {"probreg"} - IN_A_NOTEBOOK:
+                if DISTRIBUTION.get(name, name) not in allowed:
+                    wrong.append(f"{path.relative_to(ROOT)}: {name}")
+    assert not wrong
 
 
 def test_every_room_has_its_place():

@@ -16,7 +16,7 @@ import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
 from probreg.data.formula.columns import Table, _from_series, declares_order, fits_floats, with_plain_dtype
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 from probreg.numerics.linalg import threads
 from probreg.system.disk import Stamp, require_plain
 
@@ -142,9 +142,8 @@ def files_of(paths: Any, format: str | None = None) -> Files:
     """The files meant by a path, a folder (its files in the order of their names) or a sequence of these.
 
     DataError for what is not there, for no file at all, for formats that are not known or mixed, and for a folder whose
-    subfolders say columns by their names (year=2024). Incompatible when pyarrow is not installed.
+    subfolders say columns by their names (year=2024).
     """
-    _pyarrow()
     given = list(paths) if isinstance(paths, Sequence) and not isinstance(paths, str | bytes) else [paths]
     if wrong := [path for path in given if not isinstance(path, str | Path)]:
         raise DataError(f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}")
@@ -195,21 +194,11 @@ def _format(path: Path) -> str:
     raise DataError(f"{path.name} ends in none of {', '.join(FORMATS)}, which say how a file is read")
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise Incompatible(
-            "reading rows from files needs pyarrow, which is not installed: pip install pyarrow (or read the file into a "
-            "data frame and use Model.from_formula)"
-        ) from None
-    return pyarrow
-
-
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
     """pyarrow's errors as DataError that names the file."""
-    pa = _pyarrow()
+    import pyarrow as pa
+
     try:
         yield
     except UnicodeDecodeError:
