@@ -1,5 +1,7 @@
 """The negative binomial of statsmodels (NB2) on its RAND health insurance counts, and what is said where alpha runs to 0."""
 
+import warnings
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -57,6 +59,41 @@ def test_alpha_that_runs_to_zero_is_said_and_the_rest_is_the_poisson_model():
     assert np.isnan(fit.solution.aux_sd["alpha"])
     assert fit.aux["alpha"] < 1e-10
     assert fit.log_likelihood == pytest.approx(poisson.log_likelihood, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("formula", "counts", "weights"),
+    [
+        ("k ~ 0 + C(g)", [10, 12, 11, 13, 9], [1, 2, 1, 3, 0]),  # a level without weight
+        ("k ~ C(g) + x", [96, 105, 105, 111, 99], [3, 0, 3, 0, 1]),
+        ("k ~ x + z + x:z", [5, 7, 6], None),  # more columns than rows
+        ("k ~ C(g)", [3, 4, 5, 4, 6], None),
+    ],
+)
+def test_a_saturated_fit_at_alpha_zero_has_the_tests_and_measures_of_poisson(formula, counts, weights):
+    n = len(counts)
+    rows = {"k": counts, "g": list("abcde")[:n], "x": np.arange(n) * 1.0, "z": np.cos(np.arange(n) * 1.7)}
+    rows |= {} if weights is None else {"w": weights}
+    given = {} if weights is None else {"weights": "w"}
+    with pytest.warns(pr.ProbregWarning, match="alpha"):
+        fit = pr.fit(pr.Model.from_formula(formula, rows, likelihood="negative_binomial", **given))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pr.ProbregWarning)
+        poisson = pr.fit(pr.Model.from_formula(formula, rows, likelihood="poisson", **given))
+    np.testing.assert_array_equal(np.isnan(fit.coef), np.isnan(poisson.coef))
+    np.testing.assert_allclose(fit.coef, poisson.coef, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(fit.std_error, poisson.std_error, rtol=1e-5)
+    seen = {name: np.array(column)[np.array(weights or np.ones(n)) > 0] for name, column in rows.items()}
+    np.testing.assert_allclose(fit.predict(seen)["mean"], poisson.predict(seen)["mean"], rtol=1e-6)
+    str(pr.diagnose(fit)), str(fit)
+    for name in fit.parameter_names:
+        try:
+            theirs = pr.hypothesis(poisson, f"`{name}` = 0").tests["Wald"].statistic
+        except pr.Incompatible:
+            with pytest.raises(pr.Incompatible):
+                pr.hypothesis(fit, f"`{name}` = 0")
+            continue
+        assert pr.hypothesis(fit, f"`{name}` = 0").tests["Wald"].statistic == pytest.approx(theirs, rel=1e-5)
 
 
 def test_alpha_under_a_prior_stays():

@@ -98,7 +98,12 @@ def wald(found: Restrictions, beta: Array, V: Array, df: float | None) -> list[T
     gap, q = found.L @ beta - found.r, found.q
     B = half_of(V, found.L)
     # gap' (B B')^-1 gap = |R'^-1 gap|^2, B' = Q R
-    W = float(np.square(np.linalg.solve(np.linalg.qr(B.T, mode="r").T, gap)).sum())
+    try:
+        W = float(np.square(np.linalg.solve(np.linalg.qr(B.T, mode="r").T, gap)).sum())
+    except np.linalg.LinAlgError:
+        raise Incompatible(
+            "the tested combinations of coefficients have a singular covariance: test fewer of them, or fit with another covariance"
+        ) from None
     tests = [Test("Wald", W, "chi2", (q,), float(chdtrc(q, W)))]
     if df is not None:
         tests.append(Test("F", W / q, "F", (q, df), float(fdtrc(q, df, W / q))))
@@ -126,7 +131,8 @@ def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
         fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
         at = restricted(fit, found)
         lr = 2.0 * (likelihood_limit(fit) - float(fit.model.log_lik(at.beta, **at.aux)))
-        score = _score(fit.model, at, found, limit=fit.solution.status is Status.NO_MAXIMUM)
+        singular = fit.solution.status is Status.NO_MAXIMUM or fit.solution.null_space is not None
+        score = _score(fit.model, at, found, singular=singular)
     q = found.q
     each = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
     return [Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each.items()]
@@ -199,11 +205,12 @@ def _raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
     return model.design.frame.T @ theta[:size].reshape(model.shape), aux
 
 
-def _score(model: Model, at: Restricted, found: Restrictions, *, limit: bool) -> float | None:
+def _score(model: Model, at: Restricted, found: Restrictions, *, singular: bool) -> float | None:
     """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation.
 
-    In a limit rows with a certain response have no information: I^-1 is a pseudo-inverse, and there is no test, None, unless I has
-    q dimensions more than the information along the directions that keep the restrictions.
+    The information is `singular` where columns are combinations of others, and in a limit, where rows with a certain response have
+    none: I^-1 is a pseudo-inverse, and there is no test, None, unless I has q dimensions more than the information along the
+    directions that keep the restrictions.
     """
     assert isinstance(model.likelihood, SmoothLikelihood)
     T = map_of_columns(model.design.frame.T, model.shape[1])
@@ -213,7 +220,7 @@ def _score(model: Model, at: Restricted, found: Restrictions, *, limit: bool) ->
     (information,) = model.design.fold(partial(expected_part, at=known))
     gamma = model.design.frame.T_inverse @ at.beta
     g = model.gradient_standardised(gamma, **at.aux).gradient[: at.beta.size]
-    if not limit:
+    if not singular:
         return float(g @ np.linalg.solve(information, g))
     value, vector = np.linalg.eigh(information)
     told = value > _NONE * value[-1]

@@ -450,6 +450,9 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     if opened is not None:  # what runs away and what is not identified are two reasons, and either is enough
         nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
+        if lost is not None and not lost.not_estimable.any():  # nuisance parameters alone run away
+            null = opened.directions
+            beta = beta - null @ np.linalg.pinv(null) @ beta
     aux = np.exp(mode.log_aux)
     # The delta method: sd(v) = v sd(log v).
     sd = aux * (cov.others if isinstance(cov, DenseCovariance) else np.sqrt(np.diagonal(cov)[k:]))
