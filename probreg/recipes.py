@@ -778,9 +778,9 @@ def quantile_regression(
 
     if "likelihood" in options:
         raise Incompatible("quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)")
-    several = isinstance(tau, Sequence | np.ndarray)
+    several = isinstance(tau, Sequence) or np.ndim(tau) > 0  # an array without dimensions is a number
     model = _reader(x)(x, data, likelihood=Quantile(0.5), **options)
-    fits = fit_quantiles(model, list(tau) if isinstance(tau, Sequence | np.ndarray) else [tau])
+    fits = fit_quantiles(model, list(tau) if several else [float(tau)])  # type: ignore[arg-type]
     return fits if several else next(iter(fits.values()))
 
 

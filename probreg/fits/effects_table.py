@@ -14,10 +14,9 @@ import numpy as np
 from probreg.errors import DataError, Incompatible
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.varying import EffectsOfGroup, effects_of_groups, natural_names, stated_covariance
 from probreg.model.model import Model
-from probreg.numerics.special import ndtri, stdtrit
 from probreg.priors import LatentPrior
 
 Array = np.ndarray
@@ -79,12 +78,10 @@ def ends_of(model: Model, solution: Solution, of: EffectsOfGroup, prob: float) -
     mean, sd = means_and_spreads(model, solution, of)
     draws = solution.draws
     if draws is None or draws.elliptical:
-        upper = 0.5 + prob / 2.0
-        if draws is not None and solution.df is not None:
-            sd = sd / np.sqrt(solution.df / (solution.df - 2.0)) if solution.df > 2 else sd
-            half = float(stdtrit(solution.df, upper)) * sd
-        else:
-            half = float(ndtri(upper)) * sd
+        df = None if draws is None else solution.df
+        if df is not None and df > 2:
+            sd = sd / np.sqrt(df / (df - 2.0))
+        half = quantile(prob, df) * sd
         return mean - half, mean + half
     drawn = outcomes_of(model, draws["beta"][:, :, of.columns.ravel()])
     lower, upper_end = equal_tail(drawn.reshape(-1, *mean.shape), prob)

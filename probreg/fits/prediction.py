@@ -357,10 +357,10 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
     noise = model.likelihood.at_rows({model.noise_scale: sigma[:, None]}, design.precision)[model.noise_scale]
-    ends, tail = [], (1.0 - prob) / 2.0
+    ends = []
     for spread in (sd, np.sqrt(np.square(sd) + np.square(noise))):
         mixture = Predictive(model.likelihood, eta, {model.noise_scale: spread}, share=share)
-        ends.append((mixture.quantile(tail), mixture.quantile(1.0 - tail)))
+        ends.append(mixture.interval(prob))
     return Prediction(
         mean,
         error,
@@ -503,15 +503,9 @@ def _new(
         return None, "no interval of a new observation, since the trials of these rows are not known: pass trials="
     if isinstance(model.likelihood, OfClasses) and not isinstance(model.likelihood, OfTrials):
         return None, "a new observation is one of two classes, so that it has a probability and no interval"
-    tail, some = (1 - prob) / 2, p.thinned(_ATOMS)
     if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
         how += f", under the {model.likelihood.name} density, a working model"
-    if compiled:
-        return (
-            some.quantile_by(tail, tol=_TOL, compiled=True),
-            some.quantile_by(1 - tail, tol=_TOL, compiled=True),
-        ), how
-    return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
+    return p.thinned(_ATOMS).interval(prob, tol=_TOL, compiled=compiled or None), how
 
 
 def _variance(X: Array, scale: Array | ParameterCovariance, J: Array) -> Array:

@@ -222,7 +222,7 @@ def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
 
 def _one_each(name: str, given: Any, d: int) -> list[Any]:
     """One value for each column from one value for all, or from as many as there are columns."""
-    several = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given] * d
+    several = list(given) if isinstance(given, list | tuple | np.ndarray) and np.ndim(given) else [given] * d
     if len(several) != d:
         raise DataError(f"{name} is one number, or one for each of {d} columns, got {len(several)}")
     return several

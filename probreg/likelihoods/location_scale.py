@@ -33,6 +33,11 @@ class AdditiveNoise(UnivariateLikelihood):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return eta[..., 0]
 
+    @property
+    def mirrored(self) -> "AdditiveNoise":
+        """The likelihood of -y with the linear predictor -eta: its own where the noise is symmetric."""
+        return self
+
 
 class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
     """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.

@@ -11,7 +11,7 @@ from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammainc, gammaln
+from probreg.numerics.special import gammaincc, gammaln
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -108,8 +108,9 @@ class PowerNoise(LocationScaleLikelihood):
         return found._replace(curvature=curvature)
 
     def standard_cdf(self, r: Array) -> Array:
-        # 1/2 + sign(r) / 2 times the distribution function of |r|^p, a Gamma(1/p)
-        return 0.5 + 0.5 * np.sign(r) * gammainc(1.0 / self.p, np.abs(r) ** self.p)
+        # |r|^p is a Gamma(1/p): half of its upper tail lies below -|r|
+        tail = 0.5 * gammaincc(1.0 / self.p, np.abs(r) ** self.p)
+        return np.where(r < 0, tail, 1.0 - tail)
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)

@@ -48,6 +48,10 @@ class Quantile(PiecewiseLinearLikelihood):
     def centre(self) -> str:
         return f"{self.tau:g} quantile"
 
+    @property
+    def mirrored(self) -> "Quantile":
+        return Quantile(1.0 - self.tau)
+
     def slopes(self, **aux: Any) -> Slopes:
         return Slopes(self.tau / aux["sigma"], (1.0 - self.tau) / aux["sigma"], 0.0)
 

@@ -6,15 +6,17 @@ mixture, so maximum likelihood and Bayes answer through the same lines of code.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
 from probreg.likelihoods.links import LOG
+from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.numerics.special import logsumexp
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
@@ -143,7 +145,21 @@ class Predictive:
         Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code.
         """
         self._ordered()
-        return self.quantile_by(prob, tol=tol, compiled=self.eta.size >= _MANY)
+        return self.quantile_by(check_prob(prob), tol=tol, compiled=self.eta.size >= _MANY)
+
+    def interval(self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None) -> tuple[Array, Array]:
+        """The ends of the equal-tailed interval, each (n,). Noise of a number is mirrored for the upper one.
+
+        For other responses the probability below the upper end is at most the largest number below 1. `compiled` says that
+        compiled code is loaded.
+        """
+        likelihood, tail = self._ordered(), (1.0 - check_prob(prob)) / 2.0
+        compiled = self.eta.size >= _MANY if compiled is None else compiled
+        lower = self.quantile_by(tail, tol=tol, compiled=compiled)
+        if isinstance(likelihood, AdditiveNoise):
+            mirrored = replace(self, likelihood=likelihood.mirrored, eta=-self.eta)
+            return lower, -mirrored.quantile_by(tail, tol=tol, compiled=compiled)
+        return lower, self.quantile_by(min(1.0 - tail, float(np.nextafter(1.0, 0.0))), tol=tol, compiled=compiled)
 
     def quantile_by(self, prob: float, *, tol: float, compiled: bool) -> Array:
         """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""

@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import gennorm, laplace, norm, poisson, t as student
 
 import probreg as pr
 from probreg.assess.conformal import Split, conformal
 from probreg.comparison.interval_panel import Interval, coverage, interval_panel
+from probreg.likelihoods import Quantile
+from probreg.model.predictive import Predictive
 from probreg.priors import Normal
 
 
@@ -34,6 +37,51 @@ def test_too_few_rows_for_the_probability():
 def test_prob_is_a_probability(prob):
     with pytest.raises(pr.DataError, match="between 0 and 1"):
         conformal(line(), prob=prob)
+
+
+@pytest.mark.parametrize("tail", [2.0**-54, 1e-12])
+@pytest.mark.parametrize("likelihood", ["gaussian", "student", "huber", "power", "absolute", "quantile", "poisson"])
+def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(likelihood, tail):
+    given = {"poisson": 3.0}.get(likelihood, 0.7)
+    likelihood = Quantile(0.3) if likelihood == "quantile" else pr.LIKELIHOODS[likelihood]()
+    aux = {likelihood.noise_scale: np.full((1, 1), 0.5)} if likelihood.aux else {}
+    one = Predictive(likelihood, np.full((1, 1, 1), given), aux)
+    lower, upper = one.interval(1.0 - 2.0 * tail)
+    assert np.isfinite([lower, upper]).all()
+    law = {
+        "gaussian": norm(given, 0.5),
+        "student": student(4.0, given, 0.5),
+        "power": gennorm(1.5, given, 0.5),
+        "absolute": laplace(given, 0.5),
+        "poisson": poisson(np.exp(given)),
+    }.get(likelihood.name)
+    if likelihood.name == "poisson" and tail < 1e-15:  # a distribution function next to 1 has no more digits
+        assert law.sf(upper[0]) <= 2.0**-52 < law.sf(upper[0] - 3.0)
+    elif law is not None:
+        np.testing.assert_allclose([lower[0], upper[0]], [law.ppf(tail), law.isf(tail)], rtol=1e-4)
+    else:
+        mirrored = Predictive(likelihood.mirrored, -one.eta, aux).interval(1.0 - 2.0 * tail)
+        np.testing.assert_allclose([lower[0], upper[0]], [-mirrored[1][0], -mirrored[0][0]], rtol=1e-9)
+
+
+def test_every_interval_of_a_fit_is_finite_at_a_probability_next_to_one():
+    prob = 1.0 - 1e-16
+    fit = line()
+    t = student.isf((1.0 - prob) / 2.0, 28)
+    found = fit.predict([[0.3]], prob)
+    half = (found["mean_upper"] - found["mean"]) / found["mean_std_error"]
+    assert float(half[0]) == pytest.approx(t, rel=1e-12)
+    assert np.isfinite([found["new_lower"], found["new_upper"]]).all()
+    ends = fit.tidy(prob=prob)[["conf.low", "conf.high"]].to_numpy(dtype=float)
+    assert np.isfinite(ends).all()
+    posterior = pr.fit(fit.model, "conjugate")
+    assert np.isfinite(posterior.tidy(prob=prob)[["conf.low", "conf.high"]].to_numpy(dtype=float)).all()
+
+
+@pytest.mark.parametrize("prob", [0.0, 1.0, 1.5, np.nan, "a"])
+def test_a_quantile_is_at_a_probability(prob):
+    with pytest.raises(pr.DataError, match="prob"):
+        line().predictive([[0.3]]).quantile(prob)
 
 
 def test_a_kind_that_there_is_not():

@@ -103,6 +103,17 @@ def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) ->
     np.testing.assert_allclose(drawn.support["probability"], outside.mean(0), atol=1e-12)
 
 
+@pytest.mark.parametrize("container", [np.array, np.float64, np.float32, float, lambda v: np.array([v])])
+def test_a_quantile_level_is_a_number_in_any_container(container):
+    x = np.arange(12.0)
+    y = x + np.sin(3 * x)
+    given = container(0.25)
+    found = pr.quantile_regression(x, y, tau=given)
+    if np.ndim(given):
+        (found,) = found.values()
+    np.testing.assert_array_equal(found.coef, pr.quantile_regression(x, y, tau=0.25).coef)
+
+
 def test_quantiles_are_those_of_a_linear_programme_and_may_cross() -> None:
     x, y = rows(80)
     fits = pr.quantile_regression(x, y, tau=[0.9, 0.1, 0.5], columns=["a", "b"])

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from scipy.special import ndtri
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution
@@ -19,6 +18,7 @@ from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.latent_groups import EvidencePoint, EvidenceSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import newton_step
+from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.varying import FoundScales
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import one_blas_thread
@@ -37,7 +37,7 @@ _DIFFERENCE = 1e-4  # of theta: central differences of a covariance, an error of
 
 def wald_on_free_scale(found: FoundScales, name: str, prob: float) -> tuple[float, float]:
     """estimate -+ z standard errors on the log of a standard deviation, and on atanh of a correlation; nan without an error."""
-    value, error, z = found.values[name], found.errors[name], float(ndtri(0.5 + prob / 2.0))
+    value, error, z = found.values[name], found.errors[name], quantile(prob, None)
     if not np.isfinite(value) or not np.isfinite(error) or value == 0.0:
         return np.nan, np.nan
     if name.startswith("cor("):
@@ -60,7 +60,7 @@ def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float,
             f"a profile interval of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
         )
     path = _Profile(_surface_of(found, name), found, k)
-    z = float(ndtri(0.5 + prob / 2.0))
+    z = quantile(prob, None)
     correlation = name.startswith("cor(")
     if correlation:
         return float(np.tanh(path.end(z, -1, _EDGE))), float(np.tanh(path.end(z, 1, _EDGE)))

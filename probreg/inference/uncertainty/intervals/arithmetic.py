@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
-from probreg.numerics.special import gammainccinv, ndtr, ndtri, stdtrit
+from probreg.numerics.special import gammainccinv, gammaincinv, ndtr, ndtri, stdtrit
 
 Array = np.ndarray
 FEW = 2**15  # numbers that NumPy has sorted before compiled code is loaded
@@ -27,10 +27,10 @@ def quantile(prob: float, df: Array | float | None) -> Array | float:
     >>> round(quantile(0.95, None), 6), round(quantile(0.95, 10), 6)
     (1.959964, 2.228139)
     """
-    upper = 0.5 + check_prob(prob) / 2
+    tail = (1.0 - check_prob(prob)) / 2  # of the lower side, since 1 - tail rounds to 1 near prob = 1
     if isinstance(df, np.ndarray):
-        return np.asarray(stdtrit(df, upper))
-    return float(ndtri(upper) if df is None else stdtrit(df, upper))
+        return np.asarray(-stdtrit(df, tail))
+    return -float(ndtri(tail) if df is None else stdtrit(df, tail))
 
 
 def equal_tail(draws: Array, prob: float) -> tuple[Array, Array]:
@@ -103,7 +103,7 @@ def sigma_from_rss(rss: float, df: float, prob: float) -> tuple[float, float]:
     [0.6987, 1.7549]
     """
     tail = (1 - check_prob(prob)) / 2
-    return tuple(float(np.sqrt(rss / (2 * gammainccinv(df / 2, t)))) for t in (tail, 1 - tail))  # type: ignore[return-value]
+    return float(np.sqrt(rss / (2 * gammainccinv(df / 2, tail)))), float(np.sqrt(rss / (2 * gammaincinv(df / 2, tail))))
 
 
 def positive_interval(value: float, sd: float, prob: float) -> tuple[float, float]:

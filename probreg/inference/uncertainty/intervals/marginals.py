@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 from numpy.typing import ArrayLike
-from scipy.special import gammaincc, gammainccinv, gammaln, ndtr
+from scipy.special import gammaincc, gammainccinv, gammaincinv, gammaln, ndtr
 
 from probreg.inference.uncertainty.intervals.arithmetic import check_prob
 
@@ -219,6 +219,10 @@ class RootInverseGamma(Marginal):
 
     def quantile(self, share: ArrayLike) -> Array:
         return np.sqrt(self.b / gammainccinv(self.a, share))
+
+    def equal_tail(self, prob: float) -> tuple[float, float]:
+        tail = (1 - check_prob(prob)) / 2  # 1 - tail rounds to 1 near prob = 1
+        return float(self.quantile(tail)), float(np.sqrt(self.b / gammaincinv(self.a, tail)))
 
     def cdf(self, x: Array) -> Array:
         return np.asarray(gammaincc(self.a, self.b / np.square(x)))
