@@ -64,6 +64,18 @@ def flat_at_found_scales(fit: Fitted) -> bool:
     return len(others) > 0 and not joint.informative[others].any()
 
 
+def has_tests(fit: Fitted) -> bool:
+    """Whether combinations of coefficients have p-values: maximum likelihood, and modes whose only priors are those of groups,
+    smooth functions and processes at scales found by evidence."""
+    if fit.target != "mode" or fit.model.flat:
+        return fit.target == "mode"
+    found = fit.solution.found
+    if not (fit.solution.stats.get("ratios_found") if found is None else found.plain):
+        return False
+    design = fit.model.design
+    return not bool(fit.model.joint.informative[design.head[~design.of_terms[design.head]]].any())
+
+
 def saturated(fit: Fitted) -> bool:
     """Least squares with as many coefficients as rows, which leave no degrees of freedom for an unknown sigma."""
     return fit.solution.df is not None and fit.solution.df <= 0

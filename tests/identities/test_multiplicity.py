@@ -109,13 +109,8 @@ def test_where_nothing_can_be_adjusted_it_is_said():
         pr.comparisons(fit, PAIRS, adjust="fdr")
     with pytest.raises(pr.DataError, match=r"grid is None \(the rows as they are\) or 'balanced'"):
         pr.comparisons(fit, PAIRS, grid="rows")
-    with pytest.raises(pr.Incompatible, match="one standard error of all pairs, and these go from"):
-        pr.comparisons(fit, PAIRS, adjust="tukey")
-    with pytest.raises(pr.Incompatible, match="is of all pairs of means, and these are other contrasts"):
+    with pytest.raises(pr.Incompatible, match="all pairs of levels"):
         pr.comparisons(fit, {"tension": "reference"}, adjust="tukey")
-    counts = pr.fit(pr.Model.from_formula("breaks ~ tension", WARP, likelihood="poisson"))
-    with pytest.raises(pr.Incompatible, match="Gaussian noise, differences only"):
-        pr.comparisons(counts, PAIRS, adjust="tukey")
     posterior, ridge = pr.fit(model, "conjugate"), pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True)))
     for ask in (
         lambda f: pr.comparisons(f, PAIRS, adjust="holm"),
@@ -140,3 +135,76 @@ def test_the_p_value_of_each_test_alone_stands_beside_the_adjusted_one(adjust):
         np.testing.assert_allclose(
             each["p_unadjusted"], fit.summary()["p_value"][["tension[T.L]", "tension[T.M]"]], rtol=1e-9
         )
+
+
+def test_tukey_of_groups_of_other_sizes_is_that_of_scipy():
+    data = WARP.iloc[4:47]
+    groups = [part["breaks"].to_numpy() for _, part in data.groupby("tension")]
+    theirs = stats.tukey_hsd(*groups)
+    found = pr.comparisons(pr.fit(pr.Model.from_formula("breaks ~ tension", data)), PAIRS, adjust="tukey").table
+    levels = sorted(data["tension"].unique())
+    ends = theirs.confidence_interval(0.95)
+    for contrast, p, lower, upper in found[["contrast", "p_value", "lower", "upper"]].itertuples(index=False):
+        j, i = (levels.index(name) for name in contrast.split(" against "))
+        np.testing.assert_allclose(p, theirs.pvalue[j, i], rtol=1e-8)
+        np.testing.assert_allclose([lower, upper], [ends.low[j, i], ends.high[j, i]], rtol=1e-7)
+
+
+def test_tukey_at_large_samples_is_the_range_of_normal_means():
+    counts = pr.fit(pr.Model.from_formula("breaks ~ tension", WARP, likelihood="poisson"))
+    for measure in ("difference", "ratio"):
+        plain, found = (pr.comparisons(counts, PAIRS, measure=measure, adjust=a).table for a in ("bonferroni", "tukey"))
+        z = stats.norm.isf(plain["p_unadjusted"] / 2)
+        np.testing.assert_allclose(found["p_value"], stats.studentized_range.sf(np.sqrt(2) * z, 3, np.inf), rtol=1e-7, atol=1e-12)
+
+
+def test_pairs_in_several_groups_have_the_joint_distribution():
+    fit = pr.fit(pr.Model.from_formula("breaks ~ wool * tension", WARP))
+    one, other = (pr.comparisons(fit, PAIRS, by="wool", adjust=a).table["p_value"] for a in ("tukey", "single-step"))
+    np.testing.assert_array_equal(one, other)
+
+
+def grouped_rows() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    n = 90
+    data = pd.DataFrame({"x": rng.uniform(0, 10, n), "t": np.array(list("abc"))[rng.integers(0, 3, n)], "g": np.repeat(np.arange(9), 10).astype(str)})  # fmt: skip
+    eta = 0.3 * np.sin(data.x) + 0.5 * (data.t == "b") + 0.2 * rng.normal(size=9)[data.g.astype(int)]
+    data["y"], data["k"] = eta + 0.5 * rng.normal(size=n), rng.poisson(np.exp(eta))
+    data["b"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    data["c"] = np.array(list("uvw"))[rng.integers(0, 3, n)]
+    return data
+
+
+@pytest.mark.parametrize("right", ["t + (1 | g)", "t + s(x)", "t + s(x) + (1 | g)", "t + gp(x)"])
+@pytest.mark.parametrize(("response", "likelihood"), [("y", "gaussian"), ("k", "poisson"), ("b", "bernoulli"), ("y", pr.StudentT(nu=4.0)), ("c", "categorical")])  # fmt: skip
+def test_contrasts_of_mixed_models_and_smooths_are_adjusted(right, response, likelihood):
+    if right == "t + gp(x)" and (response == "c" or not isinstance(likelihood, str)):
+        pytest.skip("this model has no fit by evidence")
+    fit = pr.fit(pr.Model.from_formula(f"{response} ~ {right}", grouped_rows(), likelihood=likelihood))
+    plain = pr.comparisons(fit, {"t": "pairwise"}).table
+    found = {a: pr.comparisons(fit, {"t": "pairwise"}, adjust=a).table for a in ("tukey", "single-step", "holm", "bonferroni")}
+    for table in found.values():
+        np.testing.assert_allclose(table["estimate"], plain["estimate"], rtol=1e-12)
+        assert (table["p_value"] >= table["p_unadjusted"] - 1e-12).all()
+        assert (table["upper"] - table["lower"] >= plain["upper"] - plain["lower"] - 1e-12).all() or right == "t + gp(x)"
+    alone = found["bonferroni"]["p_unadjusted"]
+    np.testing.assert_allclose(found["bonferroni"]["p_value"], np.minimum(len(alone) * alone, 1.0), rtol=1e-12)
+    assert (found["single-step"]["p_value"] <= found["bonferroni"]["p_value"]).all()
+    texts = {"t[T.b] = 0", "t[T.c] = 0"}
+    assert (pr.hypothesis(fit, ", ".join(sorted(texts)), adjust="holm").estimates["p_value"] <= 1.0).all()
+
+
+def test_each_test_has_its_own_degrees_of_freedom():
+    """With Satterthwaite's degrees of freedom p alone is that of the table of coefficients."""
+    fit = pr.fit(pr.Model.from_formula("y ~ t + x + (1 | g)", grouped_rows()))
+    text = "t[T.b] = 0, x = 0"
+    found = pr.hypothesis(fit, text, adjust="holm").estimates
+    np.testing.assert_allclose(found["p_unadjusted"], fit.summary()["p_value"][["t[T.b]", "x"]], rtol=1e-6)
+    each = pr.comparisons(fit, "t", adjust="bonferroni").table
+    np.testing.assert_allclose(each["p_unadjusted"], fit.summary()["p_value"][["t[T.b]", "t[T.c]"]], rtol=1e-6)
+
+
+def test_a_smooth_function_of_stated_scale_has_no_tests():
+    fit = pr.fit(pr.Model.from_formula("y ~ t + s(x)", grouped_rows(), prior={"s(x)": pr.Normal(1.0)}))
+    with pytest.raises(pr.Incompatible, match="under a prior"):
+        pr.comparisons(fit, {"t": "pairwise"}, adjust="holm")

@@ -10,7 +10,7 @@ from probreg.comparison.effects.averages import RowGroup, Target, average, avera
 from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_sums
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit
+from probreg.fits.goodness import exact_fit, has_tests
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
 from probreg.inference.uncertainty.found_scales import satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
@@ -105,10 +105,8 @@ def evaluate_effects(
         columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob, left)
     elif left is None or _linear(fit, scale):
         columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance, left, family)
-    elif family is not None:
-        raise Incompatible("adjust= is for estimates with a normal law, and these have draws over a process")
     else:
-        columns, kind, cov, draws = _of_asymptotic(fit, quantities, scale, prob, covariance, left)
+        columns, kind, cov, draws = _of_asymptotic(fit, quantities, scale, prob, covariance, left, family)
     if left is not None:
         kind += left.words
     table = pd.DataFrame(labels).assign(**columns)
@@ -148,10 +146,10 @@ def _of_delta(
     if exact_fit(fit):  # what stands there is rounding
         se = np.full_like(se, np.nan)
     posterior = fit.solution.draws is not None
-    together = None if family is None else _together(fit, family, z, cov, df, prob, linear=_linear(fit, scale))
     each = None
-    if covariance is None and family is None and left is None and _linear(fit, scale):
+    if covariance is None and left is None and _linear(fit, scale):
         each = _satterthwaite(fit, G)
+    together = None if family is None else _together(fit, family, z, cov, df if each is None else each, prob)
     half = (quantile(prob, df if each is None else each) if together is None else together.critical) * se
     error = se * np.abs(scale.back.slope(z))
     if posterior:
@@ -185,16 +183,10 @@ def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     return each if (each > 0).all() and np.isfinite(each).all() else None
 
 
-def _together(
-    fit: Fit, family: Family, z: Array, cov: Array, df: float | None, prob: float, *, linear: bool
-) -> Adjusted:
-    """The adjustment of the tests z = 0. Incompatible where there are no tests, and for Tukey's beyond linear models."""
+def _together(fit: Fit, family: Family, z: Array, cov: Array, df: float | Array | None, prob: float) -> Adjusted:
+    """The adjustment of the tests z = 0. Incompatible where there are no tests."""
     se = np.sqrt(np.diagonal(cov))
-    require_tests(fit.model.flat, se)
-    if family.adjust == "tukey" and not linear:
-        raise Incompatible(
-            "Tukey's range is of means with Gaussian noise, differences only: adjust='single-step' is the same for any family"
-        )
+    require_tests(has_tests(fit), se)
     return adjusted(z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of)
 
 
@@ -226,14 +218,20 @@ def _of_draws(
 
 
 def _of_asymptotic(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float, covariance: Any, left: EffectSums
+    fit: Fit,
+    quantities: list[AveragedEffect],
+    scale: Scale,
+    prob: float,
+    covariance: Any,
+    left: EffectSums,
+    family: Family | None = None,
 ) -> tuple[dict[str, Array], str, Array, Array | None]:
     """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
     from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
     S, rng = ASYMPTOTIC_DRAWS, np.random.default_rng([fit.seed, 7])
     drawn = left.joint(fit, S, rng)
     if drawn.empty:
-        return _of_delta(fit, quantities, scale, prob, covariance, None)
+        return _of_delta(fit, quantities, scale, prob, covariance, None, family)
     _estimable(fit, np.concatenate([_linearised(fit, q, scale)[1] for q in quantities]))
     V, _, words = fit.spread(covariance)
     beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
@@ -254,8 +252,15 @@ def _of_asymptotic(
     if np.isnan(np.asarray(V.diagonal())).all():
         error = lower = upper = np.full(len(error), np.nan)
         kind = f"none: {fit.method.name} carries no standard errors here"
-    columns = {"estimate": back(np.concatenate(middle)), "std_error": error, "lower": lower, "upper": upper}
-    return columns, kind, np.atleast_2d(np.cov(z.T)), None
+    center, cov = np.concatenate(middle), np.atleast_2d(np.cov(z.T))
+    columns = {"estimate": back(center), "std_error": error, "lower": lower, "upper": upper}
+    if family is not None:
+        together = _together(fit, family, center, cov, None, prob)
+        half = together.critical * np.sqrt(np.diagonal(cov))
+        columns |= {"lower": back(center - half), "upper": back(center + half)}
+        columns |= {"p_unadjusted": together.alone, "p_value": together.p}
+        kind = f"simultaneous, {together.words}; normal with the covariance of {S} draws of the estimate, {which}"
+    return columns, kind, cov, None
 
 
 Joint = tuple[EffectSums, JointDraws]

@@ -366,17 +366,20 @@ LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
 def moves(of: Population, name: str, how: Any) -> list[Contrast]:
     """The moves of one variable: levels against the first (or as `how` says), 0 to 1, or x to x + `how`."""
     _require_variable(of, name, "variables")
-    levels = categories(of.design).get(name) or list(group_levels(of.design.recipe, name)) or None
-    values = of.table[name]
+    levels = level_values(of, name)
     if levels is None and name in of.design.recipe.of_groups_alone:
         raise DataError(f"{name!r} names groups together with other columns; at= sets them one by one")
-    if levels is None and np.asarray(values).dtype.kind == "b":
-        levels = [False, True]
     if levels is not None:
         return [_of_levels(of, name, a, b) for a, b in _level_pairs(name, levels, how)]
-    x = np.asarray(values, dtype=float)
+    x = np.asarray(of.table[name], dtype=float)
     low, high, said = _numeric(name, x, of.weights, how)
     return [Contrast(name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape))]
+
+
+def level_values(of: Population, name: str) -> list[Any] | None:
+    """The levels of a category or of a column of True and False; None for a number."""
+    levels = categories(of.design).get(name) or list(group_levels(of.design.recipe, name)) or None
+    return [False, True] if levels is None and np.asarray(of.table[name]).dtype.kind == "b" else levels
 
 
 def _of_levels(of: Population, name: str, a: Any, b: Any) -> Contrast:

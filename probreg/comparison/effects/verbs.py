@@ -10,6 +10,7 @@ from probreg.comparison.effects.scenarios import (
     Population,
     _require_variable,
     balanced,
+    level_values,
     moves,
     population,
     row_groups,
@@ -140,8 +141,10 @@ def comparisons(
         As in `predictions`.
     adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
         p-values of no difference and intervals that hold for all rows of the table together; `p_unadjusted` holds for each row
-        alone. "single-step" uses the joint
-        law; "tukey" is the same for all pairs with one standard error, under Gaussian noise. For maximum likelihood only.
+        alone. "single-step" uses the joint distribution of the contrasts. "tukey" uses the studentised range for all pairs of
+        levels of one variable (Tukey-Kramer where their standard errors differ), and the joint distribution where there are several
+        such families, as with `by`. For maximum likelihood, mixed models and
+        smooth functions.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -163,7 +166,7 @@ def comparisons(
 
     References
     ----------
-    Hothorn, Bretz & Westfall 2008; Holm 1979; Searle, Speed & Milliken 1980 (balanced grids).
+    Hothorn, Bretz & Westfall 2008; Holm 1979; Hayter 1984; Searle, Speed & Milliken 1980 (balanced grids).
 
     Examples
     --------
@@ -189,7 +192,7 @@ def comparisons(
                 asked.append(AveragedEffect(label | where, both, rows, names))
     scale = MEASURES[measure]
     what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
-    family = None if adjust is None else Family(adjust, _all_pairs(of, wanted, len(asked) * len(names)))
+    family = None if adjust is None else Family(adjust, _all_pairs(of, wanted))
     return evaluate_effects(fit, asked, scale, prob=prob, covariance=covariance, what=what, family=family)
 
 
@@ -285,14 +288,14 @@ def _population(
     return (balanced(found) if grid else found).with_groups(groups), keys
 
 
-def _all_pairs(of: Population, wanted: Mapping[str, Any], rows: int) -> int | None:
-    """k where the rows of a table are all pairs of the k levels of one variable."""
+def _all_pairs(of: Population, wanted: Mapping[str, Any]) -> int | None:
+    """k where the contrasts are all pairs of the k levels of one variable."""
     if len(wanted) != 1:
         return None
     ((name, how),) = wanted.items()
-    k = len(categories(of.design).get(name, ()))
+    k = len(level_values(of, name) or ())
     every = how == "pairwise" or (k == 2 and how in (None, "reference", "sequential"))
-    return k if every and rows == k * (k - 1) // 2 else None
+    return k if every else None
 
 
 def _mean_of(fit: Fit) -> str:

@@ -27,7 +27,7 @@ from probreg.data.formula.variables import terms
 from probreg.data.weights import without_likelihood
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit, flat_at_found_scales, tested_at_found_scales
+from probreg.fits.goodness import exact_fit, flat_at_found_scales, has_tests
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Newton
 from probreg.inference.base import Status
@@ -38,7 +38,6 @@ from probreg.numerics.frame import covariance_through
 
 Array = np.ndarray
 _LINEAR = " is linear"
-_ALIKE = 0.01  # of degrees of freedom that are taken as one number
 _OPPOSITE = {">": "<=", "<": ">="}
 PENALISED = (
     "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior. It does not "
@@ -304,16 +303,12 @@ def _in_family(
     L = over_own(fit, L)
     cov = covariance_through(L, np.nan_to_num(V))
     se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
-    require_tests(fit.model.flat or tested_at_found_scales(fit), se)
+    under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
+    require_tests(has_tests(fit) and not L[:, under].any(), se)
+    each: float | Array | None = df
     if covariance is None and (degrees := _satterthwaite(fit)) is not None:
         each = degrees.df(L[:, fit.model.design.head])
-        if np.ptp(each) > _ALIKE * each.max():
-            raise Incompatible(
-                "adjust= needs one number of degrees of freedom, and these equalities have between "
-                f"{each.min():.4g} and {each.max():.4g} of Satterthwaite: name a covariance, or fit by ML"
-            )
-        df = float(each.mean())
-    made = adjusted((value - r) / se, cov, df, prob=prob, adjust=adjust)
+    made = adjusted((value - r) / se, cov, each, prob=prob, adjust=adjust)
     ends = {"lower": value - made.critical * se, "upper": value + made.critical * se}
     ends |= {"p_unadjusted": made.alone, "p_value": made.p}
     note = f"p-values and intervals of the equalities are simultaneous: {made.words}"

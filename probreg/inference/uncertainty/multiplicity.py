@@ -24,11 +24,11 @@ NO_TESTS = (
 
 
 class Adjusted(NamedTuple):
-    """Adjusted p-values (R,), the half-width of simultaneous intervals in standard errors, what was done in words, and the p-value of
-    each test by itself (R,)."""
+    """Adjusted p-values (R,), the half-width of simultaneous intervals in standard errors (a number, or (R,)), what was done in
+    words, and the p-value of each test by itself (R,)."""
 
     p: Array
-    critical: float
+    critical: float | Array
     words: str
     alone: Array
 
@@ -39,22 +39,24 @@ def check_adjust(adjust: Any) -> None:
         raise DataError(f"adjust is None or one of {', '.join(map(repr, ADJUSTMENTS))}, got {adjust!r}")
 
 
-def require_tests(flat: bool, se: Array) -> None:
+def require_tests(tested: bool, se: Array) -> None:
     """Incompatible where there are no tests to adjust: under an informative prior, and without standard errors (R,)."""
-    if not flat:
+    if not tested:
         raise Incompatible("adjust= is for tests, and the mode under a prior has no p-values: fit with flat priors")
     if not (se > 0).all():
         raise Incompatible("adjust= needs the standard error of every estimate, and some have none")
 
 
 def adjusted(
-    t: Array, covariance: Array, df: float | None, *, prob: float, adjust: str, pairs_of: int | None = None
+    t: Array, covariance: Array, df: float | Array | None, *, prob: float, adjust: str, pairs_of: int | None = None
 ) -> Adjusted:
-    """Adjusts R two-sided tests t_j = estimate_j / se_j; `pairs_of` is k where they are all k (k - 1) / 2 pairs of k means.
+    """Adjusts R two-sided tests t_j = estimate_j / se_j; `pairs_of` is k where they are all k (k - 1) / 2 pairs of k means, once or
+    in several groups.
 
     Bonferroni p_j = R p; Holm max_(i <= j) (R - i + 1) p_(i) in the order of p; single-step P(max_i |T_i| >= |t_j|) under the
-    joint law (Hothorn, Bretz & Westfall 2008); Tukey P(range of k means >= sqrt(2) |t_j|), the same where all pairs have one
-    standard error. Incompatible for Tukey elsewhere.
+    joint law (Hothorn, Bretz & Westfall 2008); Tukey P(range of k means >= sqrt(2) |t_j|), exact where all pairs have one
+    standard error and conservative for independent means of other variances (Tukey-Kramer; Hayter 1984); of pairs in several
+    groups it is single-step. Of degrees of freedom (R,) each test has its own; the joint law has the smallest. Incompatible for Tukey where the contrasts are not all pairs.
 
     >>> found = adjusted(np.array([3.0, 1.0]), np.eye(2), 10.0, prob=0.95, adjust="holm")
     >>> found.p.round(4)
@@ -63,7 +65,8 @@ def adjusted(
     law: Any = scipy.stats.norm if df is None else scipy.stats.t(df)
     size, each = np.abs(t), 2.0 * law.sf(np.abs(t))
     R, alpha = len(t), 1.0 - prob
-    bonferroni = float(law.isf(alpha / (2 * R)))
+    pairs = 0 if pairs_of is None else pairs_of * (pairs_of - 1) // 2
+    bonferroni = _plain(law.isf(alpha / (2 * R)))
     match adjust:
         case "bonferroni":
             return Adjusted(np.minimum(R * each, 1.0), bonferroni, f"Bonferroni over {R}", each)
@@ -74,30 +77,34 @@ def adjusted(
             return Adjusted(
                 steps[np.argsort(order)], bonferroni, f"Holm's p-values over {R}, Bonferroni's intervals", each
             )
-        case "tukey":
-            k = _require_equal_pairs(covariance, pairs_of)
+        case "tukey" if not pairs:
+            raise Incompatible(
+                "adjust='tukey' is for all pairs of levels of one variable, and these are other contrasts: use "
+                "adjust='single-step'"
+            )
+        case "tukey" if pairs == R:
             range_df = np.inf if df is None else df
             q = scipy.stats.studentized_range
-            critical = float(q.ppf(prob, k, range_df)) / np.sqrt(2.0)
-            return Adjusted(q.sf(np.sqrt(2.0) * size, k, range_df), critical, f"Tukey's range of {k} means", each)
-    M = largest_of_family(covariance, df)
+            critical = _plain(q.ppf(prob, pairs_of, range_df)) / np.sqrt(2.0)
+            se = np.sqrt(np.diagonal(covariance))
+            called = "Tukey-Kramer" if np.ptp(se) > _EQUAL * se.max() else "Tukey"
+            return Adjusted(
+                q.sf(np.sqrt(2.0) * size, pairs_of, range_df), critical, f"{called} over {pairs_of} means", each
+            )
+    least = df if df is None else float(np.min(df))
+    M = largest_of_family(covariance, least)
     p = np.array([np.mean(s <= M) for s in size])
     # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): the integral over points is held to what is known without it
     p = np.clip(p, each, np.minimum(R * each, 1.0))
-    critical = float(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
-    return Adjusted(p, critical, f"single-step over {R}, the joint law by {_POINTS:,} points", each)
+    critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
+    words = f"single-step over {R}{' pairs' if adjust == 'tukey' else ''}, the joint distribution by {_POINTS:,} points"
+    words += f" at {least:.4g} degrees of freedom, the smallest" if np.ptp(0.0 if df is None else df) > 0 else ""
+    return Adjusted(p, critical, words, each)
 
 
-def _require_equal_pairs(covariance: Array, pairs_of: int | None) -> int:
-    instead = "adjust='single-step' is the same for any family"
-    if pairs_of is None:
-        raise Incompatible(f"Tukey's range is of all pairs of means, and these are other contrasts: {instead}")
-    se = np.sqrt(np.diagonal(covariance))
-    if np.ptp(se) > _EQUAL * se.max():
-        raise Incompatible(
-            f"Tukey's range needs one standard error of all pairs, and these go from {se.min():.4g} to {se.max():.4g}: {instead}"
-        )
-    return pairs_of
+def _plain(x: Any) -> float | Array:
+    """A number as a float, an array as it is."""
+    return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
 
 def largest_of_family(covariance: Array, df: float | None) -> Array:
