@@ -1,5 +1,6 @@
 """Moments as a file, and what has to be the same at two places whose moments add up."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,9 @@ from probreg.errors import DataError
 from probreg.system.disk import read_plain, write_whole
 
 Array = np.ndarray
-_FORMAT = "probreg moments 1"
-BY_GROUP = "probreg moments by group 1"  # with columns by group
+_FORMAT = "probreg moments 2"  # 1 had no digest
+BY_GROUP = "probreg moments by group 2"  # with columns by group
+_SEAL = b',\n "sha256": "%s"\n}'  # the last member of the JSON: the digest of all bytes before it
 _NUMBERS = {"factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": ""}  # fmt: skip
 GROUPED = "grouped"  # under which the state of a term of varying effects is filed
 _ARRAY = "array"  # marks a list that was an array, of the basis of a process
@@ -96,7 +98,17 @@ def write_held(path: str | Path, form: str, held: Mapping[str, Any], origin: Ori
 
     about = None if origin is None else asdict(origin) | {"recipe": json.loads(origin.recipe)}
     said = {"format": form, "version": __version__, **held, "origin": about}
-    return write_whole(path, json.dumps(said, indent=1).encode())
+    return write_whole(path, seal_json(said))
+
+
+def seal_json(held: Mapping[str, Any]) -> bytes:
+    """Return plain data as JSON whose last member is the SHA-256 of the bytes before it.
+
+    >>> seal_json({"n": 1}).decode().splitlines()[1]
+    ' "n": 1,'
+    """
+    body = json.dumps(held, indent=1).encode().removesuffix(b"\n}")
+    return body + _SEAL % hashlib.sha256(body).hexdigest().encode()
 
 
 def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
@@ -108,12 +120,21 @@ def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
 
 
 def read_held(path: str | Path) -> dict[str, Any]:
-    """The plain data of a file. DataError for one that holds none."""
+    """The plain data of a file. DataError for one that holds none, and for one whose bytes are not those that were written."""
+    data = read_plain(path)
     try:
-        held = json.loads(read_plain(path))
+        held = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} holds no moments: {error}") from None
-    return held if isinstance(held, dict) else {}
+    held = held if isinstance(held, dict) else {}
+    if held.pop("sha256", None) is None and held.get("format") not in (None, _FORMAT, BY_GROUP):
+        return held  # of another format, which the caller names
+    body = data[: -len(_SEAL % (b"0" * 64))]
+    if data != body + _SEAL % hashlib.sha256(body).hexdigest().encode():
+        raise DataError(
+            f"{path} was changed since it was saved: its digest is missing or differs. Save the moments again"
+        )
+    return held
 
 
 def checked_arrays(path: Any, held: Mapping[str, Any]) -> dict[str, Array]:

@@ -1,12 +1,16 @@
 """Moments of places that share no rows: their sum is the pooled fit, their difference the fit of the rows that stay."""
 
+import contextlib
+import copy
 import json
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.data.moments_origin import seal_json
 
 RNG = np.random.default_rng(5)
 N = 120
@@ -110,7 +114,7 @@ def test_a_file_of_moments_is_read_to_the_last_bit_and_holds_no_rows(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": "probreg moments 2"}, "its format is 'probreg moments 2'"),
+        ({"format": "probreg moments 9"}, "its format is 'probreg moments 9'"),
         ({"columns": ["a", "a"]}, "not a list of different names"),
         ({"factor": [[1.0]]}, "its 'factor' is not of finite numbers in shape"),
         ({"n": -1}, "are negative, or n is no whole number"),
@@ -121,9 +125,70 @@ def test_a_file_of_moments_is_read_to_the_last_bit_and_holds_no_rows(tmp_path):
 )  # fmt: skip
 def test_a_changed_file_is_refused(tmp_path, change, words):
     path = pr.Model.from_arrays(TABLE["x"], TABLE["y"]).moments.save(tmp_path / "a.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_bytes(seal_json(unsealed(path) | change))
     with pytest.raises(pr.DataError, match=words):
         pr.Model.from_moments(path)
+
+
+def unsealed(path):
+    return {name: value for name, value in json.loads(path.read_bytes()).items() if name != "sha256"}
+
+
+GROUPED = {"y": np.sin(np.arange(24.0)), "x": np.arange(24.0), "g": np.repeat(list("abcdef"), 4)}
+
+
+@pytest.mark.parametrize("edits", [50, pytest.param(800, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + C(g)", "y ~ x + (1 | g)"])
+def test_every_edit_of_a_file_of_moments_is_refused(tmp_path, formula, edits):
+    path = pr.Model.from_formula(formula, GROUPED).moments.save(tmp_path / "a.json")
+    good, rng = path.read_bytes(), np.random.default_rng(1)
+    pr.Model.from_moments(path)
+    for _ in range(edits):
+        data, at = bytearray(good), int(rng.integers(len(good)))
+        kind = rng.integers(4)
+        if kind == 0:  # another byte, often a digit
+            data[at] = int(rng.choice([*b"0123456789-. ,e", *range(256)]))
+        elif kind == 1:
+            del data[at : at + int(rng.integers(1, 40))]
+        elif kind == 2:
+            data[at:at] = data[at : at + int(rng.integers(1, 40))]
+        else:  # a number for another
+            data = bytearray(re.sub(rb"-?\d+\.\d+", b"1.5", good[:at]) + good[at:])
+        if bytes(data) == good:
+            continue
+        path.write_bytes(bytes(data))
+        with pytest.raises(pr.DataError):
+            pr.Model.from_moments(path)
+    for format in ("probreg moments 1", "probreg moments by group 1"):
+        path.write_bytes(good)
+        path.write_text(json.dumps(unsealed(path) | {"format": format}))
+        with pytest.raises(pr.DataError, match="format"):
+            pr.Model.from_moments(path)
+
+
+@pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + C(g)", "y ~ x + (1 | g)"])
+def test_a_file_of_moments_that_a_hand_has_sealed_again_is_read_or_refused(tmp_path, formula):
+    path = pr.Model.from_formula(formula, GROUPED).moments.save(tmp_path / "a.json")
+    held = unsealed(path)
+    places = list(members(held))
+    for place in places:
+        for value in (None, "text", -1, 1.5, [], {}, [None], {"a": 1}):
+            changed = copy.deepcopy(held)
+            within = changed
+            for step in place[:-1]:
+                within = within[step]
+            within[place[-1]] = value
+            path.write_bytes(seal_json(changed))
+            with contextlib.suppress(pr.DataError):
+                pr.Model.from_moments(path)
+
+
+def members(held, place=()):
+    """The places of all values in plain data, of each list the first two."""
+    pairs = held.items() if isinstance(held, dict) else enumerate(held[:2]) if isinstance(held, list) else ()
+    for key, value in pairs:
+        yield (*place, key)
+        yield from members(value, (*place, key))
 
 
 def test_spaces_within_levels_and_quoted_names_count():
