@@ -14,10 +14,10 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
-from probreg.data import Block
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.epochs import (
     Pass,
     PassData,
@@ -30,13 +30,13 @@ from probreg.inference.modes.epochs import (
 from probreg.inference.modes.newton import Mode, newton_step, solution_at
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
-from probreg.numerics.linalg import one_blas_thread, row_blocks, weighted_gram
+from probreg.numerics.linalg import one_blas_thread, row_blocks
 from probreg.online.stream import SMALL
 from probreg.priors import GaussianPrior
 
 _STEPS = 64  # steps of a pass unless a batch is asked for: more rows in a step make less bias, fewer more progress
 _FALL = 7.0  # log density per observation below the start at which steps grow without end: e^7 times its sigma
+_EXACT = 1e-6  # sigma of an exact fit, in standard deviations of the response, from which the search has ended
 _POWER = 0.5  # steps fall with passes^-power from stage to stage; Polyak & Juditsky ask for a power in (1/2, 1)
 
 
@@ -88,8 +88,9 @@ class SGD(Stochastic):
     Gaussian with flat priors, sqrt(RSS/n)).
 
     With all rows in a step this is gradient descent, whose steps stay at rate / L and whose answer is the last iterate.
-    Standard errors are the plug-in sandwich H^-1 S H^-1 over (beta, log sigma): the asymptotic covariance of the
-    average of one pass. H is the curvature of the log posterior and S the sum of the squared gradients of the rows.
+    Standard errors are those of the maximum: for a Gaussian with flat priors the classical s^2 (X'X)^-1 and t, as by
+    `closed_form`, otherwise the inverse curvature, as by `newton`. `covariance("HC0")` is the sandwich, the asymptotic
+    covariance of the average of one pass.
 
     Parameters
     ----------
@@ -339,10 +340,10 @@ def _apart(curvature: Array, k: int) -> Array:
 
 
 def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
-    """The solution at the point, its covariance replaced by the sandwich, its status by what was reached."""
+    """The solution at the point, with the standard errors of the maximum that it approaches and the status that was reached."""
     mode, total = found.mode, len(found.trace["step"])
     try:
-        base = solution_at(model, mode)
+        base = _least_squares(model, mode) if ClosedForm().obstacle(model) is None else solution_at(model, mode)
     except NotConverged as why:
         raise NotConverged(
             f"{method.name} ended where the log posterior is not concave: more epochs, or newton"
@@ -350,56 +351,54 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
     words = f"after {total} passes at a distance of {mode.decrement:.2g} standard errors from the maximum (Newton decrement sqrt(g' H^-1 g))"
     if base.status is Status.NO_MAXIMUM:
         words = f"after {total} passes, where the likelihood still rises towards infinity"
-    scale, aux_sd = sandwich(model, mode)
-    gone = np.isnan(base.scale) | (base.status is Status.NO_MAXIMUM)
-    averages = method.averages(model.design.n)
-    what = "average of the last stage" if averages else "last iterate"
-    of = "the average of one pass (Ruppert 1988; Polyak & Juditsky 1992)" if averages else "the mode it stopped near"
+    if "exact_fit" in base.stats:
+        words = f"after {total} passes, at coefficients that meet every response to {base.aux[model.likelihood.noise_scale]:.2g}"
+    what = "average of the last stage" if method.averages(model.design.n) else "last iterate"
+    gone = base.status is Status.NO_MAXIMUM
+    errors = "classical, with s² = RSS/(n - rank)" if base.df is not None else "of the curvature of the log posterior"
     return replace(
         base,
-        scale=np.where(gone, np.nan, scale),
-        aux_sd={a: float(base.aux[a] * s) for a, s in zip(model.unknown, aux_sd)},
+        scale=np.full((base.beta.size, base.beta.size), np.nan) if gone else base.scale,
         detail=base.detail or words,
-        stats={"n": model.design.total, "passes": float(total), "distance": mode.decrement, **found.promised},
+        stats={**base.stats, "passes": float(total), "distance": mode.decrement, **found.promised},
         notes=(
             *sigma_note(
                 model,
-                "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors). "
-                "Standard errors are the sandwich of an averaged iterate, not the inverse curvature",
+                "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
             ),
             Routine(f"the {what}, {words}"),
-            "standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of "
-            f"squared row gradients. It is the asymptotic covariance of {of}, not the inverse curvature that newton reports",
+            Routine(
+                f"standard errors are {errors}; covariance('HC0') is the sandwich, the asymptotic covariance of the average of one "
+                "pass (Ruppert 1988; Polyak & Juditsky 1992)"
+            ),
         ),
         trace=found.trace,
     )
 
 
-def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
-    """(p m, p m) of vec beta and (a,) standard deviations of log aux, from H^-1 S H^-1 over both.
-
-    S = sum_i w_i s_i s_i', s_i the gradient of row i; a prior adds to H and not to S. Combinations that the data leave
-    open do not spread.
-    """
-    m, unknown, d = mode.gamma.shape[1], model.unknown, model.design
-    likelihood, k = model.likelihood, mode.gamma.size
-    assert isinstance(likelihood, SmoothLikelihood)
-    aux, beta = aux_from_log(model, mode.log_aux), d.basis.T @ mode.gamma
-    own = [m + likelihood.aux.index(a) for a in unknown]
-
-    def part(some: Block) -> tuple[Array]:
-        known = likelihood.at_rows(aux, some.precision)
-        U, g = d.basis.rows(some.X), likelihood.value_grad_hessian(some.y, some.eta(beta), **known).gradient
-        # s_i = (u_i kron d log p_i / d eta_i, d log p_i / d log aux), S = sum_i w_i s_i s_i'.
-        s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])
-        return (weighted_gram(s, full_weights(some.weights, len(s))),)
-
-    (S,) = d.block.sweep(part, width=k)
-    scale = np.sqrt(np.maximum(np.abs(np.diagonal(mode.local.curvature)), np.finfo(float).tiny))
-    inverse = np.linalg.pinv(mode.local.curvature / np.outer(scale, scale), rcond=1e-11, hermitian=True) / np.outer(
-        scale, scale
+def _least_squares(model: Model, mode: Mode) -> Solution:
+    """The solution of a least-squares model at these coefficients: classical errors, from the residuals there."""
+    found = ClosedForm().solve(model, np.random.default_rng(0))
+    beta, aux = model.design.basis.T @ mode.gamma, estimated_aux(model, mode.log_aux)
+    if found.null_space is not None:
+        # The member of least norm of beta + N c: beta - N N^+ beta.
+        beta = beta - found.null_space @ np.linalg.pinv(found.null_space) @ beta
+    status = mode.status if found.status is Status.EXACT else found.status
+    if "exact_fit" in found.stats:
+        reached = aux[model.likelihood.noise_scale] <= _EXACT * float(np.std(model.design.observed))
+        status = Status.CONVERGED if reached else Status.SHORT
+    # s^2 and sigma^2 are in proportion to the residual sum of squares, here at least that of the exact solution.
+    ratio = {a: v / found.aux[a] for a, v in aux.items() if found.aux[a] > 0}
+    growth = max(ratio.values(), default=1.0)
+    stats = dict(found.stats)
+    stats |= {"rss": stats["rss"] * growth**2}
+    stats |= {k: stats[k] * growth for k in ("sigma_unbiased",) if k in stats}
+    return replace(
+        found,
+        beta=beta,
+        scale=growth**2 * found.scale,
+        aux=aux,
+        aux_sd={a: found.aux_sd[a] * ratio.get(a, 1.0) for a in aux},
+        status=status,
+        stats=stats,
     )
-    # H^-1 S H^-1, the covariance of the average of one pass   (Polyak & Juditsky 1992).
-    both = inverse @ S @ inverse
-    T = map_of_columns(d.basis.T, m)
-    return T @ both[:k, :k] @ T.T, np.sqrt(np.diagonal(both)[k:])

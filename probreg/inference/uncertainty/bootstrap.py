@@ -285,7 +285,7 @@ def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
         return {}
     # a = sum_i w_i l_i^3 / (6 (sum_i w_i l_i^2)^(3/2))   (Efron 1987; l_i the infinitesimal jackknife).
     skew = cube / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
-    k = found.beta.size
+    k = len(skew) - len(at.model.unknown)
     aux = {f"{a}_acceleration": skew[k + i] for i, a in enumerate(at.model.unknown)}
     return {"acceleration": skew[:k].reshape(len(found.beta), -1), **aux}
 

@@ -124,11 +124,9 @@ def _of_mode(method: Method, solution: Solution) -> Words:
         return {"kind": "none", "definition": f"{method.name} has no standard errors"}
     if not np.isfinite(solution.scale.diagonal()).any() and isinstance(method, ProximalNewton | CoordinateDescent):
         return {"kind": "none", "definition": NO_ERRORS}
-    if isinstance(method, Stochastic):
-        return {"kind": "HC0", "definition": "plug-in sandwich over (beta, log sigma) at the average of the iterates"}
     if isinstance(method, InteriorPoint):
         return {"kind": "expected", "definition": DEFINITIONS["expected"]}
-    if isinstance(method, ClosedForm):
+    if isinstance(method, ClosedForm) or (isinstance(method, Stochastic) and solution.df is not None):
         kind = "expected" if solution.df is None else "classical"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
     return {"kind": "observed", "definition": DEFINITIONS["observed"]}
