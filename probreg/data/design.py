@@ -557,12 +557,22 @@ class Unused:
     inputs: Mapping[str, Array] = field(default_factory=dict)
 
 
+def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str, ...]:
+    """The note on rows of weight 0, of n rows; none where there are none."""
+    if not left:
+        return ()
+    blank = 0 if unused is None or isinstance(unused.X, UnwrittenColumns) else int(np.isnan(unused.X).any(1).sum())
+    absent = f"; {blank} of them hold values that no other row taught the terms, and have no prediction" if blank else ""
+    return (f"{left} of {n} rows have weight 0 and were left out{absent}",)
+
+
 def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     """The design of a formula read at data (without its response), the response values, and their declared levels."""
     recipe = reading.recipe
     check_intercept(reading.X, recipe.columns)
     own = weights_without_empty_trials(reading.response, reading.counted, reading.weights)
     weights, precision = by_kind(reading.weight_kind, own)
+    left = 0 if reading.unused is None else len(reading.unused.places)
     design = Design(
         X=contiguous(reading.X),
         y=None,
@@ -572,10 +582,11 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         response=of_trials(recipe.response) if reading.counted == "p" else recipe.response,
         offset=as_offset(reading.offset, len(reading.X)),
         labels=reading.rows,
-        notes=reading.notes,
+        notes=(*reading.notes, *left_out_notes(left, len(reading.X) + left, reading.unused)),
         weights=weights,
         precision=precision,
         weight_kind=reading.weight_kind,
+        unused=reading.unused,
         inputs=reading.inputs,
         read=reading.read,
     )

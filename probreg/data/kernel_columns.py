@@ -1,6 +1,7 @@
 """The columns of a Gaussian process at rows given as arrays: a covariance function of all of them, no formula needed."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -19,6 +20,7 @@ from probreg.data.terms.process import (
     naming,
     process_of,
     refuse_below,
+    with_spread,
 )  # fmt: skip
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
@@ -126,7 +128,10 @@ def design_of_kernel(
     )
     if intercept and INTERCEPT in plain.columns:
         raise DataError("X already has a column called 'Intercept'; pass intercept=False")
-    x, names, given = plain.X, plain.columns, settings or {}
+    every, names, given = plain.X, plain.columns, settings or {}
+    w = plain.weights if plain.precision is None else plain.precision
+    x = every if w is None else every[w > 0]  # rows of weight 0 are as absent
+    counts = None if w is None or plain.weight_kind != "frequency" else w[w > 0]
     if unknown := [word for word in given if word not in BASIS_SETTINGS]:
         raise DataError(f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}")
     known = kernel is not None if length_known is None else length_known
@@ -134,16 +139,19 @@ def design_of_kernel(
     with naming(key):
         named = kernel is None or (isinstance(kernel, str) and not known)
         read = read_kernel("rbf" if kernel is None else kernel)
-        read = at_starting_length(read, x) if named and _has_length(read) else read.resolved(x, names)
+        read = (
+            at_starting_length(read, x) if named and _has_length(read) else read.resolved(with_spread(x, counts), names)
+        )
         if triangular and basis == "exact":
             refuse_below(read, x, names, range(len(x)))
             made, phi = exact_by_cholesky(read, x)
             term = ProcessTerm(key, key, made, known, names)
+            phi = phi if len(x) == len(every) else _columns_where_known(term, every, w)
         else:
             term = ProcessTerm(
                 key, key, made_basis(read, x, basis or chosen_basis(x, known, given), **given), known, names
             )
-            phi = term.columns_at(x)
+            phi = term.columns_at(x) if len(x) == len(every) else _columns_where_known(term, every, w)
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
@@ -151,9 +159,20 @@ def design_of_kernel(
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
-        inputs={key: x},
+        inputs={key: every},
         notes=term.notes,
     )
+
+
+def _columns_where_known(term: ProcessTerm, x: Array, w: Array | None) -> Array:
+    """The columns at rows (n, d) of weights w, nan at a row of weight 0 that is beyond the range of the basis."""
+    out = np.full((len(x), term.basis.size), np.nan)
+    counted = np.ones(len(x), dtype=bool) if w is None else w > 0
+    out[counted] = term.columns_at(x[counted])
+    for i in np.flatnonzero(~counted):
+        with suppress(DataError):
+            out[i] = term.columns_at(x[i : i + 1])[0]
+    return out
 
 
 def _has_length(kernel: CovarianceFunction) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.data import Design, Unused, as_weights, read_column, with_trials
 from probreg.data.checked_arrays import as_weights_of_some, is_array
+from probreg.data.design import left_out_notes
 from probreg.data.formula.algebra import Counted
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
@@ -114,19 +115,21 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
     Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
     """
     w, n = design.weights if design.precision is None else design.precision, design.n
+    left = values[:0] if design.unused is None or design.unused.y is None else design.unused.y
     if w is None:
-        return design, values, values[:0]
+        return design, values, left
     keep = w > 0
     if not keep.all():
-        note = f"{int((~keep).sum())} of {n} rows have weight 0 and were left out"
         labels = np.arange(n) if design.labels is None else design.labels
-        design, left = replace(design, labels=labels), design
-        out = Unused(np.flatnonzero(~keep), left.X[~keep], left.offset if left.offset is None else left.offset[~keep])
-        out = replace(out, labels=labels[~keep], inputs={key: x[~keep] for key, x in left.inputs.items()})
-        design = replace(design.take(keep), notes=(*design.notes, note), unused=out)
+        design, before = replace(design, labels=labels), design
+        offset = before.offset if before.offset is None else before.offset[~keep]
+        inputs = {key: x[~keep] for key, x in before.inputs.items()}
+        out = Unused(np.flatnonzero(~keep), before.X[~keep], offset, labels=labels[~keep], inputs=inputs)
+        notes = (*design.notes, *left_out_notes(int((~keep).sum()), n))
+        design, left = replace(design.take(keep), notes=notes, unused=out), values[~keep]
     if design.weight_kind == "sampling" and design.weights is not None:
         design = replace(design, weights=design.weights * (design.n / design.weights.sum()))
-    return design, values[keep], values[~keep]
+    return design, values[keep], left
 
 
 def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design:

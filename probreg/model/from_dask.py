@@ -52,7 +52,7 @@ def from_dask(
     """The design of a formula at a dask DataFrame or at Parquet files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
     frame = frame_of(data, client, complete=missing == "drop")
-    chosen = plan(formula, frame, weights=weights, offset=offset, missing=missing)
+    chosen = plan(formula, frame, weights=weights, offset=offset, missing=missing, kind=kind)
     likelihood, said = choices.of_response(chosen.parts.counted)
     partitions = frame.partitions(chosen.selection.names)
     afar = replace(chosen.selection, files=Partition(None, partitions.name))

@@ -36,7 +36,7 @@ def from_files(
 ) -> tuple[Design, Likelihood]:  # fmt: skip
     """The design of a formula at files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
-    chosen = plan(formula, files, weights=weights, offset=offset, missing=missing)
+    chosen = plan(formula, files, weights=weights, offset=offset, missing=missing, kind=kind)
     likelihood, said = choices.of_response(chosen.parts.counted)
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.terms.process import ProcessTerm
+from probreg.data.terms.process import ProcessTerm, with_spread
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.spectral import SineBasis
 from probreg.priors import AuxPrior, GaussianProcess, Prior
@@ -39,7 +39,8 @@ def _asked(prior: GaussianProcess, term: ProcessTerm, design: Design) -> KernelB
     if kernel != basis.kernel and x is None:
         design.need_rows("another covariance function of a process")
     if kernel != basis.kernel and x is not None:
-        kernel = kernel.resolved(x, names)
+        counts = design.weights if design.weight_kind == "frequency" else None
+        kernel = kernel.resolved(with_spread(x, counts), names)
         if kernel != basis.kernel:
             basis = basis.rebuilt(kernel, x)
     unknown = prior.unknown(kernel)

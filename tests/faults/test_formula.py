@@ -143,7 +143,7 @@ def test_a_tampered_recipe_is_refused(term):
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ("y ~ np.load('f')", r"the piece \"np.load\('f'\)\".*not allowed.*allowed are arithmetic"),
+        ("y ~ np.load('f')", r"the piece \"np.load\('f'\)\".*not allowed.*runs no Python"),
         ("y ~ x + log(x.real)", r"the piece 'x.real' of the term 'log\(x.real\)' is not allowed"),
         ("y ~ log(C(g))", r"C\(...\) stands by itself"),
         ("y ~ log(x, x)", "log takes 1 argument and no keywords"),
@@ -197,7 +197,7 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ C(g, contr.treatment(base='zz'))", "columns of .* cannot be made"),
         ("y ~ C(g, Treatment(reference='a', base='b'))", "Treatment takes reference"),
         ("y ~ C(g, Treatment(open('f')))", "this argument is a number"),
-        ("y ~ C(g, Helmert)", r"a contrast is contr.treatment\('b'\), with base level b"),
+        ("y ~ C(g, Helmert)", r"contr.treatment\('b'\)"),
         (
             "y ~ C(g, levels=['a', 'b'])",
             r"level 'c' in rows 2, 5, which the model does not know; it knows 'a', 'b'",

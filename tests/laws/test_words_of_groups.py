@@ -65,9 +65,10 @@ def test_new_groups_need_no_column(fits):
         fit.predict(rows[["days"]], groups="known")
 
 
-def test_an_offset_in_a_formula_names_the_argument():
-    with pytest.raises(DataError, match="an offset is given beside the formula, such as offset="):
-        pr.Model.from_formula("reaction ~ offset(days) + (1 | subject)", SLEEP)
+def test_an_offset_in_a_formula_goes_with_groups():
+    inside = pr.fit(pr.Model.from_formula("reaction ~ offset(days) + (1 | subject)", SLEEP))
+    beside = pr.fit(pr.Model.from_formula("reaction ~ 1 + (1 | subject)", SLEEP, offset="days"))
+    np.testing.assert_array_equal(inside.coef, beside.coef)
 
 
 def test_a_posterior_of_many_effects_is_integrated_and_says_that_no_weights_vouch_for_it(monkeypatch):

@@ -55,7 +55,8 @@ class Tally:
 class Selection:
     """The columns of some files that a model reads, and which of their rows count.
 
-    `kinds` says what each column holds (numbers, text, ...) in the first rows; others must hold the same.
+    `kinds` says what each column holds (numbers, text, ...) in the first rows; others must hold the same. Rows of weight 0 are
+    as absent, and so are rows of no trials: `weights` is the column of the weights, `trials` those that sum to the trials.
     """
 
     files: Tables
@@ -63,6 +64,8 @@ class Selection:
     missing: Missing
     kinds: Mapping[str, str]
     tally: Tally | None = None
+    weights: str | None = None
+    trials: tuple[str, ...] = ()
 
     def tables(self) -> Generator[tuple[Table, str]]:
         """The complete rows of each batch that has any, and its file. DataError names file, column, row and value."""
@@ -78,7 +81,10 @@ class Selection:
         tally.rows += len(table.rows)
         if not len(table.rows):
             return table
-        self._same_kinds(batch)
+        table = self._counted(table, tally)
+        if not len(table.rows):
+            return table
+        self._same_kinds(Batch(table, batch.file))
         if all(_sound(values) for values in table.columns.values()):
             return table
         missing = {name: missing_values(values) for name, values in table.columns.items()}
@@ -92,6 +98,17 @@ class Selection:
         table = complete(table, self.missing)[0]
         refuse_infinite(table)
         return table
+
+    def _counted(self, table: Table, tally: Tally) -> Table:
+        """The rows that have a weight and trials above 0."""
+        sums = [each for each in ((self.weights,), self.trials) if each and each[0] is not None]
+        unused = np.zeros(len(table.rows), dtype=bool)
+        for names in sums:
+            columns = [table.columns[name] for name in names if name is not None]
+            if all(kind_of(column) == "number" for column in columns):
+                unused |= np.logical_and.reduce([np.asarray(column == 0, dtype=bool) for column in columns])
+        tally.unused += int(unused.sum())
+        return table.take(~unused) if unused.any() else table
 
     def _same_kinds(self, batch: Batch) -> None:
         for name, values in batch.table.columns.items():
@@ -109,8 +126,7 @@ class Selection:
 class FormulaBlocks:
     """The blocks of rows that a recipe makes of a selection; calling it starts a pass.
 
-    `encode` turns response values into numbers; `weights` names a column. Rows of weight zero are left out, and rows of no
-    trials with them.
+    `encode` turns response values into numbers; `weights` names a column. Rows of no trials are left out.
     """
 
     selection: Selection

@@ -22,6 +22,7 @@ from probreg.data.formula.formula import (
     Recipe,
     numbers_as_text,
     read_bars,
+    whole_offset,
     with_columns_of,
     write_state,
     written_out,
@@ -41,7 +42,8 @@ from probreg.data.formula.layout import (
     refuse_malformed_numbers,
     training_levels,
 )
-from probreg.data.rows import Missing, require
+from probreg.data.rows import Missing, require, row_weights
+from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.system.progress import progress_bar
 
@@ -57,6 +59,7 @@ class Plan:
     first: Table
     offset: str | None
     weights: str | None
+    kind: WeightKind = "frequency"
 
     @property
     def response(self) -> str:
@@ -105,7 +108,9 @@ class Plan:
         return orders.levels(met)
 
 
-def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Missing) -> Plan:
+def plan(
+    formula: str, files: Tables, *, weights: Any, offset: Any, missing: Missing, kind: WeightKind = "frequency"
+) -> Plan:
     """Reads the formula against the columns of the files and their first rows. DataError for what is not there."""
     for word, value in (("weights", weights), ("offset", offset)):
         if value is not None and not isinstance(value, str):
@@ -119,6 +124,7 @@ def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Mis
     parts = parse_formula(written_out(formula, every, weights, offset))
     for expression in parts.every_factor.values():
         refuse_unstreamed(expression)
+    offset = whole_offset(parts, offset)
     added = parse_expression(offset) if offset else None
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     further = (*(added.variables if added else ()), *((weights,) if weights else ()))
@@ -137,7 +143,10 @@ def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Mis
         raise DataError(f"{files.name} holds no rows: a model needs at least one row of data")
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
     refuse_response(parts, first)
-    return Plan(parts, Selection(files, names, missing, kinds), first, offset, weights)
+    summed = parts.outcome[1:] if parts.counted == "p" else parts.outcome if parts.counted else ()
+    trials = tuple(part.column or "" for part in summed)
+    selection = Selection(files, names, missing, kinds, weights=weights, trials=trials if all(trials) else ())
+    return Plan(parts, selection, first, offset, weights, kind)
 
 
 def _first(files: Tables, names: tuple[str, ...]) -> Table:
@@ -158,7 +167,7 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
     """The recipe, and what was learned how, in words; one pass over the rows where there is anything to learn."""
     files = plan.selection.files
     if not plan.scanned:
-        return _plain_recipe(plan), ()
+        return _plain_recipe(plan), plan.parts.notes
     seen = unseen(plan)
     with progress_bar(f"{files.name}, rows", show=progress) as bar, closing(ahead(plan.selection.tables())) as tables:
         for table, _ in tables:
@@ -188,7 +197,7 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     groups = {group: seen.groups.levels(group, declared) for group in seen.groups.groups}
     recipe = _recipe(plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups))
     notes = (note for term in recipe.processes.values() for note in term.notes)
-    return recipe, (*_notes(plan, seen, levels, learning, groups), *notes)
+    return recipe, (*plan.parts.notes, *_notes(plan, seen, levels, learning, groups), *notes)
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
@@ -217,11 +226,15 @@ def _levels_named(factor: Expression) -> bool:
 
 
 def _none_complete(files: Tables) -> DataError:
-    return DataError(f"no row of {files.name} is complete, so missing='drop' would leave none")
+    return DataError(f"no row of {files.name} is complete and has a weight above 0, so that none is left")
 
 
 def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
     parts = plan.parts
+    if plan.weights is not None and plan.kind == "frequency":
+        table = replace(
+            table, counts=row_weights(table.columns[plan.weights], name=plan.weights, kind=plan.kind, table=table)
+        )
     for expression in parts.every_factor.values():
         learn_streamed(expression, table, memory.transforms)
     with np.errstate(all="ignore"):

@@ -23,6 +23,7 @@ from probreg.data.formula.grammar import (
     checked_expression,
     column_written,
     function_of,
+    parse_expression,
     quoted,
     read_factor,
     shown_formula,
@@ -62,6 +63,7 @@ class Terms:
     terms: dict[frozenset[Factor], Term] = field(default_factory=dict)
     one: bool | None = None
     bars: tuple["Bar", ...] = ()
+    offsets: tuple[str, ...] = ()
 
     def add(self, other: "Terms") -> "Terms":
         new = {k: t for k, t in other.terms.items() if k not in self.terms}
@@ -80,6 +82,8 @@ class FormulaLayout:
     factors: Mapping[str, Expression]
     intercept: bool
     bars: tuple["Bar", ...] = ()
+    offset: str | None = None  # the sum of its offset(...)
+    notes: tuple[str, ...] = ()
 
     @property
     def counted(self) -> Counted | None:
@@ -165,7 +169,7 @@ def parse_formula(text: str) -> FormulaLayout:
     reader.expect("end", "an operator such as + stands between two terms")
 
     factors = [factor for term in left.terms.values() for factor in term]
-    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None or left.bars:
+    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None or left.bars or left.offsets:
         raise DataError(
             f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response stands there, "
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
@@ -188,7 +192,37 @@ def parse_formula(text: str) -> FormulaLayout:
     return FormulaLayout(
         text, name, outcome, tuple(tuple(factor.key for factor in term) for term in terms),
         {key: checked_expression(expression) for key, expression in used.items()}, intercept, right.bars,
+        joined_offsets(*right.offsets), tuple(dict.fromkeys(reader.notes)),
     )  # fmt: skip
+
+
+def joined_offsets(*offsets: str | None) -> str | None:
+    """The sum of offsets that are expressions; None where there is none.
+
+    >>> joined_offsets("log(days)", None, "z")
+    'log(days) + z'
+    """
+    return " + ".join(text for text in offsets if text is not None) or None
+
+
+def offset_variables(text: str) -> set[str]:
+    """The columns that the offset(...) of a formula read, whose `.` is not written out yet."""
+    calls = [token.text for token in formula_tokens(text) if token.kind == "call" and _is_offset(token.text)]
+    return {name for call in calls for name in parse_expression(_inside_offset(call)).variables}
+
+
+def _is_offset(text: str) -> bool:
+    return text.startswith("offset(")
+
+
+def _inside_offset(call: str) -> str:
+    """The one expression of an offset(...). DataError for another number of them."""
+    _, whole = read_factor(call, is_name=False)
+    tree = whole.tree
+    if not isinstance(tree, ast.Call) or len(tree.args) != 1 or tree.keywords:
+        raise DataError(f"{call!r}: offset takes one expression, such as offset(log(days))")
+    inner = Expression(whole.written(tree.args[0]), tree.args[0], whole.alias)
+    return checked_expression(inner, inside=True).text
 
 
 def _refuse_alone(terms: Iterable[Term], text: str) -> None:
@@ -282,6 +316,7 @@ class _Reader:
     def __init__(self, text: str, cut: list[FormulaToken]) -> None:
         self.text, self.cut, self.place = text, cut, 0
         self.read: dict[str, Factor] = {}  # the factors met, by their text
+        self.notes: list[str] = []
         self.bars = bars_in(cut, text)
 
     @property
@@ -313,18 +348,24 @@ class _Reader:
         terms: dict[frozenset[Factor], Term] = {}
         one: bool | None = None
         bars: tuple[Bar, ...] = ()
+        offsets: tuple[str, ...] = ()
         plus: bool | None = self._signs() is not False
         while plus is not None:
             part = self.product()
             if part.bars and not plus:
                 raise DataError(f"{part.bars[0].key} is subtracted in {shown_formula(self.text)}; leave it out instead")
+            if part.offsets and not plus:
+                raise DataError(
+                    f"offset({part.offsets[0]}) is subtracted in {shown_formula(self.text)}: write offset(-({part.offsets[0]}))"
+                )
             bars += part.bars
+            offsets += part.offsets
             for key, term in part.terms.items():
                 terms.setdefault(key, term) if plus else terms.pop(key, None)
             one = one if part.one is None else part.one is plus
             self._refuse_many(len(terms), MOST_COLUMNS)
             plus = self._signs()
-        return Terms(terms, one, bars)
+        return Terms(terms, one, bars, offsets)
 
     def product(self) -> Terms:
         found = self.cross()
@@ -363,6 +404,12 @@ class _Reader:
                 )
             base = found
             self._refuse_products_of_bars(base)
+            if len(base.terms) == 1 and int(token.text) > 1:
+                name = ":".join(factor.key for factor in next(iter(base.terms.values())))
+                self.notes.append(
+                    f"{name}**{token.text} in a formula crosses {name} with itself, which is {name}: for a power of the number write "
+                    f"I({name}**{token.text}) or poly({name}, {token.text})"
+                )
             for _ in range(int(token.text) - 1):
                 found = self._crossed(found, base)
         return found
@@ -371,6 +418,8 @@ class _Reader:
         token = self.cut[self.place]
         self.place += 1
         match token.kind:
+            case "call" if _is_offset(token.text):
+                return Terms(offsets=(_inside_offset(token.text),))
             case "name" | "call":
                 key, expression = read_factor(token.text, is_name=token.kind == "name")
                 made = self.read.setdefault(key, Factor(key, expression))
@@ -409,6 +458,11 @@ class _Reader:
         inner.expect("end", "an operator such as + stands between two terms")
         if found.bars:
             raise DataError(f"{piece} has a bar within a bar, {found.bars[0].key}; add the two")
+        if found.offsets:
+            raise DataError(
+                f"{piece} has an offset before its bar; an offset has no effect that varies: add it outside"
+            )
+        self.notes += inner.notes
         if not found.terms and found.one is False:
             raise DataError(f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g")
         _refuse_alone(found.terms.values(), self.text)
@@ -422,6 +476,8 @@ class _Reader:
         return Terms(bars=tuple(Bar(effects, group, divider.text == "|") for group in groups))
 
     def _refuse_products_of_bars(self, *parts: Terms) -> None:
+        for text in (text for part in parts for text in part.offsets):
+            raise DataError(f"offset({text}) stands in a product of {shown_formula(self.text)}; an offset is added")
         for bar in (bar for part in parts for bar in part.bars):
             raise DataError(
                 f"{bar.key} stands in a product of {shown_formula(self.text)}; effects that vary by a group are added, as in "

@@ -27,6 +27,8 @@ TAKEN = (
 class Table:
     """Named columns of equal length n and the labels of the n rows.
 
+    `counts` (n,) says how often each row counts for what is learned of the rows; once where it is None.
+
     >>> table = read_table({"x": [1, 2, None], "g": ["a", "b", "a"]})
     >>> table.columns["x"]
     array([ 1.,  2., nan])
@@ -36,14 +38,16 @@ class Table:
 
     columns: Mapping[str, Any]
     rows: np.ndarray
+    counts: np.ndarray | None = None
 
     def take(self, keep: np.ndarray) -> "Table":
         """The rows at positions `keep`, labels kept."""
-        return Table({name: with_plain_dtype(values[keep]) for name, values in self.columns.items()}, self.rows[keep])
+        columns = {name: with_plain_dtype(values[keep]) for name, values in self.columns.items()}
+        return Table(columns, self.rows[keep], None if self.counts is None else self.counts[keep])
 
     def only(self, names: tuple[str, ...]) -> "Table":
         """The named columns alone."""
-        return Table({name: self.columns[name] for name in names}, self.rows)
+        return Table({name: self.columns[name] for name in names}, self.rows, self.counts)
 
 
 def read_columns(data: Any) -> dict[str, Any]:

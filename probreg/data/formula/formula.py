@@ -6,7 +6,7 @@ by hand, so a file can hold wrong numbers but never code.
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -15,10 +15,19 @@ import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import is_array
-from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
+from probreg.data.design import Unused
+from probreg.data.formula.algebra import (
+    Counted,
+    FormulaLayout,
+    expand,
+    joined_offsets,
+    left_of,
+    offset_variables,
+    parse_formula,
+)
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression, quoted
+from probreg.data.formula.grammar import STANDALONE, Expression, expression_inputs, parse_expression, quoted
 from probreg.data.formula.layout import Level, Memory, counts_at, factor_levels, lay_out, numeric, refuse_repeated
 from probreg.data.formula.tokens import grouping_columns
 from probreg.data.rows import (
@@ -39,6 +48,7 @@ from probreg.errors import DataError
 from probreg.kernels import KernelBasis
 
 DEEPEST_STATE = 6  # nesting of a state; what formulaic keeps is at most three deep
+_TRIES = 500  # parts of the rows of weight 0 that are read one by one, a second's work, before others are left blank
 
 
 @dataclass(frozen=True)
@@ -283,6 +293,7 @@ class Reading:
     weight_kind: WeightKind = "frequency"
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each smooth function and process
     read: Mapping[str, Any] = field(default_factory=dict)  # what columns and offset read, at these rows, not copied
+    unused: Unused | None = None  # the rows of weight 0, with their responses as they stand
 
 
 def read_formula(
@@ -313,22 +324,30 @@ def read_formula(
         if not bare or any(quoted(name) in formula for name in bare):
             raise
         raise DataError(f"{error}; write {quoted(max(bare, key=len))} in backquotes") from None
+    offset = whole_offset(parts, offset)
     added = parse_expression(offset) if isinstance(offset, str) else None
     named = (weights,) if isinstance(weights, str) else ()
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     used = tuple(dict.fromkeys((*outcome, *parts.variables, *(added.variables if added else ()), *named)))
     require(table, used)
     table, names = _with_arguments(table, used, weights, offset)
-    table, dropped, notes = complete(table, missing)
+    weight = named[0] if named else names.get("weights")
+    whole, dropped, notes = complete(table, missing) if missing != "raise" else (table, (), ())
+    memory, counted = Memory(), _is_counted(whole, weight, kind)
+    table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
     refuse_infinite(table)
-
-    memory = Memory()
+    if parts.counted:
+        trials = _outcome(parts, table, Memory(), training=True)
+        some = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
+        if some.any() and not some.all():
+            counted[np.flatnonzero(counted)[~some]] = False
+            table = table.take(some)
+    w = None if weight is None else check_weights(table.columns[weight], name=weight, kind=kind, table=table)
+    if w is not None and kind == "frequency" and w.max() > 1:
+        table = replace(table, counts=w)
     X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True, codes=True)
     response = _outcome(parts, table, memory, training=True)
-    eta = numeric(added, table, memory.transforms, training=True) if added else None
-    if "offset" in names:
-        eta = table.columns[names["offset"]]
-    weight = named[0] if named else names.get("weights", "")
+    eta = _offset_of(added, names.get("offset"), table, memory, training=True)
     recipe = Recipe(
         formula=parts.text,
         response=parts.response,
@@ -339,6 +358,13 @@ def read_formula(
         state=write_state(memory),
         weights=named[0] if named else None,
     )
+    keys = tuple(recipe.entering)
+    apart = None
+    if not counted.all():
+        given = names.get("offset")
+        left = replace(whole.take(~counted), counts=None)
+        apart = _unused(parts, left, memory, columns, keys, lambda some: _offset_of(added, given, some, memory))
+        apart = replace(apart, places=np.flatnonzero(~counted))
     return Reading(
         recipe=recipe,
         X=X,
@@ -346,14 +372,114 @@ def read_formula(
         counted=parts.counted,
         classes=parts.classes,
         offset=eta,
-        weights=None if weights is None else check_weights(table.columns[weight], name=weight, kind=kind, table=table),
+        weights=w,
+        unused=apart,
         rows=table.rows,
         dropped=dropped,
         notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
-        inputs=inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars,
+        inputs=inputs_of_functions(parts, table, memory, keys) | of_bars,
         read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
     )
+
+
+def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
+    """The offset of a formula with that of the argument `offset`, as one expression or as an array."""
+    if parts.offset is None:
+        return offset
+    if offset is not None and not isinstance(offset, str):
+        raise DataError(
+            f"the formula has offset({parts.offset}), and offset= is an array: make the array a column and write both as one"
+        )
+    return joined_offsets(parts.offset, offset)
+
+
+def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarray:
+    """Whether each row (n,) has another weight than 0: the others are as absent. DataError where none has."""
+    every = np.ones(len(table.rows), dtype=bool)
+    if weight is None or kind_of(table.columns[weight]) != "number":
+        return every
+    counted = np.asarray(table.columns[weight] != 0, dtype=bool)
+    if not counted.any():
+        check_weights(table.columns[weight], name=weight, kind=kind, table=table)
+    return counted
+
+
+def _offset_of(
+    added: Expression | None, given: str | None, table: Table, memory: Memory, *, training: bool = False
+) -> np.ndarray | None:
+    """The offset (n,): an expression, or the column `given` of one that came as an array."""
+    if given is not None:
+        return np.asarray(table.columns[given], dtype=float)
+    return None if added is None else numeric(added, table, memory.transforms, training=training)
+
+
+def _unused(
+    parts: FormulaLayout,
+    table: Table,
+    memory: Memory,
+    columns: tuple[str, ...],
+    keys: tuple[str, ...],
+    offset: Callable[[Table], np.ndarray | None],
+) -> Unused:
+    """Rows of weight 0 at what the others taught: nan where the columns cannot be made, such as at a level that no other row has."""
+
+    def rows(some: Table) -> Unused:
+        refuse_missing(some.only(parts.variables))
+        refuse_infinite(some.only(parts.variables))
+        X, _, of_bars = lay_out_with_bars(parts, some, memory, training=False, codes=True)
+        inputs = inputs_of_functions(parts, some, memory, keys) | of_bars
+        eta = offset(some)
+        return Unused(np.arange(0), X, None if eta is None else eta[:, None], None, some.rows, inputs)
+
+    grouped = {bar.key: term_of_bar(bar, memory) for bar in parts.bars}
+
+    def blank(some: Table) -> Unused:
+        n = len(some.rows)
+        sizes = {e.written(): len(e.alone.args) for e in parts.factors.values() if e.alone}
+        inputs = {key: np.full((n, sizes[key]), np.nan) for key in keys}
+        for key, term in grouped.items():
+            inputs[key] = np.column_stack(
+                [np.full(n, float(len(term.levels))), np.full((n, len(term.effects)), np.nan)]
+            )
+        eta = None if offset(table.take(np.arange(0))) is None else np.full((n, 1), np.nan)
+        return Unused(np.arange(0), np.full((n, len(columns)), np.nan), eta, None, some.rows, inputs)
+
+    def response(some: Table) -> np.ndarray:
+        return np.asarray(_outcome(parts, some, memory, training=False))
+
+    def no_response(some: Table) -> np.ndarray:
+        return np.full((len(some.rows), len(parts.outcome)) if parts.counted else len(some.rows), np.nan, dtype=object)
+
+    read = _by_part(rows, blank, table)
+    y = _by_part(response, no_response, table)
+    one = read[0]
+    if len(read) > 1:
+        one = Unused(
+            one.places,
+            np.concatenate([np.asarray(part.X) for part in read]),
+            None if one.offset is None else np.concatenate([part.offset for part in read if part.offset is not None]),
+            None,
+            table.rows,
+            {key: np.concatenate([part.inputs[key] for part in read]) for key in one.inputs},
+        )
+    return replace(one, y=np.concatenate(y))
+
+
+def _by_part[T](read: Callable[[Table], T], blank: Callable[[Table], T], table: Table) -> list[T]:
+    """What rows hold, of as many together as can be read; `blank` for a row that cannot."""
+    out, waiting, tries = list[T](), [table], 0
+    while waiting:
+        some, tries = waiting.pop(), tries + 1
+        n = len(some.rows)
+        try:
+            out.append(read(some))
+        except DataError:
+            if n == 1 or tries > _TRIES:
+                out.append(blank(some))
+                continue
+            waiting += [some.take(np.arange(n // 2, n)), some.take(np.arange(n // 2))]
+    return out
 
 
 def lay_out_with_bars(
@@ -401,7 +527,7 @@ def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
     taken = {name for part in left.outcome for name in part.variables}
     taken |= {weights} if isinstance(weights, str) else set()
     taken |= set(parse_expression(offset).variables) if isinstance(offset, str) else set()
-    taken |= set(grouping_columns(formula))
+    taken |= set(grouping_columns(formula)) | offset_variables(formula)
     return expand(formula, tuple(name for name in table.columns if name not in taken))
 
 
@@ -443,7 +569,7 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
 
 
 def _notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
-    notes = []
+    notes = [*parts.notes]
     if offset is not None and not isinstance(offset, str):
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
     plain = {factor.column for factor in parts.every_factor.values()}  # those without C(...)
@@ -453,12 +579,12 @@ def _notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
             row = next((f" (row {r})" for r, v in zip(table.rows, column) if not reads_as_number(v)), "")
             notes.append(numbers_as_text(name, factor_levels(column), declared=name not in plain, row=row))
     for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):
-        if kind_of(table.columns[name]) == "levels" and (unused := _unused(table.columns[name])):
+        if kind_of(table.columns[name]) == "levels" and (unused := _levels_without_rows(table.columns[name])):
             notes.append(f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}")
     return tuple(filter(None, notes))
 
 
-def _unused(column: Any) -> list[Any]:
+def _levels_without_rows(column: Any) -> list[Any]:
     present = set(column.unique())
     return [level for level in column.categories if level not in present]
 

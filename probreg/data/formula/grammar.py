@@ -7,6 +7,7 @@ called `log` cannot stand in for the function.
 """
 
 import ast
+import difflib
 import keyword
 import operator
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.transforms import learned_state, named_arguments, transform
 from probreg.data.terms.process import PROCESS_WORDS, learned_process, process_in, refuse_holding
 from probreg.data.terms.term import learned_term, term_of
 from probreg.errors import DataError
@@ -59,11 +61,36 @@ STANDALONE = SMOOTHS | {"gp": PROCESS_WORDS}
 WORDS = STATEFUL | {"C": ("contrasts", "levels", "spans_intercept")}
 # The places of the arguments that say how many columns a basis has.
 SIZES = {"poly": ("degree",), "bs": ("df", "knots", "degree"), "cr": ("df",), "cc": ("df",)}
-ALLOWED = (
-    "arithmetic (+ - * / **), one comparison, numbers and column names (`quoted` where not plain words); "
-    f"{', '.join(ARITY)} (also as np.log and so on); {', '.join(STATEFUL)}, {', '.join(STANDALONE)}, I, "
-    f"C(column, {', '.join('contr.' + name for name in CONTRASTS)})"
-)
+# Functions that other packages' formulas have, and how this one says the same; {0}, {1} are the arguments.
+ELSEWHERE = {
+    "factor": "C({0})", "ordered": "C({0}), of a column that declares the order of its categories", "as_factor": "C({0})",
+    "as_numeric": "{0}, of a column of numbers", "lo": "s({0})", "loess": "s({0})",
+    "cbind": "p({0}, trials) for successes of trials, or counts(a, b, c) for classes", "Q": "`{0}`", "ifelse": "where({0}, {1}, {2})",
+    "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})", "min": "minimum({0}, {1}), row by row",
+    "max": "maximum({0}, {1}), row by row", "relevel": "C({0}, contr.treatment('base level'))",
+    "interaction": "{0}:{1}, or {0}*{1} with main effects", "pow": "I({0}**{1})", "logit": "log({0}/(1 - {0}))",
+    "qlogis": "log({0}/(1 - {0}))", "plogis": "I(1/(1 + exp(-{0})))", "expit": "I(1/(1 + exp(-{0})))", "ceiling": "ceil({0})",
+    "trunc": "I(sign({0})*floor(abs({0})))", "standardize": "scale({0})", "zscore": "scale({0})", "demean": "center({0})",
+    "bool": "I({0} != 0)", "strata": "C({0})", "re": "(1 | {0})", "mo": "C({0})", "identity": "I({0})",
+}  # fmt: skip
+# What no function of a formula does: a column of the data holds it.
+COLUMN_FIRST = {
+    "cut": "pandas.cut(data['{0}'], bins)", "qcut": "pandas.qcut(data['{0}'], q)", "lag": "data['{0}'].shift(1)",
+    "diff": "data['{0}'].diff()", "rank": "data['{0}'].rank()", "mean": "data['{0}'].mean()", "month": "data['{0}'].dt.month",
+    "year": "data['{0}'].dt.year", "weekday": "data['{0}'].dt.weekday", "is_na": "data['{0}'].isna()", "isnull": "data['{0}'].isnull()",
+    "str": "data['{0}'].astype(str)", "int": "data['{0}'].astype(int)", "float": "data['{0}'].astype(float)",
+}  # fmt: skip
+_DOTTED = {
+    "as.factor": "as_factor", "as.ordered": "ordered", "as.numeric": "as_numeric", "as.integer": "as_numeric",
+    "as.character": "as_factor", "as.logical": "bool", "is.na": "is_na",
+}  # fmt: skip
+# Operators within a term, and how they are written.
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.BitXor: "a power is **, as in I(x**2)", ast.BitAnd: "two comparisons together are I((a > 1)*(b > 1))",
+    ast.BitOr: "one comparison or the other is I(maximum(a > 1, b > 1))", ast.And: "two comparisons together are I((a > 1)*(b > 1))",
+    ast.Or: "one comparison or the other is I(maximum(a > 1, b > 1))", ast.FloorDiv: "it is floor(a/b)",
+    ast.Compare: "one comparison stands by itself; two together are I((a > 1)*(b > 1))", ast.Mod: "it is I(a - b*floor(a/b))", ast.Not: "it is I(1 - (a > 1))", ast.Invert: "it is I(1 - (a > 1))",
+}  # fmt: skip
 MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
 DEEPEST = 150  # operations within operations of one term
 _SHOWN = 120  # letters of a formula or term that a message repeats
@@ -203,13 +230,35 @@ class Expression:
         return text
 
     def refused(self, node: ast.AST, why: str = "") -> DataError:
-        """The error for a piece of it that is not in the tables."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "offset":
-            why = "an offset is given beside the formula, such as offset='log(days)'"
-        reason = f": {why}" if why else ""
+        """The error for a piece of it that is not in the tables, with the spelling that is, where it is known."""
+        op = node if isinstance(node, ast.Compare) else getattr(node, "op", None)
+        if not why and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            why = self._instead(node, node.func.id)
+        why = why or OPERATORS.get(
+            type(op), "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
+        )
         return DataError(
-            f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed{reason}. Nothing in a "
-            f"formula is run as Python; allowed are {ALLOWED}"
+            f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed: {why}"
+        )
+
+    def _instead(self, call: ast.Call, name: str) -> str:
+        """How a formula says what a function of another package does; the nearest of its own functions for another name."""
+        given = [str(a.value) if _is_text(a) and isinstance(a, ast.Constant) else self.written(a) for a in call.args]
+        places = [*given, *("a b c"[2 * i] for i in range(len(given), 3))]
+        if name == "cbind" and len(given) == 2 and given[1].endswith(f" - {given[0]}"):
+            return f"write p({given[0]}, {given[1].removesuffix(f' - {given[0]}')})"
+        if name in ("ns", "rcs"):
+            df = next((self.written(word.value) for word in call.keywords if word.arg == "df"), [*given, "4"][1])
+            return f"write cr({places[0]}, df={df})"
+        if name in ELSEWHERE:
+            return f"write {ELSEWHERE[name].format(*places)}"
+        if name in COLUMN_FIRST:
+            return f"make it a column of the data first, such as {COLUMN_FIRST[name].format(*places)}"
+        if name == "offset":
+            return "offset(...) is a term by itself, which is added"
+        near = difflib.get_close_matches(name, [*ARITY, *STATEFUL, *STANDALONE, "C"], n=1)
+        return f"a formula has no function {name!r}" + (
+            f"; did you mean {near[0]!r}?" if near else ", so make it a column of the data"
         )
 
 
@@ -241,6 +290,9 @@ def read_factor(text: str, *, is_name: bool) -> tuple[str, Expression]:
 
 def _syntax(text: str) -> Expression:
     """A term as its syntax tree, quoted names replaced by plain ones; not checked yet."""
+    for dotted, plain in _DOTTED.items():
+        if re.match(rf"{re.escape(dotted)}\s*\(", text):
+            text = plain + text.removeprefix(dotted)
     alias: dict[str, str] = {}
     stem = next(s for k in range(len(text) + 1) if (s := f"q{'_' * k}column") not in text)
 
@@ -255,9 +307,7 @@ def _syntax(text: str) -> Expression:
     try:
         tree = ast.parse(_WITHIN.sub(unquote, text).strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DataError(
-            f"the term {shown_formula(text)} cannot be read: {first_line(error)}; allowed are {ALLOWED}"
-        ) from None
+        raise DataError(f"the term {shown_formula(text)} cannot be read: {first_line(error)}") from None
     level, depth = list[ast.AST]([tree]), 0
     while level:  # operations within operations, level by level
         level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
@@ -378,7 +428,8 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
         if (kind := _contrast_of(node)) is None:
             if not _is_literal(node):
                 raise of.refused(
-                    node, "a contrast is contr.treatment('b'), with base level b, or contr.sum and the like"
+                    node,
+                    "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert, contr.diff or contr.SAS",
                 )
         elif isinstance(node, ast.Call):
             patsy = isinstance(node.func, ast.Name)
@@ -444,13 +495,16 @@ def _check_sizes(of: Expression, name: str, given: Mapping[str | None, ast.expr]
 # ---- its values at the rows of a table ---------------------------------------------------------------------------------
 
 
-def evaluate_expression(expression: Expression, table: Table, state: State, *, training: bool) -> Any:
+def evaluate_expression(
+    expression: Expression, table: Table, state: State, *, training: bool, centred: bool = True
+) -> Any:
     """The values of an expression at the rows of a table: an array (n,), or what a basis or a coding returns.
 
-    While `training`, stateful transforms write what they learn into `state`; afterwards they only read it.
+    While `training`, stateful transforms write what they learn into `state`; afterwards they only read it. Cubic splines are
+    `centred` where other columns hold the constant.
     """
     with np.errstate(all="ignore"):
-        return _Evaluation(expression, table, state, training).value(expression.tree)
+        return _Evaluation(expression, table, state, training, centred).value(expression.tree)
 
 
 def learn_streamed(expression: Expression, table: Table, state: State) -> None:
@@ -506,6 +560,7 @@ class _Evaluation:
     table: Table
     state: State
     training: bool
+    centred: bool = True
 
     def value(self, node: ast.AST) -> Any:
         name = function_of(node) if isinstance(node, ast.Call) else ""
@@ -535,7 +590,7 @@ class _Evaluation:
                 return self._process(node)
             case ast.Call() if name == "I":
                 return self.value(node.args[0])
-        raise DataError(f"the piece {ast.unparse(node)!r} is not allowed; allowed are {ALLOWED}")
+        raise DataError(f"the piece {ast.unparse(node)!r} is not allowed")
 
     def _numbers(self, name: str) -> np.ndarray:
         column = self.table.columns[name]
@@ -564,24 +619,22 @@ class _Evaluation:
 
     def _transform(self, call: ast.Call, name: str) -> Any:
         """A stateful transform of formulaic's, at its kept state."""
-        from formulaic.transforms import basis_spline, center, cyclic_cubic_spline, natural_cubic_spline, poly, scale
-
         key, inner = self.of.written(call), self.value(call.args[0])
         if np.ndim(inner) > 1 or isinstance(getattr(inner, "__wrapped__", inner), Mapping):
             raise DataError(f"{self.of.written(call.args[0])!r} is several columns, but {self.of.text!r} needs one")
         values = np.array(np.broadcast_to(np.asarray(inner, dtype=float), self.table.rows.shape[:1]))
-        arguments, words = _literals(call, 1)
+        arguments = named_arguments(name, *_literals(call, 1), centred=self.centred)
         if not self.training and key not in self.state:
             raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
         state = self.state.setdefault(key, {})
-        self._refuse_outside(key, values, {**words, **state})
-        known = {"bs": basis_spline, "cr": natural_cubic_spline, "cc": cyclic_cubic_spline}
-        known |= {"poly": poly, "scale": scale, "center": center}
+        self._refuse_outside(key, values, {**arguments, **state})
         try:
-            found = known[name](values, *arguments, _state=state, **words)
+            if self.training and not state and self.table.counts is not None:
+                state |= learned_state(name, values, self.table.counts, arguments)
+            found = transform(name)(values, _state=state, **arguments)
         except Exception as error:  # formulaic's transforms raise of every kind on arguments that do not fit
             raise DataError(f"the term {key!r} cannot be computed: {first_line(error)}") from None
-        if name == "poly" and words.get("raw", len(arguments) > 1 and arguments[1]):
+        if name == "poly" and arguments.get("raw", False):
             return {str(power): found[:, power - 1] for power in range(1, found.shape[1] + 1)}
         return found
 
@@ -605,7 +658,8 @@ class _Evaluation:
             literals = {word: ast.literal_eval(value) for word, value in named.items() if word not in ("by", None)}
             column = None if by is None else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
             short = f"{name}({', '.join(map(self.of.written, call.args))})"
-            self.state[key] = learned_term(name, x, column, literals, key=key, short=short)
+            counts = self.table.counts
+            self.state[key] = learned_term(name, x, column, literals, key=key, short=short, counts=counts)
         term = term_of(self.state[key], key)
         if by is None:
             return term.columns_at(x)
@@ -616,7 +670,9 @@ class _Evaluation:
         key, parts = self.of.written(call), tuple(map(self.of.written, call.args))
         short, (_, words) = f"{function_of(call)}({', '.join(parts)})", _literals(call, len(call.args))
         x, rows = self.inputs(call), self.table.rows
-        made = learned_process(x, words, key=key, short=short, inputs=parts, rows=rows, streamed=streamed)
+        made = learned_process(
+            x, words, key=key, short=short, inputs=parts, rows=rows, streamed=streamed, counts=self.table.counts
+        )
         self.state[key] = {"process": made}
 
     def inputs(self, call: ast.Call) -> np.ndarray:

@@ -62,7 +62,8 @@ def lay_out(
     from formulaic.materializers.types import EvaluatedFactor
     from formulaic.parser.types import Factor as Named, Term as Product
 
-    values = {text: _factor_values(text, e, table, memory, training) for text, e in parts.factors.items()}
+    centred = not training or _has_constant(parts, table)
+    values = {text: _factor_values(text, e, table, memory, training, centred) for text, e in parts.factors.items()}
     _refuse_many_columns(parts, {text: _width(text, v, memory) for text, v in values.items()})
     coded = coded_factors(parts, memory.levels, len(table.rows)) if codes else ()
     of_levels = {text: _codes(values[text]) for text in coded}
@@ -150,7 +151,19 @@ def numeric(expression: Expression, table: Table, transforms: State, *, training
     return values
 
 
-def _factor_values(text: str, expression: Expression, table: Table, memory: Memory, training: bool) -> Any:
+def _has_constant(parts: FormulaLayout, table: Table) -> bool:
+    """Whether the intercept, or a category that is a term by itself, stands for the constant."""
+
+    def is_category(e: Expression) -> bool:
+        levels = e.column is not None and kind_of(table.columns[e.column]) in ("text", "levels")
+        return levels or e.coding is not None or e.is_truth(table.columns)
+
+    return parts.intercept or any(len(t) == 1 and is_category(parts.factors[t[0]]) for t in parts.terms)
+
+
+def _factor_values(
+    text: str, expression: Expression, table: Table, memory: Memory, training: bool, centred: bool
+) -> Any:
     from formulaic.materializers.types import FactorValues
     from formulaic.transforms import C
 
@@ -159,7 +172,7 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
     if coding is None and kind == "number" and text not in memory.levels and not expression.is_truth(table.columns):
-        return _numeric_factor(text, expression, table, memory, training)
+        return _numeric_factor(text, expression, table, memory, training, centred)
     if not training and text not in memory.levels:
         raise DataError(f"column {text!r} held numbers when the model was fitted and holds {kind} now")
     arguments = coding_arguments(coding) if coding is not None else {}
@@ -172,10 +185,12 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
     )
 
 
-def _numeric_factor(text: str, expression: Expression, table: Table, memory: Memory, training: bool) -> Any:
+def _numeric_factor(
+    text: str, expression: Expression, table: Table, memory: Memory, training: bool, centred: bool
+) -> Any:
     from formulaic.materializers.types import FactorValues
 
-    found = evaluate_expression(expression, table, memory.transforms, training=training)
+    found = evaluate_expression(expression, table, memory.transforms, training=training, centred=centred)
     if np.ndim(found) == 0 and not isinstance(found, Mapping):
         found = np.full(len(table.rows), float(found))
     parts = list(found.values()) if isinstance(found, Mapping) else list(np.atleast_2d(np.asarray(found).T))

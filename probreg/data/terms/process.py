@@ -158,13 +158,15 @@ def learned_process(
     inputs: tuple[str, ...],
     rows: Any,
     streamed: bool = False,
+    counts: Array | None = None,
 ) -> ProcessTerm:
-    """The term at training inputs x (n, d) of rows that are called `rows`, with the settings of its formula.
+    """The term at training inputs x (n, d) of rows that are called `rows`, with the settings of its formula; `counts` (n,) says
+    how often each row counts.
 
     Of rows that are `streamed`, x is a sample of them, and the basis is one that holds no rows.
     """
     with naming(key):
-        kernel, known = stated_kernel(x, words, inputs)
+        kernel, known = stated_kernel(x, words, inputs, counts)
         refuse_below(kernel, x, inputs, rows)
         settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
         kind = words.get("basis") or chosen_basis(x, known, settings, streamed=streamed)
@@ -172,7 +174,9 @@ def learned_process(
         return ProcessTerm(key, short, basis(kernel, x, kind, **settings), known, inputs)
 
 
-def stated_kernel(x: Array, words: Mapping[str, Any], inputs: Sequence[str]) -> tuple[CovarianceFunction, bool]:
+def stated_kernel(
+    x: Array, words: Mapping[str, Any], inputs: Sequence[str], counts: Array | None = None
+) -> tuple[CovarianceFunction, bool]:
     """The covariance function in raw units, and whether its length was stated; without one it is `starting_length`."""
     name = words.get("kernel", "rbf")
     if not isinstance(name, str):
@@ -192,8 +196,16 @@ def stated_kernel(x: Array, words: Mapping[str, Any], inputs: Sequence[str]) -> 
     if "period" in takes and "period" not in given:
         raise DataError(f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12")
     kernel = read_kernel(plain, **{word: tuple(v) if isinstance(v, list) else v for word, v in given.items()})
-    kernel, known = kernel.resolved(x, inputs), "length" in given or "length" not in takes
+    kernel, known = kernel.resolved(with_spread(x, counts), inputs), "length" in given or "length" not in takes
     return (kernel if known else at_starting_length(kernel, x)), known
+
+
+def with_spread(x: Array, counts: Array | None) -> Array:
+    """x (n, d) in units in which the columns have the standard deviations of rows that count so often."""
+    if counts is None or len(x) < 2 or not np.ptp(x, axis=0).all():
+        return x
+    about = x - np.average(x, axis=0, weights=counts)
+    return x * np.sqrt(counts @ about**2 / (counts.sum() - 1.0)) / x.std(0, ddof=1)
 
 
 def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFunction:

@@ -78,9 +78,14 @@ class Roughness:
     of: str = ""
 
 
-def _size(columns: Array) -> float:
-    """The root of the mean sum of squares of columns (n, q) about their means."""
-    return float(np.sqrt(columns.var(0).sum())) or 1.0
+def _mean(columns: Array, counts: Array | None) -> Array:
+    """The means of columns (n, q) over rows that count so often."""
+    return np.asarray(columns.mean(0) if counts is None else np.average(columns, axis=0, weights=counts))
+
+
+def _size(columns: Array, counts: Array | None) -> float:
+    """The root of the mean sum of squares of columns (n, q) about their means, over rows that count so often."""
+    return float(np.sqrt(_mean((columns - _mean(columns, counts)) ** 2, counts).sum())) or 1.0
 
 
 # ---- thin plate splines ------------------------------------------------------------------------------------------------
@@ -103,8 +108,8 @@ class ThinPlate(SmoothBasis):
 
     @classmethod
     @one_blas_thread()
-    def of(cls, x: Array, k: int, name: str = "s", rows: int = MOST_KNOTS) -> Self:
-        """The basis of k columns, the constant counted, at points x (n, d)."""
+    def of(cls, x: Array, k: int, name: str = "s", rows: int = MOST_KNOTS, *, counts: Array | None = None) -> Self:
+        """The basis of k columns, the constant counted, at points x (n, d), each of which counts so often."""
         knots = np.unique(x, axis=0)
         d = x.shape[1]
         m = d // 2 + 1 if d > 1 else 2
@@ -134,9 +139,9 @@ class ThinPlate(SmoothBasis):
         L, V = np.linalg.eigh(Z.T @ (D[:, None] * Z))
         made = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
         columns = made._uncentred(x)
-        size = _size(columns[:, null - 1 :])
+        size = _size(columns[:, null - 1 :], counts)
         columns[:, null - 1 :] /= size
-        return cls(A, centre, scale, made.transform / size, m, columns.mean(0))
+        return cls(A, centre, scale, made.transform / size, m, _mean(columns, counts))
 
     @property
     def flat(self) -> int:
@@ -225,9 +230,16 @@ class PenalisedSpline(SmoothBasis):
 
     @classmethod
     def of(
-        cls, x: Array, k: int, *, cyclic: bool = False, ends: tuple[float, float] | None = None, name: str = "s"
+        cls,
+        x: Array,
+        k: int,
+        *,
+        cyclic: bool = False,
+        ends: tuple[float, float] | None = None,
+        name: str = "s",
+        counts: Array | None = None,
     ) -> Self:
-        """The basis of k B-splines at points x (n, 1)."""
+        """The basis of k B-splines at points x (n, 1), each of which counts so often."""
         if x.shape[1] != 1:
             raise DataError(f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)")
         least = 4 if cyclic else 5
@@ -250,9 +262,9 @@ class PenalisedSpline(SmoothBasis):
         made = cls(
             low, high, k, cyclic, name, np.hstack([line, V[:, null:] / np.sqrt(L[null:])]), null - 1, np.zeros(1)
         )
-        size = _size(made._splines(x) @ made.transform[:, null - 1 :])
+        size = _size(made._splines(x) @ made.transform[:, null - 1 :], counts)
         unit = np.hstack([line, made.transform[:, null - 1 :] / size])
-        return cls(low, high, k, cyclic, name, unit, null - 1, (made._splines(x) @ unit).mean(0))
+        return cls(low, high, k, cyclic, name, unit, null - 1, _mean(made._splines(x) @ unit, counts))
 
     @property
     def flat(self) -> int:
@@ -309,14 +321,14 @@ class TensorProduct(SmoothBasis):
     means: Array
 
     @classmethod
-    def of(cls, x: Array, k: tuple[int, ...], name: str = "t2") -> Self:
-        """The product of one basis for each column of x (n, d)."""
-        margins = tuple(ThinPlate.of(x[:, [j]], k[j], name) for j in range(x.shape[1]))
+    def of(cls, x: Array, k: tuple[int, ...], name: str = "t2", *, counts: Array | None = None) -> Self:
+        """The product of one basis for each column of x (n, d), each row of which counts so often."""
+        margins = tuple(ThinPlate.of(x[:, [j]], k[j], name, counts=counts) for j in range(x.shape[1]))
         made = cls(margins, np.ones(1), np.zeros(1))
         columns, ends = made._uncentred(x), np.cumsum([made.flat, *made.blocks])
-        each = [np.full(b - a, _size(columns[:, a:b])) for a, b in pairwise(ends)]
+        each = [np.full(b - a, _size(columns[:, a:b], counts)) for a, b in pairwise(ends)]
         sizes = np.concatenate([np.ones(made.flat), *each])
-        return cls(margins, sizes, (columns / sizes).mean(0))
+        return cls(margins, sizes, _mean(columns / sizes, counts))
 
     def _parts(self) -> list[tuple[bool, ...]]:
         """Which margins give their range: none first (flat but for the constant), then each combination."""

@@ -126,11 +126,13 @@ class SmoothTerm:
         return BasisTerm(key, self.short, tuple(flat), tuple(blocks), labels, tuple(map(str, self.levels)))
 
 
-def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key: str, short: str) -> dict[str, Any]:
-    """The state of a term at training points x (n, d), with the values of its `by` column."""
+def learned_term(
+    name: str, x: Array, by: Any, words: Mapping[str, Any], *, key: str, short: str, counts: Array | None = None
+) -> dict[str, Any]:
+    """The state of a term at training points x (n, d), each of which counts so often, with the values of its `by` column."""
     d = x.shape[1]
     if name == "t2":
-        basis: SmoothBasis = TensorProduct.of(x, (words.get("k", _MARGIN),) * d, key)
+        basis: SmoothBasis = TensorProduct.of(x, (words.get("k", _MARGIN),) * d, key, counts=counts)
     else:
         kind, k = words.get("bs", "tp"), words.get("k", _COLUMNS.get(d, 10 * d))
         if kind not in ("tp", "ps", "cc"):
@@ -138,9 +140,9 @@ def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key:
                 f"{key}: bs is 'tp' (thin plate), 'ps' (penalised B-splines) or 'cc' (cyclic), got {kind!r}"
             )
         if kind == "tp":
-            basis = ThinPlate.of(x, min(k, _most(x, words)), key)
+            basis = ThinPlate.of(x, min(k, _most(x, words)), key, counts=counts)
         else:
-            basis = PenalisedSpline.of(x, k, cyclic=kind == "cc", name=key)
+            basis = PenalisedSpline.of(x, k, cyclic=kind == "cc", name=key, counts=counts)
     state: dict[str, Any] = {"basis": _written(basis), "short": short, "by": "", "levels": []}
     if by is None:
         return state
