@@ -64,6 +64,7 @@ from probreg.model.rows_taken_away import model_with, model_without, require_gau
 from probreg.numerics.linalg import limited
 from probreg.priors import Flat
 from probreg.system.disk import destination
+from probreg.system.interrupts import Interrupts
 from probreg.system.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -1092,17 +1093,34 @@ class Fit(FitStatistics):
             raise DataError(f"draws=True keeps draws of a posterior, and {self.method.name} gives a point estimate")
         if draws:
             self.model.design.need_rows("a file that holds the log-likelihood of each row", "save it with draws=False")
-        remade = not draws and storage.can_be_made_again(self.model, self.method, self.solution, self.seed)
-        by_row = draws or (rows and not remade)
-        tree = to_save(
-            self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows, draws=not remade, by_row=by_row
-        )
-        held = [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
-        for term in held:
-            warn_caller(term.held_words)
-        storage.write_fit(
-            path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows, remade=remade
-        )
+        with Interrupts() as interrupts:  # xarray and h5py run many destructors, which lose an interrupt
+            remade = not draws and storage.can_be_made_again(self.model, self.method, self.solution, self.seed)
+            by_row = draws or (rows and not remade)
+            tree = to_save(
+                self.model,
+                self.solution,
+                seed=self.seed,
+                attrs=self._attrs(),
+                rows=rows,
+                draws=not remade,
+                by_row=by_row,
+            )
+            held = (
+                [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
+            )
+            for term in held:
+                warn_caller(term.held_words)
+            storage.write_fit(
+                path,
+                tree,
+                model=self.model,
+                method=self.method,
+                solution=known,
+                seed=self.seed,
+                rows=rows,
+                remade=remade,
+                interrupts=interrupts,
+            )
         return Path(path)
 
     def __repr__(self) -> str:
@@ -1230,5 +1248,6 @@ def load_fit(path: str | Path) -> Fit:
     """
     from probreg.fits import storage
 
-    model, method, solution, seed = storage.read_saved(path)
+    with Interrupts():
+        model, method, solution, seed = storage.read_saved(path)
     return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))

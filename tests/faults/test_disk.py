@@ -40,7 +40,17 @@ if place == "synced":
     os.fsync, real = (lambda handle: (real(handle), die())[0]), os.fsync
 if place == "moved":
     os.replace, moved = (lambda a, b: (moved(a, b), die())[0]), os.replace
+class Dying:
+    def __del__(self):  # an exception here is printed and dropped
+        die()
+        sum(range(100))
+if place == "destructor":
+    made = storage.image_of
+    storage.image_of = lambda tree: (made(tree), Dying())[0]
+if place == "late destructor":
+    os.fsync, real = (lambda handle: (real(handle), Dying())[0]), os.fsync
 fit.save(path, rows=True)
+print("not raised")
 """
 
 
@@ -80,6 +90,20 @@ def test_whatever_stops_a_save_the_good_file_stays(place, how, fit, tmp_path):
     if how == signal.SIGINT:
         assert b"KeyboardInterrupt" in ended.stderr
         assert os.listdir(tmp_path) == ["fit.nc"]
+
+
+@pytest.mark.parametrize("place", ["destructor", "late destructor"])
+def test_an_interrupt_that_a_destructor_drops_is_raised_beside_a_whole_file(place, fit, tmp_path):
+    path = fit.save(tmp_path / "fit.nc")
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PLANTED, str(path), place, str(int(signal.SIGINT))],
+        capture_output=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert ended.returncode != 0
+    assert ended.stdout == b""
+    assert pr.load_fit(path).model.design.n == (2000 if place == "late destructor" else 0)
+    assert os.listdir(tmp_path) == ["fit.nc"]
 
 
 def test_a_full_disk_ends_in_a_sentence(tmp_path):

@@ -13,7 +13,8 @@ import pytest
 
 import probreg as pr
 from probreg.errors import NotConverged
-from probreg.inference.sampling.sampler import Density, Interrupts, SamplerSettings, sample
+from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+from probreg.system.interrupts import Interrupts
 from tests.conftest import covering
 
 SHORT = SamplerSettings(1, 200, 100, 2)
@@ -143,9 +144,7 @@ def test_a_handler_of_the_user_stays_and_threads_have_none():
 
 @pytest.mark.parametrize(
     "aux",
-    covering(
-        [pr.priors.InverseGamma(3.0, 1.0), pr.priors.HalfCauchy(1.0), pr.priors.LogNormal(1.0)]
-    ),
+    covering([pr.priors.InverseGamma(3.0, 1.0), pr.priors.HalfCauchy(1.0), pr.priors.LogNormal(1.0)]),
 )
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # four rows leave a funnel, which the status says
 def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):

@@ -51,6 +51,7 @@ from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.priors.joint import Key
 from probreg.system.disk import read_plain, write_whole
+from probreg.system.interrupts import Interrupts
 
 _FORMAT = 3  # 1 was of the time before the first release, and had no digest; 2 always held the draws
 _OLDEST = 2
@@ -68,8 +69,9 @@ _INPUTS = "inputs_"
 
 
 def write_fit(
-    path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool, remade: bool
-) -> None:
+    path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool, remade: bool,
+    interrupts: Interrupts,
+) -> None:  # fmt: skip
     """Writes the tree with what is needed to read it back: the training rows only if asked, in place of draws that are
     `remade` what they are made of. DataError where no file can be written; what was there before is then as it was."""
     import xarray as xr
@@ -110,6 +112,7 @@ def write_fit(
     out.attrs.update({k: v for k, v in tree.attrs.items() if isinstance(v, str | int | float)})
     out.attrs[_ROOT] = json.dumps(spec, default=_item)
     image = image_of(out)
+    interrupts.check()
     write_whole(path, (image, seal(image)))
 
 

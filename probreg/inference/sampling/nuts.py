@@ -41,11 +41,12 @@ from probreg.inference.sampling.group_density import GroupDensity
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
-from probreg.inference.sampling.sampler import Density, Interrupts, SamplerOutput, SamplerSettings, density_of, sample
+from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
+from probreg.system.interrupts import Interrupts
 
 _TUNE = {"compiled": 300, "pymc": 400}
 Engine = Literal["auto", "compiled", "pymc"]

@@ -1,0 +1,41 @@
+"""Ctrl-C while libraries run many destructors: an interrupt is never lost."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class Interrupts:
+    """While it is open, an interrupt is raised as usual and also recorded; closing raises one that Python has lost.
+
+    Python prints and drops an exception in a destructor or in a callback of the garbage collector. The context replaces
+    Python's own handler only, and only in the main thread, where Python handles signals.
+    """
+
+    def __init__(self) -> None:
+        self.met = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.met = True
+        signal.default_int_handler(number, frame)
+
+    def check(self) -> None:
+        """KeyboardInterrupt when there was one."""
+        if self.met:
+            raise KeyboardInterrupt
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if error is None:
+            self.check()
