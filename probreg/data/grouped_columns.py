@@ -95,6 +95,10 @@ class ArrowGram(NamedTuple):
     cross: Array  # (G, K, r)
     rest: Array  # (r, r)
 
+    def cut(self, k: int) -> "ArrowGram":
+        """That of the first k columns of the border."""
+        return ArrowGram(self.lead, self.cross[..., :k], self.rest[:k, :k])
+
     def times(self, a: Array, c: Array) -> tuple[Array, Array]:
         """This matrix times columns a (G, K, s) and c (r, s)."""
         above = self.lead @ a + self.cross @ c

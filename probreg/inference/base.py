@@ -157,9 +157,7 @@ class Solution:
     """
 
     beta: Array  # (p, m)
-    scale: (
-        Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.covariance.FactoredCovariance`)
-    )
+    scale: Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.covariance.FactoredCovariance`)
     df: float | None = None
     aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown
     aux_sd: Mapping[str, float] = field(default_factory=dict)
@@ -173,7 +171,7 @@ class Solution:
     )
 
     draws: Draws | None = None  # of a posterior
-    found: FoundScales | None = None  # scales at the top of the evidence, at which the rest is as if they were known
+    scales: FoundScales | None = None  # scales at the maximum of the evidence, which the model holds
     replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
 
     status: Status = Status.EXACT
@@ -208,19 +206,27 @@ class Solution:
         return {**self.hyper, **found}
 
     @property
+    def found(self) -> FoundScales | None:
+        """The scales at the maximum of the evidence where some are those of effects by group."""
+        return self.scales if self.scales is not None and self.scales.stated.design.recipe.grouped else None
+
+    @property
     def hyper(self) -> dict[str, tuple[float, float]]:
-        """Estimate and standard error of what was found at the top of the evidence, by its natural name."""
-        if self.found is None:
+        """Estimate and standard error of what was found at the maximum of the evidence, by its natural name: scales of effects by
+        group, and nuisance parameters."""
+        if self.scales is None:
             return {}
+        values, unknown = self.scales.values, self.scales.stated.unknown
+        reported = {name: v for name, v in values.items() if self.found is not None or name in unknown}
         if self.replicates is not None:
-            kept = {name: self.replicates.get(name, np.array([np.nan])) for name in self.found.values}
+            kept = {name: self.replicates.get(name, np.array([np.nan])) for name in reported}
             errors = {
                 name: float(v[np.isfinite(v)].std(ddof=1)) if np.isfinite(v).sum() > 1 else np.nan
                 for name, v in kept.items()
             }
         else:
-            errors = self.found.errors
-        return {name: (value, errors[name]) for name, value in self.found.values.items()}
+            errors = self.scales.errors
+        return {name: (value, errors[name]) for name, value in reported.items()}
 
 
 class Resolved(NamedTuple):
@@ -458,9 +464,16 @@ def with_found_scales(model: Model, solution: Solution, found: FoundScales | Non
     """The solution at scales found by evidence, which are estimates of it: the noise scale is not called held."""
     if found is None:
         return solution
-    notes = tuple(note for note in solution.notes if note not in sigma_note(model, ""))
-    status = Status.CONVERGED if solution.status is Status.EXACT else solution.status
-    return replace(solution, found=found, notes=notes, status=status)
+    notes = solution.notes
+    if found.stated.noise_unknown:
+        notes = tuple(note for note in notes if note not in sigma_note(model, ""))
+    status, detail = solution.status, solution.detail
+    if status is Status.EXACT and found.stated.design.recipe.grouped:
+        status = Status.CONVERGED
+    if status.good and (zero := found.at_limit):
+        limits = model.likelihood.at_zero
+        status, detail = Status.AT_ZERO, "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
+    return replace(solution, scales=found, notes=notes, status=status, detail=detail)
 
 
 def chains_of(values: Array, chains: int) -> Array:

@@ -218,31 +218,24 @@ def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None
 
 
 def natural_of(model: Model, logs: Array) -> dict[str, Array]:
-    """All reported hyperparameters at logs (..., d) in the order of blocks, and the noise scale of a Gaussian, whose log is next."""
+    """All reported hyperparameters at logs (..., d) in the order of blocks, and nuisance parameters, whose logs are next."""
     out: dict[str, Array] = {}
     at = 0
     for _, prior, names in hyper_of_blocks(model):
         own = np.moveaxis(np.exp(logs[..., at : at + len(names)]), -1, 0)
         out |= {names[name]: np.asarray(v) for name, v in prior.natural(dict(zip(prior.hyper, own))).items()}
         at += len(names)
-    if noise_is_found(model):
-        out[model.noise_scale] = np.exp(logs[..., at])
-    return out
-
-
-def noise_is_found(model: Model) -> bool:
-    """The noise scale is found with the hyperparameters, as one more coordinate."""
-    return bool(model.likelihood.least_squares and model.unknown)
+    return out | {name: np.exp(logs[..., at + i]) for i, name in enumerate(model.unknown)}
 
 
 def number_of_scales(model: Model) -> int:
-    """Hyperparameters that are unknown, and a noise scale that is found with them."""
-    return sum(len(names) for _, _, names in hyper_of_blocks(model)) + noise_is_found(model)
+    """Hyperparameters that are unknown, and nuisance parameters that are found with them."""
+    return sum(len(names) for _, _, names in hyper_of_blocks(model)) + len(model.unknown)
 
 
 @dataclass(frozen=True, eq=False)
 class FoundScales:
-    """Hyperparameters, and a noise scale, at the top of the evidence: estimates of a fit whose model holds them.
+    """Hyperparameters, and nuisance parameters, at the top of the evidence: estimates of a fit whose model holds them.
 
     Attributes
     ----------
@@ -251,8 +244,8 @@ class FoundScales:
     criterion : str
         "REML" or "ML".
     theta : array (d,)
-        The top in free coordinates: logs, atanh of correlations, and the log of the noise scale where the likelihood is Gaussian;
-        after them flat coefficients and logs of nuisance parameters, where the criterion is over these too.
+        The top in free coordinates: logs, atanh of correlations, and logs of nuisance parameters; after them flat coefficients,
+        where the criterion is over these too.
     hessian_of : callable
         Makes the Hessian (d, d) of the criterion at the top, over theta, when it is first asked for.
     value : float
@@ -276,7 +269,7 @@ class FoundScales:
 
     @property
     def count(self) -> int:
-        """How many of theta are scales, correlations and the noise scale."""
+        """How many of theta are scales, correlations and nuisance parameters."""
         return number_of_scales(self.stated)
 
     @cached_property
@@ -312,7 +305,13 @@ class FoundScales:
             for i, j in prior.pairs if prior.called else ():
                 if (name := prior.cor_name(i, j)) in names and {f"sd[{prior.effects[k]}]" for k in (i, j)} & gone:
                     found[names[name]] = np.nan
-        return found
+        return found | dict.fromkeys(self.at_limit, 0.0)
+
+    @property
+    def at_limit(self) -> tuple[str, ...]:
+        """Nuisance parameters that run to 0, where the likelihood has a limit."""
+        k = self.count - len(self.stated.unknown)
+        return tuple(name for name, zero in zip(self.stated.unknown, self.vanished[k : self.count]) if zero)
 
     def coordinate_of(self, name: str) -> int | None:
         """The coordinate of theta that a reported value is a function of alone; None where it is one of several."""

@@ -296,6 +296,7 @@ class DifferentiableLikelihood(Likelihood):
 
     # whether `value_grad_hessian` gives the expected curvature in place of the observed one
     expected_curvature: ClassVar[bool] = False
+    curvature_jumps: ClassVar[bool] = False  # where eta passes a kink of the gradient, and the evidence with it
     curvature_has_slope: ClassVar[bool] = True  # which the slopes of an evidence by Laplace's method are made of
     concave: ClassVar[bool] = False  # log p is concave in eta; a sum of such, with such priors, has one maximum
 

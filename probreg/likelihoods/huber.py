@@ -50,6 +50,7 @@ class Huber(LocationScaleLikelihood):
     name = "huber"
     centre = "centre"
     concave = True
+    curvature_jumps = True
     wider = "take a smaller k, or fit a StudentT likelihood"
     compiled_density = CompiledDensity(_row)
 

@@ -101,7 +101,7 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
         )
     terms = found.stated.design.recipe.grouped.values()
     sizes = [len(t.effects) * (len(t.effects) + 1) // 2 if t.correlated else len(t.effects) for t in terms]
-    noise = int(bool(found.stated.likelihood.least_squares))
+    noise = 1 if found.stated.likelihood.least_squares else len(found.stated.unknown)
     if sum(sizes) + noise != found.count:
         raise Incompatible(f"{name!r} has no likelihood ratio: standard deviations, correlations or sigma were stated")
     k = estimated_coefficients(fit) + len(fit.model.unknown) + found.count

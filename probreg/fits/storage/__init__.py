@@ -372,7 +372,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
             "draws": None if draws is None else [k for k in draws.values if k != "beta"],
             "sample_stats": [] if draws is None else list(draws.stats),
             "replicates": None if solution.replicates is None else list(solution.replicates),
-            **({} if solution.found is None else {"found": _found_spec(solution.found, model)}),
+            **({} if solution.scales is None else {"scales": _found_spec(solution.scales, model)}),
         },
         "seed": int(seed),
     } | ({"scales_compared": int(model.scales_compared)} if model.scales_compared else {})
@@ -566,7 +566,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         sandwich=s["sandwich"],
         draws=None if s["draws"] is None else _draws(spec, file, model, method, sizes, numbers),
         replicates=replicates,
-        found=_found(s["found"], model, file) if s.get("found") is not None else None,
+        scales=_found(s["scales"], model, file) if s.get("scales") is not None else None,
         status=_status(s["status"]),
         detail=s["detail"],
         stats=s["stats"],

@@ -92,11 +92,11 @@ FIELDS: Mapping[str, ValueKind] = {
 # Fields that files of an earlier version lack.
 LATER: Mapping[str, ValueKind] = {
     "solution.routine": _list_of(TRUTH),  # of each note, whether it is of the computation alone; none by default
-    "solution.found": TABLE,  # scales at the top of the evidence; none by default
+    "solution.scales": TABLE,  # scales at the top of the evidence; none by default
 }
 
 
-# Of scales at the top of the evidence, under `solution.found` where there are some.
+# Of scales at the top of the evidence, under `solution.scales` where there are some.
 FOUND: Mapping[str, ValueKind] = {
     "prior": TABLE,
     "aux": TABLE,

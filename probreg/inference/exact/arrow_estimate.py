@@ -4,7 +4,6 @@ With H = J'J, J = [[L', C], [0, T']], the columns of J^-1 are those of L'^-1, gr
 is made of blocks of the groups, and of what the border adds to all, of rank r.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,38 +22,30 @@ class ArrowEstimate(NamedTuple):
 
     beta: Array  # (p, m)
     scale: Any  # (p m, p m), an array where that is small
-    aux: Mapping[str, float]
-    aux_sd: Mapping[str, float]
 
 
 def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) -> ArrowEstimate:
     """At the hyperparameters theta."""
     layout, (p, m) = surface.layout, surface.model.shape
-    aux, aux_sd = dict[str, float](), dict[str, float]()
     if isinstance(surface, ArrowSurface):
         nodes = surface.at_nodes(theta[None])
         roots, x = nodes.roots, (nodes.mean[0][0], nodes.mean[1][0])
         H: Arrow | SparseArrow = nodes.factor.at(0)
     else:
         at = surface.mode(theta)
-        roots, H, x = at.roots, at.H, at.x
+        roots, H, x = at.roots, surface.factor(at), at.x
     a, c = roots.forth(x[0][None], x[1][None])
     beta = layout.coefficients(a[0], c[0])[:, 0].reshape(p, m) + layout.centre[:, None]
     if isinstance(surface, ArrowSurface):
         beta[list(layout.flat), 0] += layout.T @ surface.fitted
-    scale, of_aux = _covariance(layout, roots, H)
-    unknown = () if isinstance(surface, ArrowSurface) else surface.model.unknown
-    for i, name in enumerate(unknown):
-        aux[name] = float(np.exp(x[1][len(x[1]) - len(unknown) + i, 0]))
-        aux_sd[name] = aux[name] * float(np.linalg.norm(of_aux[len(of_aux) - len(unknown) + i]))
-    return ArrowEstimate(beta, written_where_few(scale), aux, aux_sd)
+    return ArrowEstimate(beta, written_where_few(_covariance(layout, roots, H)))
 
 
-def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) -> tuple[ArrowCovariance, Array]:
-    """Of vec beta, and the rows of T'^-1 that belong to what stands in the border."""
+def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) -> ArrowCovariance:
+    """Of vec beta."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
-    a, of_aux = H.transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
-    a, c = roots.forth(a[None], of_aux[None])
+    a, c = H.transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+    a, c = roots.forth(a[None], c[None])
     blocks = roots.lead[0] @ H.transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
-    return ArrowCovariance(layout.places, blocks, layout.coefficients(a[0], c[0])), of_aux
+    return ArrowCovariance(layout.places, blocks, layout.coefficients(a[0], c[0]))

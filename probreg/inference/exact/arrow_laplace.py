@@ -9,8 +9,8 @@ q = H^-1 M'X't and v = s - t + W X M q,
 
     d f = < dL, (X'v) u' - (X's) q' - X'WX M H^-1 >  over a root L,    X_o'v  over others that are not integrated
 
-(Tierney & Kadane 1986; Wood 2011). Under ML flat coefficients and nuisance parameters are not integrated: the likelihood of Bates et
-al. 2015. The Hessian holds W at the mode, and steers only.
+(Tierney & Kadane 1986; Wood 2011). Outer nuisance parameters are not integrated, and under ML flat coefficients neither: the likelihood
+of Bates et al. 2015. The Hessian holds W at the mode, and steers only.
 """
 
 from functools import cached_property
@@ -63,13 +63,20 @@ class ArrowMode(NamedTuple):
 
 
 class ArrowLaplaceSurface(EvidenceSurface):
-    """f(logs of hyperparameters), followed under ML by flat coefficients and log aux in units of their standard errors."""
+    """f(logs of hyperparameters and of outer nuisance parameters), under ML followed by flat coefficients in standard errors."""
 
     tol = 1e-6
     dear = True
 
-    def __init__(self, model: Model, groups: LatentGroups, criterion: LikelihoodCriterion = "REML") -> None:
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        criterion: LikelihoodCriterion = "REML",
+        outer: tuple[str, ...] | None = None,
+    ) -> None:
         self.model, self.groups, self.criterion = model, groups, criterion
+        self.outer = model.unknown if outer is None else outer
         inside = {j for g in groups.groups for j in g.columns}
         known = [j for j in np.flatnonzero(model.joint.informative) if j not in inside]
         self.layout = ArrowLayout(model, groups, tuple(int(j) for j in known))
@@ -91,8 +98,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
     @property
     def _inner(self) -> int:
         """Those of them that are integrated: they come first."""
-        m = self.model.shape[1]
-        return self._size if self.criterion == "REML" else self._latent + len(self.layout.known) * m
+        if self.criterion == "REML":
+            return self._size - len(self.outer)
+        return self._latent + len(self.layout.known) * self.model.shape[1]
 
     @cached_property
     def _known(self) -> slice:
@@ -100,25 +108,40 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     @cached_property
     def _frame(self) -> tuple[Array, Array]:
-        """Where given coordinates begin, and a root of their covariance there: the mode at a common scale."""
+        """Where flat coefficients begin under ML, and a root of their covariance there: the mode at a common scale."""
         near = ArrowLaplaceSurface(self.model, self.groups)
         at = near.mode(near.starts()[0])
-        rest = at.H.schur(self._inner)
+        flat, rest = slice(self._inner, near._inner), at.H.schur(self._inner)
         root = solve_triangular(np.linalg.cholesky(rest), np.eye(len(rest)), lower=True).T
         self._last = at
-        return at.x[1][self._inner :, 0], root
+        return at.x[1][flat, 0], root
+
+    @cached_property
+    def _of_outer(self) -> Array:
+        """The derivatives of the coordinates that are not integrated, log aux last, over theta behind the hyperparameters."""
+        a = len(self.outer)
+        if self.criterion == "REML":
+            return np.eye(a)
+        root = self._frame[1]
+        return np.block([[np.zeros((len(root), a)), root], [np.eye(a), np.zeros((a, len(root)))]])
 
     def given(self, theta: Array) -> Array:
         """Flat coefficients on standardised columns and log aux at theta, where these are not integrated."""
-        if self._inner == self._size:
-            return np.zeros(0)
-        start, root = self._frame
-        return np.asarray(start + root @ theta[len(self.groups.priors) :])
+        rest = theta[len(self.groups.priors) :]
+        if self.criterion == "REML":
+            return rest
+        start = np.append(self._frame[0], np.zeros(len(self.outer)))
+        return np.asarray(start + self._of_outer @ rest)
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters, in the order of theta."""
-        return self.groups.priors
+        """Those of the hyperparameters and of outer nuisance parameters, in the order of theta."""
+        return [*self.groups.priors, *(self.model.aux_prior(name) for name in self.outer)]
+
+    @property
+    def _inner_aux(self) -> tuple[str, ...]:
+        """Nuisance parameters that are integrated."""
+        return tuple(name for name in self.model.unknown if name not in self.outer)
 
     # ---- the mode -----------------------------------------------------------------------------------------------------
 
@@ -226,14 +249,14 @@ class ArrowLaplaceSurface(EvidenceSurface):
     def _curvature(self, at: ArrowMode) -> tuple[Arrow, bool]:
         """The factor of H; where rows are not concave, of H with the concave part of each, and False."""
         try:
-            return at.roots.arrow(self.gram(at)).at(0), True
+            return at.roots.arrow(self.gram(at).cut(self._inner)).at(0), True
         except np.linalg.LinAlgError:
             value, vector = np.linalg.eigh(at.rows.W)
             W = (vector * np.maximum(value, 1e-3 * np.abs(value).max(-1, keepdims=True))[:, None]) @ vector.swapaxes(
                 1, 2
             )
             try:
-                return at.roots.arrow(self._with_prior(self.rows.gram(W), at)).at(0), False
+                return at.roots.arrow(self._with_prior(self.rows.gram(W), at).cut(self._inner)).at(0), False
             except np.linalg.LinAlgError:
                 raise Incompatible(
                     "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold "
@@ -262,11 +285,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return out
 
     def log_prior(self, c: Array) -> float:
-        """The log priors of other coordinates, of log aux as densities of these."""
+        """The log priors of other coordinates, of integrated log aux as densities of these."""
         m, out = self.model.shape[1], 0.0
         for prior, at in self._blocks():
             out += float(prior.log_prob(c[at, 0].reshape(-1, m)))
-        for name, log in zip(self.model.unknown, self._log_aux(c)):
+        for name, log in zip(self._inner_aux, self._log_aux(c)):
             out += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
         return out
 
@@ -279,7 +302,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
         for prior, at in self._blocks():
             first, second = prior.derivatives(c[at, 0].reshape(-1, m))
             g[at], h[np.ix_(at, at)] = first, second
-        for i, name in enumerate(self.model.unknown):
+        for i, name in enumerate(self._inner_aux):
             k = len(c) - len(self.model.unknown) + i
             slope, curvature = self.model.aux_prior(name).slopes(float(np.exp(c[k, 0])))
             g[k], h[k, k] = slope, -curvature
@@ -293,11 +316,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
                 x = c[at, 0].reshape(-1, m)
                 h = _NEAR * np.sqrt(S[at]).reshape(x.shape)
                 out[at] = S[at] * ((prior.slopes(x - h)[1] - prior.slopes(x + h)[1]) / (4 * h)).ravel()
-        for i, name in enumerate(self.model.unknown):
-            if (k := len(c) - len(self.model.unknown) + i) < len(corner):
-                value, own = float(np.exp(c[k, 0])), self.model.aux_prior(name)
-                near = [-own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)]
-                out[k] = S[k] * (near[0] - near[1]) / (4 * _NEAR)
+        for i, name in enumerate(self._inner_aux):
+            k, value = len(c) - len(self.model.unknown) + i, float(np.exp(self._log_aux(c)[i]))
+            own = self.model.aux_prior(name)
+            near = [-own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)]
+            out[k] = S[k] * (near[0] - near[1]) / (4 * _NEAR)
         return out
 
     # ---- value and slopes -------------------------------------------------------------------------------------------
@@ -310,14 +333,12 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return float(at.log_p - 0.5 * at.H.log_det(k) + constant)
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        d = len(self.groups.priors)
         at = self.mode(theta)
         slopes = self._slopes(at)
         value = self._evidence(at)
-        point = EvidencePoint(value, slopes.gradient[:d], slopes.hessian[:d, :d], value, slopes.settled)
-        point = with_priors(point, theta[:d], self.priors)
-        slopes.gradient[:d], slopes.hessian[:d, :d] = point.gradient, point.hessian
-        return point._replace(gradient=slopes.gradient, hessian=slopes.hessian)
+        return with_priors(
+            EvidencePoint(value, slopes.gradient, slopes.hessian, value, slopes.settled), theta, self.priors
+        )
 
     def _slopes(self, at: ArrowMode) -> "_Slopes":
         d, k, roots, gram = len(self.groups.priors), self._inner, at.roots, self.gram(at)
@@ -345,9 +366,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
         du = at.H.solve(back[0] - pushed[0], back[1] - pushed[1], k)
         moved = _one(roots.forth(du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]))
         across = -gram.times(turned[0] + moved[0], turned[1] + moved[1])[1][k:]
-        root = self._frame[1]
-        outer = xv[1][k:, 0] + self._prior_slopes(at.x[1])[0][k:]
-        hessian = np.block([[-information, (root.T @ across).T], [root.T @ across, -root.T @ at.H.schur(k) @ root]])
+        # the curvature of max_x log p over what is not integrated
+        half = at.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
+        own = gram.rest[k:, k:] - np.tensordot(half[0], half[0], ((0, 1), (0, 1))) - half[1].T @ half[1]
+        root, outer = self._of_outer, xv[1][k:, 0]
+        hessian = np.block([[-information, (root.T @ across).T], [root.T @ across, -root.T @ own @ root]])
         return _Slopes(np.append(gradient, root.T @ outer), hessian, settled)
 
     def _follow(self, at: ArrowMode, inverse: Inverse) -> tuple[Array, Parts]:
@@ -358,6 +381,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
         c = c[:k] + self._prior_log_det(at.x[1], inverse.corner)[:, None]
         q = at.H.solve(a, np.vstack([c, np.zeros((self._size - k, 1))]), k)
         return t, (q[0], np.vstack([q[1], np.zeros((self._size - k, 1))]))
+
+    def factor(self, at: ArrowMode) -> Arrow:
+        """The factor of H over all coefficients, given outer nuisance parameters."""
+        k = self._size - len(self.outer)
+        return at.H if k == self._inner else at.roots.arrow(self.gram(at).cut(k)).at(0)
 
     def follow(self, at: ArrowMode) -> Parts:
         """q = H^-1 grad log |H|^(1/2), by which the mean is from the mode to first order."""
@@ -374,10 +402,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        d, tol = len(self.groups.priors), _ROUGH if self.many_rows else _TOL
-        return np.array([self._evidence(self.mode(t, tol)) for t in theta]) + log_prior_of_logs(
-            theta[:, :d], self.priors
-        )
+        tol = _ROUGH if self.many_rows else _TOL
+        return np.array([self._evidence(self.mode(t, tol)) for t in theta]) + log_prior_of_logs(theta, self.priors)
 
     @property
     def many_rows(self) -> bool:
@@ -393,13 +419,15 @@ class ArrowLaplaceSurface(EvidenceSurface):
             near = ArrowLaplaceSurface(self.model, self.groups)
             first = near.starts()[0]
             return [np.append(first, np.zeros(len(self._frame[0])))]
-        points = []
+        points, response = [], self._of_response()
+        log_aux = self._log_aux(response)[len(self._inner_aux) :]
         for others in self.groups.starts():
             roots = self.layout.roots(others[None])
-            at = self._at(others, roots, (np.zeros((*self.layout.shape[:2], 1)), self._of_response()))
+            at = self._at(others, roots, (np.zeros((*self.layout.shape[:2], 1)), response))
             typical = roots.weights_of(self.rows.gram(np.maximum(at.rows.W, 0.0)))
             points += [
-                np.where(self.groups.scaling, -0.5 * np.log(typical * r), others) for r in (10.0, 1.0, 0.1, 0.01, 0.001)
+                np.append(np.where(self.groups.scaling, -0.5 * np.log(typical * r), others), log_aux)
+                for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
         found = self.values(np.array(points))
         return [points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]]

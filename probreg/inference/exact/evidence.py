@@ -29,7 +29,8 @@ from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
-from probreg.inference.exact.profiled_surface import ProfiledMode, ProfiledSurface
+from probreg.inference.exact.laplace_surface import LaplaceMode
+from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.modes.closed_form import (
     ILL,
     ClosedForm,
@@ -185,7 +186,7 @@ class Evidence(Method):
         return inner._replace(
             notes=(*unidentified, *problem.words(top), *inner.notes),
             stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
-            found=problem.found(top) if model.design.recipe.grouped else None,
+            found=problem.found(top) if model.design.recipe.grouped or not problem.moving else None,
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -209,35 +210,20 @@ def _from_surface(surface: GaussianSurface, theta: Array, model: Model) -> Solut
     return solution_given(model, given, len(surface.inside))[0]
 
 
-def _at_profile(found: Solution, at: ProfiledMode) -> Solution:
+def _at_profile(found: Solution, at: LaplaceMode) -> Solution:
     """The solution of another method at the coefficients that maximise the likelihood, with the curvature there."""
-    k = at.model.shape[0] * at.model.shape[1]
-    scale = np.linalg.inv(at.local.curvature)
-    aux = dict(zip(at.model.unknown, np.exp(at.point[k:]).tolist()))
-    spread = np.sqrt(np.diagonal(scale)[k:])  # of log aux
-    aux_sd = {name: value * float(sd) for (name, value), sd in zip(aux.items(), spread)}
-    return replace(
-        found,
-        beta=at.point[:k].reshape(at.model.shape),
-        scale=scale[:k, :k],
-        aux={**found.aux, **aux},
-        aux_sd={**found.aux_sd, **aux_sd},
-    )
+    return replace(found, beta=at.beta, scale=np.linalg.inv(at.local.curvature))
 
 
 def _solution(model: Model, at: ArrowEstimate) -> Solution:
     """The solution by the arrow alone."""
     note = Routine("coefficients are found group by group, and their covariance is not written out")
-    return Solution(
-        at.beta, at.scale, aux=at.aux, aux_sd=at.aux_sd, status=Status.CONVERGED, stats={"n": model.design.total}, notes=(note,)
-    )  # fmt: skip
+    return Solution(at.beta, at.scale, status=Status.CONVERGED, stats={"n": model.design.total}, notes=(note,))
 
 
 def _at_estimate(found: Solution, at: ArrowEstimate) -> Solution:
     """The solution of another method at the coefficients by the arrow."""
-    return replace(
-        found, beta=at.beta, scale=at.scale, aux={**found.aux, **at.aux}, aux_sd={**found.aux_sd, **at.aux_sd}
-    )
+    return replace(found, beta=at.beta, scale=at.scale)
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:

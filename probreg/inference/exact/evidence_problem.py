@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from probreg.data import Design
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Routine
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
@@ -127,6 +127,12 @@ class EvidenceProblem:
         return tuple(g for g in self.groups.groups if g.prior is not None)
 
     @property
+    def outer(self) -> tuple[str, ...]:
+        """Nuisance parameters that are coordinates of the surface behind the hyperparameters; others are integrated with the
+        coefficients."""
+        return () if self.method == "integrate" and not self.exact else self.model.unknown
+
+    @property
     def ratios_found(self) -> int:
         """How many ratios of prior scales, to the noise or to one another, a maximum finds on the rows.
 
@@ -165,9 +171,9 @@ class EvidenceProblem:
         if self.by_groups and self.points > 1:
             return ArrowQuadratureSurface(self.model, self.groups, self.points)
         if self.by_groups:
-            return ArrowLaplaceSurface(self.model, self.groups, self.criterion)
+            return ArrowLaplaceSurface(self.model, self.groups, self.criterion, self.outer)
         made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
-        return made(self.model, self.groups, self.prior_at)
+        return made(self.model, self.groups, self.prior_at, self.outer)
 
     def _rebased(self, values: Array, chosen: Array) -> EvidenceSurface:
         """The surface over the other hyperparameters where those that are in columns have these values; anchors that are chosen are
@@ -217,6 +223,8 @@ class EvidenceProblem:
             tol=surface.tol,
             max_steps=max_steps,
             secant=surface.secant,
+            limits=[name in self.model.likelihood.at_zero for name in self.outer],
+            jumps=self.model.likelihood.curvature_jumps,
         )
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
             tops = [search(start) for start in surface.starts()]
@@ -230,32 +238,39 @@ class EvidenceProblem:
             settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
             if settled:
                 break
-        # a start may end on a plain below the top of another, such as at lengths so small that rows share nothing
-        if not top.ended:
-            raise Incompatible(
-                f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma"
-            )
-        if self.exact and self.model.unknown and self._noiseless(top):
-            name = self.model.noise_scale
+        name = self.model.likelihood.noise_scale
+        if name in self.outer and (top.ended or top.steps < max_steps) and self._noiseless(top):
             give = (
                 ""
                 if self.model.noise_prior.proper
                 else f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             )
-            flat = abs(float(top.at.gradient[-1])) < _FLAT
+            k = len(self.groups.priors) + self.outer.index(name)
+            flat = abs(float(top.at.gradient[k])) < _FLAT
             why = (
                 f"the evidence is flat as {name} falls to 0, so that {name} is not identified beside the other scales"
                 if flat
                 else f"the evidence rises as {name} falls to 0, because the columns can reproduce the response"
             )
             raise Incompatible(f"{self.method}: {why}; hold {name}{give}")
+        # a start may end on a plain below the top of another, such as at lengths so small that rows share nothing
+        if not top.ended and top.steps < max_steps:
+            raise NotConverged(
+                f"evidence: the search for the scales stopped {top.decrement:.2g} standard errors away from the maximum, because no step "
+                "raises the evidence beyond rounding. State columns and response in units of similar size, or give the scales priors"
+            )
+        if not top.ended:
+            raise Incompatible(
+                f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma"
+            )
         return top
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
-        far = top.theta[-1] < np.log(_NO_NOISE * self.surface.response_scale)
-        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * self.model.design.total)
+        k = len(self.groups.priors) + self.outer.index(self.model.noise_scale)
+        far = top.theta[k] < np.log(_NO_NOISE * self.surface.response_scale)
+        return bool(far or -top.at.hessian[k, k] < 1e-6 * self.model.design.total)
 
     @property
     def noise(self) -> bool:
@@ -268,23 +283,21 @@ class EvidenceProblem:
 
     def found(self, top: EvidenceMaximum) -> FoundScales | None:
         """What stands at a maximum, for reports; None where each column has its own scale."""
-        if self.per_column or len(self.groups.priors) + self.noise != number_of_scales(self.model):
+        if self.per_column or len(self.groups.priors) + len(self.outer) != number_of_scales(self.model):
             return None
         hessian_of = partial(np.array, top.at.hessian)
         if self.surface.secant and self.moving:  # whose anchors were chosen on the way
-            hessian_of = partial(np.array, _hessian(self.surface, top.theta, top.at.hessian, len(self.groups.priors)))
+            hessian_of = partial(np.array, _hessian(self.surface, top.theta, top.at.hessian, len(self.surface.priors)))
         elif self.surface.secant:
             hessian_of = partial(_hessian_anew, self.model, self.criterion, self.points, top.theta, top.at.hessian)
-        vanished = np.zeros(len(top.theta), bool)
-        vanished[: len(self.groups.priors)] = top.vanished[: len(self.groups.priors)]
-        plain = not self._took_part(top)
+        vanished, plain = np.append(top.vanished, top.at_limit), not self._took_part(top)
         return FoundScales(
             self.model, self.criterion, top.theta, hessian_of, float(top.at.evidence), vanished, plain, self.points
         )
 
     def model_at(self, top: EvidenceMaximum) -> Model:
         hyper = self.hyper(top)
-        held = {self.model.noise_scale: float(np.exp(top.theta[-1]))} if self.noise else {}
+        held = dict(zip(self.outer, np.exp(top.theta[len(hyper) :]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
         found = replace(self.model, design=design, prior=prior, aux={**self.model.aux, **held}, scales_compared=0)
         for g in self.unknown:
@@ -354,8 +367,8 @@ class EvidenceProblem:
             said += [
                 f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
             ]
-        if self.exact and self.model.unknown:
-            said += [Routine(f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too")]
+        aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
+        said += [Routine(f"{name} = {value:.6g}, at the maximum too") for name, value in aux]
         if len(effects) == len(self.unknown):
             return (*said, SCALES_AS_KNOWN)
         return (
@@ -409,8 +422,7 @@ class EvidenceProblem:
             if g.prior is not None
             for name, p in g.hyper.items()
         ]
-        if self.exact and self.model.unknown:
-            priors.append((self.model.noise_scale, self.model.noise_prior))
+        priors += [(name, self.model.aux_prior(name)) for name in self.outer]
         moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
         turned = [what for what in moved if what.startswith("cor(")]
         logs = [what for what in moved if what not in turned]
@@ -436,9 +448,9 @@ class EvidenceProblem:
 
 
 def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Array:
-    """By central differences of the gradient, of a surface of d hyperparameters whose own only steers."""
+    """By central differences of the gradient, of a surface over d positive parameters first, where its own Hessian only steers."""
     size = np.full(len(theta), _DIFFERENCE)
-    size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a hyperparameter
+    size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a positive parameter
     H = np.array([(surface(theta + s).gradient - surface(theta - s).gradient) for s in np.diag(size)])
     H = H / (2.0 * size[:, None])
     return (H + H.T) / 2.0
@@ -448,4 +460,4 @@ def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Arr
 def _hessian_anew(model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array) -> Array:
     """The same from the rows, so that a fit holds no moments of them."""
     problem = EvidenceProblem(model, False, criterion=criterion, points=points)
-    return _hessian(problem.surface, theta, near, len(problem.groups.priors))
+    return _hessian(problem.surface, theta, near, len(problem.surface.priors))

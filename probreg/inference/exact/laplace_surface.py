@@ -1,4 +1,4 @@
-"""The log evidence of a model with a smooth likelihood by Laplace's method: a normal at the mode over (beta, log aux).
+"""The log evidence of a model with a smooth likelihood by Laplace's method: a normal at the mode of what is integrated.
 
 f(theta) = log p(y, mode | theta) + (k/2) log 2 pi - log |H| / 2, H the curvature at the mode. The gradient counts how H follows the
 mode: with P the precision of the prior, d mode / d theta = -H^-1 (dP / d theta) (mode - mu), and g = grad log |H|^(1/2) over (vec beta,
@@ -6,7 +6,8 @@ log aux),
 
     d f / d s_i = alpha_i (H^-1)_ii + alpha_i m_i^2 - 1 - 2 g'H^-1 C_i alpha_i m_i,   alpha_i = D_ii^-2, m = gamma at the mode
 
-(Tierney & Kadane 1986; Wood 2011). The Hessian holds H, and steers only.
+(Tierney & Kadane 1986; Wood 2011). Along an outer coordinate o, such as the log of a nuisance parameter, with l the log density of rows
+and coefficients, d f / d o = d l / d o - g'(d (mode, o) / d o) and d mode / d o = -H^-1 H_o. The Hessian holds H, and steers only.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
-from probreg.inference.modes.newton import find_mode, sample_of_rows
+from probreg.inference.modes.newton import find_mode, rough_log_aux, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
@@ -44,35 +45,30 @@ _MANY = 20_000
 _NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
 
 
-class _LaplaceMode(NamedTuple):
-    """A mode over (beta, log aux) at given scales, on standardised columns and raw ones."""
+class LaplaceMode(NamedTuple):
+    """The mode at theta of the parameters that are integrated."""
 
     theta: Array
     tol: float
-    model: Model
-    gamma: Array
+    model: Model  # at theta: its unknown nuisance parameters are integrated
+    gamma: Array  # of standardised columns
     beta: Array
-    aux: Mapping[str, float]
-    local: LocalModel
+    aux: Mapping[str, float]  # integrated ones
+    local: LocalModel  # over (vec gamma, log aux)
     evidence: float
 
 
-class _SlopesOverScales(NamedTuple):
-    gradient: Array  # (d,)
-    hessian: Array
-    effective: Array  # (d,) parameters that the data settle, of the group of each
-    moves: Array  # (p m + a, d) d mode / d theta
-    log_det: Array  # (p m + a,) grad log |H|^(1/2)
-
-
 class LaplaceSurface(EvidenceSurface):
-    """f(logs of the hyperparameters) by a normal at the mode over (beta, log aux)."""
+    """f(logs of the hyperparameters and of outer nuisance parameters) by a normal at the mode over (beta, other log aux)."""
 
     tol = 1e-4
     dear = True
 
-    def __init__(self, model: Model, groups: LatentGroups, prior_at: Callable[[Array], Any]) -> None:
+    def __init__(
+        self, model: Model, groups: LatentGroups, prior_at: Callable[[Array], Any], outer: tuple[str, ...] | None = None
+    ) -> None:
         self.model, self.groups, self._prior_at = model, groups, prior_at
+        self.outer = model.unknown if outer is None else outer
         (_, m), at = model.shape, 0
         self._roots = np.zeros((model.shape[0] * m, len(groups.of) * m))
         self._centre = np.zeros(model.shape)
@@ -81,22 +77,25 @@ class LaplaceSurface(EvidenceSurface):
             self._roots[index, at : at + len(index)] = map_of_columns(g.root, m)
             self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
             at += len(index)
-        self._last: _LaplaceMode | None = None
-        self._kept: dict[bytes, _LaplaceMode] = {}
+        self._last: LaplaceMode | None = None
+        self._kept: dict[bytes, LaplaceMode] = {}
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at = self._mode(theta)
-        over = self._slopes(theta, at.model, at.beta, at.aux, self._root(at))
-        point = EvidencePoint(at.evidence, over.gradient, over.hessian, at.evidence, over.effective)
-        return with_priors(point, theta, self.priors)
+        at = self.mode(theta)
+        return with_priors(self._point(at), theta, self.priors)
 
-    def _slopes(
-        self, theta: Array, model: Model, beta: Array, aux: Mapping[str, float], root: Array
-    ) -> "_SlopesOverScales":
-        """Of the evidence over theta at a mode (beta, aux) where root root' = H^-1 over what is integrated, and how the mode moves."""
-        m, k = self.model.shape[1], beta.size
+    def _point(self, at: LaplaceMode) -> EvidencePoint:
+        """The evidence with its slopes over theta, without the priors of theta."""
+        d, m, k, beta = len(self.groups.priors), self.model.shape[1], at.beta.size, at.beta
+        # over (vec beta, log of all unknown nuisance parameters), with zeros for what is not integrated
+        integrated = self._root(at)
+        root = np.zeros((k + len(self.model.unknown), integrated.shape[1]))
+        root[:k] = integrated[:k]
+        inner = [k + self.model.unknown.index(name) for name in at.aux]
+        root[inner] = integrated[k:]
+        aux = {name: at.aux[name] if name in at.aux else at.model.fixed[name] for name in self.model.unknown}
         # every predictor of a column is an independent copy, with its scales
-        s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(theta))
+        s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(at.theta[:d]))
         D = np.exp(s)
         # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
         half = self._roots.T @ root[:k] / D[:, None]
@@ -105,11 +104,31 @@ class LaplaceSurface(EvidenceSurface):
         gradient, hessian = over.through(J, curvature, None)
         # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), along which log |H|^(1/2) changes too
         moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
+        model = replace(at.model, aux=self.model.aux)
         log_det = log_det_gradient(model, beta, aux, root)
         trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
-        return _SlopesOverScales(gradient - log_det @ moves, hessian, trace[self.groups.group_of], moves, log_det)
+        gradient, given = gradient - log_det @ moves, self._given
+        if len(given):
+            local = model.value_grad_hessian(beta, **aux)
+            # how the mode moves with what is given
+            follow = -root @ (root.T @ local.curvature[:, given])
+            follow[given] += np.eye(len(given))
+            slope = local.gradient[given]
+            # `with_priors` adds the priors of nuisance parameters
+            slope[: len(self.outer)] -= [model.aux_prior(name).slopes(aux[name])[0] for name in self.outer]
+            gradient = np.append(gradient, slope - log_det @ follow)
+            # the curvature of max_x l over what is given, H_bb - H_bx H_xx^-1 H_xb
+            across = -local.curvature[given] @ moves
+            hessian = np.block([[hessian, across.T], [across, -local.curvature[given] @ follow]])
+        return EvidencePoint(at.evidence, gradient, hessian, at.evidence, trace[self.groups.group_of])
 
-    def _root(self, at: "_LaplaceMode") -> Array:
+    @property
+    def _given(self) -> Array:
+        """The places in (vec beta, log of all unknown nuisance parameters) of theta behind the hyperparameters."""
+        names = self.model.unknown
+        return np.array([self.model.shape[0] * self.model.shape[1] + names.index(a) for a in self.outer], dtype=np.intp)
+
+    def _root(self, at: LaplaceMode) -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
         try:
             L = np.linalg.cholesky(at.local.curvature)
@@ -123,10 +142,11 @@ class LaplaceSurface(EvidenceSurface):
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters, in the order of theta."""
-        return self.groups.priors
+        """Those of the hyperparameters and of outer nuisance parameters, in the order of theta."""
+        return [*self.groups.priors, *(self.model.aux_prior(name) for name in self.outer)]
 
-    def _mode(self, theta: Array, tol: float = _TOL) -> "_LaplaceMode":
+    def mode(self, theta: Array, tol: float = _TOL) -> LaplaceMode:
+        """By Newton's method, from the mode at the nearest theta that is known."""
         if (known := self._kept.get(theta.tobytes())) is not None and known.tol <= tol:
             return known
         model = self.model_at(theta)
@@ -138,19 +158,21 @@ class LaplaceSurface(EvidenceSurface):
             )
         basis, local = model.design.frame, mode.local
         beta = basis.T @ mode.gamma
-        aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
+        aux = dict(zip(model.unknown, np.exp(mode.log_aux).tolist()))
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
         log_det = np.linalg.slogdet(local.curvature)[1]
         evidence = local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
-        found = self._last = _LaplaceMode(theta, tol, model, mode.gamma, beta, aux, local, evidence)
+        found = self._last = LaplaceMode(theta, tol, model, mode.gamma, beta, aux, local, evidence)
         if (len(self._kept) + 1) * local.curvature.size <= _KEPT:
             self._kept[theta.tobytes()] = found
         return found
 
     def model_at(self, theta: Array) -> Model:
-        """The model with the plain priors at theta."""
-        return self.model.with_prior(self._prior_at(np.exp(theta)))
+        """The model with the plain priors and the outer nuisance parameters at theta."""
+        d = len(self.groups.priors)
+        held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
+        return self.model.with_prior(self._prior_at(np.exp(theta[:d]))).with_aux(**held)
 
     def _foretold(self, theta: Array) -> tuple[tuple[tuple[float, ...], ...] | None, Array | None]:
         """Where the mode at theta is by the nearest one that is known, and about its curvature; None where nothing tells."""
@@ -158,7 +180,7 @@ class LaplaceSurface(EvidenceSurface):
         if not known:
             return None, None
         at = min(known, key=lambda mode: float(np.square(mode.theta - theta).sum()))
-        if self.model.unknown:
+        if at.aux:
             return tuple(map(tuple, at.beta.tolist())), None
         # J, the information of the rows, hardly moves: mode - c = (J + P)^-1 (J + P_0) (mode_0 - c), P_0 the precision at theta_0
         before, T = self._precision(at.theta), at.model.design.frame.T
@@ -169,15 +191,15 @@ class LaplaceSurface(EvidenceSurface):
 
     def _precision(self, theta: Array) -> Array:
         """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
-        m = self.model.shape[1]
-        D = np.exp(np.repeat(self.groups.values(theta[None])[0], m))
+        m, d = self.model.shape[1], len(self.groups.priors)
+        D = np.exp(np.repeat(self.groups.values(theta[None, :d])[0], m))
         half = map_of_columns(self.model.design.frame.T, m).T @ self._roots / D
         return np.asarray(half @ half.T)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         tol = _ROUGH if self.many_rows else _TOL
-        return np.array([self._mode(t, tol).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
+        return np.array([self.mode(t, tol).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
 
     @property
     def many_rows(self) -> bool:
@@ -186,14 +208,14 @@ class LaplaceSurface(EvidenceSurface):
 
     def shift(self, theta: Array) -> Array:
         """root' grad log |H|^(1/2) (r,): how far the mean is from the mode to first order, in standard deviations (Tierney & Kadane 1986)."""
-        at = self._mode(theta)
+        at = self.mode(theta)
         root = self._root(at)
         return np.asarray(root.T @ log_det_gradient(at.model, at.beta, at.aux, root))
 
     def conditional(self, theta: Array, shift: Array | None = None) -> ConditionalNormal:
         """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux); with a `shift` in standard deviations that is known, N(mode -
         H^-1/2 shift, H^-1) about a mode that is good enough for points which are weighed."""
-        at = self._mode(theta, _TOL if shift is None else _ROUGH)
+        at = self.mode(theta, _TOL if shift is None else _ROUGH)
         root = self._root(at)
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
         return ConditionalNormal(centre - root @ (self.shift(theta) if shift is None else shift), root)
@@ -202,6 +224,7 @@ class LaplaceSurface(EvidenceSurface):
         """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""
         model, (p, m) = self.model, self.model.shape
         J = replace(model, prior=Flat()).information(np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0))
+        log_aux = [dict(zip(model.unknown, rough_log_aux(model)))[name] for name in self.outer]
         index = (self._roots != 0).any(1)
         L = np.linalg.inv(self._roots[index])
         points = []
@@ -210,10 +233,13 @@ class LaplaceSurface(EvidenceSurface):
             half = np.repeat(np.exp(self.groups.log_scales(others).value), m)[:, None] * L
             typical = float(np.trace(half @ J[np.ix_(index, index)] @ half.T)) / len(L) or 1.0
             points += [
-                self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0) for r in (10.0, 1.0, 0.1, 0.01, 0.001)
+                np.append(self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0), log_aux)
+                for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
         few = sample_of_rows(model)
-        near = self if few is None else LaplaceSurface(replace(model, design=few), self.groups, self._prior_at)
+        near = self
+        if few is not None:
+            near = LaplaceSurface(replace(model, design=few), self.groups, self._prior_at, self.outer)
         return [points[int(np.argmax(near.values(np.array(points))))]]
 
 

@@ -201,9 +201,10 @@ def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
 
 
 def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> EvidencePoint:
-    """Times the density of each hyperparameter, as one of its log."""
+    """Times the density of each positive parameter, the first coordinates of theta, as one of its log."""
     # As a density of the log: log p(v) + log v, whose two derivatives are the slopes.
-    slopes = np.array([p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)])
+    slopes = np.zeros((len(at.gradient), 2))
+    slopes[: len(priors)] = [p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)]
     log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
     return at._replace(
         value=at.value + log_p, gradient=at.gradient + slopes[:, 0], hessian=at.hessian + np.diag(slopes[:, 1])

@@ -12,6 +12,9 @@ from probreg.model.model import LocalModel
 
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
+_STILL = 1e-8  # of a log: no move
+_NEAR = 0.01  # of a decrement, in standard errors: rounding of f may hide the last steps
+_LEFT = 1e-4  # of the evidence: a nuisance parameter that gains less on the way to its limit at zero is there
 _SOFT = 1e-3  # curvature that is added to that of the surface
 _SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
 _NO_SLOPE = 1e-9  # of the evidence over a log: rounding
@@ -20,11 +23,13 @@ _HELD = 1e5  # a scale that vanished is held at one this much smaller still, whe
 
 
 class EvidenceMaximum(NamedTuple):
-    """A maximum of a surface; `vanished` are the scales that run to zero. Not `ended`: where the last step was."""
+    """A maximum of a surface; `vanished` are the scales that run to zero, and `at_limit` coordinates behind the hyperparameters that
+    do. Not `ended`: where the last step was."""
 
     theta: Array
     at: EvidencePoint
     vanished: Array  # (d,) bool
+    at_limit: Array  # bool
     steps: int
     decrement: float
     ended: bool = True
@@ -39,14 +44,20 @@ def maximise_log_scales(
     tol: float,
     max_steps: int,
     secant: bool = False,
+    limits: Sequence[bool] = (),
+    jumps: bool = False,
 ) -> EvidenceMaximum:
     """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
 
-    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish. `soft` (d,) marks
+    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish. `limits` marks
+    nuisance parameters, the next coordinates, at whose zero the likelihood has a limit: they may run there. `soft` (d,) marks
     hyperparameters of which data may tell nothing, such as the length of a part that has vanished: they stay where they are then.
-    `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient.
+    `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient. `jumps` says that f is not
+    continuous, so that its maximum may have a slope.
     """
     d, at = len(sizes), surface(theta)
+    may_vanish = np.zeros(len(theta) - d, bool)
+    may_vanish[: len(limits)] = limits
     vanished = np.zeros(len(theta), bool)
     decrement = np.inf
     moves: list[tuple[Array, Array]] = []
@@ -54,7 +65,9 @@ def maximise_log_scales(
     for number in range(1, max_steps + 1):
         free = ~vanished
         if not np.isfinite(at.hessian).all():  # too far out for a double
-            return EvidenceMaximum(theta, at._replace(value=-np.inf), vanished[:d], number, decrement, ended=False)
+            return EvidenceMaximum(
+                theta, at._replace(value=-np.inf), vanished[:d], vanished[d:], number, decrement, ended=False
+            )
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
         step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)
@@ -66,26 +79,33 @@ def maximise_log_scales(
             up = theta + np.log(_HELD) * vanished
             back = vanished & (surface(up).gradient > _NO_SLOPE) if vanished.any() else vanished
             if not back.any():
-                return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
+                return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement)
             vanished, theta = vanished & ~back, np.where(back, up, theta)
             at = surface(theta)
             continue
         # No log moves by more than 2 at once: the expansion is of no use farther away.
         moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
-        if moved is None:
-            return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
+        if moved is None or float(np.abs(moved[0] - theta).max()) < _STILL:
+            # no step rises beyond rounding: this is the maximum only where the gradient agrees, or where f jumps
+            theta, at = (theta, at) if moved is None else moved
+            ended = jumps or decrement < _NEAR
+            return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement, ended=ended)
         moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
-        fell = moved[0][:d] < theta[:d]
+        fell = moved[0] < theta
         theta, at = moved
         # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0; where f is flat to rounding
         # a step downwards would have no end.
-        down = (at.gradient[:d] < 0) | (fell & (at.gradient[:d] < _NO_SLOPE))
-        lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & down
+        down = (at.gradient < 0) | (fell & (at.gradient < _NO_SLOPE))
+        lost = ~vanished & down
+        lost[:d] &= (sizes > 0) & (at.effective < _VANISHED * sizes)
+        # near a limit at v = 0 f is linear in v: its slope over log v is all that is left to gain
+        bend = np.abs(np.diagonal(at.hessian)[d:])
+        lost[d:] &= fell[d:] & (at.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT) & may_vanish
         if lost.any():
-            vanished[:d] |= lost
-            theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - d))
+            vanished |= lost
+            theta = theta - np.log(_HELD) * lost
             at = surface(theta)
-    return EvidenceMaximum(theta, at, vanished[:d], max_steps, decrement, ended=False)
+    return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], max_steps, decrement, ended=False)
 
 
 def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:

@@ -332,7 +332,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     design = model.design
     if start is not None:
         beta = started(model, start)
-        return design.frame.T_inverse @ beta, _rough_aux(model), None
+        return design.frame.T_inverse @ beta, rough_log_aux(model), None
     some = sample_of_rows(model)
     if some is None:
         return *_rough(model), None
@@ -375,7 +375,7 @@ def sample_of_rows(model: Model) -> Design | None:
 
 def _rough(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
-    design, likelihood, log_aux = model.design.sample, model.likelihood, _rough_aux(model)
+    design, likelihood, log_aux = model.design.sample, model.likelihood, rough_log_aux(model)
     if not design.n and model.of_moments:
         return design.frame.T_inverse @ design.moments.least_squares()[0][:, None], log_aux
     assert isinstance(likelihood, SmoothLikelihood)
@@ -396,7 +396,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     return np.linalg.lstsq(H, slope, rcond=1e-10)[0], log_aux
 
 
-def _rough_aux(model: Model) -> Array:
+def rough_log_aux(model: Model) -> Array:
     """Logs of the nuisance parameters, from the response alone."""
     design, likelihood = model.design.sample, model.likelihood
     if not design.n and model.of_moments:

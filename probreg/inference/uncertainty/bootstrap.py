@@ -116,7 +116,7 @@ class Bootstrap(Method):
         finder = _chosen(METHODS.resolve(self.method), model)
         inner = METHODS.resolve(self.method).resolve(model, rng)
         own = replace(self, method=inner.method)
-        if inner.found is None:
+        if inner.found is None or not model.design.recipe.grouped:
             # a solution that is already there is of all rows, and would stand in the place of replicates
             return inner._replace(method=own, solution=None)
         model.design.need_rows("a bootstrap")

@@ -105,7 +105,7 @@ class Intervals:
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
         """Ends for a positive parameter that was estimated. DataError for another name."""
         s = self.solution
-        if kind is None and s.draws is None and s.replicates is None and s.found is not None and name in s.found.values:
+        if kind is None and s.draws is None and s.replicates is None and name in s.hyper:
             kind = "profile"
         found = self.of_kind(kind)
         if name not in s.scalars:
@@ -182,8 +182,8 @@ class SymmetricInterval(IntervalKind):
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
-        if s.found is not None and name in s.found.values:
-            return wald_on_free_scale(s.found, name, prob)
+        if s.scales is not None and name in s.scales.values:
+            return wald_on_free_scale(s.scales, name, prob)
         if self.name == "t" and s.df is not None and s.df > 0:
             return sigma_from_rss(s.stats["rss"], s.df, prob)
         return positive_interval(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
@@ -207,7 +207,7 @@ class InvertedInterval(IntervalKind):
         return lower.reshape(shape), upper.reshape(shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
-        found = self.of.solution.found
+        found = self.of.solution.scales
         if found is not None and name in found.values:
             if self.name != "profile":
                 raise Incompatible(f"{name} has intervals of kind profile and wald, not {self.name!r}")
@@ -235,7 +235,7 @@ class ReplicatedInterval(IntervalKind):
         return lower.reshape(beta.shape), upper.reshape(beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
-        found = self.of.solution.found
+        found = self.of.solution.scales
         if found is not None and name in found.values:
             of = self._replicates().get(name)
             return (np.nan, np.nan) if of is None or self.name in ("bca", "studentised") else percentile(of, prob)

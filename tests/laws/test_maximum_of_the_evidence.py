@@ -1,0 +1,89 @@
+"""No fit at scales found by evidence has a higher criterion at moved scales, correlations or nuisance parameters."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.varying import FoundScales
+from probreg.likelihoods import Likelihood, SmoothLikelihood
+from probreg.priors import Normal
+
+from .cases import LIKELIHOOD_CASES, Array, auxiliaries, given_for, named, recipe_of
+
+SMOOTH = [
+    likelihood
+    for likelihood in LIKELIHOOD_CASES
+    if isinstance(likelihood, SmoothLikelihood)
+    and likelihood.curvature_has_slope
+    and not likelihood.levels
+    # the curvature of Huber's loss jumps where a residual passes k, and log |H| with it
+    and not isinstance(likelihood, pr.likelihoods.Huber)
+]
+TERMS = {
+    "(1 | g)": "y ~ x + (1 | g)",
+    "(x | g)": "y ~ x + (x | g)",
+    "nested": "y ~ x + (1 | g / h)",
+    "s(x)": "y ~ s(x, k=6)",
+    "gp(x)": "y ~ gp(x, basis='hsgp')",
+    "unknown scale": "y ~ x + z",
+}
+G, EACH = 12, 8
+
+
+def table_for(likelihood: Likelihood, seed: int = 2) -> dict[str, Array]:
+    """Rows of 12 groups, each of two parts, with effects of both."""
+    rng = np.random.default_rng(seed)
+    g = np.repeat(np.arange(G), EACH)
+    h = g * 2 + np.tile(np.repeat([0, 1], EACH // 2), G)
+    x, z = rng.uniform(-1.5, 1.5, len(g)), rng.normal(size=len(g))
+    m = likelihood.width
+    effects = (
+        rng.normal(size=(G, m))[g]
+        + 0.6 * rng.normal(size=(2 * G, m))[h]
+        + 0.5 * x[:, None] * rng.normal(size=(G, m))[g]
+    )
+    eta = 0.4 + np.sin(2 * x)[:, None] + 0.3 * z[:, None] + 0.8 * effects
+    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(g)))
+    y = y if y.ndim == 1 else y[:, 0]  # of aggregated trials the successes
+    return {"y": y, "x": x, "z": z, "g": g.astype(str), "h": h.astype(str)}
+
+
+def moves_of(found: FoundScales, rng: np.random.Generator) -> Array:
+    """Random moves of all coordinates, one in three of a single one, of sizes between 0.01 and 1 standard errors or logs."""
+    size, d = np.sqrt(np.abs(np.diagonal(found.covariance))), len(found.theta)
+    size = np.where(np.isfinite(size), np.minimum(size, 1.0), 1.0)
+    moves = rng.normal(size=(20, d)) * size * 10.0 ** rng.uniform(-2.0, 0.0, (20, 1))
+    moves[::3] *= np.eye(d)[rng.integers(0, d, len(moves[::3]))]
+    return moves
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
+def test_no_fit_has_a_higher_criterion_at_moved_parameters(likelihood: Likelihood, terms: str, criterion: str) -> None:
+    require_maximum(likelihood, terms, criterion)
+
+
+@pytest.mark.parametrize("terms", ["(1 | g)", "s(x)", "unknown scale"])
+@pytest.mark.parametrize("likelihood", [pr.NegativeBinomial(), pr.StudentT(nu=4.0)], ids=named)
+def test_no_fit_has_a_higher_criterion_at_another_nuisance_parameter(likelihood: Likelihood, terms: str) -> None:
+    require_maximum(likelihood, terms, "REML")
+
+
+def require_maximum(likelihood: Likelihood, terms: str, criterion: str) -> None:
+    prior = {("x", "z"): Normal(pr.priors.Reference())} if terms == "unknown scale" else {}
+    model = pr.Model.from_formula(TERMS[terms], table_for(likelihood), **recipe_of(likelihood), prior=prior)
+    method = pr.Evidence(criterion=criterion)
+    if (why := method.obstacle(model)) is not None:
+        pytest.skip(why)
+    fit = pr.fit(model, method)
+    found = fit.solution.scales
+    assert found is not None
+    problem = EvidenceProblem(found.stated, False, criterion=criterion)
+    surface = problem.surface
+    top = surface(found.theta).value
+    for move in moves_of(found, np.random.default_rng(5)):
+        assert surface(found.theta + move).value <= top + 1e-6 * (1.0 + abs(top))
