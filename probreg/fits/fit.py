@@ -1085,7 +1085,8 @@ class Fit(FitStatistics):
         unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
         unknown = unknown or self.model.design.weight_kind == "sampling"
         likelihood = {} if unknown else {"log_likelihood": self.conditional_log_likelihood}
-        stats = {**self.solution.stats, **likelihood}
+        of_rows = {} if rows else self.statistics_of_rows()
+        stats = {**self.solution.stats, **likelihood, **of_rows}
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
         if rows:
             self.model.design.need_rows("a file that holds the rows", "save it with rows=False")

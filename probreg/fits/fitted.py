@@ -22,6 +22,8 @@ LIKELIHOOD_OF_REML = (
     "Evidence(criterion='ML')"
 )
 
+OF_ROWS = "of_rows_"  # begins the names of saved statistics that only the rows have
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -133,6 +135,10 @@ class Fitted:
         if any(self.solution.aux.get(a) == 0 for a in held_at_limits(self.model, self.solution).unknown):
             return np.inf  # the columns meet every response
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
+
+    def statistic_saved_without_rows(self, name: str) -> float | None:
+        """A statistic of the rows as `save` wrote it, of a fit that was saved without them; None for other fits."""
+        return None if self.model.design.reachable else self.solution.stats.get(f"{OF_ROWS}{name}")
 
     @property
     def described(self) -> dict[str, Any]:

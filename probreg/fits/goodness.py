@@ -207,12 +207,12 @@ class OverallTest(NamedTuple):
     p_value: float
 
 
-def overall_test(fit: Fitted, rss: float, df_resid: int) -> OverallTest | None:
+def overall_test(fit: Fitted, rss: float, rss_null: float, df_resid: int) -> OverallTest | None:
     """F = ((RSS_0 - RSS) / q) / (RSS / df) of least squares; None where nothing is left to test, or by."""
     q = estimated_coefficients(fit) - (fit.model.design.intercept is not None)
     if q < 1 or df_resid < 1 or rss <= 0.0:
         return None
-    F = (null_deviance(fit.model, {}) - rss) / q / (rss / df_resid)
+    F = (rss_null - rss) / q / (rss / df_resid)
     return OverallTest(F, q, df_resid, float(fdtrc(q, df_resid, F)))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import DataError, Incompatible
+from probreg.fits.fitted import OF_ROWS
 from probreg.inference import Method, Solution
 from probreg.inference.base import Draws
 from probreg.inference.modes.wide import refuse_written_out
@@ -45,6 +46,9 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
     functions = term_functions(model.design)
     if not functions:
         return {}
+    saved = {f.label: solution.stats.get(f"{OF_ROWS}edf {f.label}", np.nan) for f in functions}
+    if not model.design.reachable and np.isfinite(list(saved.values())).all():
+        return saved
     known = model.design.reachable or model.likelihood.least_squares
     smooth = isinstance(model.likelihood, SmoothLikelihood) and bool(np.isfinite(solution.beta).all())
     if not (known and smooth) or any(not solution.aux.get(a, 1.0) > 0 for a in model.unknown):

@@ -1,5 +1,6 @@
 """The statistics of a fit that people know by name: n, degrees of freedom, deviance, R², AIC, BIC, residuals, broom's tables."""
 
+import contextlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.effects_table import with_random_parameters
-from probreg.fits.fitted import Fitted
+from probreg.fits.fitted import OF_ROWS, Fitted
 from probreg.fits.goodness import (
     deviance_at,
     estimated_coefficients,
@@ -31,6 +32,7 @@ from probreg.fits.goodness import (
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import labelled_residuals, reachable
+from probreg.fits.smooth_functions import degrees_of_functions
 from probreg.fits.variance_shares import VarianceShares, variance_shares
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
@@ -190,6 +192,8 @@ class FitStatistics(Fitted):
     @cached_property
     def _conditional_deviance(self) -> float:
         """D given the effects of groups."""
+        if (saved := self.statistic_saved_without_rows("deviance")) is not None:
+            return saved
         require_predictive(self.solution, self.method)
         return deviance_at(self.model, self.solution.beta, self.solution.aux)
 
@@ -211,6 +215,8 @@ class FitStatistics(Fitted):
             raise Incompatible(
                 "null_deviance is of fits without effects by group; fit the intercept alone and compare the log-likelihoods"
             )
+        if (saved := self.statistic_saved_without_rows("null_deviance")) is not None:
+            return saved
         require_predictive(self.solution, self.method)
         return null_deviance(self.model, self.solution.aux)
 
@@ -237,6 +243,8 @@ class FitStatistics(Fitted):
         ----------
         McFadden 1974; Koenker & Machado 1999.
         """
+        if (saved := self.statistic_saved_without_rows("r_squared")) is not None:
+            return saved
         return share_explained(self, self._conditional_deviance if is_density(self.model) else np.nan)
 
     @property
@@ -482,9 +490,19 @@ class FitStatistics(Fitted):
         flat = self.model.likelihood.least_squares and is_maximum_likelihood(self) and self.model.noise_unknown
         flat = flat and not self.solution.sandwich and not exact_fit(self)  # a sandwich: variances differ
         try:
-            return overall_test(self, self.deviance, self.df_resid) if flat else None
+            return overall_test(self, self.deviance, self.null_deviance, self.df_resid) if flat else None
         except ProbregError:
             return None
+
+    def statistics_of_rows(self) -> dict[str, float]:
+        """Statistics that `save` writes because nothing but the rows has them: deviances, R² and degrees of freedom of terms."""
+        own = {"deviance": "_conditional_deviance", "null_deviance": "null_deviance", "r_squared": "r_squared"}
+        found = {name: float(self._told(attribute)) for name, attribute in own.items()}
+        if has_effects(self.model):
+            with contextlib.suppress(ProbregError):
+                found |= variance_shares(self)._asdict()
+        found |= {f"edf {name}": edf for name, edf in degrees_of_functions(self.model, self.solution).items()}
+        return {f"{OF_ROWS}{name}": value for name, value in found.items() if np.isfinite(value)}
 
     def _told(self, name: str) -> Any:
         """A statistic, nan where this fit has none of that name."""

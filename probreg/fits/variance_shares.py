@@ -54,6 +54,14 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         raise Incompatible("marginal and conditional R² are of models with effects that vary by a group")
     if model.likelihood.outcomes:
         raise Incompatible(f"R² of groups is of one linear predictor; {model.likelihood.name} has several")
+    likelihood, link = model.likelihood, model.likelihood.link.name
+    if not likelihood.least_squares and (likelihood.aux or link not in (*_OF_LINK, "log")):
+        raise Incompatible(
+            f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"
+        )
+    saved = [fit.statistic_saved_without_rows(part) for part in VarianceShares._fields]
+    if None not in saved:
+        return VarianceShares(*saved)  # type: ignore[arg-type]
     design = model.design.whole
     design.need_rows("R² of a model with effects of groups")
     w = design.weights if design.weights is not None else np.ones(design.n)
@@ -164,12 +172,7 @@ def _rest(fit: Fitted, w: Array) -> float:
         # the mean over rows of sigma^2 / w
         share = 1.0 if precision is None else float(w @ (1.0 / precision) / w.sum())
         return float(fit.aux[fit.model.noise_scale or ""]) ** 2 * share
-    link = likelihood.link.name
-    if link in _OF_LINK and not likelihood.aux:
+    if (link := likelihood.link.name) in _OF_LINK:
         return _OF_LINK[link]
-    if link == "log" and not likelihood.aux:
-        mean = float(w @ np.asarray(fit.model.design.whole.observed, dtype=float) / w.sum())
-        return float(np.log1p(1.0 / mean))
-    raise Incompatible(
-        f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"
-    )
+    mean = float(w @ np.asarray(fit.model.design.whole.observed, dtype=float) / w.sum())
+    return float(np.log1p(1.0 / mean))

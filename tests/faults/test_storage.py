@@ -45,6 +45,13 @@ CASES: dict[str, tuple[str, dict[str, Any], str | Method]] = {
     "symmetric": ("class ~ x", {"likelihood": pr.Categorical(symmetric=True), "prior": Normal(0.7)}, "laplace"),
     "student": ("real ~ x", {"likelihood": pr.StudentT(nu=5.5), "aux": {"sigma": 0.8}}, "newton"),
     "offset": ("count ~ x", {"likelihood": "poisson", "offset": "log(size)"}, "newton"),
+    "huber": ("real ~ x", {"likelihood": pr.likelihoods.Huber()}, "newton"),
+    "quantile": ("real ~ x", {"likelihood": pr.likelihoods.Quantile(0.3)}, "interior_point"),
+    "negative binomial": ("count ~ x", {"likelihood": "negative_binomial", "aux": {"alpha": 0.4}}, "newton"),
+    "weighted": ("real ~ x", {"weights": pr.weights.precision("size")}, "closed_form"),
+    "groups": ("real ~ x + (1 | g)", {}, "auto"),
+    "count groups": ("count ~ x + (1 | g)", {"likelihood": "poisson"}, "auto"),
+    "smooth": ("count ~ s(x, k=6)", {"likelihood": "poisson"}, "auto"),
 }
 every = pytest.mark.parametrize("name", CASES)
 
@@ -52,6 +59,17 @@ every = pytest.mark.parametrize("name", CASES)
 def fitted(name: str) -> pr.Fit:
     formula, options, method = CASES[name]
     return pr.fit(pr.Model.from_formula(formula, table(), **options), method, seed=5)
+
+
+STATISTICS = ("log_likelihood", "deviance", "null_deviance", "r_squared", "aic", "bic", "nobs", "df_resid")
+
+
+def known(fit: pr.Fit, name: str) -> float:
+    """A statistic, nan where the fit has none."""
+    try:
+        return float(getattr(fit, name))
+    except pr.ProbregError:
+        return np.nan
 
 
 def answers(fit: pr.Fit, new: pd.DataFrame) -> dict[str, Any]:
@@ -63,7 +81,10 @@ def answers(fit: pr.Fit, new: pd.DataFrame) -> dict[str, Any]:
         "summary": summary.to_numpy(dtype=float).ravel().tolist(),
         "index": [str(i) for i in summary.index],
         "covariance": fit.covariance().values.ravel().tolist(),
-        "log_likelihood": fit.log_likelihood,
+        **{name: known(fit, name) for name in STATISTICS},
+        "glance": fit.glance().select_dtypes("number").to_numpy(dtype=float).ravel().tolist(),
+        "smooths": fit.smooths["edf"].tolist(),
+        "text": str(fit).splitlines(),
         "described": [str(v) for v in fit.described.values()],
     }
 
@@ -72,7 +93,7 @@ def same_answers(a: pr.Fit, b: pr.Fit, new: pd.DataFrame) -> None:
     left, right = answers(a, new), answers(b, new)
     assert left.keys() == right.keys()
     for key, value in left.items():
-        if key in ("index", "described"):
+        if key in ("index", "described", "text"):
             assert value == right[key]
         else:  # the draws of a symmetric softmax are saved as reported and turned back: rounding
             np.testing.assert_allclose(value, right[key], rtol=1e-11, err_msg=key)
