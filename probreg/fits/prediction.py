@@ -354,6 +354,8 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
     mean, share = _eta(design, solution.beta)[:, 0], nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
+    if (lost := np.isinf(np.diagonal(solution.scale))).any():  # an infinite variance, that nodes over a finite range have not
+        error[(design.X[:, lost] != 0.0).any(1)] = np.inf
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
     noise = model.likelihood.at_rows({model.noise_scale: sigma[:, None]}, design.precision)[model.noise_scale]

@@ -367,6 +367,8 @@ def method_obstacle(method: Method, model: Model) -> str | None:
             f"{method.name}: {found[0]} was found from the residuals, since C fixes only a ratio of scales. State it, "
             f"model.with_aux({found[0]}), or a prior, and the prior scale of the coefficients"
         )
+    if method.target == "posterior" and (why := improper_noise(method, model)) is not None:
+        return why
     if (said := interpolation(model.design, model.joint)) is not None:
         return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
     return method.obstacle(model)
@@ -422,27 +424,48 @@ def improper(method: Method, model: Model) -> str | None:
 
 
 def improper_noise(method: Method, model: Model) -> str | None:
-    """Why a posterior runs to a noise scale of 0, in words: columns not in units of it reproduce the response, so that the
-    likelihood does not vanish there, and an improper prior has no finite mass; None where that is not so."""
-    if not model.noise_unknown or model.noise_prior.proper or not reproduced(model):
+    """Return why the posterior has no finite mass where the noise scale runs to 0, or None.
+
+    If the columns reproduce N responses and have rank r, the likelihood with the coefficients integrated out rises as
+    sigma^-(N - r) when sigma falls to 0. The posterior of log sigma is proper there only if sigma p(sigma) falls faster.
+    """
+    if not model.noise_unknown:
         return None
-    name = model.noise_scale
-    return (
-        f"{method.name}: the columns reproduce the response exactly, so that under an improper prior of {name} the "
-        f"posterior runs to {name} = 0. Hold {name}, or give it a proper prior such as HalfNormal"
+    name, power = model.noise_scale, model.noise_prior.powers[0]
+    if power == np.inf or (spare := rows_to_spare(model)) is None or power > spare:
+        return None
+    remedy = (
+        f"Hold {name} at a value, aux={{{name!r}: 1.0}}, or give it a prior that vanishes at 0, such as "
+        f"aux={{{name!r}: InverseGamma(1.0, 1.0)}}"
     )
+    return (
+        f"{method.name}: the posterior is improper. The columns reproduce the response exactly, so that the likelihood rises "
+        f"without bound as {name} falls to 0, and the prior of {name} does not outweigh it. {remedy}"
+    )
+
+
+def rows_to_spare(model: Model) -> float | None:
+    """Return N - r, the number of responses less the rank of the columns that reproduce them all; None if they do not.
+
+    Columns whose priors are in units of sigma reproduce nothing: their priors rise with the likelihood.
+    """
+    if model.design.unwritten and model.design.n > model.shape[0]:
+        return None
+    moments = model.design.moments
+    own = np.flatnonzero(~model.joint.sigma_units)
+    F = np.asarray(triangular(moments.factor[:, [*own, moments.p]]), dtype=float)
+    rank = rank_of(F[:-1, :-1])
+    tiny = (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
+    if triangular(F[:, [*rank.kept, -1]])[len(rank.kept), -1] ** 2 <= tiny:
+        return max(float(moments.weight - rank.rank), 0.0)
+    # columns that are dependent up to rounding only reproduce any response where they are as many as the rows
+    return 0.0 if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank else None
 
 
 def reproduced(model: Model) -> bool:
     """Whether columns whose priors are not in units of sigma reproduce the response of a least-squares model, or are as many as
     the rows: the density of a joint mode then rises for ever as sigma runs to 0."""
-    if model.design.unwritten and model.design.n > model.shape[0]:
-        return False
-    moments = model.design.moments
-    own = np.flatnonzero(~model.joint.sigma_units)
-    F = np.asarray(triangular(moments.factor[:, [*own, moments.p]]), dtype=float)
-    exact = F[-1, -1] ** 2 <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
-    return bool(exact or moments.weight <= rank_of(F[:-1, :-1]).rank)
+    return rows_to_spare(model) is not None
 
 
 def times_root(z: Array, root: Array) -> Array:

@@ -18,6 +18,7 @@ from probreg.registry import Registry
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 
 Array = np.ndarray
+_EXTREME = 1e30  # a value far above every scale in use, and below its inverse
 
 
 class AuxPrior(NamedSettings, ABC):
@@ -43,6 +44,19 @@ class AuxPrior(NamedSettings, ABC):
         low, high = self.support
         return low > 0 or high < np.inf
 
+    @property
+    def powers(self) -> tuple[float, float]:
+        """a and b where v p(v) falls as v^a towards 0 and as v^-b towards infinity; inf where it falls faster than any power.
+
+        >>> HalfCauchy(2.0).powers, HalfNormal(2.0).powers, Reference().powers
+        ((1.0, 1.0), (1.0, inf), (0.0, 0.0))
+        """
+        low, high = self.support
+        return (
+            np.inf if low > 0 else _power_at(self, 1.0 / _EXTREME, 1.0),
+            np.inf if high < np.inf else _power_at(self, _EXTREME, -1.0),
+        )
+
     @abstractmethod
     def log_prob(self, v: Array) -> Array:
         """log p(v), elementwise; -inf outside the support."""
@@ -62,6 +76,13 @@ class AuxPrior(NamedSettings, ABC):
     def start(self, name: str, v: float) -> dict[str, float]:
         """The values of PyMC's variables at which the named one is v."""
         return {name: v}
+
+
+def _power_at(prior: AuxPrior, v: float, sign: float) -> float:
+    """The slope of log p(v) + log v over log v far out, times `sign`; inf where it still grows on the way to v^2."""
+    with np.errstate(all="ignore"):
+        near, far = (sign * float(prior.slopes(np.float64(w))[0]) for w in (v, v * v))
+    return np.inf if far > near + 0.01 * (1.0 + abs(near)) else round(far, 12) + 0.0
 
 
 def _improper() -> DataError:

@@ -131,3 +131,58 @@ def test_no_probability_of_a_mixture_is_over_one():
         assert 0.0 < told["Intercept"] < 1.0
         assert pr.hypothesis(fit, "x < 0").beliefs[0].value < 1e-15
         assert pr.hypothesis(fit, "x > 0").beliefs[0].value == 1.0
+
+
+HEAVY = {
+    "half-Cauchy": pr.priors.HalfCauchy(2.0),
+    "half-t": pr.priors.HalfStudentT(1.0, nu=1.5),
+    "inverse gamma": pr.priors.InverseGamma(0.4, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_ends_of_heavy_tails_are_those_of_the_integral_over_sigma(name):
+    """Two rows and two columns: the posterior of sigma is its prior, and beta given sigma is normal with variance sigma^2 V."""
+    prior = HEAVY[name]
+    model = pr.Model.from_formula("y ~ x", {"x": [0.0, 1.0], "y": [1.0, 3.0]}, aux={"sigma": prior})
+    fit = pr.fit(model, "quadrature")
+    found = fit.interval(0.9)
+    u = np.linspace(-120.0, 120.0, 400_001)  # log sigma, by the trapezoidal rule
+    weight = np.exp(prior.log_prob(np.exp(u)) + u)
+    for centre, unit, column in ((1.0, 1.0, "Intercept"), (2.0, np.sqrt(2.0), "x")):
+        for side in ("lower", "upper"):
+            z = (float(found[side].sel(coef=column)) - centre) / unit
+            below = weight @ stats.norm.cdf(z * np.exp(-u)) / weight.sum()
+            assert below == pytest.approx(0.05 if side == "lower" else 0.95, abs=1e-10)
+    if name == "half-Cauchy":
+        np.testing.assert_allclose(found.sel(coef="Intercept").to_array(), [-8.906, 10.906], atol=5e-4)
+
+
+def test_moments_that_do_not_exist_are_infinite():
+    def fit(n, **aux):
+        rows = {"x": [0.0, 1.0, 2.0, 3.0, 4.0][:n], "y": [1.0, 3.0, 4.0, 4.5, 7.0][:n]}
+        return pr.fit(pr.Model.from_formula("y ~ x", rows, **aux), "quadrature")
+
+    cauchy = {"sigma": pr.priors.HalfCauchy(2.0)}
+    for n, mean, variance in ((2, False, False), (3, True, False), (4, True, True)):  # a tail of n - 2 + 1 powers
+        found = fit(n, aux=cauchy)
+        assert np.isfinite(found.aux["sigma"]) == mean
+        assert np.isfinite(found.std_error.values).all() == np.isfinite(found.solution.aux_sd["sigma"]) == variance
+        assert np.isfinite(found.coef.values).all()
+        assert np.isfinite(found.predict({"x": [0.5]})["mean_sd"].item()) == variance
+        assert any("posterior mean" in note for note in found.essential_notes) != mean
+    # a normal prior in raw units bounds the variance of its coefficient alone
+    half = fit(2, aux=cauchy, prior={"x": pr.Normal(1.0)})
+    assert np.isinf(half.std_error.values).tolist() == [True, False]
+
+
+def test_quantiles_of_mixtures_are_exact_in_any_units():
+    for far in (0.0, 1e11):
+        for wide in (1.0, 1e6, 1e20):
+            mixture = NormalMixture(
+                np.array([0.7, 0.3 - 1e-12, 1e-12]), np.array([far, far + 1.0, far]), np.array([1.0, 2.0, wide])
+            )
+            at = mixture.quantile([0.05, 0.5, 0.95])
+            np.testing.assert_allclose(
+                mixture.cdf(at), [0.05, 0.5, 0.95], atol=1e-12 if far == 0.0 else 5e-5
+            )  # 1e11 has a spacing of 1.5e-5

@@ -333,7 +333,7 @@ def test_columns_that_reproduce_the_response_are_refused_unless_they_scale_with_
     square, y = rows.normal(size=(8, 9)), rows.normal(size=8)
     raw = pr.Model.from_arrays(square, y, prior=HALF)
     for method in ("integrate", "nuts"):
-        with pytest.raises(Incompatible, match=f"{method}: the columns reproduce the response exactly"):
+        with pytest.raises(Incompatible, match=f"{method}.*reproduce the response exactly"):
             pr.fit(raw, method)
     assert Integrate().obstacle(raw.with_prior(pr.Normal(pr.HalfNormal(1.0), sigma_units=True))) is None
 

@@ -609,6 +609,19 @@ def test_draws_of_a_scale_follow_the_density(prior):
     assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
 
 
+@scales
+def test_powers_are_those_of_the_density_far_out(prior):
+    """The slope of log p(v) + log v over log v, by differences: constant where it is a power, else beyond any bound."""
+    for power, sign in zip(prior.powers, (1.0, -1.0)):
+        u = -sign * np.array([100.0, 101.0, 200.0, 201.0])
+        with np.errstate(all="ignore"):
+            value = prior.log_prob(np.exp(u)) + u
+        if power == np.inf:
+            assert not value[2] > value[0] - 50.0 or np.isinf(value[:2]).any()
+        else:
+            np.testing.assert_allclose(value[[0, 2]] - value[[1, 3]], power, atol=1e-9)
+
+
 @pytest.mark.parametrize("prior", [p for p in AUX_CASES if not p.proper], ids=named)
 def test_an_improper_prior_of_a_scale_has_no_draws(prior):
     with pytest.raises(pr.DataError, match="improper and has no draws"):

@@ -186,5 +186,8 @@ def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
 
 def _no_sigma(n: float, p: int, *, exact: bool) -> str:
     if exact:
-        return "conjugate: the columns reproduce the response exactly, so that sigma is 0 and the posterior degenerate"
+        return (
+            "conjugate: the columns reproduce the response exactly, so that the posterior of sigma is improper. Hold sigma at a "
+            "value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)"
+        )
     return f"conjugate: {n:g} observations for {p} columns leave the posterior of sigma improper; give a proper prior"

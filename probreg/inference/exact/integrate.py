@@ -21,7 +21,6 @@ from probreg.inference.base import (
     Solution,
     Status,
     improper,
-    improper_noise,
     with_proper_correlations,
 )
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
@@ -137,7 +136,7 @@ class Integrate(Method):
                         f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
                         f"finite mass; give a proper one such as {such}, or use evidence"
                     )
-        return improper(self, model) or improper_noise(self, model)
+        return improper(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         model, said = with_proper_correlations(model)

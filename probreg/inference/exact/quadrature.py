@@ -14,8 +14,12 @@ from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import merge, solve_upper
 from probreg.priors import AuxPrior, GaussianPrior
+from probreg.system.terminal import few_names
 
 _DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
+_SPACING = (
+    0.2  # of nodes in log sigma at most: the rule is then exact to rounding for densities that fall as powers of sigma
+)
 
 
 @METHODS.register
@@ -36,7 +40,12 @@ class Quadrature(Method):
     chains : int
         Number of chains, which here are independent draws dealt into groups.
     nodes : int
-        Number of nodes.
+        Number of nodes. More are used where the density of log sigma falls slowly, so that their spacing is at most 0.2.
+
+    Notes
+    -----
+    Where the posterior has no variance, its standard deviation is infinite. Where it has no mean either, the estimate of a
+    coefficient is its posterior median and that of sigma infinite. A note names them.
 
     Examples
     --------
@@ -87,14 +96,15 @@ class Quadrature(Method):
         root = density.to_beta(np.linalg.cholesky(inner).T)  # rows r with sum of r r' the covariance
         m_sigma = float(weight @ sigma)
         proper = model.joint.informative.all() and model.noise_prior.proper
+        unit = density.to_beta(np.eye(moments.p))
         marginals = {
             "weight": weight,
             "log_sigma": u,
             "mean": density.to_beta(gamma),
             # var(beta_j | sigma) = sigma^2 sum_i B_ij^2 / w_i, B the rows of beta for unit gamma_i
-            "sd": sigma[:, None] * np.sqrt((1.0 / w) @ density.to_beta(np.eye(moments.p)) ** 2),
+            "sd": sigma[:, None] * np.sqrt((1.0 / w) @ unit**2),
         }
-        return Solution(
+        found = Solution(
             beta=density.to_beta(mean)[:, None],
             scale=root.T @ root,
             aux={model.noise_scale: m_sigma},
@@ -103,17 +113,18 @@ class Quadrature(Method):
             stats={"n": moments.weight, "rss": moments.rss} | ({"log_evidence": log_evidence} if proper else {}),
             notes=sigma_note(
                 model,
-                Routine(
-                    f"sigma is integrated over {self.nodes} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}"
-                ),
+                Routine(f"sigma is integrated over {len(u)} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}"),
             ),
         )
+        return _with_infinite_moments(model, found, density.moments_below, density.unbounded(unit))
 
     def _nodes(self, density: "_Density") -> tuple[Array, Array]:
         """Nodes in log sigma over the range that matters, and log(weight * integrand) at each."""
         low, high = _range(density)
         # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
-        x, w = np.polynomial.legendre.leggauss(self.nodes)
+        # Their largest spacing is pi/2 times the mean one.
+        count = max(self.nodes, int(np.ceil(np.pi / 2 * (high - low) / _SPACING)))
+        x, w = np.polynomial.legendre.leggauss(count)
         u = (high - low) / 2 * x + (high + low) / 2
         return u, density(u) + np.log(w * (high - low) / 2)
 
@@ -175,6 +186,18 @@ class _Density:
         # sigma^2); priors in raw units gain log sigma for each of their rows, since P there is in units of 1/sigma^2.
         fit = 0.5 * moments.log_precision - 0.5 * power * np.log(2.0 * np.pi * s**2) - log_det_R - rss / (2.0 * s**2)
         return fit + self.prior.log_det(1.0) + raw * u + self.sigma.log_prob(s) + u
+
+    @property
+    def moments_below(self) -> float:
+        """k such that E[sigma^r | y] is finite for r < k: the density of log sigma falls as sigma^-k. The posterior is improper
+        at k <= 0."""
+        # sigma^-(n + q - p) of p(y | sigma), q the columns with a proper prior, times sigma p(sigma).
+        return self.moments.weight + self.prior.size - self.moments.p + self.sigma.powers[1]
+
+    def unbounded(self, unit: Array) -> Array:
+        """(p,) bool: coefficients with a conditional variance that grows as sigma^2; the prior bounds that of the others. `unit` has
+        a row of beta for each unit gamma_i."""
+        return (np.abs(unit[self._diagonal.S == 0.0]) > 1e-12 * np.abs(unit).max(0)).any(0)
 
     def conditional(self, sigma: Array) -> tuple[Array, Array]:
         """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, whose components are independent."""
@@ -255,20 +278,62 @@ def _typical(moments: Moments) -> float:
     return moments.y_scale or 1.0
 
 
+def _with_infinite_moments(model: Model, found: Solution, below: float, unbounded: Array) -> Solution:
+    """The solution with inf and nan for moments that do not exist: those of sigma from order `below` on, and with them those of
+    `unbounded` coefficients."""
+    from probreg.inference.uncertainty.intervals.marginals import NormalMixture
+
+    if below > 2.0:
+        return found
+    scale, name, beta = np.array(found.scale), model.noise_scale, found.beta.copy()
+    scale[unbounded] = scale[:, unbounded] = np.nan
+    scale[unbounded, unbounded] = np.inf
+    columns = [c for c, hit in zip(model.design.columns, unbounded) if hit]
+    lost, aux = f"the posterior variance of {few_names([*columns, name])} is infinite", dict(found.aux)
+    if below <= 1.0:
+        known = found.posterior.marginals
+        assert known is not None  # this method makes them
+        for j in np.flatnonzero(unbounded):
+            beta[j, 0] = NormalMixture(known["weight"], known["mean"][:, j], known["sd"][:, j]).quantile(0.5)
+        aux[name] = np.inf
+        lost = f"{few_names([*columns, name])} have no posterior mean: estimates of coefficients are posterior medians"
+    return replace(
+        found,
+        beta=beta,
+        scale=scale,
+        aux=aux,
+        aux_sd={name: np.inf},
+        notes=(*found.notes, f"{lost}; use the intervals"),
+    )
+
+
 def _range(density: _Density) -> tuple[float, float]:
     """Where the density of log sigma exceeds exp(-60) of its peak; Incompatible when it does not fall off."""
     centre = float(np.log(_typical(density.moments)))
     # A proper prior of sigma bounds a slow fall; under an improper one rounding would pass for a fall.
     for reach in (16.0, 32.0, 128.0) if density.sigma.proper else (16.0, 32.0):
-        grid = np.linspace(centre - reach, centre + reach, 400)
+        ends = _narrowed(density, centre - reach, centre + reach)
+        if ends is not None and density.moments_below > 0.0:
+            return ends
+    raise Incompatible(
+        "quadrature: the posterior of sigma does not fall off, so that it is improper. Hold sigma, or give it a prior that vanishes "
+        "at 0 and has a finite mass, such as InverseGamma(1.0, 1.0)"
+    )
+
+
+def _narrowed(density: _Density, low: float, high: float) -> tuple[float, float] | None:
+    """The part of an interval where the density exceeds exp(-60) of its peak; None where it does so at an end."""
+    first = True
+    while True:
+        grid = np.linspace(low, high, 400)
         value = density(grid)
         on = np.flatnonzero(value > value.max() - _DEPTH)
-        if on[0] > 0 and on[-1] < len(grid) - 1:
-            return _edge(density, grid[on[0] - 1], grid[on[0]]), _edge(density, grid[on[-1] + 1], grid[on[-1]])
-    raise Incompatible(
-        "quadrature: the posterior of sigma does not fall off; it is improper, or the columns reproduce the response "
-        "exactly. Give sigma a proper prior."
-    )
+        if first and (on[0] == 0 or on[-1] == len(grid) - 1):
+            return None
+        before, after = max(on[0] - 1, 0), min(on[-1] + 1, len(grid) - 1)
+        if after - before > len(grid) // 4:  # the grid resolves the peak
+            return _edge(density, grid[before], grid[on[0]]), _edge(density, grid[after], grid[on[-1]])
+        low, high, first = grid[before], grid[after], False
 
 
 def _edge(density: _Density, outside: float, inside: float) -> float:

@@ -476,9 +476,9 @@ def _no_joint_mode(model: Model) -> str | None:
         return None
     name = model.noise_scale
     return (
-        f"newton: the columns reproduce the response exactly, so that the density rises for ever as {name} runs to 0. Hold "
-        f"{name}, state priors in its units (sigma_units=True), or fit(model, 'posterior') under a proper prior of {name} such "
-        "as HalfNormal."
+        f"newton: the columns reproduce the response exactly, so that the density rises without bound as {name} falls to 0. Hold "
+        f"{name} at a value, state priors in its units (sigma_units=True), or give {name} a prior that vanishes at 0, such as "
+        "InverseGamma(1.0, 1.0)."
     )
 
 

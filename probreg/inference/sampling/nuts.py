@@ -25,7 +25,6 @@ from probreg.inference.base import (
     Status,
     has_effects,
     improper,
-    improper_noise,
     moments_of_draws,
     sigma_note,
     with_proper_correlations,
@@ -215,8 +214,6 @@ def _proper(model: Model) -> None:
         raise Incompatible(
             f"nuts: the posterior is improper: {lost.words}, with a flat prior; give a proper one such as Normal(2.5)"
         )
-    if (why := improper_noise(NUTS(), model)) is not None:
-        raise Incompatible(why)
 
 
 def _runs_away(model: Model) -> Rising | None:

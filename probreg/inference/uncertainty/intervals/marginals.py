@@ -32,15 +32,25 @@ class Marginal(ABC):
     @abstractmethod
     def density(self, x: Array) -> Array: ...
 
+    @property
+    def _points(self) -> Array:
+        """Points over the support between which quantiles are bracketed."""
+        return np.linspace(*self.support, _GRID)
+
+    @property
+    def _unit(self) -> float:
+        """A length of which 1e-15 is nothing."""
+        return float(np.abs(self.support).max())
+
     @cached_property
     def _grid(self) -> tuple[Array, Array]:
-        x = np.linspace(*self.support, _GRID)
+        x = self._points
         return x, np.maximum.accumulate(self.cdf(x))
 
     def quantile(self, share: ArrayLike) -> Array:
         """x with cdf(x) = share, to a few units of the last digit: Newton's steps, halved where they would leave their bracket."""
         share = np.asarray(share, dtype=float)
-        x, F = self._grid
+        (x, F), unit = self._grid, self._unit
         i = np.clip(np.searchsorted(F, share), 1, len(x) - 1)
         low, high = x[i - 1], x[i]
         at = (low + high) / 2
@@ -50,7 +60,7 @@ class Marginal(ABC):
             with np.errstate(all="ignore"):
                 step = at - over / self.density(at)
             new = np.where((step > low) & (step < high), step, (low + high) / 2)
-            done = np.abs(new - at).max(initial=0.0) <= 1e-15 * np.abs(x).max()
+            done = (np.abs(new - at) <= 1e-15 * np.maximum(np.abs(at), unit)).all()
             at = new
             if done:
                 break
@@ -105,6 +115,25 @@ class NormalMixture(Marginal):
         held = self.weight > 1e-18
         mean, reach = self.mean[held], 9.0 * self.sd[held]
         return float((mean - reach).min()), float((mean + reach).max())
+
+    @property
+    def _points(self) -> Array:
+        # Tails can be far longer than the middle is wide: x = c + s sinh(t) at even t.
+        low, high = ((end - self._middle) / self._unit for end in self.support)
+        return np.asarray(self._middle + self._unit * np.sinh(np.linspace(np.arcsinh(low), np.arcsinh(high), _GRID)))
+
+    @property
+    def _middle(self) -> float:
+        return self._median(self.mean)
+
+    @cached_property
+    def _unit(self) -> float:
+        return self._median(self.sd)
+
+    def _median(self, values: Array) -> float:
+        """Of numbers by node, with the weights of the nodes."""
+        order = np.argsort(values)
+        return float(values[order][np.searchsorted(np.cumsum(self.weight[order]), 0.5 * self.weight.sum())])
 
     def cdf(self, x: Array) -> Array:
         return np.asarray(ndtr(self._standard(x)) @ self.weight)
