@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from probreg.data.moments import refuse_too_wide
 from probreg.numerics.linalg import condition_of, factor_of, inverse_upper
 
 Array = np.ndarray
@@ -87,6 +88,7 @@ class Frame:
     def T(self) -> Array:
         """(p, p) with beta = T gamma."""
         # x_j = shift_j + scale_j u_j: beta_j = gamma_j / scale_j, beta_0 = gamma_0 - sum_j gamma_j shift_j / scale_j.
+        refuse_too_wide(len(self.scale))
         out = np.diag(1.0 / self.scale)
         if self.intercept is not None:
             out[self.intercept] -= self.shift / self.scale
@@ -96,6 +98,7 @@ class Frame:
     @cached_property
     def T_inverse(self) -> Array:
         """(p, p) with gamma = T_inverse beta."""
+        refuse_too_wide(len(self.scale))
         out = np.diag(self.scale)
         if self.intercept is not None:
             out[self.intercept] += self.shift

@@ -1,5 +1,6 @@
 """The prior of all coefficients: blocks of columns, each with its own prior, independent of one another."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -252,8 +253,22 @@ def _columns_of(key: Key, columns: Sequence[str], shown: Sequence[str]) -> tuple
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
         )
     if not (found := columns_called(key, columns)):
-        raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(shown)}")
+        near = _terms_with(key, shown)
+        raise DataError(
+            f"a prior was given for {key!r}, which is not a column"
+            + (f"; did you mean {' or '.join(map(repr, near))}?" if near else f": {', '.join(shown)}")
+        )
     return found
+
+
+def _terms_with(name: str, shown: Sequence[str]) -> list[str]:
+    """The terms that a variable stands in, as a prior calls them.
+
+    >>> _terms_with("job", ["Intercept", "C(job)[T.2]", "C(job)[T.3]", "s(job, k=5) (4 columns)", "jobs"])
+    ['C(job)', 's(job, k=5)']
+    """
+    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
+    return list(dict.fromkeys(re.split(r"\[| \(\d", text)[0] for text in shown if word.search(text)))
 
 
 def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:

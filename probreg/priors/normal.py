@@ -130,6 +130,8 @@ class Normal(LocationScale, GaussianPrior):
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         z = rng.standard_normal(shape)
+        if self.precision_matrix is None:
+            return self.center(shape[-2])[:, None] + unit * self.scales[..., None] * z
         # P = L L': beta = location + u L'^-1 z has covariance u^2 P^-1.
         L = np.linalg.cholesky(self.precision(shape[-2]))
         return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
-from probreg.data.formula.columns import Table, _from_series, declares_order, fits_floats, with_plain_dtype
+from probreg.data.formula.columns import (
+    Table,
+    _from_series,
+    declares_order,
+    fits_floats,
+    repeated_names,
+    with_plain_dtype,
+)
 from probreg.errors import DataError
 from probreg.numerics.linalg import threads
 from probreg.system.disk import Stamp, require_plain
@@ -209,7 +216,7 @@ def _read(path: Path) -> Iterator[None]:
 
 
 def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := repeated_names(names):
         raise DataError(f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them")
     return names
 
@@ -371,7 +378,7 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
         known[:] = numbers
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     if column.null_count:
-        known = np.append(np.asarray(known, dtype=object), None)
+        known = np.concatenate([np.asarray(known, dtype=object), np.array([None])])
     return with_plain_dtype(known[codes])
 
 

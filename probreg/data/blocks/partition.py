@@ -14,7 +14,7 @@ from probreg.data.blocks.groups import GroupsSeen
 from probreg.data.blocks.learning import Seen
 from probreg.data.blocks.slices import ArrayBlocks
 from probreg.data.blocks.survey import Orders, Survey
-from probreg.data.formula.columns import Table, _from_series, kind_of
+from probreg.data.formula.columns import Table, _from_series, kind_of, repeated_names
 from probreg.errors import DataError
 
 _NUMBERS = 2**22  # numbers of a partition that become a block at a time: 32 MB
@@ -31,7 +31,7 @@ class Partition:
     def names(self) -> tuple[str, ...]:
         """The columns. DataError for names that repeat."""
         names = tuple(map(str, self.frame.columns))
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := repeated_names(names):
             raise DataError(f"the DataFrame has more than one column called {', '.join(map(repr, twice))}; rename them")
         return names
 

@@ -5,7 +5,8 @@ as `pandas.Categorical`, which keeps their declared order. Nothing is dropped or
 for the reader of the formula, which knows what the columns are for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
@@ -352,8 +353,13 @@ def _from_narwhals_series(series: Any) -> Any:
     return _from_objects(_objects(series.to_list()))
 
 
+def repeated_names(names: Iterable[str]) -> list[str]:
+    """The names that stand more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
 def _distinct(names: list[str]) -> list[str]:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := repeated_names(names):
         raise DataError(f"the table has more than one column called {', '.join(map(repr, twice))}; rename them")
     return names
 

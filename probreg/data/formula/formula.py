@@ -17,6 +17,7 @@ from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import is_array
 from probreg.data.design import Unused
 from probreg.data.formula.algebra import (
+    MOST_COLUMNS,
     Counted,
     FormulaLayout,
     expand,
@@ -29,7 +30,7 @@ from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
 from probreg.data.formula.grammar import STANDALONE, Expression, expression_inputs, parse_expression, quoted
 from probreg.data.formula.layout import Level, Memory, counts_at, factor_levels, lay_out, numeric, refuse_repeated
-from probreg.data.formula.tokens import grouping_columns
+from probreg.data.formula.tokens import formula_tokens, grouping_columns
 from probreg.data.rows import (
     Missing,
     check_weights,
@@ -315,6 +316,7 @@ def read_formula(
            [1., 1.]]), (2,))
     """
     kind, weights = read_weights(weights)
+    _refuse_wide_dot(formula, data)
     table = read_table(data)
     try:
         parts = parse_formula(written_out(formula, table, weights, offset))
@@ -381,6 +383,17 @@ def read_formula(
         inputs=inputs_of_functions(parts, table, memory, keys) | of_bars,
         read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
     )
+
+
+def _refuse_wide_dot(formula: Any, data: Any) -> None:
+    """DataError for a `.` that stands for more columns than a formula makes, before any of them is read."""
+    names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
+    most = MOST_COLUMNS + len(grouping_columns(formula)) if isinstance(formula, str) and "." in formula else 0
+    if most and len(names) > most + 100 and any(token.kind == "." for token in formula_tokens(formula)):
+        raise DataError(
+            f"'.' stands for most of the {len(names):,} columns of the table, and a formula makes at most {MOST_COLUMNS:,}: give the "
+            "columns to Model.from_arrays"
+        )
 
 
 def whole_offset(parts: FormulaLayout, offset: Any) -> Any:

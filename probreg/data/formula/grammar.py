@@ -231,7 +231,7 @@ class Expression:
 
     def refused(self, node: ast.AST, why: str = "") -> DataError:
         """The error for a piece of it that is not in the tables, with the spelling that is, where it is known."""
-        op = node if isinstance(node, ast.Compare) else getattr(node, "op", None)
+        op: Any = node if isinstance(node, ast.Compare) else getattr(node, "op", None)
         if not why and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             why = self._instead(node, node.func.id)
         why = why or OPERATORS.get(
@@ -570,7 +570,7 @@ class _Evaluation:
             case ast.Name():
                 return self._numbers(self.of.alias.get(node.id, node.id))
             case ast.UnaryOp():
-                operand = self.value(node.operand)
+                operand = self._numbers_of(node.operand)
                 return -operand if isinstance(node.op, ast.USub) else operand
             case ast.BinOp():
                 return self._arithmetic(node, node.op, node.left, node.right)
@@ -580,7 +580,7 @@ class _Evaluation:
                     return self._same_text(sides[0], sides[1], op)
                 return np.asarray(self._arithmetic(node, op, left, right), dtype=float)
             case ast.Call() if name in ELEMENTWISE:
-                values = [self.value(arg) for arg in node.args]
+                values = [self._numbers_of(arg) for arg in node.args]
                 return ELEMENTWISE[name](values[0] != 0, *values[1:]) if name == "where" else ELEMENTWISE[name](*values)
             case ast.Call() if name in STATEFUL:
                 return self._transform(node, name)
@@ -602,9 +602,18 @@ class _Evaluation:
             )
         return np.asarray(column, dtype=np.float64)
 
+    def _numbers_of(self, node: ast.AST) -> Any:
+        """The values of a piece that a function or an operator takes. DataError for a basis, which is several columns."""
+        found = self.value(node)
+        if isinstance(getattr(found, "__wrapped__", found), Mapping):
+            raise DataError(
+                f"{self.of.written(node)!r} is several columns, but {self.of.text!r} needs one: write it as a term by itself"
+            )
+        return found
+
     def _arithmetic(self, node: ast.AST, op: ast.AST, left: ast.AST, right: ast.AST) -> Any:
         try:
-            value = ARITHMETIC[type(op)](self.value(left), self.value(right))
+            value = ARITHMETIC[type(op)](self._numbers_of(left), self._numbers_of(right))
         except (ArithmeticError, ValueError, TypeError) as error:
             raise DataError(f"{self.of.written(node)!r} cannot be computed: {first_line(error)}") from None
         if isinstance(value, complex):
@@ -678,7 +687,7 @@ class _Evaluation:
     def inputs(self, call: ast.Call) -> np.ndarray:
         """What enters a smooth function or a process (n, d): one column for each of its arguments."""
         key, n = self.of.written(call), len(self.table.rows)
-        each = [np.asarray(self.value(arg), dtype=float) for arg in call.args]
+        each = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
         if any(values.ndim > 1 for values in each):
             raise DataError(f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each")
         x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])

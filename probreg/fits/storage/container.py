@@ -21,8 +21,21 @@ TRAILER = len(MAGIC) + _DIGEST + _LENGTH
 def image_of(tree: Any) -> bytes:
     """A DataTree as the bytes of a netCDF file."""
     made = io.BytesIO()
+    _refuse_nul(tree)
     tree.to_netcdf(made, engine="h5netcdf")
     return made.getvalue()
+
+
+def _refuse_nul(tree: Any) -> None:
+    """DataError for text with a NUL character, which a netCDF file cannot hold."""
+    for group in tree.subtree:
+        for name, array in group.variables.items():
+            if array.dtype.kind not in "OUT":
+                continue
+            if odd := [v for v in np.asarray(array).ravel().tolist() if isinstance(v, str) and "\0" in v]:
+                raise DataError(
+                    f"{odd[0]!r} ({name}) has a NUL character, which a file cannot hold: rename it in the data and fit again"
+                )
 
 
 def seal(image: bytes | memoryview) -> bytes:

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 import probreg
+from probreg.arguments.arrays import reads_as_number
 from probreg.arguments.types import DataFrame
 from probreg.errors import ProbregWarning
 from probreg.show.cli.spelling import as_options
@@ -57,13 +58,24 @@ def write_json(command: str, content: Mapping[str, Any]) -> None:
 
 
 def csv_of(table: DataFrame) -> str:
-    """A table with its index as columns: numbers in full, an empty cell for what does not exist.
+    """A table with its index as columns: numbers in full, an empty cell for what does not exist, no text that runs.
 
     >>> import pandas as pd
     >>> csv_of(pd.DataFrame({"x": [0.1 + 0.2, float("nan")]}, index=pd.Index(["a", "b"], name="row")))
     'row,x\\na,0.30000000000000004\\nb,\\n'
     """
-    return str(flat(table).to_csv(index=False, lineterminator="\n"))
+    made = flat(table).map(_as_cell).rename(columns=_as_cell)
+    return str(made.to_csv(index=False, lineterminator="\n"))
+
+
+def _as_cell(value: Any) -> Any:
+    """A cell of a CSV; text that a spreadsheet would run as a formula stands behind an apostrophe.
+
+    >>> [_as_cell(v) for v in ("=1+1", "+1", "a", -2.0)]
+    ["'=1+1", '+1', 'a', -2.0]
+    """
+    runs = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not reads_as_number(value)
+    return f"'{value}" if runs else value
 
 
 def flat(table: DataFrame) -> DataFrame:
