@@ -742,7 +742,8 @@ def quantile_regression(
 
     It is maximum likelihood under asymmetric Laplace noise, `pr.likelihoods.Quantile(tau)`. The covariance is Powell's sandwich,
     which takes the density of the residuals at the quantile from the data by a kernel; `covariance("expected")` is that of the
-    density assumed. Where rows are too few for it, a note says so and the latter is kept.
+    density assumed. Where fewer than five observations for each column are expected on one side of the quantile there are no standard
+    errors, and a note says why: use `fit(model, Bootstrap("interior_point"))`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
-from probreg.likelihoods import OfTrials
+from probreg.likelihoods import AbsoluteLoss, OfTrials, Quantile
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.compatibility import with_precision
 from probreg.model.group_effects import Groups, groups_absent, rows_of_groups, with_group_columns, words_of
@@ -1206,6 +1206,10 @@ def fit(
             from probreg.inference.uncertainty.covariance import with_errors
 
             solution = with_errors(model, solution)
+        elif isinstance(model.likelihood, AbsoluteLoss | Quantile) and chosen.name == "interior_point":
+            from probreg.inference.uncertainty.covariance import with_sandwich
+
+            solution = with_sandwich(model, solution)
         solution = judged(model, solution) if markov(chosen, solution) else solution
         solution = with_served_lengths(model, solution)
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution

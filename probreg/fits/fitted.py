@@ -145,7 +145,8 @@ class Fitted:
         """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
         s = self.solution
         status = s.status.value + (f" ({s.detail})" if s.detail else "")
-        notes = (*self.notes, *s.notes, *self.model.design.notes)
+        working = (self.model.likelihood.working,) if has_working_errors(self) else ()
+        notes = (*self.notes, *s.notes, *working, *self.model.design.notes)
         model = self.model.likelihood.describe(self.model.design.response)
         engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
         return {"models": model, "method": self._how, **engine, "status": status, "notes": notes}
@@ -163,3 +164,10 @@ class Fitted:
             said += f" by {POINTS.format(found.points) if found.points > 1 else LAPLACE}"
         own = self.target == "posterior" or self.solution.replicates is not None
         return f"{said}, {self.method.name}" if own else said
+
+
+def has_working_errors(fit: Fitted) -> bool:
+    """Whether the standard errors of a mode are those of a working density, which is no statement about the response."""
+    s = fit.solution
+    own = s.draws is None and not s.sandwich and s.replicates is None and bool(np.isfinite(s.scale.diagonal()).any())
+    return bool(fit.model.likelihood.working) and own

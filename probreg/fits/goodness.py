@@ -15,7 +15,7 @@ from probreg.data.array_columns import PlainColumns
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
-from probreg.fits.fitted import Fitted
+from probreg.fits.fitted import Fitted, has_working_errors
 from probreg.inference import METHODS
 from probreg.inference.base import Status, positive_limits
 from probreg.inference.modes.closed_form import open_directions
@@ -108,8 +108,7 @@ def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
     """Why a Wald statistic of a mode has no p-value; None for maximum likelihood. `own_errors` says that no other covariance
     takes the place of the fit's."""
     if is_maximum_likelihood(fit) or flat_at_found_scales(fit):
-        working = fit.model.likelihood.working and not fit.solution.sandwich and fit.solution.replicates is None
-        if not (working and own_errors):
+        if not (has_working_errors(fit) and own_errors):
             return None
         return "no p-values: these standard errors are those of a working density; summary(covariance='HC0') has a test"
     if not fit.method.probabilities:

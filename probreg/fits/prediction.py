@@ -25,7 +25,7 @@ from probreg.inference.modes.closed_form import touched
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals.arithmetic import FEW, equal_tail, mean_and_sd, quantile
-from probreg.likelihoods import OfClasses, OfTrials, ProximalLikelihood, UnivariateLikelihood
+from probreg.likelihoods import EpsilonInsensitive, OfClasses, OfTrials, ProximalLikelihood, UnivariateLikelihood
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.model.model import Model
@@ -433,11 +433,11 @@ def _errorless(model: Model, solution: Solution) -> bool:
 
 
 def _why_errorless(model: Model) -> str:
-    return (
-        NO_ERRORS
-        if has_nonsmooth_terms(model)
-        else "every residual is within epsilon, so that the noise has no estimate"
-    )
+    if has_nonsmooth_terms(model):
+        return NO_ERRORS
+    if isinstance(model.likelihood, EpsilonInsensitive):
+        return "every residual is within epsilon, so that the noise has no estimate"
+    return "the estimate has no standard errors, see the notes of the fit"
 
 
 def _point_mean(model: Model, solution: Solution, design: Design) -> Array:

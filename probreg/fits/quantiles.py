@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.errors import DataError
 from probreg.fits.fit import Fit, fit
-from probreg.inference.base import Solution
-from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.likelihoods import Quantile
 from probreg.model.model import Model
 
@@ -27,24 +25,9 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
     fits = {}
     for likelihood in sorted(map(Quantile, taus), key=lambda each: each.tau):
         # the mode by name: a prior that has none there is refused, where "auto" would sample another estimate
-        tau, found = likelihood.tau, fit(replace(model, likelihood=likelihood), "interior_point")
-        fits[float(tau)] = replace(found, solution=with_sandwich(found.model, found.solution))
+        fits[float(likelihood.tau)] = fit(replace(model, likelihood=likelihood), "interior_point")
     told = _crossings(fits)
     return {tau: replace(f, notes=(*f.notes, *told[tau])) for tau, f in fits.items()}
-
-
-def with_sandwich(model: Model, solution: Solution) -> Solution:
-    """The solution with the sandwich HC0 for its covariance; of sampling weights, and where there is none, its own; a note
-    says why."""
-    if solution.sandwich:  # of sampling weights
-        return solution
-    try:
-        spread = covariance_of_kind(model, solution, "HC0")
-    except (Incompatible, NotConverged, DataError) as error:
-        return replace(solution, notes=(*solution.notes, f"no sandwich: {error}"))
-    kept = tuple(note for note in solution.notes if not note.startswith("standard errors are those of"))
-    said = "standard errors are the sandwich HC0, with the density of the residuals at the quantile by a kernel"
-    return replace(solution, scale=spread.matrix, sandwich="HC0", notes=(*kept, said))
 
 
 def _crossings(fits: dict[float, Fit]) -> dict[float, list[str]]:

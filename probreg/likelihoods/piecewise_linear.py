@@ -72,6 +72,13 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         return _pull(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]
 
+    def score_at_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """The score over eta (n,); on a kink, where it has no value, the root of its mean square if the kink is the quantile."""
+        at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
+        # without a tube P(r > 0) = down / (up + down): E score^2 = up down; with one the slopes are equal, and half of the rows count
+        mean_square = np.where(np.asarray(at.tube) > 0.0, 0.5, 1.0) * at.up * at.down
+        return np.where(np.abs(r) == at.tube, np.sqrt(mean_square), _pull(r, at))
+
     def information(self, eta: Array, **aux: Any) -> Array:
         # E score^2 = up^2 P(r > tube) + down^2 P(r < -tube) = (up + down) / Z
         at = self.slopes(**aux)

@@ -107,7 +107,6 @@ def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int,
             f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}"
         ),
         *_not_unique(model, at, moved),
-        *([model.likelihood.working] if model.likelihood.working else []),
     )
     return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 

@@ -71,8 +71,7 @@ class SupportVectors(InteriorPoint):
         note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
         said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
         if not estimated:
-            kept = tuple(note for note in solution.notes if not note.startswith("standard errors are"))
-            solution = replace(solution, scale=np.broadcast_to(np.nan, solution.scale.shape), notes=kept)
+            solution = replace(solution, scale=np.broadcast_to(np.nan, solution.scale.shape))
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
         return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data.weights import refuse_sampling
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
 from probreg.inference.base import Array, Method, Solution, Status
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.modes.closed_form import ClosedForm
@@ -124,6 +124,8 @@ def _of_mode(method: Method, solution: Solution) -> Words:
         return {"kind": "none", "definition": f"{method.name} has no standard errors"}
     if not np.isfinite(solution.scale.diagonal()).any() and isinstance(method, ProximalNewton | CoordinateDescent):
         return {"kind": "none", "definition": NO_ERRORS}
+    if isinstance(method, InteriorPoint) and not np.isfinite(solution.scale.diagonal()).any():
+        return {"kind": "none", "definition": "no covariance: the sandwich cannot be computed"}
     if isinstance(method, InteriorPoint):
         return {"kind": "expected", "definition": DEFINITIONS["expected"]}
     if isinstance(method, ClosedForm) or (isinstance(method, Stochastic) and solution.df is not None):
@@ -340,6 +342,18 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "HAC": _newey_west,
     "bootstrap": replicated,
 }
+
+
+def with_sandwich(model: Model, solution: Solution) -> Solution:
+    """A quantile fit with the sandwich HC0 for its covariance, or with nan and the reason where it cannot be computed. The expected
+    information is that of a working density, and says nothing of a quantile."""
+    try:
+        spread = covariance_of_kind(model, solution, "HC0")
+    except ProbregError as error:
+        nothing = np.full((solution.beta.size, solution.beta.size), np.nan)
+        return replace(solution, scale=nothing, notes=(*solution.notes, f"no standard errors: {error}"))
+    said = "standard errors are the sandwich HC0, with the density of the residuals at the quantile by a kernel"
+    return replace(solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, said))
 
 
 @one_blas_thread()

@@ -261,7 +261,10 @@ class RowDerivatives:
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        found = self.at.likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient
+        likelihood = self.at.likelihood
+        found = likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient
+        if isinstance(likelihood, PiecewiseLinearLikelihood):
+            found[:, 0] = likelihood.score_at_kinks(self.block.y, self.eta, **self.known)
         return found[:, self.at.pick]
 
     @cached_property

@@ -14,6 +14,7 @@ from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import Model
 
 _LEVEL = 0.975  # of the interval whose length the bandwidth makes right
+_FEW = 5.0  # observations for each column that the thinner side needs: coverage of 95 % intervals is simulated in the tests
 _EQUAL = 1e-11  # of the largest residual: residuals that differ by less are equal to rounding
 
 
@@ -23,15 +24,29 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     assert isinstance(likelihood, PiecewiseLinearLikelihood)  # who asks has asked the likelihood
     eta, known = model.eta(solution.beta), likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     at, r = likelihood.slopes(**known), likelihood.residuals(design.observed, eta, **known)
+    w = full_weights(design.weights, design.n)
     if np.all(np.asarray(at.tube) == 0.0):
-        return (at.up + at.down) * _near(r, 0.0, design.weights)
-    return at.up * _near(r, at.tube, design.weights) + at.down * _near(r, -at.tube, design.weights)
+        # without a tube the share of residuals below 0 is that of the slopes, tau of a quantile
+        share = float(np.mean(at.up / (at.up + at.down)))
+        beyond, p = float(w.sum()) * min(share, 1.0 - share), model.shape[0]
+        if beyond < _FEW * p:
+            raise Incompatible(
+                f"a sandwich covariance needs the density of the residuals at the quantile, on one side of which {beyond:.3g} of "
+                f"{w.sum():g} observations are expected, fewer than {_FEW:g} for each of {p} columns. Use a bootstrap"
+            )
+        return (at.up + at.down) * _near(r, 0.0, share, w)
+    above, below = (_near(r, kink, _share_below(r, kink, w), w) for kink in (at.tube, -at.tube))
+    return at.up * above + at.down * below
 
 
-def _near(r: Array, kink: Array | float, weights: Array | None) -> Array:
-    """K((r_i - kink) / h) / h, K Epanechnikov's kernel."""
-    w = full_weights(weights, len(r))
-    n, share = float(w.sum()), float(w[r <= kink].sum() / w.sum())
+def _share_below(r: Array, kink: Array | float, w: Array) -> float:
+    """The share of residuals below a kink; those on it count half, so that the share above is that of the mirror image."""
+    return float((w @ (r < kink) + 0.5 * (w @ (r == kink))) / w.sum())
+
+
+def _near(r: Array, kink: Array | float, share: float, w: Array) -> Array:
+    """K((r_i - kink) / h) / h, K Epanechnikov's kernel, where this share of the residuals is below the kink."""
+    n = float(w.sum())
     # c = n^(-1/3) z^(2/3) [3 phi(q)^2 / (2 (2 q^2 + 1))]^(1/3), q = Phi^-1(share); h = s [Phi^-1(share + c) - Phi^-1(share - c)],
     # s the smaller of the standard deviation and IQR / 1.34
     q = scipy.stats.norm.ppf(share)
@@ -42,13 +57,18 @@ def _near(r: Array, kink: Array | float, weights: Array | None) -> Array:
     )
     if not c < min(share, 1.0 - share):
         raise Incompatible(
-            f"a sandwich covariance needs the density of the residuals at {kink:.4g}, below which {share:.3g} of them lie: "
-            f"{n:g} observations are too few. Ask for 'expected', or bootstrap"
+            f"a sandwich covariance needs the density of the residuals at {float(np.mean(kink)):.4g}, below which a share of {share:.3g} "
+            f"lies: {n:g} observations are too few. Use a bootstrap"
         )
     order = np.argsort(r)
-    places = np.interp([0.25, 0.75], np.cumsum(w[order]) / n, r[order])
+    # quartiles between the middles of the observations, a row of weight w being w of them: those of -r have the other sign
+    cum, half = np.cumsum(w[order]), np.minimum(0.5, 0.5 * w[order])
+    middles = np.column_stack([cum - w[order] + half, cum - half]).ravel()
+    places = np.interp([0.25, 0.75], middles / n, np.repeat(r[order], 2))
     spread = min(float(np.sqrt(w @ (r - w @ r / n) ** 2 / n)), float(places[1] - places[0]) / 1.34)
     h = spread * (scipy.stats.norm.ppf(share + c) - scipy.stats.norm.ppf(share - c))
     if not h > _EQUAL * np.abs(r).max():
         raise Incompatible("a sandwich covariance needs residuals that differ, and half of these are equal")
-    return 0.75 * np.maximum(1.0 - ((r - kink) / h) ** 2, 0.0) / h
+    # rows that the fit interpolates are at the kink whatever the density is: the others stand for them
+    on = r == kink
+    return np.where(on, 0.0, 0.75 * np.maximum(1.0 - ((r - kink) / h) ** 2, 0.0) / h) * n / (n - float(w @ on))
