@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
@@ -348,3 +349,60 @@ def test_rows_of_other_levels_than_the_curve_are_faint(likelihood):
     assert "Faint points: rows of other levels of g, flag" in words
     plain = plot.fitted(pr.fit(pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)))
     assert "Faint" not in " ".join(t.get_text() for t in plain.texts)
+
+
+def mixed(n: int = 60) -> dict[str, Any]:
+    """A number, and categories of every kind of column: whole numbers, fractions, text, ordered, True and False, dates."""
+    rng = np.random.default_rng(8)
+    code = rng.permutation(np.repeat([0, 1, 2], [n // 5, 3 * n // 10, n // 2]))
+    days = np.array(["2024-03-01", "2024-07-15", "2025-01-02"], dtype="datetime64[ns]")
+    x = rng.normal(30.0, 5.0, n)
+    return {
+        "x": x, "number": np.array([1, 2, 5])[code], "fraction": np.array([0.25, 0.5, 1.75])[code], "two": np.where(code == 2, 4, 1),
+        "text": np.array(["low", "mid", "high"])[code], "day": days[code], "truth": code == 2,
+        "ordered": pd.Categorical.from_codes(code, ["low", "mid", "high"], ordered=True),
+        "y": 0.1 * x + code + rng.normal(size=n), "event": (rng.random(n) < 0.5).astype(int),
+    }  # fmt: skip
+
+
+CATEGORIES = {
+    "C(number)": ("number", 5),
+    "C(number, Treatment(2))": ("number", 5),
+    "C(number, Sum)": ("number", 5),
+    "C(number, levels=[5, 2, 1])": ("number", 5),
+    "C(fraction)": ("fraction", 1.75),
+    "C(two)": ("two", 4),
+    "C(text)": ("text", "high"),
+    "text": ("text", "high"),
+    "ordered": ("ordered", "high"),
+    "truth": ("truth", True),
+    "C(day)": ("day", "2024-03-01"),
+}
+
+
+@pytest.mark.parametrize("how", ["{} + x", "{} * x", "s(x, k=5) + {}"])
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, how):
+    data, (name, level) = mixed(), CATEGORIES[category]
+    fit = pr.fit(pr.Model.from_formula(f"y ~ {how.format(category)}", data))
+    for given in (None, data):
+        path = sweep(fit, None, given, None)
+        assert path.variable == "x"
+        values = set(np.asarray(path.rows[name]).tolist())
+        assert len(values) == 1
+        if name == "day":
+            assert path.held[name].startswith("2025-01-02")
+        else:
+            assert values == {level}
+        assert path.met.sum() == 30
+        drawn = fit.predict(path.rows)["mean"].values
+        lines = plot.fitted(fit, data=given).axes[0].lines
+        assert any(len(line.get_xdata()) == len(path.x) and np.allclose(line.get_ydata(), drawn) for line in lines)
+
+
+@pytest.mark.parametrize("category", ["C(number)", "C(fraction)", "C(day)", "ordered", "truth", "text"])
+def test_a_report_draws_the_curve_beside_every_category(category, tmp_path):
+    fit = pr.fit(pr.Model.from_formula(f"event ~ {category} + x", mixed(), likelihood="bernoulli"))
+    page = pr.report(fit, tmp_path / "page.html").read_text()
+    assert "No picture" not in page
+    assert "which the model does not know" not in page

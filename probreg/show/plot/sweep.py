@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.formula.variables import variables
+from probreg.data.formula.layout import plain_level
+from probreg.data.formula.variables import categories, variables
 from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -41,14 +42,18 @@ class Sweep:
 def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None) -> Sweep:
     """Rows along `variable`: by default the numeric one whose move from low to high is clearest in this fit.
 
-    Numeric variables that do not move stay at their mean, two-valued ones and categories at their most frequent value.
+    Numeric variables that do not move stay at their mean; two-valued ones and categories, those of numbers as in C(x) too, stay at
+    their most frequent value.
     DataError when there is no numeric variable, or when the variables cannot be read back and `data` is None.
     """
     design = fit.model.design
     groups = design.recipe.of_groups_alone
     table = {name: values for name, values in variables(design, data).items() if name not in groups}
-    base = {name: _typical(values, design.weights) for name, values in table.items()}
-    numeric = [name for name, values in table.items() if _is_number(values) and len(np.unique(values)) > 1]
+    by_level = categories(design)
+    means = {name for name, values in table.items() if name not in by_level and _has_mean(values)}
+    base = {name: _typical(values, design.weights, mean=name in means) for name, values in table.items()}
+    moving = {name for name, values in table.items() if _is_number(values) and len(np.unique(values)) > 1}
+    numeric = [name for name in table if name in moving and name not in by_level]
     if not numeric:
         raise DataError("no numeric variable moves in these data, so there is no curve to draw")
     if variable is None:
@@ -60,7 +65,7 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, _POINTS)
     held = {name: _shown(value) for name, value in base.items() if name != variable}
-    levels = tuple(name for name in held if not _has_mean(table[name]))
+    levels = tuple(name for name in held if name not in means)
     met = np.ones(len(observed), dtype=bool)
     for name in levels:
         met &= np.asarray(table[name]) == base[name]
@@ -81,18 +86,19 @@ def _has_mean(values: Any) -> bool:
     return _is_number(values) and len(np.unique(values)) > 2
 
 
-def _typical(values: Any, weights: Array | None) -> Any:
-    """The mean of a number with more than two values, otherwise the most frequent value."""
-    if _has_mean(values):
+def _typical(values: Any, weights: Array | None, *, mean: bool) -> Any:
+    """The mean of a number, or the most frequent value."""
+    if mean:
         return float(np.average(values, weights=weights))
     plain = np.asarray(values)
-    seen = list(dict.fromkeys(plain.tolist()))
+    # dates stay dates, which tolist turns into integers
+    seen = list(dict.fromkeys(plain if plain.dtype.kind in "mM" else plain.tolist()))
     w = full_weights(weights, len(plain))
     return max(seen, key=lambda v: w[plain == v].sum())
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(plain_level(value))
 
 
 def _rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
