@@ -1,5 +1,7 @@
 """In what two fits differ: facts of their models and methods, read off, not inferred. Only what differs can be a cause."""
 
+from typing import Any
+
 import numpy as np
 
 from probreg.comparison.prior_terms import stated_hyper, stated_model
@@ -99,8 +101,8 @@ def same_prior(base: Fit, fit: Fit) -> bool:
     return all(_constant(a.joint.log_prob(places, s) - b.joint.log_prob(places, s)) for s in sigmas)
 
 
-def _head_priors(model: Model) -> dict[tuple[int, ...], object]:
-    return {b.columns: b.prior for b in model.joint.blocks if model.design.grouped_of(b.columns) is None}
+def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:
+    return {(b.columns, b.predictor): b.prior for b in model.joint.blocks if model.design.grouped_of(b.columns) is None}
 
 
 def _equal(one: object, other: object) -> bool:

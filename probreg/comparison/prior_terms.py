@@ -19,7 +19,6 @@ from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.model import Model
 from probreg.model.prior_words import written_prior
-from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     AffinePrior,
     AuxPrior,
@@ -47,24 +46,24 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
     """prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
     model, sigma = fit.model, fit.model.noise(fit.aux)
     p, copies = model.shape[0], len(model.likelihood.outcomes) or 1
-    text, penalty, weight = ["flat"] * p, [""] * p, np.zeros(p)
-    lam = np.full(p, 0.0 if model.likelihood.least_squares else np.nan)
+    text, penalty = np.full((p, copies), "flat", dtype=object), np.full((p, copies), "", dtype=object)
+    weight, lam = np.zeros((p, copies)), np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan)
     for b in model.joint.blocks:
         q = len(b.columns)
         said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
         for i, j in enumerate(b.columns):
-            text[j] = said[i]
+            at = j, slice(None) if b.predictor is None else b.predictor
+            text[at] = said[i]
             if read is not None:
-                penalty[j], weight[j] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
-                lam[j] += read.in_rss(sigma)[i]  # nan without an RSS
+                penalty[at], weight[at] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
+                lam[at] += read.in_rss(sigma)[i]  # nan without an RSS
     settled, aux_weight = prior_weights(fit)
     unknown, head = list(fit.solution.aux), model.design.head
-    text, penalty, weight, lam = [text[j] for j in head], [penalty[j] for j in head], weight[head], lam[head]
     return {
-        "prior": text * copies + [_aux_words(model, a) for a in unknown],
-        "penalty": penalty * copies + [""] * len(unknown),
-        "weight": [*np.tile(weight, copies), *[np.nan] * len(unknown)],
-        "lam": [*np.tile(lam, copies), *[np.nan] * len(unknown)],
+        "prior": text[head].T.ravel().tolist() + [_aux_words(model, a) for a in unknown],
+        "penalty": penalty[head].T.ravel().tolist() + [""] * len(unknown),
+        "weight": [*weight[head].T.ravel(), *[np.nan] * len(unknown)],
+        "lam": [*lam[head].T.ravel(), *[np.nan] * len(unknown)],
         "prior_weight": [*settled.T.ravel(), *aux_weight],
     }
 
@@ -212,7 +211,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     m = fit.solution.beta.shape[1]
     concave = np.diagonal(P) >= 0
     for b in fit.model.joint.blocks:
-        at = vec_entries(b.columns, m)
+        at = b.entries(m)
         part = P[np.ix_(at, at)]
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
             concave[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
@@ -249,9 +248,9 @@ def prior_curvature_of_fit(fit: Fit) -> Array:
     if rowless(fit):
         return np.full(P.shape, np.nan)
     for b in fit.model.joint.blocks:
-        at = (np.array(b.columns)[:, None] * beta.shape[1] + np.arange(beta.shape[1])).ravel()
+        at = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
-        P[np.ix_(at, at)] = _curvature(b.prior, beta[list(b.columns)], unit)
+        P[np.ix_(at, at)] = _curvature(b.prior, b.take(beta), unit)
     return P
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.numerics.frame import map_of_columns, vec_entries
 from probreg.priors.joint import JointPrior, location_of
 
 Array = np.ndarray
@@ -46,7 +45,7 @@ class PriorSide:
         out = np.zeros(len(self.relative))
         for b in self.joint.blocks:
             if b.prior.sigma_units:
-                out[vec_entries(b.columns, self.m)] = np.repeat(location_of(b), self.m)
+                out[b.entries(self.m)] = np.repeat(location_of(b), b.width(self.m))
         return out
 
     @cached_property
@@ -54,7 +53,7 @@ class PriorSide:
         """The precision (k, k) in units of sigma or not, and the mean (k,), where every prior is normal or flat."""
         if not self.joint.gaussian:
             return None
-        return map_of_columns(self.joint.precision(), self.m), np.repeat(self.joint.center, self.m)
+        return self.joint.precision_of_entries(self.m), np.repeat(self.joint.center, self.m)
 
     def terms(self, beta: Array, sigma: float) -> tuple[float, PriorTerms]:
         """log p(beta | sigma) up to a constant, and its terms."""

@@ -173,10 +173,10 @@ def _pull(fit: Fit) -> Array:
     slope = np.zeros(s.beta.shape)
     sigma = fit.model.noise(fit.aux)
     for b in model.joint.blocks:
-        where, unit = list(b.columns), sigma if b.prior.sigma_units else 1.0
+        unit = sigma if b.prior.sigma_units else 1.0
         if not isinstance(b.prior, Flat):
             # d log p(beta) / d beta, block by block; priors of blocks are independent.
-            slope[where] = _slope_of(b.prior, s.beta[where], unit)
+            b.put(slope, _slope_of(b.prior, b.take(s.beta), unit))
     H = prior_curvature_of_fit(fit) + information_of_fit(fit)[0]
     if not (np.isfinite(H).all() and np.isfinite(slope).all()):
         return np.full(fit.coef.size, np.nan)
@@ -212,9 +212,16 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             continue
         try:
             unit = sigma if b.prior.sigma_units else 1.0
-            draws = b.prior.sample(rng, (_DRAWS, len(where), model.shape[1]), unit)
+            draws = b.prior.sample(rng, (_DRAWS, len(where), b.width(model.shape[1])), unit)
         except ProbregError:
             continue  # a prior known up to a constant only
+        if b.predictor is not None:  # predictors are outcomes then
+            own = b.predictor
+            expected = draws[..., 0] + se[where, own] * rng.standard_normal(draws.shape[:-1])
+            far = np.abs(ml[where, own] - np.median(draws[..., 0], axis=0))
+            beyond = (np.abs(expected - np.median(draws[..., 0], axis=0)) >= far).mean(0)
+            out[where, own] = np.where(np.isfinite(ml[where, own]) & np.isfinite(se[where, own]), beyond, np.nan)
+            continue
         reported = outcomes_of(model, draws).reshape(len(draws), len(where), k)
         centre = np.median(reported, axis=0)
         # The prior predictive of the estimate: beta ~ prior, b | beta ~ N(beta, se^2) (Box 1980; Evans & Moshonov

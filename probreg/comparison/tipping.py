@@ -7,6 +7,7 @@ which what is said of the coefficient changes.
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -19,8 +20,8 @@ from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference import METHODS, Method
 from probreg.inference.base import method_obstacle
 from probreg.model.model import Model
-from probreg.priors import Flat, HierarchicalPrior, Prior
-from probreg.priors.joint import Key
+from probreg.priors import Flat, HierarchicalPrior
+from probreg.priors.joint import BlockPrior, mapping_of
 
 Array = np.ndarray
 PROB = 0.95  # of the interval whose side of zero is watched
@@ -90,21 +91,21 @@ def _mode_method(model: Model) -> Method | None:
 
 def _stated_scales(model: Model, k: int) -> Array:
     """(k,) scales of the priors of reported coefficients, nan for flat ones and those of smooth functions."""
-    scale = np.full(model.shape[0], np.nan)
+    scale = np.full((model.shape[0], k // model.shape[0]), np.nan)
     for b in model.joint.blocks:
-        where = list(b.columns)
-        if not isinstance(b.prior, Flat) and not model.design.of_terms[where].any():
+        if not isinstance(b.prior, Flat) and not model.design.of_terms[list(b.columns)].any():
             s = prior_scale(b)
-            scale[where] = np.nan if s is None else s
-    return np.repeat(scale, k // len(scale))
+            b.put(scale, np.nan if s is None else np.broadcast_to(s, len(b.columns))[:, None])
+    return scale.ravel()
 
 
 def _mode_at(model: Model, method: Method, c: float, seed: int) -> _At:
     """The mode with its interval where every stated scale is c times as large; nan where there is none."""
-    columns, prior = model.design.columns, dict[Key, Prior]()
+    blocks = list[BlockPrior]()
     for b in model.joint.blocks:
         held = isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].any() or prior_scale(b) is None
-        prior[tuple(columns[i] for i in b.columns)] = b.prior if held else b.prior.times(c)
+        blocks.append(b if held else replace(b, prior=b.prior.times(c)))
+    prior = mapping_of(blocks, model.design.columns)
     with warnings.catch_warnings(), np.errstate(all="ignore"):  # a search that runs away has no mode, which is nan
         warnings.simplefilter("ignore", ProbregWarning)
         try:

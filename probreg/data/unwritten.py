@@ -158,9 +158,11 @@ class UnwrittenColumns:
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def without_effects(self) -> "UnwrittenColumns":
-        """The same with zeros in every column of varying effects."""
-        return replace(self, tail=tuple(c._replace(Z=np.zeros_like(c.Z)) for c in self.tail))
+    def without_effects(self, rows: Sequence[Array | None]) -> "UnwrittenColumns":
+        """The same with zeros in the columns of each term of varying effects at its rows (n,) bool; None of none."""
+        pairs = zip(self.tail, rows, strict=True)
+        tail = (c if w is None else c._replace(Z=np.where(w[:, None], 0.0, c.Z)) for c, w in pairs)
+        return replace(self, tail=tuple(tail))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         n, p = self.shape

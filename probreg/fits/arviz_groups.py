@@ -4,6 +4,7 @@ The numbers are those of `fit.tree`; the groups `prior` and `prior_predictive` a
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,18 +183,16 @@ def _densities(
         name = by_column[block.columns[0]] if term is None else f"effects[{term.group}]"
         if i in needed_hyper(model) and isinstance(prior, HierarchicalPrior):
             hyper = hyper_at(model.joint, model.design, i, draws)
-            return {name: lambda: prior.log_prob_given(beta[..., block.columns, :], hyper, unit)}
-        return {name: lambda: prior.log_prob(beta[..., block.columns, :], unit)}
+            return {name: lambda: prior.log_prob_given(block.take(beta), hyper, unit)}
+        return {name: lambda: prior.log_prob(block.take(beta), unit)}
     names = [by_column[j] for j in block.columns]
     if len(set(names)) > 1 and prior.part((0,)) is None:
         columns = [model.design.columns[j] for j in block.columns]
-        return {
-            plain_name(f"beta[{columns[0]}..{columns[-1]}]"): lambda: prior.log_prob(beta[..., block.columns, :], unit)
-        }
+        return {plain_name(f"beta[{columns[0]}..{columns[-1]}]"): lambda: prior.log_prob(block.take(beta), unit)}
     out: dict[str, Callable[[], Array]] = {}
     for name in dict.fromkeys(names):
         places = [k for k, own in enumerate(names) if own == name]
         some = prior if len(places) == len(names) else prior.part(places)
-        at = [block.columns[k] for k in places]
-        out[name] = lambda some=some, at=at: some.log_prob(beta[..., at, :], unit)  # type: ignore[misc]
+        at = replace(block, columns=tuple(block.columns[k] for k in places))
+        out[name] = lambda some=some, at=at: some.log_prob(at.take(beta), unit)  # type: ignore[misc]
     return out

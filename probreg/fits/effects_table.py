@@ -24,7 +24,7 @@ WORDS = (
     "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
 )
 
-_SCALE = re.compile(r"(?P<what>sd|cor)\((?P<effects>.+) \| (?P<group>.+?)\)")
+_SCALE = re.compile(r"(?P<what>sd|cor)\((?P<effects>.+) \| (?P<group>.+?)\)(?:\[(?P<outcome>.+)\])?")
 
 
 def with_random_parameters(coefficients: Any, others: Any, model: Model) -> Any:
@@ -38,13 +38,14 @@ def with_random_parameters(coefficients: Any, others: Any, model: Model) -> Any:
             rows.append({"group": "Residual", "term": "sd__Observation", **row})
         elif met := _SCALE.fullmatch(name):
             term = f"{met['what']}__{met['effects'].replace(', ', '.')}"
-            rows.append({"group": met["group"], "term": term, **row})
+            level = {"y.level": met["outcome"]} if met["outcome"] else {}
+            rows.append({"group": met["group"], "term": term, **row, **level})
     columns = ["effect", "group", *coefficients.columns]
     found = coefficients.assign(effect="fixed", group="")
     if rows:
         more = pd.DataFrame(rows).assign(effect="ran_pars").reindex(columns=columns)
         if "y.level" in more:
-            more["y.level"] = ""
+            more["y.level"] = more["y.level"].fillna("")
         found = pd.concat([found.reindex(columns=columns), more], ignore_index=True)
     return found[columns]
 
@@ -89,13 +90,22 @@ def ends_of(model: Model, solution: Solution, of: EffectsOfGroup, prob: float) -
 
 
 def prior_variances(model: Model, solution: Solution, of: EffectsOfGroup) -> Array:
-    """(K,) of each effect of a group: at the scales found, their posterior mean, or as stated; nan where that is not known."""
+    """(K,) of each effect of a group, or (K, m) of linear predictors with scales of their own: at the scales found, their posterior
+    mean, or as stated; nan where that is not known."""
     stated = model if solution.found is None else solution.found.stated
+    if stated.joint.apart:
+        each = range(model.shape[1])
+        return np.stack([_prior_variances(stated, solution, of, k) for k in each], 1)
+    return _prior_variances(stated, solution, of, None)
+
+
+def _prior_variances(stated: Model, solution: Solution, of: EffectsOfGroup, predictor: int | None) -> Array:
+    """(K,) of the effects on one linear predictor, or on all alike."""
     square: dict[tuple[str, str], float] = {}
     drawn = {} if solution.draws is None else solution.draws.values
     for i, b in enumerate(stated.joint.blocks):
         term, prior = stated.design.grouped_of(b.columns), b.prior
-        if term is None:
+        if term is None or b.predictor not in (None, predictor):
             continue
         if not isinstance(prior, LatentPrior):
             if (S := stated_covariance(prior, term.shape)) is not None:
@@ -132,7 +142,7 @@ def effects_table(model: Model, method: Method, solution: Solution, group: str |
     size = np.square(model.likelihood.contrast_matrix).sum(1) if model.likelihood.outcomes else np.ones(())
     with np.errstate(divide="ignore", invalid="ignore"):
         # Var(b | y) / Var(b); draws of the scale may leave a hair above 1
-        whole = np.multiply.outer(before, size)
+        whole = before * size if before.ndim == 2 else np.multiply.outer(before, size)
         pooling = np.where(whole > 0, np.minimum(np.square(sd) / whole, 1.0), np.where(whole == 0, 1.0, np.nan))
     axes: dict[str, Any] = {"group": list(of.levels), "effect": list(of.effects)}
     axes |= {"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {}

@@ -57,7 +57,7 @@ from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, OfTrials, Quantile
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.compatibility import with_precision
-from probreg.model.group_effects import Groups, groups_absent, rows_of_groups, with_group_columns, words_of
+from probreg.model.group_effects import GroupsLike, groups_absent, rows_of_groups, with_group_columns, words_of
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.model.rows_taken_away import model_with, model_without, require_gaussian_noise, require_rows_left
@@ -601,7 +601,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
-        groups: Groups | None = None,
+        groups: GroupsLike | None = None,
     ) -> Predictive:
         """The predictive distribution p(y_new | y) at these rows.
 
@@ -618,7 +618,7 @@ class Fit(FitStatistics):
             `pr.weights.precision(w)` of new rows, whose noise scale is sigma / sqrt(w); training rows have their own.
         trials : array (n,), optional
             Of new rows whose table does not hold them.
-        groups : {"known", "new", "typical"}, optional
+        groups : {"known", "new", "typical"} or mapping, optional
             As in `predict`. Rows of one new group share its effects, which a point estimate has 1,024 draws of then.
 
         Returns
@@ -647,7 +647,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
-        groups: Groups | None = None,
+        groups: GroupsLike | None = None,
         output: Literal["xarray"] = "xarray",
     ) -> Dataset: ...
 
@@ -660,7 +660,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
-        groups: Groups | None = None,
+        groups: GroupsLike | None = None,
         output: Literal["pandas"],
     ) -> DataFrame: ...
 
@@ -673,7 +673,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
-        groups: Groups | None = None,
+        groups: GroupsLike | None = None,
         output: Literal["xarray", "pandas"] = "xarray",
     ) -> Dataset | DataFrame:
         """Mean with its error, interval of the mean and interval of a new observation at these rows.
@@ -701,10 +701,12 @@ class Fit(FitStatistics):
             Precisions of new rows.
         trials : array (n,), optional
             Of new rows whose table does not have their column.
-        groups : {"known", "new", "typical"}, optional
+        groups : {"known", "new", "typical"} or mapping, optional
             Of effects that vary by a group: "known" takes those of each row's own group, by default where the fit has met all
-            groups. "new" takes every group as one the fit has not met: effects are drawn from N(0, S), which widens both
-            intervals, and the mean is over them; without a column of the groups each row is of one of its own. "typical" has effects of zero, and needs no column of the groups.
+            groups. "new" takes groups that the fit has not met: effects are drawn from N(0, S), which widens both intervals, and the
+            mean is over them. A row with an unseen group keeps its known ones, such as the school of a new class; in a row of known
+            groups alone all are new. Without a column of the groups each row is of one of its own. "typical" has effects of zero, and
+            needs no column of the groups. A mapping says it for each grouping factor: `{"school": "known", "school:class": "new"}`.
         output : {"xarray", "pandas"}
             A Dataset, or a DataFrame with the same columns, one line per row (and level).
 
@@ -735,7 +737,11 @@ class Fit(FitStatistics):
             del attrs["prob"]  # a file of a Dataset has no None
         if self.model.design.recipe.grouped:
             said_of = words_of(groups, identity=self.model.likelihood.link is IDENTITY)
-            if groups == "new" and data is not None and (alone := groups_absent(self.model.design.recipe, data)):
+            if (
+                groups not in (None, "known", "typical")
+                and data is not None
+                and (alone := groups_absent(self.model.design.recipe, data))
+            ):
                 said_of += f"; without {', '.join(alone)} each row is of a group of its own"
             attrs["groups"] = said_of
         arrays = found.arrays("mean_std_error" if self.target == "mode" else "mean_sd")
@@ -746,11 +752,13 @@ class Fit(FitStatistics):
         table.attrs = attrs
         return table
 
-    def _design(self, data: Any, offset: Any, weights: Any, trials: Any = None, groups: Groups | None = None) -> Any:
+    def _design(
+        self, data: Any, offset: Any, weights: Any, trials: Any = None, groups: GroupsLike | None = None
+    ) -> Any:
         """The design at new rows, or of the training rows, whose groups are those that `groups` means."""
         if data is None or not self.model.design.recipe.grouped:
             return rows_of_groups(self._rows(data, offset, weights, trials), groups)
-        known = with_group_columns(self.model.design.recipe, data, groups) if groups in ("typical", "new") else data
+        known = with_group_columns(self.model.design.recipe, data, groups)
         at = self._rows(known, offset, weights, trials)
         return rows_of_groups(at, groups, self.model.design.recipe.groups_at(known))
 

@@ -22,7 +22,7 @@ from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior, Normal, Prior, Reference
-from probreg.priors.joint import Key
+from probreg.priors.joint import Key, mapping_of
 
 Array = np.ndarray
 _SWEEPS, _FITS = 500, 50
@@ -179,9 +179,9 @@ def _prior_of_others(model: Model, sigma: float) -> Array:
     P = np.zeros((model.shape[0] * m, model.shape[0] * m))
     for b in model.joint.blocks:
         if isinstance(b.prior, GaussianPrior):
-            at = vec_entries(b.columns, m)
+            at = b.entries(m)
             unit = 1.0 if b.prior.sigma_units or not model.likelihood.least_squares else sigma**-1.0
-            P[np.ix_(at, at)] = np.kron(b.prior.precision(len(b.columns)), np.eye(m)) / unit**2
+            P[np.ix_(at, at)] = np.kron(b.prior.precision(len(b.columns)), np.eye(b.width(m))) / unit**2
     return P
 
 
@@ -189,11 +189,8 @@ def _at_scales(model: Model, functions: Sequence[TermFunction], tau: Mapping[str
     """The fit at scales of the ranges, for least squares in units of sigma, which is held or at its restricted maximum."""
     columns = model.design.columns
     ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
-    others: dict[Key, Prior] = {}
-    for b in model.joint.blocks:
-        names = tuple(columns[j] for j in b.columns)
-        if b.stated and names not in ranges:
-            others[names] = b.prior
+    named = [b for b in model.joint.blocks if b.stated and tuple(columns[j] for j in b.columns) not in ranges]
+    others = mapping_of(named, columns)
     exact = model.likelihood.least_squares
 
     def at(unit: float) -> Model:

@@ -186,7 +186,7 @@ def _with_residual(model: Model, p: Predictive, variance: Array, rng: np.random.
     residual's standard deviation s is taken to be as wide as that, which moves quantiles by some 1e-4 s.
     """
     S, n, m = p.eta.shape
-    sd = np.sqrt(variance)[..., None]
+    sd = np.sqrt(variance if variance.ndim == 3 else variance[..., None])
     if S > 1:
         return replace(p, eta=p.eta + sd * normal_scores(rng, S, n, m))
     if model.likelihood.least_squares:
@@ -354,7 +354,9 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
     mean, share = _eta(design, solution.beta)[:, 0], nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
-    if (lost := np.isinf(np.diagonal(solution.scale))).any():  # an infinite variance, that nodes over a finite range have not
+    if (
+        lost := np.isinf(np.diagonal(solution.scale))
+    ).any():  # an infinite variance, that nodes over a finite range have not
         error[(design.X[:, lost] != 0.0).any(1)] = np.inf
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
@@ -555,7 +557,8 @@ def _error_and_interval(
     left = _left(model, solution, design)
     if left is not None:
         # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
-        variance = variance + left[:, None] * np.square(J).sum(-1)
+        left = left if left.ndim == 2 else left[:, None]
+        variance = variance + np.einsum("nm,ndm->nd", np.broadcast_to(left, (len(J), J.shape[-1])), np.square(J))
     link, sd = model.likelihood.link, np.sqrt(variance)
 
     def flat(each: Array) -> Array:
@@ -580,7 +583,7 @@ def _counted(model: Model, solution: Solution) -> str:
 
 
 def _left(model: Model, solution: Solution, design: Design, noise: float | None = None) -> Array | None:
-    """The residual variance (n,) of each linear predictor, at the estimate; `noise` where its scale is another."""
+    """The residual variance (n,) of each linear predictor, or (n, m) where they differ, at the estimate; `noise` where its scale is another."""
     off = off_span_of(model, solution, None if noise is None else {model.noise_scale: noise})
     variance = None if off is None else off.variance(design)
     return None if variance is None else variance.mean(0)

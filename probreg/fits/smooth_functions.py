@@ -62,13 +62,17 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
 
 def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[float, ...]]:
     """tau of each range block of each smooth function, by the name of the function, the amplitude of a process: of a posterior
-    its mean; nan where a block has no single scale."""
+    its mean; nan where a block has no single scale. Of linear predictors with scales of their own one after the other."""
     number = {name: j for j, name in enumerate(model.design.columns)}
     asked = {tuple(number[c] for c in block) for f in term_functions(model.design) for block in f.of.blocks}
-    scales = {b.columns: _scale(model, solution, i) for i, b in enumerate(model.joint.blocks) if b.columns in asked}
+    scales: dict[tuple[int, ...], list[float]] = {}
+    for i, b in enumerate(model.joint.blocks):
+        if b.columns in asked:
+            scales.setdefault(b.columns, []).append(_scale(model, solution, i))
     out = {}
     for f in term_functions(model.design):
-        out[f.label] = tuple(scales.get(tuple(number[c] for c in block), np.nan) for block in f.of.blocks)
+        each = [scales.get(tuple(number[c] for c in block), [np.nan]) for block in f.of.blocks]
+        out[f.label] = tuple(tau for block in each for tau in block)
     return out
 
 
@@ -283,7 +287,10 @@ def _drawn_process(model: Model, solution: Solution, function: TermFunction) -> 
 def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
     """tau of the only block of a process, in each draw (S,), or one number (1,)."""
     first = list(model.design.columns).index(function.of.blocks[0][0])
-    (i,) = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
+    each = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
+    if len(each) > 1:
+        raise Incompatible(f"{function.label}: linear predictors have scales of their own, off the rows of its columns")
+    (i,) = each
     prior, unit = model.joint.blocks[i].prior, np.ones(1)
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]

@@ -87,14 +87,14 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         return {}
     out = {}
     for key, term in fit.model.design.recipe.grouped.items():
-        at = np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape)
-        used, sd = 0.0, np.sqrt(np.diagonal(each[key]))
-        kept = np.flatnonzero(sd > 0)
-        values, axes = np.linalg.eigh(each[key][np.ix_(kept, kept)] / np.outer(sd[kept], sd[kept]))
-        # S^-1 on what S spans: a direction without variance spends nothing
-        spanned = axes[:, values > _NOTHING] / sd[kept, None]
-        inverse = (spanned / values[values > _NOTHING]) @ spanned.T
-        for a in range(m):
+        at, used = np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape), 0.0
+        for a, S in enumerate(np.broadcast_to(each[key], (m, *each[key].shape[-2:]))):
+            sd = np.sqrt(np.diagonal(S))
+            kept = np.flatnonzero(sd > 0)
+            values, axes = np.linalg.eigh(S[np.ix_(kept, kept)] / np.outer(sd[kept], sd[kept]))
+            # S^-1 on what S spans: a direction without variance spends nothing
+            spanned = axes[:, values > _NOTHING] / sd[kept, None]
+            inverse = (spanned / values[values > _NOTHING]) @ spanned.T
             own = at[:, kept] * m + a
             used += float(np.einsum("gkl,lk->", V[own[:, :, None], own[:, None, :]], inverse))
             used += len(at) * (at.shape[1] - spanned.shape[1])
@@ -103,16 +103,17 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
 
 
 def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
-    """S (K, K) of each term by its key: at the scales found, the posterior mean of S, or as stated. Incompatible where it is not known."""
+    """S (K, K) of each term by its key, or (m, K, K) of linear predictors with scales of their own: at the scales found, the posterior
+    mean of S, or as stated. Incompatible where it is not known."""
     s = fit.solution
     stated = fit.model if s.found is None else s.found.stated
-    out, at = {}, 0
+    each, at = dict[str, list[Array]](), 0
     for i, b in enumerate(stated.joint.blocks):
         prior: Any = b.prior
         if not isinstance(prior, LatentPrior):
             held = stated.design.grouped_of(b.columns)
             if held is not None and (S := stated_covariance(prior, held.shape)) is not None:
-                out[held.key] = S
+                each.setdefault(held.key, []).append(S)
             continue
         own, at = slice(at, at + len(prior.hyper)), at + len(prior.hyper)
         term = stated.design.grouped_of(b.columns)
@@ -123,9 +124,11 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
             root = this.root(s.found.theta[own])[0]
             gone = {name for name, lost in zip(this.hyper, s.found.vanished[own]) if lost}
             kept = np.array([f"sd[{e}]" not in gone for e in this.effects], dtype=float)
-            out[term.key] = kept[:, None] * (root @ root.T) * kept
+            S = kept[:, None] * (root @ root.T) * kept
         else:
-            out[term.key] = _mean_covariance(fit, i, prior)
+            S = _mean_covariance(fit, i, prior)
+        each.setdefault(term.key, []).append(S)
+    out = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in each.items()}
     if set(out) != set(fit.model.design.recipe.grouped):
         raise Incompatible("the covariance of the effects of groups is not known in this fit")
     return out

@@ -73,16 +73,19 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     G, K = term.shape
     n, weights = model.design.n, model.design.weights
     repeated = weights is not None and bool((weights > 1).any())
-    if not n or n > G * K or repeated or term.key not in model.design.inputs or not has_improper_sd(model, term):
+    moments = not n and term.effects == ("Intercept",) and model.design.total == G  # of rows that were not kept
+    in_memory = 0 < n <= G * K and not repeated and term.key in model.design.inputs
+    if not (in_memory or moments) or not has_improper_sd(model, term):
         return None
+    n = n or G
     names = " and ".join(f"sd({e} | {term.group})" for e in term.effects[:2])
-    if model.noise_unknown and not model.noise_prior.proper and _noise_is_covariance(model, term):
+    if model.noise_unknown and not model.noise_prior.proper and (moments or _noise_is_covariance(model, term)):
         noise = model.noise_scale
         return (
             f"{term.key}: {names} and {noise} are not identified, because {n} rows and {G * K} effects leave the likelihood flat: it "
             "depends on the sum of their variances alone"
         )
-    if K == 1 and n == G and isinstance(model.likelihood, OfClasses) and _counts_one_trial(model):
+    if in_memory and K == 1 and n == G and isinstance(model.likelihood, OfClasses) and _counts_one_trial(model):
         return (
             f"{term.key}: {names} is not identified, because each group of {term.group} has one trial: with the coefficients it "
             "changes the scale of the link alone, and the likelihood is flat or nearly so"

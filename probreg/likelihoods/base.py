@@ -165,6 +165,11 @@ class Likelihood(ABC):
         """Names of the reported linear predictors; empty when there is only one."""
 
     @property
+    def predictors_apart(self) -> tuple[str, ...]:
+        """Names of linear predictors that have hyperparameters of their own; empty for one predictor, and for exchangeable ones."""
+        return ()
+
+    @property
     @abstractmethod
     def levels(self) -> tuple[Level, ...]:
         """The levels of the response, code by code; empty for a number."""

@@ -100,6 +100,10 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return tuple(str(v) for i, v in enumerate(self.levels) if self.symmetric or i != self._base)
 
     @property
+    def predictors_apart(self) -> tuple[str, ...]:
+        return self.outcomes if self.width > 1 and not self.symmetric else ()
+
+    @property
     def contrast_matrix(self) -> Array:
         return self.contrast if self.symmetric else np.eye(self.width)
 

@@ -7,7 +7,7 @@ of the design are 1 at one of these rows and 0 elsewhere, so that this mean, les
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -44,6 +44,8 @@ class DrawnProcess:
     at_rows : array (S, a, m)
         f(A) for each linear predictor.
     """
+
+    predictor: ClassVar[None] = None
 
     key: str
     prior: ValuedProcess

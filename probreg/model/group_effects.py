@@ -17,13 +17,15 @@ from probreg.data.design import ColumnRecipe
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
+from probreg.priors.joint import same_term
 
 Array = np.ndarray
 Groups = Literal["known", "new", "typical"]
+GroupsLike = Groups | Mapping[str, Groups]
 
 WORDS = {
     "known": "each row has the effects of its own group",
-    "new": "each group is one the fit has not met: its effects are drawn from their normal distribution",
+    "new": "groups are new: their effects are drawn from their normal distribution, beside those of known groups in a row that has both",
     "typical": "effects of groups are zero: the typical group",
 }
 NOT_THE_MEAN = "; on the scale of the response it is the median over groups, not their mean, which groups='new' gives"
@@ -41,11 +43,14 @@ class GroupEffects:
         Where its columns stand in the design.
     root : callable
         Gives Lambda (S, K, K) at each atom; S = 1 serves all atoms. It is asked where a group is new.
+    predictor : int or None
+        The linear predictor; None where effects on all of them have this root.
     """
 
     term: GroupedTerm
     columns: list[int]
     root: Callable[[], Array]
+    predictor: int | None = None
 
     @cached_property
     def roots(self) -> Array:
@@ -79,7 +84,7 @@ class GroupEffects:
         u = scores(len(groups) * K)
         S, _, m = u.shape
         # b_g = Lambda u_g
-        b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (S, K, K)), u.reshape(S, len(groups), K, m))
+        b = self._effects(u.reshape(S, len(groups), K, m))
         out = np.zeros((S, len(rows), m))
         out[:, new] = np.einsum("nk,snkm->snm", rows[new, 1:], b[:, of])
         return out
@@ -90,7 +95,7 @@ class GroupEffects:
         """sum_l A_l C A_l' (E, E), C the covariance of the sums."""
         C = np.zeros((weights[0].shape[0],) * 2)
         M, _ = self._effects_in(sums)
-        for A in weights:
+        for A in weights_of(self.predictor, weights):
             # C = M (I kron S) M'
             each = np.asarray((A @ M).todense()).reshape(len(C), -1, len(self.term.effects))
             C += sum(np.einsum("egk,kl,fgl->ef", each, L @ L.T, each) for L in self.roots) / len(self.roots)
@@ -109,8 +114,13 @@ class GroupEffects:
         M, groups = self._effects_in(sums)
         K = len(self.term.effects)
         u = rng.standard_normal((size, groups, K, width))
-        b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (size, K, K)), u)
-        return GroupSums(M, b.reshape(size, groups * K, width))
+        return GroupSums(M, self._effects(u).reshape(size, groups * K, width))
+
+    def _effects(self, u: Array) -> Array:
+        """Lambda u_g (S, G, K, m) of standard normal u; zeros for other linear predictors."""
+        S, _, K, m = u.shape
+        b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (S, K, K)), u)
+        return b if self.predictor is None else b * (np.arange(m) == self.predictor)
 
     def new_in(self, sums: RowSums) -> bool:
         """Whether effects of a new group are in some sum."""
@@ -130,6 +140,11 @@ class GroupEffects:
         at = K * of[:, None] + np.arange(K)
         shape = (sums.n, K * len(groups))
         return csr_array((values.ravel(), (np.repeat(i, K), at.ravel())), shape=shape), len(groups)
+
+
+def weights_of(predictor: int | None, weights: list[Any]) -> list[Any]:
+    """The weights of one linear predictor, or of all."""
+    return weights if predictor is None else [weights[predictor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,15 +170,53 @@ class GroupSums:
 # ---- which groups are meant ----------------------------------------------------------------------------------------------
 
 
-def rows_of_groups(design: Design, groups: Groups | None, labels: Mapping[str, Array] | None = None) -> Design:
+def groups_by_term(recipe: ColumnRecipe, groups: GroupsLike | None) -> dict[str, Groups | None]:
+    """What `groups` says of each term with effects by group, by its key: None for known groups by default.
+
+    Raises
+    ------
+    DataError
+        For another value, for a grouping factor that the model does not have, and for known groups within new ones.
+    """
+    terms = recipe.grouped
+    if not terms and groups is not None:
+        raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
+    if not isinstance(groups, Mapping):
+        return {key: _checked_groups(groups, "groups") for key in terms}
+    out: dict[str, Groups | None] = dict.fromkeys(terms)
+    for name, how in groups.items():
+        met = [key for key, term in terms.items() if same_term(str(name), term.group) or same_term(str(name), key)]
+        if not met:
+            factors = ", ".join(repr(name) for name in dict.fromkeys(term.group for term in terms.values()))
+            raise DataError(f"groups: {name!r} is no grouping factor of this model; there are: {factors}")
+        out |= dict.fromkeys(met, _checked_groups(how, f"groups[{name!r}]"))
+    for key, outer in terms.items():
+        for inner in (terms[k] for k in terms if out[k] in (None, "known") and out[key] in ("new", "typical")):
+            if set(outer.factors) < set(inner.factors):
+                raise DataError(
+                    f"groups: {outer.group} is {out[key]!r}, so its {inner.group} is not known: "
+                    f"groups={{{outer.group!r}: {out[key]!r}, {inner.group!r}: {out[key]!r}}}"
+                )
+    return out
+
+
+def _checked_groups(how: Any, name: str) -> Groups | None:
+    if how is not None and how not in get_args(Groups):
+        kinds = ", ".join(map(repr, get_args(Groups)))
+        raise DataError(f"{name} is one of {kinds}, or a mapping from grouping factors to these, got {how!r}")
+    return how
+
+
+def rows_of_groups(design: Design, groups: GroupsLike | None, labels: Mapping[str, Array] | None = None) -> Design:
     """The design at rows whose groups are those that `groups` means.
 
     Parameters
     ----------
     design : Design
         Rows of known or new groups.
-    groups : {"known", "new", "typical"} or None
-        None is known, where all are.
+    groups : {"known", "new", "typical"} or mapping or None
+        One for all grouping factors, or one for each. None is known, where all are. "new" for all of them keeps the known groups of a
+        row with an unseen one, such as the school of a new class; a row of known groups alone is of new ones.
     labels : mapping
         The group (n,) of each row as text, by the term, for the message.
 
@@ -172,34 +225,37 @@ def rows_of_groups(design: Design, groups: Groups | None, labels: Mapping[str, A
     DataError
         For a group that the fit has not met, unless `groups` says what it is; for groups of a model that has none.
     """
-    terms = design.recipe.grouped
-    if groups is not None and groups not in get_args(Groups):
-        raise DataError(f"groups is one of {', '.join(map(repr, get_args(Groups)))}, got {groups!r}")
-    if not terms:
-        if groups is not None:
-            raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
+    terms, each = design.recipe.grouped, groups_by_term(design.recipe, groups)
+    if not terms or set(each.values()) <= {None, "known"}:
+        for key, term in terms.items():
+            _refuse_unseen(term, design, each[key], labels or {})
         return design
-    if groups in (None, "known"):
-        for term in terms.values():
-            _refuse_unseen(term, design, groups, labels or {})
-        return design
-    inputs = dict(design.inputs)
+    unseen = {key: _inputs(design, key)[:, 0] >= len(term.levels) for key, term in terms.items()}
+    mixed = np.any(list(unseen.values()), axis=0)
+    inputs, without = dict(design.inputs), dict[str, Array]()
     for key, term in terms.items():
-        rows = np.array(_inputs(design, key))
-        if groups == "typical":
+        rows, how = np.array(_inputs(design, key)), each[key]
+        if how in (None, "known"):
+            _refuse_unseen(term, design, how, labels or {})
+            continue
+        without[key] = np.ones(len(rows), dtype=bool)
+        if how == "typical":
             rows[:, 1:] = 0.0
         else:
-            rows[:, 0] += len(term.levels)
+            if not isinstance(groups, Mapping):
+                without[key] = np.where(mixed, unseen[key], True)
+            rows[without[key], 0] += len(term.levels)
         inputs[key] = rows
-    return replace(design, X=_without_effects(design), inputs=inputs)
+    return replace(design, X=_without_effects(design, without), inputs=inputs)
 
 
-def _without_effects(design: Design) -> Any:
-    """The columns (n, p) with zeros in those of the effects."""
+def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
+    """The columns (n, p) with zeros in those of the effects of each term at its rows (n,) bool."""
     if design.unwritten:
-        return design.X.without_effects()  # type: ignore[attr-defined]
+        return design.X.without_effects([without.get(key) for key in design.recipe.grouped])  # type: ignore[attr-defined]
     X, place = design.X.copy(), {c: j for j, c in enumerate(design.columns)}
-    X[:, [place[c] for term in design.recipe.grouped.values() for c in term.columns]] = 0.0
+    for key, rows in without.items():
+        X[np.ix_(rows, [place[c] for c in design.recipe.grouped[key].columns])] = 0.0
     return X
 
 
@@ -240,10 +296,20 @@ def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:
     return next((term.levels for term in recipe.grouped.values() if term.group == name), ())
 
 
-def words_of(groups: Groups | None, *, identity: bool) -> str:
-    """What was asked of the groups, in words."""
+def words_of(groups: GroupsLike | None, *, identity: bool) -> str:
+    """What `groups` means, in words."""
+    if isinstance(groups, Mapping):
+        return "; ".join(f"{name}: {words_of(how, identity=identity)}" for name, how in groups.items())
     how = groups or "known"
     return WORDS[how] + (NOT_THE_MEAN if how == "typical" and not identity else "")
+
+
+def is_known(recipe: ColumnRecipe, groups: GroupsLike | None, name: str) -> bool:
+    """Whether rows have effects of known groups of a variable that names groups."""
+    each = groups_by_term(recipe, groups)
+    return any(
+        each[key] in (None, "known") for key, term in recipe.grouped.items() if name in (term.group, *term.factors)
+    )
 
 
 def groups_absent(recipe: ColumnRecipe, data: Any) -> list[str]:
@@ -253,13 +319,18 @@ def groups_absent(recipe: ColumnRecipe, data: Any) -> list[str]:
     return [name for name in recipe.of_groups_alone if name not in read_table(data).columns]
 
 
-def with_group_columns(recipe: ColumnRecipe, data: Any, groups: Groups | None = "typical") -> Any:
-    """Data with columns of groups where they lack them: one for each row where groups are new, else any, for effects are zero."""
+def with_group_columns(recipe: ColumnRecipe, data: Any, groups: GroupsLike | None = "typical") -> Any:
+    """Data with columns of groups where they lack them and `groups` needs none: one for each row where groups are new, else any, for
+    effects are zero."""
     from probreg.data.formula.columns import read_table
 
     if not recipe.of_groups_alone or not (absent := groups_absent(recipe, data)):
         return data
-    table = read_table(data)
-    n = len(table.rows)
-    labels = np.array([f"row {i}" for i in range(n)] if groups == "new" else ["any"] * n, dtype=object)
-    return {**table.columns, **dict.fromkeys(absent, labels)}
+    table, each = read_table(data), groups_by_term(recipe, groups)
+    n, labels = len(table.rows), dict[str, Array]()
+    for name in absent:
+        kinds = {each[key] for key, term in recipe.grouped.items() if name in term.factors}
+        if kinds <= {"new", "typical"}:
+            own = [f"row {i}" for i in range(n)] if "new" in kinds else ["any"] * n
+            labels[name] = np.array(own, dtype=object)
+    return {**table.columns, **labels} if labels else data

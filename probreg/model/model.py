@@ -50,7 +50,7 @@ from probreg.model.group_effects import refuse_unseen
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, JointPrior, Prior, Reference, joint
-from probreg.priors.joint import Key
+from probreg.priors.joint import Key, mapping_of
 from probreg.priors.text import AuxLike, read_aux
 from probreg.priors.weak import PriorLike
 from probreg.system.notebook import notebook_html
@@ -271,6 +271,7 @@ class Model(FromData):
             self.design.free,
             partial(rows_for, self.design, self.likelihood, self.fixed),
             self.design.shown_columns,
+            self.likelihood.predictors_apart,
         )
 
     @property
@@ -319,7 +320,7 @@ class Model(FromData):
         columns = self.design.columns
         if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.data_dependent):
             return self
-        frozen = self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
+        frozen = self.with_prior(mapping_of(self.joint.blocks, columns))
         return replace(frozen, scales_compared=self.scales_compared)
 
     @cached_property

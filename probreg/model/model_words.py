@@ -5,6 +5,7 @@ import numpy as np
 from probreg.model.prior_predictive import one_sd_moves
 from probreg.model.prior_words import Stated, prior_line, written_prior
 from probreg.priors import Normal, Reference, joint
+from probreg.priors.joint import first_of
 from probreg.priors.weak import WEAK, WEAK_FACTOR
 from probreg.system.terminal import few_names
 
@@ -33,10 +34,11 @@ def model_words(model: Stated) -> list[str]:
 
 def weak_words(model: Stated) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
-    stated = joint(model.prior, model.design.columns, model.design.free).blocks  # before they are bound to the rows
+    d, outcomes = model.design, model.likelihood.predictors_apart
+    stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks  # before they are bound to the rows
     scales = {
         model.design.columns[j]: float(s)
-        for before, b in zip(stated, model.joint.blocks, strict=True)
+        for before, b in zip(first_of(stated), first_of(model.joint.blocks), strict=True)
         if before.prior == WEAK and isinstance(b.prior, Normal)
         for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
     }

@@ -21,9 +21,10 @@ from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
+from probreg.kernels.spectral import SineBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
 from probreg.model.drawn_process import DrawnProcess, DrawnSums
-from probreg.model.group_effects import GroupEffects, GroupSums
+from probreg.model.group_effects import GroupEffects, GroupSums, weights_of
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.numerics.special import ndtri
@@ -57,6 +58,8 @@ class ResidualProcess:
     sines : VaryingSines or None
         The scales of sines whose hyperparameters differ between atoms; `basis` is then that of their medians, by which sums over
         rows are judged.
+    predictor : int or None
+        The linear predictor; None where all have such processes.
     """
 
     key: str
@@ -64,6 +67,7 @@ class ResidualProcess:
     columns: list[int]
     scale: Array | None
     sines: "VaryingSines | None" = None
+    predictor: int | None = None
 
     def variance(self, rows: Array, phi: Array) -> Array | None:
         """s^2 v(x), (S, n) or (1, n), at rows with the columns phi; None where all are in the span."""
@@ -91,6 +95,8 @@ class ResidualProcess:
         G = root_left(self.basis, sums)
         scale = self._known(np.abs(G).sum(0))
         z = normal_scores(rng, size, width, len(G))
+        if self.predictor is not None:
+            z = z * (np.arange(width) == self.predictor)[:, None]
         return RootSums((np.ones(1) if scale is None else scale)[:, None, None] * z, G)
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
@@ -98,7 +104,7 @@ class ResidualProcess:
             left, whole = sums.variances(self.basis)
             self._known(left > ON_SPAN * whole)
             return np.zeros((weights[0].shape[0],) * 2)
-        each = [covariance_left(self.basis, sums, A) for A in weights]
+        each = [covariance_left(self.basis, sums, A) for A in weights_of(self.predictor, weights)]
         return np.asarray(sum(each[1:], each[0]))
 
     def _known(self, left: Array) -> Array | None:
@@ -160,15 +166,24 @@ class OffSpan:
         drawn = [p for p in self.processes if isinstance(p, DrawnProcess)]
         each = [p.moments(inputs_of(design, p.key), design.X[:, p.columns]) for p in drawn]
         rest = OffSpan(tuple(p for p in self.processes if not isinstance(p, DrawnProcess))).variance(design)
-        found = [v for v in (*(pair[1] for pair in each if pair is not None), rest) if v is not None]
         means = [pair[0] for pair in each if pair is not None]
-        return sum(means[1:], means[0]) if means else 0.0, sum(found[1:], found[0]) if found else None
+        variances = [*(pair[1] for pair in each if pair is not None), rest]
+        return sum(means[1:], means[0]) if means else 0.0, _sum_of([v for v in variances if v is not None])
 
     def variance(self, design: Design) -> Array | None:
-        """Of each linear predictor at the rows of a design, (S, n) or (1, n); None where every row is in the span."""
-        each = [p.variance(inputs_of(design, p.key), _columns_of(design, p)) for p in self.processes]
-        found = [v for v in each if v is not None]
-        return sum(found[1:], found[0]) if found else None
+        """Of each linear predictor at the rows of a design, (S, n) or (1, n), or (S, n, m) where they differ; None where every row is
+        in the span."""
+        found = list[Array]()
+        for p in self.processes:
+            v = p.variance(inputs_of(design, p.key), _columns_of(design, p))
+            if v is not None:
+                found.append(v if p.predictor is None else v[..., None] * (np.arange(self._width) == p.predictor))
+        return _sum_of(found)
+
+    @property
+    def _width(self) -> int:
+        """The number of linear predictors, where some have processes of their own."""
+        return 1 + max(p.predictor for p in self.processes if p.predictor is not None)
 
     def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
         """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
@@ -218,6 +233,13 @@ class JointDraws:
         return sum((part.at(sums, atoms) for part in self.parts), 0.0)
 
 
+def _sum_of(variances: list[Array]) -> Array | None:
+    """The sum of variances (S, n) of all linear predictors and (S, n, m) of each; None of none."""
+    if any(v.ndim == 3 for v in variances):
+        variances = [v if v.ndim == 3 else v[..., None] for v in variances]
+    return sum(variances[1:], variances[0]) if variances else None
+
+
 def _columns_of(design: Design, p: ResidualProcess | DrawnProcess | GroupEffects) -> Array:
     """(n, q) of a process; effects of groups are told by their inputs."""
     return np.empty((design.n, 0)) if isinstance(p, GroupEffects) else design.X[:, p.columns]
@@ -253,12 +275,25 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     at = [[place[c] for c in t.columns] for t in terms]
     each = [
         _of_values(model, t, j, draws)
-        or _of_sines(model, t, j, draws)
-        or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise))
+        or _of_sines(model, t, j, draws, k)
+        or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise, k), predictor=k)
         for t, j in zip(terms, at)
+        for k in _predictors(model, j)
+        if draws is not None or not _has_own_sines(t, k)
     ]
     every = (*each, *_of_groups(model, present, draws, noise))
     return OffSpan(every) if every else None
+
+
+def _has_own_sines(term: ProcessTerm, predictor: int | None) -> bool:
+    """Whether a linear predictor has its own hyperparameters of a process through sines, which its prior holds: what the sines lack of
+    k(x, x) within their range is below the error of the basis, and is not added."""
+    return predictor is not None and isinstance(term.basis, SineBasis) and term.basis.plain
+
+
+def _predictors(model: Model, columns: list[int]) -> list[int | None]:
+    """The linear predictors in which these columns have a prior of their own; None for all of them alike."""
+    return [b.predictor for b in model.joint.blocks if set(columns) <= set(b.columns)] or [None]
 
 
 def _of_groups(
@@ -269,18 +304,26 @@ def _of_groups(
     for term in model.design.recipe.grouped.values():
         if present.issuperset(term.columns):
             at = [place[c] for c in term.columns]
-            found.append(GroupEffects(term, at, partial(_roots, model, term, at, draws, noise)))
+            found += [
+                GroupEffects(term, at, partial(_roots, model, term, at, draws, noise, k), k)
+                for k in _predictors(model, at)
+            ]
     return found
 
 
 def _roots(
-    model: Model, term: GroupedTerm, at: list[int], draws: Mapping[str, Array] | None, noise: Array | float
+    model: Model,
+    term: GroupedTerm,
+    at: list[int],
+    draws: Mapping[str, Array] | None,
+    noise: Array | float,
+    predictor: int | None,
 ) -> Array:
-    """Lambda (S, K, K) of the effects of a group at each atom; S is 1 where all have the same."""
+    """Lambda (S, K, K) of the effects of a group on a linear predictor at each atom; S is 1 where all have the same."""
     K = len(term.effects)
     for i, b in enumerate(model.joint.blocks):
         prior: Any = b.prior
-        if not set(at) <= set(b.columns):
+        if not set(at) <= set(b.columns) or b.predictor != predictor:
             continue
         if isinstance(prior, VaryingEffects) and (draws is not None or not prior.hyper):
             if draws is None or not prior.hyper:
@@ -295,7 +338,7 @@ def _roots(
             return _given_root(prior, len(b.columns), own[:K])[None] * np.reshape(
                 noise if prior.sigma_units else 1.0, (-1, 1, 1)
             )
-        if (scale := _scale(model, at, draws, noise)) is not None:
+        if (scale := _scale(model, at, draws, noise, predictor)) is not None:
             return scale[:, None, None] * np.eye(K)
     raise Incompatible(
         f"{term.key}: effects of a new group are not known, for the prior is not normal with one covariance. Ask for "
@@ -328,12 +371,14 @@ def _of_values(
 
 
 def _of_sines(
-    model: Model, term: ProcessTerm, columns: list[int], draws: Mapping[str, Array] | None
+    model: Model, term: ProcessTerm, columns: list[int], draws: Mapping[str, Array] | None, predictor: int | None
 ) -> ResidualProcess | None:
     """The residual process of a term whose hyperparameters were drawn with the coefficients of its sines; None for others."""
     for i, b in enumerate(model.joint.blocks):
         prior = b.prior
-        if not isinstance(prior, SineProcess) or set(columns) != set(b.columns) or draws is None:
+        if not isinstance(prior, SineProcess) or set(columns) != set(b.columns) or b.predictor != predictor:
+            continue
+        if draws is None:
             continue
         names = hyper_names(model.joint, model.design)[i]
         values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
@@ -345,14 +390,20 @@ def _of_sines(
         scales = np.exp(prior.log_scales_at(np.log(table), len(columns)))
         middle = prior.kernel_at(**{name: float(np.median(v)) for name, v in values.items()})
         sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))
-        return ResidualProcess(term.key, prior.basis_at(middle, None), columns, amplitude, sines)
+        return ResidualProcess(term.key, prior.basis_at(middle, None), columns, amplitude, sines, predictor)
     return None
 
 
-def _scale(model: Model, columns: list[int], draws: Mapping[str, Array] | None, noise: Array | float) -> Array | None:
+def _scale(
+    model: Model,
+    columns: list[int],
+    draws: Mapping[str, Array] | None,
+    noise: Array | float,
+    predictor: int | None = None,
+) -> Array | None:
     """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
     for i, b in enumerate(model.joint.blocks):
-        if set(columns) <= set(b.columns):
+        if set(columns) <= set(b.columns) and b.predictor == predictor:
             tau = _block_scale(model, i, b, [b.columns.index(j) for j in columns], draws)
             if tau is None:
                 return None

@@ -160,7 +160,8 @@ def _coefficients(
         if not b.prior.proper or (b.prior.sigma_units and sigma is None):
             continue
         unit = sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
-        out[:, list(b.columns)], drawn = b.prior.sample_with_hyper(rng, (draws, len(b.columns), m), unit)
+        values, drawn = b.prior.sample_with_hyper(rng, (draws, len(b.columns), b.width(m)), unit)
+        b.put(out, values)
         hyper |= {names[i][k]: v for k, v in drawn.items()}
     return out, hyper
 

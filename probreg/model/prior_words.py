@@ -96,7 +96,7 @@ def prior_line(model: Stated) -> str:
 def _of_blocks(model: Stated, blocks: Sequence[BlockPrior]) -> list[str]:
     """Each block in words; those of one column under equal priors, entry by entry, are one."""
     alike: dict[Any, list[BlockPrior]] = {}
-    for i, b in enumerate(blocks):
+    for i, b in enumerate(_without_copies(blocks)):
         given = _as_stated(model, b)
         alone = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
         alike.setdefault((given, type(b.prior)) if alone and _one_number(given) else i, []).append(b)
@@ -106,6 +106,16 @@ def _of_blocks(model: Stated, blocks: Sequence[BlockPrior]) -> list[str]:
         )
         for each in alike.values()
     ]
+
+
+def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
+    """The blocks, of those of several linear predictors with one prior the first, without its predictor."""
+    out = list[BlockPrior]()
+    for b in blocks:
+        same = b.predictor is not None and all(o.prior == b.prior for o in blocks if o.columns == b.columns)
+        if not same or b.first:
+            out.append(replace(b, predictor=None, outcome="") if same else b)
+    return out
 
 
 def _one_number(prior: Any) -> bool:
@@ -122,6 +132,7 @@ def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
     many = many and not d.of_terms[list(block.columns)].any()
     scaled = "standardised " if getattr(given, "scaled", False) and not isinstance(block.prior, Flat) else ""
     where = f"{q} {scaled}columns" if many else scaled + d.called(block.columns)
+    where += "" if block.predictor is None else f"[{block.outcome}]"
     if isinstance(block.prior, Flat):
         return f"flat on {where}"
     if given is not None and d.grouped_of(block.columns) is not None and (said := _of_effects(given, where)):

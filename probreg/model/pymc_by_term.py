@@ -4,6 +4,7 @@ beta_term ~ its prior,  eta = X beta + offset,  y ~ likelihood(eta, aux)
 """
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from probreg.likelihoods import Likelihood, OfTrials
 from probreg.model.data_dependent_priors import terms_of_columns
 from probreg.model.pymc_graph import hyper_names, hyper_variables, observe, scale_factor, scale_unit, unit_prior
 from probreg.model.term_variables import TermVariable, names_taken, part_of_term, response_name, term_variables
-from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Prior, WholePrior
+from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
 
 _MOST = 50  # terms of one variable each; of more, PyMC would compile for minutes
 
@@ -74,6 +75,7 @@ class _Variables:
     def __init__(self, design: Design, likelihood: Likelihood, prior: JointPrior) -> None:
         hyper = [name for names in hyper_names(prior, design).values() for name in names.values()]
         self.design, self.prior, self.m = design, prior, likelihood.width
+        self.suffix = ""  # of the names of variables of one predictor of several
         self.taken = names_taken(design, likelihood, prior, hyper)
         self.terms = {v.columns: v for v in term_variables(design, self.taken)}
         self.of = terms_of_columns(design)
@@ -82,31 +84,51 @@ class _Variables:
         self.predictor = "outcome" if own else "predictor"
 
     def beta(self, parts: list[tuple[tuple[int, ...], Any]]) -> Any:
-        """(p, m) of the parts, each with the places of its rows."""
+        """(p, m) of the parts, each with the places of its rows; those of one predictor stand in the order of predictors."""
         import pytensor.tensor as pt
 
-        order = np.argsort([j for columns, _ in parts for j in columns])
-        return pt.concatenate([value for _, value in parts], axis=0)[order]
+        of_columns: dict[tuple[int, ...], list[Any]] = {}
+        for columns, value in parts:
+            of_columns.setdefault(columns, []).append(value)
+        order = np.argsort([j for columns in of_columns for j in columns])
+        rows = [each[0] if len(each) == 1 else pt.concatenate(each, axis=1) for each in of_columns.values()]
+        return pt.concatenate(rows, axis=0)[order]
 
     def of_block(
         self, i: int, unit: Any, hyper: Mapping[int, Mapping[str, Any]]
     ) -> Iterator[tuple[tuple[int, ...], Any]]:
-        """Columns and coefficients (q, m) of each variable of a block of the prior."""
+        """Columns and coefficients (q, m), or (q, 1) of one predictor, of each variable of a block of the prior."""
+        block = self.prior.blocks[i]
+        if block.predictor is not None:
+            alone = copy(self)
+            alone.m, alone.suffix = 1, f"[{block.outcome}]".replace("/", "|")
+            yield from alone._of_block(i, unit, hyper)
+            return
+        yield from self._of_block(i, unit, hyper)
+
+    def _of_block(
+        self, i: int, unit: Any, hyper: Mapping[int, Mapping[str, Any]]
+    ) -> Iterator[tuple[tuple[int, ...], Any]]:
         block = self.prior.blocks[i]
         own = hyper.get(i) or {}
         if (term := self.design.grouped_of(block.columns)) is not None:
             if (root := block.prior.root_of_groups(own)) is not None:
-                yield block.columns, self._correlated(term, root * scale_unit(block, unit))
+                root = root * scale_unit(block, unit)
+                yield block.columns, self._noncentred(term, root) if own else self._correlated(term, root)
                 return
             name, coords = self._of_groups(term)
-            yield block.columns, self._variable(name, coords, unit_prior(block), scale_factor(block, unit, own))
+            prior, factor = unit_prior(block), scale_factor(block, unit, own)
+            if own and isinstance(prior, Normal) and prior.scale == 1.0 and prior.location == 0.0:
+                yield block.columns, self._noncentred(term, factor * np.eye(len(term.effects)))
+                return
+            yield block.columns, self._variable(name, coords, prior, factor)
             return
         factor, density = scale_factor(block, unit, own), _density(block)
         for variable, places in self._parts(block):
             some = density if len(places) == len(block.columns) else density.part(places)
             assert some is not None  # _parts asked
             each = factor[..., list(places)] if np.ndim(factor) else factor
-            yield variable.columns, self._variable(variable.name, variable.coords, some, each)
+            yield variable.columns, self._variable(variable.name + self.suffix, variable.coords, some, each)
 
     def _parts(self, block: BlockPrior) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
         """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
@@ -130,7 +152,10 @@ class _Variables:
         alike = len({t.effects for t in every}) == 1
         key = term.key.replace("/", "|")
         effect = "effect" if alike else f"effect of {key if shared else term.group}".replace(",", "")
-        return f"effects[{key if shared else term.group}]", {term.group: list(term.levels), effect: list(term.effects)}
+        return f"effects[{key if shared else term.group}]{self.suffix}", {
+            term.group: list(term.levels),
+            effect: list(term.effects),
+        }
 
     def _dims(self, coords: dict[str, list[str]]) -> tuple[str, ...]:
         """The dims of a variable, of predictors first, its labels known to the model."""
@@ -149,6 +174,14 @@ class _Variables:
             lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
             parameters = {k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v for k, v in parameters.items()}
         return self._in_rows(cls(name, **parameters, dims=self._dims(coords)), shape)
+
+    def _noncentred(self, term: GroupedTerm, root: Any) -> Any:
+        """Effects b_g = Lambda z_g with standard normal z, Lambda = `root` (K, K) of unknown scales: a funnel-free geometry."""
+        import pymc as pm
+
+        name, coords = self._of_groups(term)
+        z = pm.Normal(f"{name}_offset", dims=self._dims(coords))
+        return self._in_rows(pm.Deterministic(name, z @ root.T, dims=self._dims(coords)), term.shape)
 
     def _correlated(self, term: GroupedTerm, root: Any) -> Any:
         """Effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K)."""

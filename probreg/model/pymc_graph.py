@@ -32,21 +32,23 @@ def coords_of(design: Design, likelihood: Likelihood, prior: JointPrior) -> dict
 
 def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
     """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
-    have hyperparameters, or with the smooth function that they are of."""
+    have hyperparameters, or with the smooth function that they are of; of one linear predictor of several with its name."""
     blocks, columns = (
         {i: b for i, b in enumerate(prior.blocks) if isinstance(b.prior, HierarchicalPrior)},
         design.columns,
     )
     terms = {label for t in design.recipe.terms for label in t.labels}
+    several = len({b.columns for b in blocks.values()}) > 1
     out = {}
     for i, b in blocks.items():
         named = [columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])]  # a slash parts groups of a file
-        of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if len(blocks) > 1 else ""
+        of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if several else ""
         if (called := design.called(b.columns)) in terms:
             of = f"[{called.replace('/', '|')}]"
         this: Any = b.prior
         full = {k: called.replace("/", "|") for k, called in this.called.items()}
-        out[i] = {k: full.get(k, f"{k}{of}") for k in this.hyper}
+        outcome = "" if b.predictor is None else f"[{b.outcome}]".replace("/", "|")
+        out[i] = {k: full.get(k, f"{k}{of}") + outcome for k in this.hyper}
     return out
 
 
@@ -63,7 +65,8 @@ def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
     out = {}
     for i, names in hyper_names(prior, design).items():
         this: Any = prior.blocks[i].prior
-        dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
+        alone = not several or prior.blocks[i].predictor is not None
+        dims = (f"coef_{i}",) if alone else ("predictor", f"coef_{i}")
         out[i] = {k: h.prior.pymc(names[k], dims if h.each else None) for k, h in this.hyper.items()}
         # what a reader of the draws is told, where the prior takes something else
         natural, there = this.natural(out[i]), pm.modelcontext(None).named_vars
@@ -97,7 +100,7 @@ def log_prior(prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: S
         if isinstance(b.prior, WholePrior):
             total = total + b.prior.potential(beta)
             continue
-        inside = beta[list(b.columns)]
+        inside = b.take(beta)
         if (root := b.prior.root_of_groups(hyper.get(i) or {})) is not None:
             total = total + log_density_by_groups(inside, root * scale_unit(b, unit))
             continue

@@ -320,7 +320,9 @@ class SineProcess(ProcessPrior):
 
 @dataclass(frozen=True, eq=False)
 class MovingProcess(ProcessPrior):
-    """A process whose unknown hyperparameters are no scales of its columns, but move them."""
+    """A process whose unknown hyperparameters are no scales of its columns, but move them: linear predictors share them."""
+
+    shared = True
 
     @property
     def in_columns(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The prior of all coefficients: blocks of columns, each with its own prior, independent of one another."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,8 @@ import numpy as np
 
 from probreg.arguments.scalars import shown_value
 from probreg.errors import DataError
-from probreg.numerics.frame import vec_entries
-from probreg.priors.base import Array, GaussianPrior, Prior, PriorData, SmoothPrior
+from probreg.numerics.frame import map_of_columns, vec_entries
+from probreg.priors.base import Array, DataDependentPrior, GaussianPrior, Prior, PriorData, SmoothPrior
 from probreg.priors.flat import Flat
 from probreg.priors.latent import HierarchicalPrior
 
@@ -19,12 +19,99 @@ Key = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class PerPredictor(DataDependentPrior):
+    """One prior for each linear predictor of some columns: `joint` makes a block of each."""
+
+    priors: tuple[Prior, ...]
+
+    name = "per_predictor"
+    derived = True
+
+    @property
+    def size(self) -> int | None:
+        return self.priors[0].size
+
+    @property
+    def data_dependent(self) -> bool:
+        return any(p.data_dependent for p in self.priors)
+
+    def prepare(self, rows: PriorData) -> Prior:
+        return PerPredictor(tuple(p.prepare(rows) for p in self.priors))
+
+    def for_posterior(self) -> Prior:
+        return PerPredictor(tuple(p.for_posterior() for p in self.priors))
+
+    def times(self, factor: float) -> Prior:
+        return PerPredictor(tuple(p.times(factor) for p in self.priors))
+
+
+@dataclass(frozen=True)
 class BlockPrior:
-    """One prior and the numbers of the columns that it touches."""
+    """One prior and the coefficients that it touches: some columns, in every linear predictor or in one.
+
+    Attributes
+    ----------
+    prior : Prior
+        Of a block (q, m), or (q, 1) of one predictor.
+    columns : tuple of int
+        The places of q columns.
+    stated : bool
+        False for columns that no prior was stated for, which are flat.
+    predictor : int, optional
+        The linear predictor; None for all of them.
+    outcome : str
+        The name of that predictor.
+    """
 
     prior: Prior
     columns: tuple[int, ...]
-    stated: bool = True  # False for columns that no prior was stated for, which are flat
+    stated: bool = True
+    predictor: int | None = None
+    outcome: str = ""
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first of the blocks of its columns."""
+        return not self.predictor
+
+    def width(self, m: int) -> int:
+        """The number of linear predictors, of m."""
+        return m if self.predictor is None else 1
+
+    def entries(self, m: int) -> Array:
+        """The places of its coefficients in vec(beta), column by column."""
+        if self.predictor is None:
+            return vec_entries(self.columns, m)
+        return np.asarray(self.columns, dtype=int) * m + self.predictor
+
+    def take(self, beta: Any) -> Any:
+        """The coefficients (..., q, m) or (..., q, 1) of beta (..., p, m)."""
+        inside = beta[..., list(self.columns), :]
+        return inside if self.predictor is None else inside[..., self.predictor : self.predictor + 1]
+
+    def put(self, out: Array, values: Array) -> None:
+        """Write the coefficients into out (..., p, m)."""
+        at = slice(None) if self.predictor is None else slice(self.predictor, self.predictor + 1)
+        out[..., list(self.columns), at] = values
+
+
+def first_of(blocks: Iterable[BlockPrior]) -> list[BlockPrior]:
+    """One block of each set of columns: the first of those of several linear predictors."""
+    return [b for b in blocks if b.first]
+
+
+def mapping_of(blocks: Iterable[BlockPrior], names: Sequence[str]) -> dict[Key, Prior]:
+    """The priors of blocks by tuples of the names of their columns, as `joint` reads them."""
+    out: dict[Key, Prior] = {}
+    apart: dict[Key, list[Prior]] = {}
+    for b in blocks:
+        key = tuple(names[j] for j in b.columns)
+        if b.predictor is None:
+            out[key] = b.prior
+        else:
+            apart.setdefault(key, []).append(b.prior)
+            out[key] = PerPredictor(tuple(apart[key]))
+    return out
 
 
 @dataclass(frozen=True)
@@ -38,7 +125,7 @@ class JointPrior:
         # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for b in self.blocks:
-            total = total + b.prior.log_prob(beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0)
+            total = total + b.prior.log_prob(b.take(beta), sigma if b.prior.sigma_units else 1.0)
         return total
 
     def log_prob_given(
@@ -53,7 +140,7 @@ class JointPrior:
         (...,) each; with `proper` of proper blocks alone that are known."""
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
-            inside, unit, prior = beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0, b.prior
+            inside, unit, prior = b.take(beta), sigma if b.prior.sigma_units else 1.0, b.prior
             if proper and not (prior.proper and prior.known):
                 continue
             if i in hyper and isinstance(prior, HierarchicalPrior):
@@ -73,12 +160,13 @@ class JointPrior:
         out, hyper = np.empty(shape), {}
         for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0
-            out[list(b.columns)], hyper[i] = b.prior.sample_with_hyper(rng, (len(b.columns), shape[1]), unit)
+            drawn, hyper[i] = b.prior.sample_with_hyper(rng, (len(b.columns), b.width(shape[1])), unit)
+            b.put(out, drawn)
         return out, hyper
 
     @cached_property
     def p(self) -> int:
-        return sum(len(b.columns) for b in self.blocks)
+        return sum(len(b.columns) for b in self.blocks if b.first)
 
     @cached_property
     def gaussian(self) -> bool:
@@ -120,8 +208,25 @@ class JointPrior:
             out[list(b.columns)] = b.prior.sigma_units
         return out
 
+    @property
+    def apart(self) -> bool:
+        """Whether linear predictors have priors of their own."""
+        return any(b.predictor is not None for b in self.blocks)
+
+    def precision_of_entries(self, m: int, sigma: float = 1.0) -> Array:
+        """(p m, p m) over vec(beta) of m linear predictors; Gaussian blocks only."""
+        if not self.apart:
+            return map_of_columns(self.precision(sigma), m)
+        out = np.zeros((self.p * m, self.p * m))
+        for b in self.blocks:
+            unit = sigma if b.prior.sigma_units else 1.0
+            P, at = _quadratic(b).precision(len(b.columns)) / unit**2, b.entries(m)
+            out[np.ix_(at, at)] = map_of_columns(P, b.width(m))
+        return out
+
     def precision(self, sigma: float = 1.0) -> Array:
-        """(p, p), block by block, the scales in units of sigma at this sigma; Gaussian blocks only."""
+        """(p, p), block by block, the scales in units of sigma at this sigma; Gaussian blocks of all predictors alike only."""
+        assert not self.apart  # see `precision_of_entries`
         out = np.zeros((self.p, self.p))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
@@ -150,9 +255,9 @@ class JointPrior:
                 continue
             unit = sigma if b.prior.sigma_units else 1.0
             assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
-            inside = beta[list(b.columns)]
+            inside = b.take(beta)
             g, H = b.prior.derivatives(inside, unit)
-            at = vec_entries(b.columns, m)
+            at = b.entries(m)
             gradient[at] += g
             curvature[np.ix_(at, at)] += H
             if b.prior.sigma_units:
@@ -188,11 +293,13 @@ def joint(
     free: Array,
     rows: Callable[[tuple[int, ...]], PriorData] | None = None,
     shown: Sequence[str] | None = None,
+    outcomes: Sequence[str] = (),
 ) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
     `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to. `shown` are
-    the columns as an error lists them, those of a term as one.
+    the columns as an error lists them, those of a term as one. `outcomes` are the names of several linear predictors that have
+    hyperparameters of their own.
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
@@ -223,8 +330,27 @@ def joint(
     for prior, _ in chosen:
         if prior.whole and rest:
             raise DataError(f"the {prior.name} prior is one of all columns together: give it alone, not by column")
-    blocks = [BlockPrior(prior.prepare(rows(where)) if rows else prior, where) for prior, where in chosen]
+    blocks = [
+        block
+        for prior, where in chosen
+        for block in _blocks_of(prior.prepare(rows(where)) if rows else prior, where, outcomes)
+    ]
     return JointPrior(tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks))
+
+
+def _blocks_of(prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]) -> list[BlockPrior]:
+    """One block, or one for each linear predictor with a prior or hyperparameters of its own."""
+    if isinstance(prior, PerPredictor):
+        if len(prior.priors) != len(outcomes):
+            raise DataError(
+                f"{len(prior.priors)} priors were given, one for each linear predictor, and there are {len(outcomes)}"
+            )
+        each = prior.priors
+    elif outcomes and isinstance(prior, HierarchicalPrior) and not prior.shared:
+        each = (prior,) * len(outcomes)
+    else:
+        return [BlockPrior(prior, where)]
+    return [BlockPrior(p, where, predictor=k, outcome=name) for k, (p, name) in enumerate(zip(each, outcomes))]
 
 
 def _a_prior(prior: Any, key: Key) -> Prior:

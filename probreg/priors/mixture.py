@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import check_fields
+from probreg.arguments.scalars import Flag, check_fields
 from probreg.errors import DataError
 from probreg.numerics.special import logsumexp
 from probreg.priors.base import Array, Prior
@@ -27,6 +27,8 @@ class ScaleMixture(LatentPrior):
         The prior at tau = 1.
     tau : AuxPrior
         The prior of the scale.
+    shared : bool
+        Whether several linear predictors have one scale.
 
     Examples
     --------
@@ -38,6 +40,7 @@ class ScaleMixture(LatentPrior):
 
     base: Prior
     tau: AuxPrior
+    shared: Flag = False
 
     scalar = True
     scales = (True,)
@@ -78,7 +81,7 @@ class ScaleMixture(LatentPrior):
         return np.repeat(logs, q, axis=1)
 
     def times(self, factor: float) -> Prior:
-        return ScaleMixture(self.base.times(factor), self.tau)
+        return ScaleMixture(self.base.times(factor), self.tau, self.shared)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         """By quadrature over log tau, with an error near rounding."""

@@ -105,7 +105,7 @@ def test_slopes_of_the_approximate_evidence(likelihood, prior):
     if model is None:
         pytest.skip("a symmetric softmax goes with plain normal priors")
     f = surface_of(model)
-    theta = np.array([-0.4, 0.1, -0.2])[: len(f.priors)]
+    theta = np.array([-0.4, 0.1, 0.3, -0.2, 0.05, 0.2])[: len(f.priors)]
     # modes are found to 1e-10 standard errors; the differences of log |H| to 1e-6
     np.testing.assert_allclose(f(theta).gradient, gradient(lambda t: f(t).value, theta, 0.02), rtol=2e-5, atol=2e-5)
 

@@ -44,13 +44,13 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
     total = float(model.log_lik(beta, **aux)) + sum(float(model.aux_prior(a).log_prob(v)) for a, v in aux.items())
     names = hyper_names(model.joint, model.design)
     for i, b in enumerate(model.joint.blocks):
-        unit, part = (model.likelihood.noise(aux) if b.prior.sigma_units else 1.0), beta[list(b.columns)]
+        unit, part = (model.likelihood.noise(aux) if b.prior.sigma_units else 1.0), b.take(beta)
         if not isinstance(b.prior, HierarchicalPrior):
             total += float(b.prior.log_prob(part, unit))
             continue
         hyper = {k: np.asarray(values[name]) for k, name in names[i].items()}
         total += sum(float(h.prior.log_prob(hyper[k]).sum()) for k, h in b.prior.hyper.items())
-        for m in range(model.shape[1]):
+        for m in range(part.shape[1]):
             own = {k: v[m] if v.ndim == 2 else v for k, v in hyper.items()}
             total += float(b.prior.given(**own).log_prob(part[:, [m]], unit))
     return total
@@ -146,21 +146,23 @@ def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood
     prior = {"x1": Normal(pr.HalfNormal(0.8)), ("x3", "x2"): Horseshoe(tau=0.4), "Intercept": Normal(2.0)}
     model = model_for(likelihood, prior, n=20)
     made = model.to_pymc()
-    assert {"tau[x1]", "tau[x3..x2]", "lambda[x3..x2]", "beta", "y"} <= set(made.named_vars)
-    dims = ("predictor", "coef_1") if likelihood.outcomes else ("coef_1",)
-    assert made.named_vars_to_dims["lambda[x3..x2]"] == dims
-    assert {"Intercept", "x1", "x2", "x3"} <= {v.name for v in made.free_RVs}
+    each = [f"[{outcome}]" for outcome in likelihood.outcomes] or [""]  # hyperparameters of each linear predictor
+    scales = {f"{name}{of}" for of in each for name in ("tau[x1]", "tau[x3..x2]", "lambda[x3..x2]")}
+    assert {*scales, "beta", "y"} <= set(made.named_vars)
+    assert {made.named_vars_to_dims[f"lambda[x3..x2]{of}"][-1].partition("_")[0] for of in each} == {"coef"}
+    assert {"Intercept", *(f"{x}{of}" for of in each for x in ("x1", "x2", "x3"))} <= {v.name for v in made.free_RVs}
     density = density_of(made)
     x = np.random.default_rng(0).normal(0.0, 0.3, density.size)
     values = density.expand(x)
-    beta = np.array([np.atleast_1d(values[column]) for column in model.design.columns])
+    named = [[column] if column in values else [f"{column}{of}" for of in each] for column in model.design.columns]
+    beta = np.array([np.concatenate([np.atleast_1d(values[name]) for name in names]) for names in named])
     named_scales = [v for k, v in values.items() if k in model.unknown or k.startswith(("tau", "lambda"))]
     jacobian = sum(np.log(v).sum() for v in named_scales)
     assert float(density.log_prob(x)[0]) == pytest.approx(
         log_joint(model, {**values, "beta": beta}) + jacobian, abs=2e-6
     )
     one = model_for(likelihood, Normal(pr.HalfNormal(0.8)), n=20).to_pymc()
-    assert "tau" in one.named_vars
+    assert {f"tau{of}" for of in each} <= set(one.named_vars)
 
 
 @pytest.mark.parametrize("q", covering([0.5, 0.3, 0.9]))
@@ -229,7 +231,7 @@ def test_the_plain_pymc_model_has_the_names_of_the_formula():
         "beta[x..z]": ("beta[x..z]_dim",),
         "C(g)[T.c]": (),
         "C(g)[b..d]": ("C(g)[b..d]_dim",),
-        "effects[g]": ("g", "effect"),
+        "effects[g]_offset": ("g", "effect"),
         "sigma": (),
         "sd(Intercept | g)": (),
     }

@@ -342,7 +342,7 @@ def test_columns_that_reproduce_the_response_are_refused_unless_they_scale_with_
 def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(likelihood: str) -> None:
     model = model_of(likelihood, columns=3)
     surface = EvidenceProblem(model, per_column=False, method="integrate").surface
-    at = surface.mode(np.array([-0.3]))
+    at = surface.mode(np.full(len(surface.priors), -0.3))
     root = np.linalg.cholesky(np.linalg.inv(raw_curvature(at.model, at.beta, at.aux)))
     point = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
 

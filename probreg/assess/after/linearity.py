@@ -22,8 +22,8 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import triangular
-from probreg.priors import Flat, GaussianPrior, Normal, Prior
-from probreg.priors.joint import Key
+from probreg.priors import Flat, GaussianPrior, Normal
+from probreg.priors.joint import mapping_of
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -228,10 +228,8 @@ def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     """The model whose tested blocks are held at zero, by scales of 1e-5 of the least standard error; others as they are."""
     model, Z, columns = fit.model, _tested(fit, functions), fit.model.design.columns
     J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
-    prior: dict[Key, Prior] = {}
-    for block in model.joint.blocks:
-        if block.stated and not set(block.columns) & set(Z.tolist()):
-            prior[tuple(columns[j] for j in block.columns)] = block.prior
+    others = [b for b in model.joint.blocks if b.stated and not set(b.columns) & set(Z.tolist())]
+    prior = mapping_of(others, columns)
     prior[tuple(columns[j] for j in Z)] = Normal(_HELD / float(np.sqrt(np.diagonal(J).max())))
     return model.with_prior(prior)
 

@@ -162,8 +162,9 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
     # R with R'R = P for a positive semidefinite P.
-    value, vector = np.linalg.eigh(T.T @ model.joint.precision(fit.model.noise(fit.aux)) @ T)
-    prior = map_of_columns(np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T, m)
+    wide = map_of_columns(T, m)
+    value, vector = np.linalg.eigh(wide.T @ model.joint.precision_of_entries(m, fit.model.noise(fit.aux)) @ wide)
+    prior = np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T
     # [w^(1/2) L'(x kron 1) T; P^(1/2)] = Q R with R'R = A, the expected information of the posterior.
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
     R_inverse = np.linalg.inv(R)

@@ -11,7 +11,7 @@ from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.inference import Auto, Solution
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns, vec_entries
+from probreg.numerics.frame import vec_entries
 from probreg.priors import Flat
 from probreg.system.terminal import p_said
 
@@ -53,7 +53,7 @@ class ConflictDiagnostic(Diagnostic):
         where, m = np.flatnonzero(model.joint.informative), model.shape[1]
         slots = vec_entries(where, m)
         sigma = model.noise(default=alone.stats.get("sigma_unbiased", model.noise(alone.aux)))
-        prior = map_of_columns(np.linalg.inv(model.joint.precision(sigma)[np.ix_(where, where)]), m)
+        prior = np.linalg.inv(model.joint.precision_of_entries(m, sigma)[np.ix_(slots, slots)])
         shift = (alone.beta - model.joint.center[:, None]).ravel()[slots]
         d2, q = conflict(shift, prior, alone.scale[np.ix_(slots, slots)]), len(slots)
         p = float(chdtrc(q, d2) if alone.df is None else fdtrc(q, alone.df, d2 / q))

@@ -186,5 +186,6 @@ def _drawn(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> It
 def _pull(fit: Fit, found: Local) -> Array:
     """The gradient of the log prior over phi at the estimate, (k,)."""
     joint = fit.model.joint
-    slope = -joint.precision(fit.model.noise(fit.aux)) @ (fit.solution.beta - joint.center[:, None])
-    return np.einsum("pmk,pm->k", found.back, slope)
+    P = joint.precision_of_entries(fit.model.shape[1], fit.model.noise(fit.aux))
+    slope = -P @ (fit.solution.beta - joint.center[:, None]).ravel()
+    return np.einsum("pmk,pm->k", found.back, slope.reshape(fit.solution.beta.shape))

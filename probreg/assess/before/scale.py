@@ -11,6 +11,7 @@ from probreg.data.rows import full_weights
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
+from probreg.priors.joint import first_of
 
 Array = np.ndarray
 APART = 1e4  # ratio of standard deviations that is worth a note
@@ -39,8 +40,9 @@ class ScaleCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         out = self._still(model) + self._apart(model)
-        stated = joint(model.prior, model.design.columns, model.design.free).blocks  # before they are bound to the rows
-        for block, before in zip(model.joint.blocks, stated, strict=True):
+        d, outcomes = model.design, model.likelihood.predictors_apart
+        stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks  # before they are bound to the rows
+        for block, before in zip(first_of(model.joint.blocks), first_of(stated), strict=True):
             if model.design.of_terms[list(block.columns)].all():  # its columns have no unit of their own
                 continue
             out += self._meaning(model, block, of_rows=before.prior.data_dependent)
@@ -86,9 +88,7 @@ class ScaleCheck(Check):
         far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         rows = model.design.sample.X
         met = [
-            (s * sd[j], j)
-            for s, j in zip(scale, block.columns, strict=True)
-            if sd[j] > 0 and not _indicator(rows, j)
+            (s * sd[j], j) for s, j in zip(scale, block.columns, strict=True) if sd[j] > 0 and not _indicator(rows, j)
         ]
         pinned = [(move, j) for move, j in met if move < PINNED * unit and (of_rows or far[j])]
         other = [(move, j) for move, j in met if move >= PINNED * unit and far[j] and not of_rows]

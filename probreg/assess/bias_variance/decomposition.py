@@ -5,7 +5,7 @@ the fits predict are held against the true ones. Where the fit is linear in y no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from probreg.inference import METHODS, Method, MethodName
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
+from probreg.priors.joint import mapping_of
 from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
@@ -171,8 +172,8 @@ def times(model: Model, factor: float) -> Model:
         return model.with_prior(Normal(factor))
     if blocks[0].prior.whole:
         return model.with_prior(blocks[0].prior.times(factor))
-    names = model.design.columns
-    return model.with_prior({tuple(names[i] for i in b.columns): b.prior.times(factor) for b in blocks})
+    scaled = [replace(b, prior=b.prior.times(factor)) for b in blocks]
+    return model.with_prior(mapping_of(scaled, model.design.columns))
 
 
 def _tables(

@@ -14,7 +14,6 @@ from probreg.assess.guarantee.judged import (
 )
 from probreg.data.rows import plus_offset
 from probreg.likelihoods.links import IDENTITY
-from probreg.numerics.frame import map_of_columns
 from probreg.scores.bounds import pac_bayes, pseudo_dimension
 from probreg.scores.bounds.classes import Of
 
@@ -58,7 +57,7 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
         return [BoundLine(name, judged.losses[0].name, None, why)]
     model, s = judged.fit.model, judged.fit.solution
     m = model.shape[1]
-    P = map_of_columns(model.joint.precision(float(model.noise(judged.fit.aux))), m)
+    P = model.joint.precision_of_entries(m, float(model.noise(judged.fit.aux)))
     S = np.asarray(s.covariance, dtype=float)
     away = s.beta.ravel() - np.repeat(model.joint.center, m)
     # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2

@@ -18,7 +18,15 @@ from probreg.data.rows import full_weights
 from probreg.data.unwritten import all_close, combined
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
-from probreg.model.group_effects import Groups, group_levels, rows_of_groups, with_group_columns, words_of
+from probreg.model.group_effects import (
+    GroupsLike,
+    group_levels,
+    groups_by_term,
+    is_known,
+    rows_of_groups,
+    with_group_columns,
+    words_of,
+)
 
 Array = np.ndarray
 _MOST_GROUPS = 200
@@ -42,7 +50,7 @@ class Population:
     offset: Array | None
     what: str
     origin: Mapping[str, Any]  # the table before anything was set: its range is where columns are known to exist
-    groups: Groups = "typical"  # whose effects a row of a model with groups has
+    groups: GroupsLike = "typical"  # whose effects a row of a model with groups has
     codes: Mapping[str, Array] = field(default_factory=dict)  # of new groups: their numbers (n,), by the term
     # means at moved rows, which contrasts share
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
@@ -111,21 +119,18 @@ class Population:
         made, recipe = self.design.at(table, offset=offset), self.design.recipe
         return rows_of_groups(made, self.groups, recipe.groups_at(table)) if recipe.grouped else made
 
-    def with_groups(self, groups: Groups) -> "Population":
+    def with_groups(self, groups: GroupsLike) -> "Population":
         """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
         if not self.design.recipe.grouped:
             return self
         own = replace(self, groups=groups, met={}, what=f"{self.what}; {words_of(groups, identity=True)}")
-        if groups != "new":
+        new = {key for key, how in groups_by_term(self.design.recipe, groups).items() if how == "new"}
+        if not new:
             return own
         # numbers of new groups stand in the order of all rows, of which differences take parts
         return replace(
             own,
-            codes={
-                key: x[:, 0].copy()
-                for key, x in own._at(self.table, self.offset).inputs.items()
-                if key in self.design.recipe.grouped
-            },
+            codes={key: x[:, 0].copy() for key, x in own._at(self.table, self.offset).inputs.items() if key in new},
         )
 
     def set_to(self, **values: Any) -> "Population":
@@ -301,7 +306,7 @@ def settings(of: Population, at: Mapping[str, Any] | None) -> Iterator[tuple[dic
 
 def _require_variable(of: Population, name: str, where: str) -> None:
     """DataError unless `name` is a variable behind the columns."""
-    if name in of.design.recipe.of_groups_alone and of.groups != "known":
+    if name in of.design.recipe.of_groups_alone and not is_known(of.design.recipe, of.groups, name):
         raise DataError(
             f"{where}: {name!r} names groups, and it moves nothing where {words_of(of.groups, identity=True)}; "
             "ask with groups='known'"

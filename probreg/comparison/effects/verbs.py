@@ -23,7 +23,7 @@ from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
-from probreg.model.group_effects import Groups
+from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
 
 MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG, "odds ratio")}
 
@@ -36,7 +36,7 @@ def predictions(
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     grid: Word | None = None,
-    groups: Groups = "typical",
+    groups: GroupsLike = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
 ) -> Effects:
@@ -59,7 +59,7 @@ def predictions(
         Averages within these groups.
     grid : "balanced", optional
         In place of the rows every combination of the levels of the categories, each once, with numbers at their means.
-    groups : {"typical", "known", "new"}
+    groups : {"typical", "known", "new"} or mapping
         Of effects that vary by a group: zero as of the typical group, which asks for the population and is lme4's `re.form=NA`;
         those of each row's own group; or drawn, as of groups that the fit has not met.
     prob : float
@@ -111,7 +111,7 @@ def comparisons(
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     grid: Word | None = None,
-    groups: Groups = "typical",
+    groups: GroupsLike = "typical",
     adjust: Word | None = None,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
@@ -137,7 +137,7 @@ def comparisons(
         As in `predictions`.
     grid : "balanced", optional
         As in `predictions`: contrasts of means that weigh the levels of other categories alike.
-    groups : {"typical", "known", "new"}
+    groups : {"typical", "known", "new"} or mapping
         As in `predictions`.
     adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
         p-values of no difference and intervals that hold for all rows of the table together; `p_unadjusted` holds for each row
@@ -204,7 +204,7 @@ def slopes(
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
-    groups: Groups = "typical",
+    groups: GroupsLike = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
 ) -> Effects:
@@ -224,7 +224,7 @@ def slopes(
         As in `predictions`.
     by : str or list of str
         As in `predictions`.
-    groups : {"typical", "known", "new"}
+    groups : {"typical", "known", "new"} or mapping
         As in `predictions`.
     prob : float
         Probability of every interval, between 0 and 1.
@@ -267,7 +267,7 @@ def slopes(
 
 
 def _population(
-    fit: Fit, data: Any, by: str | Sequence[str] | None, groups: Groups, grid: str | None = None
+    fit: Fit, data: Any, by: str | Sequence[str] | None, groups: GroupsLike, grid: str | None = None
 ) -> tuple[Population, tuple[str, ...]]:
     require_predictive(fit.solution, fit.method)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
@@ -276,11 +276,11 @@ def _population(
     recipe = fit.model.design.recipe
     if groups != "typical" and not recipe.grouped:
         raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
-    if grid and groups == "known":
+    if grid and "known" in groups_by_term(recipe, groups).values():
         raise DataError(
             "a balanced grid has no groups: groups='typical' has effects of zero, 'new' those of one new group"
         )
-    if groups != "known" and (named := [name for name in keys if name in recipe.of_groups_alone]):
+    if named := [n for n in keys if n in recipe.of_groups_alone and not is_known(recipe, groups, n)]:
         raise DataError(
             f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
         )

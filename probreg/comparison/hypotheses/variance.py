@@ -21,20 +21,25 @@ from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.exact.evidence import Evidence
 from probreg.model.model import Model
 from probreg.priors import Covariance, Flat, HierarchicalPrior, Prior, Reference
+from probreg.priors.joint import PerPredictor, mapping_of
 from probreg.system.progress import each_of
 
 Array = np.ndarray
-_SD = re.compile(r"\s*sd\(\s*(?P<effect>[^|]+?)\s*\|\s*(?P<group>[^)]+?)\s*\)\s*=\s*0(\.0*)?\s*")
+_SD = re.compile(
+    r"\s*sd\(\s*(?P<effect>[^|]+?)\s*\|\s*(?P<group>[^)]+?)\s*\)(?:\[(?P<outcome>[^\]]+)\])?\s*=\s*0(\.0*)?\s*"
+)
 _NONE = 1e-7  # of the standard deviation that was found: no effect
 _AGREE = 1e-5  # of the criterion: the fit is at the top of it
 _LEAST = 19  # replicates of a bootstrap
 
 
 class Question(NamedTuple):
-    """A term and the number of the effect whose standard deviation is to be zero."""
+    """A term, the number of the effect whose standard deviation is to be zero, and the linear predictor."""
 
     term: GroupedTerm
     effect: int
+    predictor: int | None = None  # of several that have standard deviations of their own
+    outcome: str = ""
 
     @property
     def correlations(self) -> int:
@@ -74,7 +79,11 @@ def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
         notes.append(f"the bootstrap is of {used} responses drawn under the null")
     table = _estimates(fit, asked)
     return Hypothesis(
-        text, f"sd({asked.term.effects[asked.effect]} | {asked.term.group}) = 0", table, tests, notes=tuple(notes)
+        text,
+        f"sd({asked.term.effects[asked.effect]} | {asked.term.group}){asked.outcome} = 0",
+        table,
+        tests,
+        notes=tuple(notes),
     )
 
 
@@ -111,7 +120,13 @@ def _question(fit: Fit, text: str) -> Question:
         raise Incompatible(
             f"there is no test of {text!r}: a posterior has no point mass at zero. Fit by evidence, or compare models by elpd"
         )
-    return Question(terms[0], terms[0].effects.index(effect))
+    outcomes, effect_at = fit.model.likelihood.predictors_apart, terms[0].effects.index(effect)
+    if not outcomes and met["outcome"] is None:
+        return Question(terms[0], effect_at)
+    if met["outcome"] not in outcomes:
+        known = ", ".join(f"sd({effect} | {met['group']})[{name}]" for name in outcomes)
+        raise DataError(f"the hypothesis {shown_formula(text)} is of one of {known or 'one linear predictor'}")
+    return Question(terms[0], effect_at, outcomes.index(met["outcome"]), f"[{met['outcome']}]")
 
 
 def _criterion(fit: Fit) -> str:
@@ -125,19 +140,21 @@ def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
     """The model with every standard deviation of effects by group unknown, and that with the one in question held at zero."""
     model, term = fit.model, asked.term
     name, e = term.effects[asked.effect], asked.effect
-    prior: dict[Any, Prior] = {}
-    grouped = {c for t in model.design.recipe.grouped.values() for c in t.columns}
-    for b in model.joint.blocks:
-        columns = tuple(model.design.columns[j] for j in b.columns)
-        if not grouped.intersection(columns) and b.stated and not isinstance(b.prior, Flat):
-            prior[columns] = b.prior
+    kept = [b for b in model.joint.blocks if model.design.grouped_of(b.columns) is None]
+    prior: dict[Any, Prior] = mapping_of(
+        (b for b in kept if b.stated and not isinstance(b.prior, Flat)), model.design.columns
+    )
     prior |= {key[1:-1]: Covariance() for key in model.design.recipe.grouped}
-    held = max(float(_sds(fit, term)[e]) * _NONE, np.finfo(float).tiny)
+    held = max(float(_sds(fit, asked)[e]) * _NONE, np.finfo(float).tiny)
     scale = model.likelihood.noise_scale
     full = model.with_prior(prior)
     if scale in model.fixed and model.likelihood.least_squares:
         full = full.with_aux(**{scale: Reference()})
-    return full, full.with_prior(prior | {term.key[1:-1]: _held(term, name, held)})
+    none = _held(term, name, held)
+    if asked.predictor is not None:
+        outcomes = range(model.shape[1])
+        none = PerPredictor(tuple(none if k == asked.predictor else Covariance() for k in outcomes))
+    return full, full.with_prior(prior | {term.key[1:-1]: none})
 
 
 def _held(term: GroupedTerm, name: str, sd: float) -> Prior:
@@ -191,20 +208,23 @@ def _drawn(at: Fit, rng: np.random.Generator) -> Array:
     beta = at.solution.beta.copy()
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
-            beta[list(b.columns)] = b.prior.sample(
-                rng, (1, len(b.columns), beta.shape[1]), sigma if b.prior.sigma_units else 1.0
-            )[0]
+            shape = (1, len(b.columns), b.width(beta.shape[1]))
+            b.put(beta, b.prior.sample(rng, shape, sigma if b.prior.sigma_units else 1.0)[0])
     known = model.likelihood.at_rows({**model.fixed, **at.aux}, model.design.precision)
     given = model.given(model.design)
     return np.asarray(model.likelihood.sample(rng, model.eta(beta), **known, **given), dtype=float)
 
 
-def _sds(fit: Fit, term: GroupedTerm) -> Array:
+def _sds(fit: Fit, asked: Question) -> Array:
     """(K,) at the estimate."""
     from probreg.fits.prediction import off_span_of
 
     off = off_span_of(fit.model, fit.solution)
-    (effects,) = [p for p in (off.of_groups if off is not None else ()) if p.key == term.key]
+    (effects,) = [
+        p
+        for p in (off.of_groups if off is not None else ())
+        if p.key == asked.term.key and p.predictor == asked.predictor
+    ]
     return np.sqrt(np.square(effects.roots[0]).sum(1))
 
 
@@ -212,4 +232,4 @@ def _estimates(fit: Fit, asked: Question) -> Any:
     import pandas as pd
 
     name = f"sd({asked.term.effects[asked.effect]} | {asked.term.group})"
-    return pd.DataFrame({"combination": [name], "value": [0.0], "estimate": [_sds(fit, asked.term)[asked.effect]]})
+    return pd.DataFrame({"combination": [name], "value": [0.0], "estimate": [_sds(fit, asked)[asked.effect]]})

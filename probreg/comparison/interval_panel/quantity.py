@@ -16,7 +16,6 @@ from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
 
@@ -60,7 +59,7 @@ class Estimand:
             return 0.0
         if not joint.gaussian:
             return np.nan
-        P = map_of_columns(joint.precision(self.origin.model.noise(self.origin.aux)), len(names) // joint.p)
+        P = joint.precision_of_entries(len(names) // joint.p, self.origin.model.noise(self.origin.aux))
         v = self.origin.covariance().values @ self.direction
         return float(v @ P @ v / (self.direction @ v))
 

@@ -133,7 +133,7 @@ class RegularisationPath:
             if not isinstance(b.prior, Flat):
                 this: Any = b.prior
                 # As the scale goes to 0 the mode goes to b, the prior's location.
-                at[list(b.columns)] = np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None]
+                b.put(at, np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None])
         return labelled(self.model, reported_coefficients(self.model, at))
 
     def __repr__(self) -> str:

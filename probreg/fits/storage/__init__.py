@@ -49,7 +49,7 @@ from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
-from probreg.priors.joint import Key
+from probreg.priors.joint import Key, PerPredictor
 from probreg.system.disk import read_plain, write_whole
 from probreg.system.interrupts import Interrupts
 
@@ -192,8 +192,8 @@ def _without_arrays(spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.
 
     design = {**spec["design"], "recipe": named(spec["design"]["recipe"])}
     solution = spec["solution"]
-    if "recipe" in (scales := solution.get("scales", {})):
-        solution = {**solution, "scales": {**scales, "recipe": named(scales["recipe"])}}
+    if "recipe" in (found := solution.get("found", {})):
+        solution = {**solution, "found": {**found, "recipe": named(found["recipe"])}}
     return {**spec, "design": design, "solution": solution}, arrays
 
 
@@ -381,7 +381,12 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
 def _prior_spec(model: Model) -> Any:
     if isinstance(model.prior, Prior):
         return PRIORS.to_spec(model.prior)
-    return {"columns": [[k if isinstance(k, str) else list(k), PRIORS.to_spec(v)] for k, v in model.prior.items()]}
+    return {"columns": [[k if isinstance(k, str) else list(k), _spec_of(v)] for k, v in model.prior.items()]}
+
+
+def _spec_of(prior: Prior) -> Any:
+    """One prior, or a list of those of linear predictors."""
+    return list(map(PRIORS.to_spec, prior.priors)) if isinstance(prior, PerPredictor) else PRIORS.to_spec(prior)
 
 
 def _found_spec(found: FoundScales, model: Model) -> dict[str, Any]:
@@ -544,7 +549,12 @@ def _unused(rows: Mapping[str, np.ndarray], recipe: ColumnRecipe) -> Unused | No
 def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
     if "columns" not in spec:
         return PRIORS.from_spec(spec)
-    return {k if isinstance(k, str) else tuple(k): PRIORS.from_spec(v) for k, v in spec["columns"]}
+    return {
+        k if isinstance(k, str) else tuple(k): PerPredictor(tuple(map(PRIORS.from_spec, v)))
+        if isinstance(v, list)
+        else PRIORS.from_spec(v)
+        for k, v in spec["columns"]
+    }
 
 
 def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:

@@ -13,6 +13,7 @@ q = H^-1 M'X't and v = s - t + W X M q,
 of Bates et al. 2015. The Hessian holds W at the mode, and steers only.
 """
 
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ from probreg.inference.exact.latent_groups import (
 from probreg.model.model import Model
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import Arrow
-from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
+from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100
@@ -273,22 +274,20 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     # ---- priors of other coordinates --------------------------------------------------------------------------------
 
-    def _blocks(self) -> list[tuple[SmoothPrior, Array]]:
+    def _blocks(self) -> list[tuple[BlockPrior, Array]]:
         """Smooth priors of columns without latent ones, and where these stand."""
         m, place = self.model.shape[1], {j: i for i, j in enumerate(self.layout.known)}
         out = []
         for b in self.model.joint.blocks:
             if b.columns and b.columns[0] in place:
-                assert isinstance(b.prior, SmoothPrior)  # `scales_obstacle` asks first
-                first = np.array([place[j] for j in b.columns])
-                out.append((b.prior, (self._known.start + first[:, None] * m + np.arange(m)).ravel()))
+                out.append((b, self._known.start + replace(b, columns=tuple(place[j] for j in b.columns)).entries(m)))
         return out
 
     def log_prior(self, c: Array) -> float:
         """The log priors of other coordinates, of integrated log aux as densities of these."""
-        m, out = self.model.shape[1], 0.0
-        for prior, at in self._blocks():
-            out += float(prior.log_prob(c[at, 0].reshape(-1, m)))
+        out = 0.0
+        for b, at in self._blocks():
+            out += float(b.prior.log_prob(c[at, 0].reshape(len(b.columns), -1)))
         for name, log in zip(self._inner_aux, self._log_aux(c)):
             out += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
         return out
@@ -298,9 +297,10 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _prior_slopes(self, c: Array) -> tuple[Array, Array]:
         """Gradient (r m + a,) and negative second derivative of the log priors of other coordinates."""
-        m, g, h = self.model.shape[1], np.zeros(len(c)), np.zeros((len(c), len(c)))
-        for prior, at in self._blocks():
-            first, second = prior.derivatives(c[at, 0].reshape(-1, m))
+        g, h = np.zeros(len(c)), np.zeros((len(c), len(c)))
+        for b, at in self._blocks():
+            assert isinstance(b.prior, SmoothPrior)  # `scales_obstacle` asks first
+            first, second = b.prior.derivatives(c[at, 0].reshape(len(b.columns), -1))
             g[at], h[np.ix_(at, at)] = first, second
         for i, name in enumerate(self._inner_aux):
             k = len(c) - len(self.model.unknown) + i
@@ -310,12 +310,12 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _prior_log_det(self, c: Array, corner: Array) -> Array:
         """What the priors of other coordinates add to grad log |H|^(1/2), (H^-1)_jj d h_j / 2."""
-        m, out, S = self.model.shape[1], np.zeros(len(corner)), np.diagonal(corner)
-        for prior, at in self._blocks():
-            if not isinstance(prior, GaussianPrior | Flat | WholePrior):
-                x = c[at, 0].reshape(-1, m)
+        out, S = np.zeros(len(corner)), np.diagonal(corner)
+        for b, at in self._blocks():
+            if isinstance(b.prior, SmoothPrior) and not isinstance(b.prior, GaussianPrior | Flat | WholePrior):
+                x = c[at, 0].reshape(len(b.columns), -1)
                 h = _NEAR * np.sqrt(S[at]).reshape(x.shape)
-                out[at] = S[at] * ((prior.slopes(x - h)[1] - prior.slopes(x + h)[1]) / (4 * h)).ravel()
+                out[at] = S[at] * ((b.prior.slopes(x - h)[1] - b.prior.slopes(x + h)[1]) / (4 * h)).ravel()
         for i, name in enumerate(self._inner_aux):
             k, value = len(c) - len(self.model.unknown) + i, float(np.exp(self._log_aux(c)[i]))
             own = self.model.aux_prior(name)

@@ -83,6 +83,11 @@ class ArrowLayout:
         m = self.model.shape[1]
         at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
         lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
+
+        def place(g: LatentGroup, start: int, count: int) -> slice:
+            """Where `count` columns of a group stand, those of one linear predictor every m-th from its own."""
+            return slice(start + (g.predictor or 0), start + count * m, 1 if g.predictor is None else m)
+
         behind = [i for i in self._repeated if i not in self._leading]
         behind.sort(
             key=lambda i: -len(self.groups.groups[i].columns)
@@ -90,19 +95,26 @@ class ArrowLayout:
         behind += [i for i, term in enumerate(self._terms) if term is None]
         for i in [*self._leading, *behind]:
             g, own = self.groups.groups[i], slice(int(at[i]), int(at[i + 1]))
+            last = g.predictor is None or g.predictor == m - 1  # of the blocks of these columns
             if (term := self._terms[i]) is None:
-                size = len(g.columns) * m
-                rest.append(LatentBlock(g, own, slice(r, r + size), 1, size, False))
-                r += size
+                q = len(g.columns)
+                rest.append(LatentBlock(g, own, place(g, r, q), 1, q * g.width(m), False))
+                r += q * m * last
                 continue
-            G, K_m = term.shape[0], term.shape[1] * m
+            G, K = term.shape
             if i in self._leading:
-                lead.append(LatentBlock(g, own, slice(k, k + K_m), G, K_m, True))
-                k += K_m
+                lead.append(LatentBlock(g, own, place(g, k, K), G, K * g.width(m), True))
+                k += K * m * last
             else:
-                rest.append(LatentBlock(g, own, slice(r, r + G * K_m), G, K_m, True))
-                r += G * K_m
+                rest.append(LatentBlock(g, own, place(g, r, G * K), G, K * g.width(m), True))
+                r += G * K * m * last
         return lead, rest
+
+    @cached_property
+    def _first(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
+        """Of the blocks of the same columns in several linear predictors the first."""
+        lead, rest = self.blocks
+        return [b for b in lead if not b.group.predictor], [b for b in rest if not b.group.predictor]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,8 +125,8 @@ class ArrowLayout:
     @cached_property
     def places(self) -> Array:
         """(G, K m), where the coefficients of each group that leads stand in vec beta."""
-        m, lead = self.model.shape[1], self.blocks[0]
-        each = [vec_entries(b.group.columns, m).reshape(b.repeats, b.size) for b in lead]
+        m, lead = self.model.shape[1], self._first[0]
+        each = [vec_entries(b.group.columns, m).reshape(b.repeats, -1) for b in lead]
         return np.hstack(each)
 
     @cached_property
@@ -137,9 +149,10 @@ class ArrowLayout:
     @cached_property
     def columns(self) -> ArrowColumns:
         """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
-        design, rest = self.model.design, self.blocks[1]
-        first = self._columns[self._leading[0]]
-        for i in self._leading[1:]:
+        design, rest = self.model.design, self._first[1]
+        leading = [i for i in self._leading if not self.groups.groups[i].predictor]
+        first = self._columns[leading[0]]
+        for i in leading[1:]:
             first = first.beside(self._columns[i])
         of = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
         others = tuple(of[id(b.group)] for b in rest if b.repeated)
@@ -157,7 +170,7 @@ class ArrowLayout:
         from scipy.sparse import coo_array, csr_array, hstack
 
         p, parts = self.model.shape[0], list[Any]()
-        for b in self.blocks[1]:
+        for b in self._first[1]:
             own = np.array(b.group.columns)
             if b.repeated:
                 parts.append(coo_array((np.ones(len(own)), (own, np.arange(len(own)))), shape=(p, len(own))))
@@ -199,12 +212,14 @@ class ArrowLayout:
         (p, m), (lead, rest) = self.model.shape, self.blocks
         s, out = a.shape[-1], np.zeros((p, m, a.shape[-1]))
         for b in lead:
-            out[list(b.group.columns)] = a[:, b.place].reshape(len(b.group.columns), m, s)
+            out.reshape(p * m, s)[b.group.entries(m)] = a[:, b.place].reshape(
+                len(b.group.columns) * b.group.width(m), s
+            )
         for b in rest:
-            part = c[b.place].reshape(len(b.group.columns), m * s)
+            part = c[b.place].reshape(len(b.group.columns), b.group.width(m) * s)
             if not b.repeated:  # gamma = L'(beta - mu)
                 part = solve_triangular(b.group.root, part, lower=True, trans="T")
-            out[list(b.group.columns)] = part.reshape(len(b.group.columns), m, s)
+            out.reshape(p * m, s)[b.group.entries(m)] = part.reshape(-1, s)
         q = self.shape[2]
         known = slice(q, q + len(self.known) * m)
         out[list(self.known)] = c[known].reshape(len(self.known), m, s)
@@ -221,7 +236,7 @@ class ArrowLayout:
         return ArrowRoots(lead, rest, len(self.groups.priors))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
-        g, m = b.group, self.model.shape[1]
+        g, m = b.group, b.group.width(self.model.shape[1])
         relative = bool(g.base.sigma_units)
         unit = unit if relative else np.ones(len(logs))
         if not b.repeated:

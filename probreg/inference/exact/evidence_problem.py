@@ -31,6 +31,7 @@ from probreg.model.term_priors import bound_terms
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
     AuxPrior,
+    BlockPrior,
     Flat,
     LatentPrior,
     Normal,
@@ -39,14 +40,13 @@ from probreg.priors import (
     VaryingEffects,
 )
 from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_length
-from probreg.priors.joint import Key
+from probreg.priors.joint import Key, mapping_of
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
 _ROUNDS = 5  # of searches, with anchors chosen where the last one ended
 _STILL = 1e-4  # of the logs between two of them
 _CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
 _DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
-_FLAT = 1e-3  # of the evidence, for each factor e of the noise scale
 _NO_NOISE = 1e-9  # of the spread of y
 
 
@@ -96,8 +96,7 @@ def with_values(model: Model) -> Model:
 
 def _by_columns(model: Model) -> dict[Key, Prior]:
     """The prior of a model by tuples of columns."""
-    names = model.design.columns
-    return {tuple(names[j] for j in b.columns): b.prior for b in model.joint.blocks if b.stated}
+    return mapping_of((b for b in model.joint.blocks if b.stated), model.design.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +185,11 @@ class EvidenceProblem:
                 here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
                 at += len(names)
                 amplitude = g.prior.amplitude
-                plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
+                plain = (
+                    ScaleMixture(Normal(1.0), amplitude, shared=True)
+                    if isinstance(amplitude, AuxPrior)
+                    else Normal(amplitude)
+                )
                 all_rows = g.prior.basis.kind == "exact"
                 found = with_kernel(
                     found, self.model.design, g.columns, g.prior, here, plain, None if all_rows else there
@@ -209,7 +212,8 @@ class EvidenceProblem:
         return out
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
-        sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
+        width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[self.groups.group_of]
+        sizes = self.groups.sizes if self.exact else self.groups.sizes * width
         # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
         by_group = [bool(g.prior and g.prior.called) for g in self.unknown for _ in g.hyper]
         soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
@@ -245,13 +249,7 @@ class EvidenceProblem:
                 if self.model.noise_prior.proper
                 else f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             )
-            k = len(self.groups.priors) + self.outer.index(name)
-            flat = abs(float(top.at.gradient[k])) < _FLAT
-            why = (
-                f"the evidence is flat as {name} falls to 0, so that {name} is not identified beside the other scales"
-                if flat
-                else f"the evidence rises as {name} falls to 0, because the columns can reproduce the response"
-            )
+            why = f"the evidence rises as {name} falls to 0, because the columns can reproduce the response"
             raise Incompatible(f"{self.method}: {why}; hold {name}{give}")
         # a start may end on a plain below the top of another, such as at lengths so small that rows share nothing
         if not top.ended and top.steps < max_steps:
@@ -301,7 +299,9 @@ class EvidenceProblem:
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
         found = replace(self.model, design=design, prior=prior, aux={**self.model.aux, **held}, scales_compared=0)
         for g in self.unknown:
-            if isinstance(g.prior, ProcessPrior):
+            if (
+                isinstance(g.prior, ProcessPrior) and g.predictor is None
+            ):  # else each predictor has its own scales of sines
                 values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
                 plain = Normal(g.prior.size_at(values))
                 found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
@@ -315,8 +315,7 @@ class EvidenceProblem:
 
     def prior_at(self, hyper: Array) -> Prior | Mapping[Key, Prior]:
         """The plain priors at these hyperparameters (d,), block by block where the model states them so."""
-        columns = self.model.design.columns
-        out: dict[Key, Prior] = {}
+        out = list[BlockPrior]()
         for i, b in enumerate(self.model.joint.blocks):
             if isinstance(b.prior, Flat) and not b.stated:
                 continue
@@ -329,10 +328,10 @@ class EvidenceProblem:
                     prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
                     prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
-            if isinstance(self.model.prior, Prior):
+            if isinstance(self.model.prior, Prior) and b.predictor is None:
                 return prior
-            out[tuple(columns[j] for j in b.columns)] = prior
-        return out
+            out.append(replace(b, prior=prior))
+        return mapping_of(out, self.model.design.columns)
 
     def words(self, top: EvidenceMaximum) -> tuple[str, ...]:
         hyper, several = self.hyper(top), len(self.groups.priors) > 1
@@ -389,17 +388,22 @@ class EvidenceProblem:
         values = dict(zip(group.hyper, hyper.tolist()))
         gone = {name for name, out in zip(group.hyper, vanished) if out}
         kept = [k for k, name in enumerate(prior.effects) if f"sd[{name}]" not in gone]
-        told = [f"{prior.called[n]} {0.0 if n in gone else v:.6g}" for n, v in values.items() if n.startswith("sd[")]
+        of = self._outcome(group)
+        told = [
+            f"{prior.called[n]}{of} {0.0 if n in gone else v:.6g}" for n, v in values.items() if n.startswith("sd[")
+        ]
         read = prior.natural(values)
         for i, j in prior.pairs:
             name = prior.cor_name(i, j)
             if name in read and i in kept and j in kept:
                 told.append(
-                    f"cor {read[name]:.3g}" if len(prior.pairs) == 1 else f"{prior.called[name]} {read[name]:.3g}"
+                    f"cor{of} {read[name]:.3g}"
+                    if len(prior.pairs) == 1
+                    else f"{prior.called[name]}{of} {read[name]:.3g}"
                 )
         out: list[str] = [Routine(", ".join(told))] if told else []
-        out += [f"singular fit: the variance of {n[3:-1]} | {prior.group} is 0" for n in values if n in gone]
-        return out + [f"singular fit: {sentence}" for sentence in prior.collinear(values, kept)]
+        out += [f"singular fit: the variance of {n[3:-1]} | {prior.group}{of} is 0" for n in values if n in gone]
+        return out + [f"singular fit: {sentence}{f' {of}' * bool(of)}" for sentence in prior.collinear(values, kept)]
 
     def _unserved(self, group: LatentGroup, hyper: Array) -> str:
         """That a process was found where its columns are no approximation of it, in words; empty where they are one."""
@@ -417,7 +421,7 @@ class EvidenceProblem:
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its coordinate, so that it moved the maximum, in words; empty for nothing."""
         priors = [
-            ("the prior scale" if name == "tau" else g.prior.called.get(name, name), p)
+            ("the prior scale" if name == "tau" else g.prior.called.get(name, name) + self._outcome(g), p)
             for g in self.unknown
             if g.prior is not None
             for name, p in g.hyper.items()
@@ -443,8 +447,11 @@ class EvidenceProblem:
         )
 
     def named(self, group: LatentGroup) -> str:
-        """Its columns."""
-        return self.model.design.called(group.columns)
+        """Its columns, and its linear predictor where there are several."""
+        return self.model.design.called(group.columns) + self._outcome(group)
+
+    def _outcome(self, group: LatentGroup) -> str:
+        return "" if group.predictor is None else f"[{self.model.joint.blocks[group.block].outcome}]"
 
 
 def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Array:

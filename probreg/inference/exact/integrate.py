@@ -49,6 +49,7 @@ from probreg.numerics.linalg import one_blas_thread
 
 MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
 _TUNE = 300  # steps of adaptation of a chain, in coordinates that the curvature has made round
+_NODES = 1024  # in all, by default
 _FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
 _ROUNDS = 3  # of nodes about where the last ones found the mass, while their weights do not settle
 _ENOUGH = 90.0  # nodes, of effective ones, that are asked for
@@ -73,9 +74,9 @@ class Integrate(Method):
 
     Parameters
     ----------
-    nodes : int
-        Nodes in all, a power of two for each chain, rounded up; where each costs a mode, or the factor of a matrix of more than 150
-        rows, a few are tried first and doubled up to this number.
+    nodes : int, optional
+        Nodes in all, a power of two for each chain, rounded up. By default 1,024; where each costs a mode, or the factor of a matrix of
+        more than 150 rows, a few are tried first and doubled up to that number.
     draws : int
         Draws of each chain.
     chains : int
@@ -102,7 +103,7 @@ class Integrate(Method):
     ((4, 250), True)
     """
 
-    nodes: Count = 1024
+    nodes: Count | None = None
     draws: Count = 1000
     chains: Count = 4
     max_k: Limit | None = None
@@ -160,9 +161,9 @@ class Integrate(Method):
             return self._by_chains(model, problem, rng)
         nodes = self._weighed(problem, rng)
         limit = reliable(nodes.log_weight.size) if self.max_k is None else self.max_k
-        if not np.isfinite(nodes.k_hat) and nodes.log_weight.size < Integrate.nodes:
+        if not np.isfinite(nodes.k_hat) and nodes.log_weight.size < _NODES:
             raise NotConverged(
-                f"integrate: {nodes.log_weight.size:,} nodes do not tell their k-hat: take more nodes, Integrate(nodes={Integrate.nodes})"
+                f"integrate: {nodes.log_weight.size:,} nodes do not tell their k-hat: take more nodes, Integrate(nodes={_NODES})"
             )
         if not nodes.k_hat <= limit:
             raise NotConverged(
@@ -193,9 +194,11 @@ class Integrate(Method):
     def _laid(self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator) -> Nodes:
         """Nodes of a proposal with their weights; where each costs a mode, more and more of them."""
         d = len(proposal.centre)
-        of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
+        of_chain = 2 ** max(
+            1, math.ceil(math.log2((self.nodes or _NODES) / self.chains))
+        )  # a sequence is even at powers of two
         streams = [scipy.stats.qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
-        size = min(_FIRST, of_chain) if problem.surface.dear else of_chain
+        size = min(_FIRST, of_chain) if problem.surface.dear and self.nodes is None else of_chain
         theta, value, log_q = np.empty((self.chains, 0, d)), np.empty((self.chains, 0)), np.empty((self.chains, 0))
         while True:
             U = np.stack([s.random(size) for s in streams])

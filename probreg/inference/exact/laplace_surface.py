@@ -34,7 +34,7 @@ from probreg.inference.exact.latent_groups import (
 from probreg.inference.modes.newton import find_mode, rough_log_aux, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
-from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
+from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -70,12 +70,13 @@ class LaplaceSurface(EvidenceSurface):
         self.model, self.groups, self._prior_at = model, groups, prior_at
         self.outer = model.unknown if outer is None else outer
         (_, m), at = model.shape, 0
-        self._roots = np.zeros((model.shape[0] * m, len(groups.of) * m))
+        self._repeats = groups.repeats(m)
+        self._roots = np.zeros((model.shape[0] * m, int(self._repeats.sum())))
         self._centre = np.zeros(model.shape)
         for g in groups.groups:
-            index = vec_entries(g.columns, m)
-            self._roots[index, at : at + len(index)] = map_of_columns(g.root, m)
-            self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
+            index = g.entries(m)
+            self._roots[index, at : at + len(index)] = map_of_columns(g.root, g.width(m))
+            self._centre.ravel()[index] = np.repeat(g.base.center(len(g.columns)), g.width(m))
             at += len(index)
         self._last: LaplaceMode | None = None
         self._kept: dict[bytes, LaplaceMode] = {}
@@ -86,7 +87,7 @@ class LaplaceSurface(EvidenceSurface):
 
     def _point(self, at: LaplaceMode) -> EvidencePoint:
         """The evidence with its slopes over theta, without the priors of theta."""
-        d, m, k, beta = len(self.groups.priors), self.model.shape[1], at.beta.size, at.beta
+        d, k, beta = len(self.groups.priors), at.beta.size, at.beta
         # over (vec beta, log of all unknown nuisance parameters), with zeros for what is not integrated
         integrated = self._root(at)
         root = np.zeros((k + len(self.model.unknown), integrated.shape[1]))
@@ -94,8 +95,8 @@ class LaplaceSurface(EvidenceSurface):
         inner = [k + self.model.unknown.index(name) for name in at.aux]
         root[inner] = integrated[k:]
         aux = {name: at.aux[name] if name in at.aux else at.model.fixed[name] for name in self.model.unknown}
-        # every predictor of a column is an independent copy, with its scales
-        s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(at.theta[:d]))
+        # the predictors of a group that has several are independent copies, with its scales
+        s, J, curvature = (np.repeat(part, self._repeats, axis=0) for part in self.groups.log_scales(at.theta[:d]))
         D = np.exp(s)
         # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
         half = self._roots.T @ root[:k] / D[:, None]
@@ -106,7 +107,7 @@ class LaplaceSurface(EvidenceSurface):
         moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
         model = replace(at.model, aux=self.model.aux)
         log_det = log_det_gradient(model, beta, aux, root)
-        trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
+        trace = np.bincount(np.repeat(self.groups.of, self._repeats), 1.0 - over.diagonal)
         gradient, given = gradient - log_det @ moves, self._given
         if len(given):
             local = model.value_grad_hessian(beta, **aux)
@@ -192,7 +193,7 @@ class LaplaceSurface(EvidenceSurface):
     def _precision(self, theta: Array) -> Array:
         """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
         m, d = self.model.shape[1], len(self.groups.priors)
-        D = np.exp(np.repeat(self.groups.values(theta[None, :d])[0], m))
+        D = np.exp(np.repeat(self.groups.values(theta[None, :d])[0], self._repeats))
         half = map_of_columns(self.model.design.frame.T, m).T @ self._roots / D
         return np.asarray(half @ half.T)
 
@@ -230,7 +231,7 @@ class LaplaceSurface(EvidenceSurface):
         points = []
         for others in self.groups.starts():
             # Where tau^-2 is the mean of the diagonal of D L^-1 J L'^-1 D, J the information of the rows at beta = 0.
-            half = np.repeat(np.exp(self.groups.log_scales(others).value), m)[:, None] * L
+            half = np.repeat(np.exp(self.groups.log_scales(others).value), self._repeats)[:, None] * L
             typical = float(np.trace(half @ J[np.ix_(index, index)] @ half.T)) / len(L) or 1.0
             points += [
                 np.append(self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0), log_aux)
@@ -258,7 +259,7 @@ def log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: 
         out[k + i] += S[k + i] * (near[0] - near[1]) / (4 * _NEAR)
     for b in model.joint.blocks:
         if isinstance(b.prior, SmoothPrior) and not isinstance(b.prior, GaussianPrior | Flat | WholePrior):
-            inside, at = beta[list(b.columns)], vec_entries(b.columns, beta.shape[1])
+            inside, at = b.take(beta), b.entries(beta.shape[1])
             h = _NEAR * np.sqrt(S[at]).reshape(inside.shape)
             slope = b.prior.slopes(inside - h)[1] - b.prior.slopes(inside + h)[1]
             out[at] += S[at] * (slope / (4 * h)).ravel()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
+from probreg.numerics.frame import vec_entries
 from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, LatentPrior, Prior, ScaleMixture
 from probreg.priors.latent import LogScales
 
@@ -30,6 +31,16 @@ class LatentGroup:
     left: float = (
         0.0  # sum over the rows of what a basis of few anchors leaves of the variance at D = I, weights counted
     )
+    predictor: int | None = None  # None where all linear predictors have independent copies
+
+    def width(self, m: int) -> int:
+        """The number of linear predictors, of m."""
+        return m if self.predictor is None else 1
+
+    def entries(self, m: int) -> Array:
+        """The places of its coefficients in vec(beta), column by column."""
+        every = vec_entries(self.columns, m)
+        return every if self.predictor is None else every[self.predictor :: m]
 
     @cached_property
     def root(self) -> Array:
@@ -63,6 +74,10 @@ class LatentGroups:
     def of(self) -> Array:
         """(q,) the group of each coordinate."""
         return np.repeat(np.arange(len(self.groups)), [len(g.columns) for g in self.groups])
+
+    def repeats(self, m: int) -> Array:
+        """(q,) of each coordinate: the number of linear predictors that have it, of m."""
+        return np.array([g.width(m) for g in self.groups], dtype=int)[self.of]
 
     @cached_property
     def group_of(self) -> Array:
@@ -222,16 +237,19 @@ def as_groups(
             continue
         if i not in unknown:
             assert isinstance(b.prior, GaussianPrior)
-            known.append(LatentGroup(b.columns, b.prior, None, i, left.get(i, 0.0)))
+            known.append(LatentGroup(b.columns, b.prior, None, i, left.get(i, 0.0), b.predictor))
             continue
         prior = unknown[i]
         base = prior.base
         assert isinstance(base, GaussianPrior)  # callers ask `normal` first
         if per_column and isinstance(prior, ScaleMixture):
             parts = [(j, one(base, a)) for a, j in enumerate(b.columns)]
-            first += [LatentGroup((j,), part, ScaleMixture(part, prior.tau), i) for j, part in parts]  # type: ignore[arg-type]
+            first += [
+                LatentGroup((j,), part, ScaleMixture(part, prior.tau), i, predictor=b.predictor)  # type: ignore[arg-type]
+                for j, part in parts
+            ]
         else:
-            first.append(LatentGroup(b.columns, base, prior, i, left.get(i, 0.0)))
+            first.append(LatentGroup(b.columns, base, prior, i, left.get(i, 0.0), b.predictor))
     return LatentGroups((*first, *known))
 
 

@@ -16,7 +16,12 @@ from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import ConditionalNormal, EvidenceSurface, log_prior_of_logs
+from probreg.inference.exact.latent_groups import (
+    ConditionalNormal,
+    EvidenceSurface,
+    LatentGroup,
+    log_prior_of_logs,
+)
 from probreg.inference.exact.nodes import (
     Nodes,
 )
@@ -36,6 +41,7 @@ from probreg.priors.gaussian_process import ValuedProcess
 
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 1000  # coefficients up to which draws are weighed jointly with the scales
+_SWEEPS = 10  # of the coordinates, after which a draw has left its node
 _NO_WEIGHT = 1e-12  # of all: a node that changes no digit
 
 
@@ -47,13 +53,16 @@ def solution_at_nodes(
     exact = _of_rows if problem.moving else _by_arrow if isinstance(problem.surface, ArrowSurface) else _exact
     by = exact if problem.exact else _approximate
     found = by(model, problem, nodes, total, rng)
-    drawn = {**found.aux, **problem.natural(np.exp(found.theta[:, : len(problem.groups.priors)]))}
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
     if problem.noise:  # of the nodes themselves, whose error is far below that of draws
         at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
         moments[model.noise_scale] = weighted_moments(at_nodes, np.exp(nodes.log_weight.ravel()))
     index = slice(None) if problem.exact or found.detail else rng.permutation(resampled(found.weight, total, rng))
-    values = {"beta": found.beta, **drawn}
+    chosen = {name: each[index] for name, each in {"beta": found.beta, **found.aux}.items()}
+    theta = found.theta[index, : len(problem.groups.priors)]
+    if not problem.exact and nodes.chain_stats is None:
+        theta = scales_given_coefficients(problem, theta, chosen["beta"], rng)
+    values = {**chosen, **problem.natural(np.exp(theta))}
     stats = {"n": model.design.total, **nodes.worth, **found.stats}
     if all_proper(model) and (evidence := found.log_evidence) is not None:
         stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
@@ -67,7 +76,7 @@ def solution_at_nodes(
         aux={a: moments[a][0] for a in model.unknown},
         aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
-            {name: chains_of(each[index], chains) for name, each in values.items()},
+            {name: chains_of(each, chains) for name, each in values.items()},
             stats=nodes.chain_stats or {},
             hyper=tuple(names),
             marginals=found.marginals,
@@ -84,6 +93,42 @@ def solution_at_nodes(
             *found.notes,
         ),
     )
+
+
+def scales_given_coefficients(problem: EvidenceProblem, theta: Array, beta: Array, rng: np.random.Generator) -> Array:
+    """Draws theta (S, d) after Metropolis steps on p(theta | beta), which leave draws of the posterior (theta, beta) what they are.
+
+    Draws at nodes repeat the values of these; given its own coefficients each has a density p(beta | theta) p(theta) that is known. A
+    step of one coordinate is normal, with 2.4 times the standard deviation (2 n)^-1/2 that n normal coefficients leave to the log of
+    their scale, or that of the draws where that is less.
+    """
+    out, m, at = theta.copy(), beta.shape[2], 0
+    spread = theta.std(0)
+    for g in problem.unknown:
+        own, at = slice(at, at + len(g.hyper)), at + len(g.hyper)
+        if g.prior is None or g.prior.in_columns or not g.hyper:
+            continue
+        inside = problem.model.joint.blocks[g.block].take(beta)
+        here, count = (
+            _log_density_of_scales(g, out[:, own], inside),
+            len(g.columns) * g.width(m) / sum(g.prior.scales or (1,)),
+        )
+        size = 2.4 * np.minimum(spread[own], (2.0 * count) ** -0.5)
+        for k in np.tile(np.arange(len(g.hyper)), _SWEEPS):
+            new = out[:, own].copy()
+            new[:, k] += size[k] * rng.standard_normal(len(new))
+            there = _log_density_of_scales(g, new, inside)
+            taken = np.log(rng.random(len(new))) < there - here
+            out[taken, own], here = new[taken], np.where(taken, there, here)
+    return out
+
+
+def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
+    """log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d) of its hyperparameters."""
+    prior, values = g.prior, dict(zip(g.hyper, np.exp(logs).T))
+    assert prior is not None  # a group of unknown scale
+    given = prior.base.log_prob(inside, values["tau"]) if prior.known else prior.log_prob_given(inside, values)
+    return given + log_prior_of_logs(logs, list(g.hyper.values()))
 
 
 _EXACTLY = Routine("beta given the scales is drawn from its exact normal distribution")

@@ -70,8 +70,10 @@ class PassData:
         if not joint.informative.any():
             return None
         # Of one row: d log p(gamma) / d gamma / n = T'P (b - T gamma) / n.
-        T, P = self.model.design.basis.T, joint.precision(self.model.likelihood.noise(aux)) / self.model.design.total
-        return Pull((T.T @ P @ joint.center)[:, None], T.T @ P @ T)
+        m, T = self.model.shape[1], self.model.design.basis.T
+        whole = joint.precision_of_entries(m, self.model.likelihood.noise(aux)) / self.model.design.total
+        each = np.stack([whole[k::m, k::m] for k in range(m if joint.apart else 1)])  # predictors are independent
+        return Pull((T.T @ each @ joint.center).T, T.T @ each @ T)
 
     @cached_property
     def _squares(self) -> Array:
@@ -87,7 +89,7 @@ class PassData:
         pull = self.prior(aux)
         rows = self._curvature_at(self.likelihood.initial_eta(self.y)[0], aux, batch)
         rows = max(rows, self._curvature_at(self.eta(gamma), aux, batch))
-        return rows + (0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[-1]))
+        return rows + (0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[:, -1].max()))
 
     def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
         longest = 0.0
@@ -110,11 +112,11 @@ class PassData:
 class Pull(NamedTuple):
     """d log prior / d gamma = vector - matrix gamma, for one of the rows that share it."""
 
-    vector: Array  # (p, 1)
-    matrix: Array  # (p, p)
+    vector: Array  # (p, 1), or (p, m) of predictors with priors of their own
+    matrix: Array  # (1, p, p) or (m, p, p)
 
     def at(self, gamma: Array) -> Array:
-        return self.vector - self.matrix @ gamma
+        return self.vector - (self.matrix @ gamma.T[..., None])[..., 0].T
 
 
 class Pass(NamedTuple):

@@ -35,6 +35,8 @@ class NormalColumns:
 
 def normal_columns(model: Model) -> NormalColumns | None:
     """The prior by column; None where it is not of independent normal ones."""
+    if model.joint.apart:
+        return None
     p = model.shape[0]
     center, sd, relative = np.zeros(p), np.full(p, np.inf), np.zeros(p, dtype=bool)
     for b in model.joint.blocks:

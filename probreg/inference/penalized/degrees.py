@@ -81,8 +81,8 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         # with beta_b = A u where the prior of a block is N(0, A A'): H of u is A'HA, and the trace over the block is the same
         roots = _roots_given(joint, given)
         for b, A in roots:
-            at = vec_entries(b.columns, beta.shape[2])
-            A = np.kron(A, np.eye(beta.shape[2]))
+            at = b.entries(beta.shape[2])
+            A = np.kron(A, np.eye(b.width(beta.shape[2])))
             H = H.copy()
             H[at] = A.T @ H[at]
             H[:, at] = H[:, at] @ A
@@ -96,12 +96,12 @@ def prior_given(
 ) -> JointPrior:
     """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block; of those with `roots`
     the prior of what these multiply."""
-    rooted = {b.columns for b, _ in roots}
+    rooted = {(b.columns, b.predictor) for b, _ in roots}
     blocks = []
     for i, b in enumerate(joint.blocks):
         prior = b.prior
         if isinstance(prior, HierarchicalPrior):
-            prior = prior.base if b.columns in rooted else prior.given(**values[i])
+            prior = prior.base if (b.columns, b.predictor) in rooted else prior.given(**values[i])
         blocks.append(replace(b, prior=prior))
     return JointPrior(tuple(blocks))
 

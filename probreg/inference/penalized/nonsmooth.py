@@ -14,6 +14,7 @@ from probreg.data import Frame
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Flat, GroupedPrior, Laplace, ProximalPrior
+from probreg.priors.joint import mapping_of
 
 NO_ERRORS = (
     "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
@@ -221,14 +222,9 @@ class NonsmoothTerms:
 
 def smooth_part(model: Model) -> Model:
     """The same rows and likelihood under the smooth blocks alone; columns of the others are flat."""
-    columns = model.design.columns
     # flat columns are stated, since those of a smooth function have another default
-    return model.with_prior(
-        {
-            tuple(columns[i] for i in b.columns): Flat() if isinstance(b.prior, ProximalPrior) else b.prior
-            for b in model.joint.blocks
-        }
-    )
+    smooth = [replace(b, prior=Flat()) if isinstance(b.prior, ProximalPrior) else b for b in model.joint.blocks]
+    return model.with_prior(mapping_of(smooth, model.design.columns))
 
 
 def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Frame:

@@ -5,7 +5,7 @@ and scaled columns and on log aux. Coefficients in units of an unknown sigma are
 beta = location + sigma (phi - location): their prior is then free of sigma but for -q m log sigma, and stays separable.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from probreg.numerics.frame import map_of_columns
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import ExponentialPower, GroupedPrior, Normal, Prior, ProximalPrior
+from probreg.priors.joint import BlockPrior, mapping_of
 
 
 class SearchPoint(NamedTuple):
@@ -207,16 +208,15 @@ def _rough(search: SearchCoordinates) -> Array:
 def rounder(model: Model) -> Model:
     """The same model with each kinked prior replaced by a normal one of its standard deviation; an elastic net by one of
     that of the Laplace prior of its scale."""
-    columns = model.design.columns
-    made: dict[str | tuple[str, ...], Prior] = {}
+    made = list[BlockPrior]()
     for b in model.joint.blocks:
         this: Any = b.prior
         if isinstance(b.prior, ProximalPrior):
             spread = entry_sd(b.prior, len(b.columns))
             this = Normal(this.scales * spread, location=this.location, sigma_units=this.sigma_units)
         if model.joint.informative[list(b.columns)].any():
-            made[tuple(columns[i] for i in b.columns)] = this
-    return model.with_prior(made)
+            made.append(replace(b, prior=this))
+    return model.with_prior(mapping_of(made, model.design.columns))
 
 
 def entry_sd(prior: Prior, q: int) -> Array:

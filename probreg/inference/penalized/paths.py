@@ -50,6 +50,7 @@ from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
+from probreg.priors.joint import mapping_of
 from probreg.system.progress import progress_bar
 
 
@@ -156,11 +157,12 @@ class PathSolution:
 def rescaled(model: Model, factor: float) -> Model:
     """The model with every scale of its informative priors multiplied by `factor`, bound to these rows: leaving rows out does not
     move it. DataError for a prior without scale."""
-    columns, joint = model.design.columns, model.joint
+    joint = model.joint
     blocks = [b for b in joint.blocks if joint.informative[list(b.columns)].any()]
     if isinstance(model.prior, Prior):
         return model.with_prior(blocks[0].prior.times(factor))
-    return model.with_prior({tuple(columns[i] for i in b.columns): b.prior.times(factor) for b in blocks})
+    scaled = [replace(b, prior=b.prior.times(factor)) for b in blocks]
+    return model.with_prior(mapping_of(scaled, model.design.columns))
 
 
 def restated(model: Model, factor: float) -> Model:

@@ -16,7 +16,6 @@ from probreg.inference.sampling.row_arrays import RowArrays
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import AffineData, CompiledDensity, log_density_of
-from probreg.numerics.frame import vec_entries
 from probreg.priors import BlockPrior, Flat, GaussianPrior
 from probreg.priors.location_scale import LocationScale
 
@@ -70,14 +69,19 @@ def _compiled(block: BlockPrior) -> tuple[CompiledDensity, tuple[float, ...]] | 
 
 def _quadratic(model: Model, at: AffineMap, blocks: Sequence[BlockPrior], unit: float) -> tuple[float, Array, Array]:
     """constant, pull and Q of the normal priors' log density: constant - pull'z - z'Qz / 2."""
-    d, m = at.A.shape[1], model.shape[1]
+    d = at.A.shape[1]
     top, pull, Q = 0.0, np.zeros(d), np.zeros((d, d))
     for b in blocks:
         # log p = top - (theta - c)'P(theta - c) / (2 u^2), theta = centre + A z: with r = centre - c,
         # pull = A'P r / u^2, Q = A'P A / u^2, constant = top - r'P r / (2 u^2).
         prior: Any = b.prior
         q, u = len(b.columns), unit if prior.sigma_units else 1.0
-        entries, P, c = vec_entries(b.columns, m), prior.precision(q) / u**2, prior.center(q)[:, None]
+        entries, P, c, m = (
+            b.entries(model.shape[1]),
+            prior.precision(q) / u**2,
+            prior.center(q)[:, None],
+            b.width(model.shape[1]),
+        )
         A, r = at.A[entries].reshape(q, m * d), at.centre[entries].reshape(q, m) - c
         PA = (P @ A).reshape(q * m, d)
         pull += r.ravel() @ PA
@@ -91,7 +95,7 @@ def _entries(model: Model, blocks: Sequence[BlockPrior], unit: float) -> tuple[A
     m, at, location, scale = model.shape[1], [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
     for b in blocks:
         prior: Any = b.prior
-        at.append(vec_entries(b.columns, m).astype(np.int64))
+        at.append(b.entries(m).astype(np.int64))
         for out, v in ((location, prior.location), (scale, prior.scales * (unit if prior.sigma_units else 1.0))):
-            out.append(np.repeat(np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)), m))
+            out.append(np.repeat(np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)), b.width(m)))
     return np.concatenate(at), np.concatenate(location), np.concatenate(scale)

@@ -23,7 +23,6 @@ from probreg.inference.sampling.reparameterisation import (
 )
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
-from probreg.numerics.frame import vec_entries
 from probreg.priors import LatentPrior
 
 _ABOUT = 0.2  # of a log: how far about typical values of hyperparameters chains start
@@ -92,7 +91,7 @@ class GroupDensity:
             if isinstance(b.prior, LatentPrior):
                 own = slice(first, first := first + len(b.prior.hyper))
                 called = tuple(names[i].values())
-                out.append(GroupBlock(b.prior, called, vec_entries(b.columns, m), own, i in loose, m))
+                out.append(GroupBlock(b.prior, called, b.entries(m), own, i in loose, b.width(m)))
         return tuple(out)
 
     @cached_property

@@ -19,7 +19,6 @@ from probreg.inference.sampling.row_arrays import RowArrays
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of, work_of
-from probreg.numerics.frame import vec_entries
 from probreg.priors import BlockPrior, Flat, GaussianPrior, GroupedPrior, HierarchicalPrior, Reference
 from probreg.priors.location_scale import LocationScale
 
@@ -189,7 +188,7 @@ def _block(model: Model, block: BlockPrior) -> Sum:
 
 def _by_groups(model: Model, block: BlockPrior) -> Sum:
     """log N(b_g; 0, Lambda Lambda') of all groups and predictors, group by group."""
-    q, m, at = len(block.columns), model.shape[1], _entries(model, block)
+    q, m, at = len(block.columns), block.width(model.shape[1]), _entries(model, block)
     root = block.prior.root_of_groups({})
     inverse = np.linalg.inv(root)
     top = float(block.prior.log_prob(np.zeros((q, m))))
@@ -206,8 +205,7 @@ def _by_groups(model: Model, block: BlockPrior) -> Sum:
 
 
 def _entries(model: Model, block: BlockPrior) -> Array:
-    m = model.shape[1]
-    return vec_entries(block.columns, m)
+    return block.entries(model.shape[1])
 
 
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:
@@ -221,7 +219,7 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
     prior: Any = block.prior
     if getattr(prior, "precision_matrix", None) is not None:
         return _quadratic(model, block)
-    at, m = _entries(model, block), model.shape[1]
+    at, m = _entries(model, block), block.width(model.shape[1])
     location, scale = (
         np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float) for v in (prior.location, prior.scales)
     )
@@ -240,7 +238,7 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
 
 
 def _quadratic(model: Model, block: BlockPrior) -> Sum:
-    prior, q, m = block.prior, len(block.columns), model.shape[1]
+    prior, q, m = block.prior, len(block.columns), block.width(model.shape[1])
     assert isinstance(prior, GaussianPrior)  # see `obstacle`
     at, P = _entries(model, block), prior.precision(q)
     center = prior.center(q)[:, None]
@@ -263,7 +261,7 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
 
 
 def _norms(model: Model, block: BlockPrior) -> Sum:
-    prior, q, m = block.prior, len(block.columns), model.shape[1]
+    prior, q, m = block.prior, len(block.columns), block.width(model.shape[1])
     assert isinstance(prior, GroupedPrior)
     groups, at = prior.members(q), _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))]
     order, sizes = np.concatenate(groups), [len(g) for g in groups]

@@ -93,8 +93,10 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hype
 
     if not at.loose:
         return theta
-    several, parts = bool(model.likelihood.outcomes), []
+    parts = []
     for b in at.loose:
+        several = bool(model.likelihood.outcomes) and model.joint.blocks[b.block].predictor is None
+        m = model.joint.blocks[b.block].width(model.shape[1])
         block, prior = model.joint.blocks[b.block], unit_prior(model.joint.blocks[b.block])
         if b.cusp and isinstance(prior, ExponentialPower):
             dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
@@ -104,7 +106,7 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hype
         this: Any = block.prior
         if (root := this.root_of_groups(hyper[b.block])) is not None:
             # b_g = Lambda u_g, u the loose coordinates
-            u = in_groups(theta[b.entries].reshape((-1, model.shape[1])), root.type.shape[0])
+            u = in_groups(theta[b.entries].reshape((-1, m)), root.type.shape[0])
             rows = [sum(root[k, j] * u[:, j] for j in range(k + 1)) for k in range(root.type.shape[0])]
             parts.append(pt.stack(rows, axis=1).ravel())
             continue
@@ -112,9 +114,7 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hype
         each = spread if spread.ndim == 0 else (spread.T if several else spread[:, None]).ravel()
         parts.append(
             b.location
-            + (theta[b.entries] - b.location)
-            * each
-            / np.repeat(np.broadcast_to(b.spread, len(block.columns)), model.shape[1])
+            + (theta[b.entries] - b.location) * each / np.repeat(np.broadcast_to(b.spread, len(block.columns)), m)
         )
     n = np.concatenate([b.entries for b in at.loose])
     f = np.setdiff1d(np.arange(len(at.centre)), n)
@@ -131,7 +131,7 @@ def _loose_prior(model: Model, at: Reparameterisation, theta: Any, unit: Any) ->
             continue
         block = model.joint.blocks[b.block]
         total = total + log_density(
-            block, theta[b.entries].reshape((-1, model.shape[1])), scale_unit(block, unit) * b.spread
+            block, theta[b.entries].reshape((-1, block.width(model.shape[1]))), scale_unit(block, unit) * b.spread
         )
     return total
 
@@ -150,6 +150,7 @@ def hyper_draws(model: Model, posterior: Mapping[str, Array]) -> tuple[dict[str,
                 continue
             columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
             for index in np.ndindex(values.shape[2:]):
-                of = f"{columns[index[-1]]}, {index[0]}" if several else columns[index[-1]]
+                predictor = index[0] if block.predictor is None else block.predictor
+                of = f"{columns[index[-1]]}, {predictor}" if several else columns[index[-1]]
                 local[f"{k}[{of}]"] = values[(..., *index)]
     return shared, local

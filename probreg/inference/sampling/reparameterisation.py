@@ -25,7 +25,7 @@ from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
-from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
+from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import (
     BlockPrior,
     ExponentialPower,
@@ -39,7 +39,7 @@ from probreg.priors import (
     ScaleMixture,
     WholePrior,
 )
-from probreg.priors.joint import Key
+from probreg.priors.joint import Key, mapping_of
 from probreg.system.terminal import percent
 
 _CUSP = "a prior with a cusp is sampled as a scale mixture of uniforms, which is smooth in its own coordinates"
@@ -153,17 +153,17 @@ def with_blocks_apart(model: Model) -> Model:
     if not any(_has_cusp(model, i) for i in range(len(model.joint.blocks))):
         return model
     at = _whitened(replace(model, prior=proxy_prior(model)))
-    prior: dict[Key, Prior] = {}
+    blocks = list[BlockPrior]()
     for i, b in enumerate(model.joint.blocks):
-        names = [model.design.columns[j] for j in b.columns]
         if not _has_cusp(model, i) or isinstance(b.prior, HierarchicalPrior):
-            prior[tuple(names)] = b.prior
+            blocks.append(b)
             continue
         far = _away(model, at, b)
         for part in (np.flatnonzero(far), np.flatnonzero(~far)):
             if len(part):
-                prior[tuple(names[k] for k in part)] = prior_of_entries(b.prior, part)
-    return replace(model, prior=prior)
+                own = tuple(b.columns[k] for k in part)
+                blocks.append(replace(b, prior=prior_of_entries(b.prior, part), columns=own))
+    return replace(model, prior=mapping_of(blocks, model.design.columns))
 
 
 def _away(model: Model, at: Reparameterisation, b: BlockPrior) -> Array:
@@ -171,8 +171,8 @@ def _away(model: Model, at: Reparameterisation, b: BlockPrior) -> Array:
     # cov(vec beta) = A A': the standard deviation of an entry is the length of its row of A.
     sd = np.linalg.norm(at.A, axis=1).reshape(model.shape)
     location = np.broadcast_to(getattr(unit_prior(b), "location", 0.0), len(b.columns))
-    away = np.abs(at.centre.reshape(model.shape)[list(b.columns)] - location[:, None])
-    return (away > _FAR * sd[list(b.columns)]).all(1)
+    away = np.abs(b.take(at.centre.reshape(model.shape)) - location[:, None])
+    return np.asarray((away > _FAR * b.take(sd)).all(1))
 
 
 def _far(model: Model, at: Reparameterisation, i: int) -> bool:
@@ -202,11 +202,13 @@ def rough_sigma(model: Model) -> float:
 
 def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
+    each = block.width(m)
     location = getattr(unit_prior(block), "location", 0.0)
-    index = vec_entries(block.columns, m)
+    index = block.entries(m)
     if _by_groups(block.prior):  # standard normal coordinates, times the root
         spread = 1.0
-    return StretchedBlocks(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
+    at = np.repeat(np.broadcast_to(location, len(block.columns)), each).astype(float)
+    return StretchedBlocks(i, index, at, spread)
 
 
 def _with_noncentred(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]) -> Reparameterisation:
@@ -250,7 +252,7 @@ def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
     unit = (model.noise_held or model.design.moments.y_scale) if prior.sigma_units else 1.0
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
-    return np.repeat(sd * b.spread, model.shape[1]) * unit
+    return np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1])) * unit
 
 
 def _sizes(S: Array, n: Array) -> Array:
@@ -352,7 +354,7 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     return [
         (
             dict(zip(g.hyper, hyper[of == k].tolist())),
-            _share_settled(g, top.at.effective[of == k], model.shape[1]),
+            _share_settled(g, top.at.effective[of == k], g.width(model.shape[1])),
         )
         for k, g in enumerate(problem.unknown)
     ]
@@ -372,15 +374,13 @@ def _edged(model: Model) -> list[str]:
 
 
 def _all_normal(model: Model) -> dict[Key, Prior]:
-    out: dict[Key, Prior] = {}
+    out = list[BlockPrior]()
     for b in model.joint.blocks:
         prior = b.prior
         if isinstance(prior, ScaleMixture):
             prior = ScaleMixture(_normal(prior.base), Reference() if prior.tau.bounded else prior.tau)
-        out[tuple(model.design.columns[j] for j in b.columns)] = (
-            prior if isinstance(prior, LatentPrior) else _normal(prior)
-        )
-    return out
+        out.append(replace(b, prior=prior if isinstance(prior, LatentPrior) else _normal(prior)))
+    return mapping_of(out, model.design.columns)
 
 
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
@@ -389,10 +389,9 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
 def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
     """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior. `spreads` are
     those of blocks with hyperparameters, or the plain priors themselves."""
-    columns, spreads = model.design.columns, spreads or {}
-    return {
-        tuple(columns[j] for j in b.columns): _normal(b.prior, spreads.get(i)) for i, b in enumerate(model.joint.blocks)
-    }
+    spreads = spreads or {}
+    normal = [replace(b, prior=_normal(b.prior, spreads.get(i))) for i, b in enumerate(model.joint.blocks)]
+    return mapping_of(normal, model.design.columns)
 
 
 def _normal(prior: Prior, spread: Any = None) -> Prior:

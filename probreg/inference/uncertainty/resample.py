@@ -119,9 +119,9 @@ def _drawn_effects(source: Source, rng: np.random.Generator) -> Array | float:
     noise, added = model.noise({**model.fixed, **found.aux}), np.zeros_like(found.beta)
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
-            own = list(b.columns)
-            shape = (1, len(own), found.beta.shape[1])
-            added[own] = b.prior.sample(rng, shape, noise if b.prior.sigma_units else 1.0)[0] - found.beta[own]
+            shape = (1, len(b.columns), b.width(found.beta.shape[1]))
+            drawn = b.prior.sample(rng, shape, noise if b.prior.sigma_units else 1.0)[0]
+            b.put(added, drawn - b.take(found.beta))
     return source.apart.X @ added if added.any() else 0.0
 
 

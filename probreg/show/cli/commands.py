@@ -6,7 +6,7 @@ by the command that uses it.
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -43,7 +43,7 @@ from probreg.show.cli.options import (
     with_option_groups,
 )
 from probreg.show.cli.output import csv_of, json_text, records, working, write_json, write_lines
-from probreg.show.cli.settings import check_covariance, covariance_of, methods_of
+from probreg.show.cli.settings import check_covariance, covariance_of, methods_of, read_groups
 from probreg.show.cli.shown import (
     beside,
     name_of,
@@ -130,7 +130,7 @@ def fit_command(
 def predict_command(
     saved: Annotated[str, typer.Argument(metavar="SAVED", help="A fit that `probreg fit --save` wrote.")],
     file: File, table: TableOptions, prob: Prob = 0.95,
-    groups: Annotated[Literal["known", "new", "typical"] | None, output_option("Of effects that vary by a group: known, new or typical.", "--groups")] = None,
+    groups: Annotated[str | None, output_option("Of effects that vary by a group: known, new or typical, or each: s=known,s:c=new.", "--groups")] = None,
     weights: Annotated[str | None, output_option('Precisions of the new rows: "precision:w".', "--weights")] = None,
     output: Annotated[Path | None, output_option("Write here, in place of the standard output.", "--output")] = None,
     as_json: AsJson = False, as_csv: AsCsv = False,
@@ -143,12 +143,13 @@ def predict_command(
     with usage():
         check_prob(prob)
         precisions = named_weights(weights)
+        of_groups = read_groups(groups)
     if output is not None:
         destination(output)
     fit = load_fit(saved)
     rows = table.read(file, getattr(fit.model.design.recipe, "formula", ""))
     with working("predicting"):
-        found = fit.predict(rows, prob, groups=groups, weights=precisions, output="pandas")
+        found = fit.predict(rows, prob, groups=of_groups, weights=precisions, output="pandas")
     said = json_text("predict", {**found.attrs, "rows": records(found)}) if as_json else csv_of(found)
     if output is None:
         typer.echo(said, nl=False)

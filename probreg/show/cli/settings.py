@@ -72,6 +72,17 @@ def covariance_of(fit: Fit, text: str, rows: Any) -> DataArray:
     return fit.covariance(kind)
 
 
+def read_groups(text: str | None) -> Any:
+    """What `--groups` says: one word for all grouping factors, or `s=known,s:c=new`.
+
+    >>> read_groups("new"), read_groups("s=known,s:c=new")
+    ('new', {'s': 'known', 's:c': 'new'})
+    """
+    if text is None or "=" not in text:
+        return text
+    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+
+
 def check_covariance(text: str) -> None:
     """DataError for a covariance that is not written as one.
 

@@ -144,8 +144,8 @@ def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
         if isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].all():
             continue
         try:
-            unit, shape = sigma if b.prior.sigma_units else 1.0, (draws, len(b.columns), model.shape[1])
-            out[:, list(b.columns)] = b.prior.sample(rng, shape, unit)
+            unit, shape = sigma if b.prior.sigma_units else 1.0, (draws, len(b.columns), b.width(model.shape[1]))
+            b.put(out, b.prior.sample(rng, shape, unit))
         except ProbregError:
             return None
     return reported_coefficients(model, out).reshape(draws, -1)
@@ -157,7 +157,7 @@ def _density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
     k = fit.coef.size // model.shape[0]
     if k != model.shape[1]:
         return None  # a reported coefficient of a symmetric softmax is a combination of several
-    block = next(b for b in model.joint.blocks if i // k in b.columns)
+    block = next(b for b in model.joint.blocks if i // k in b.columns and b.predictor in (None, i % k))
     prior: Any = block.prior
     if not isinstance(prior, LocationScale) or getattr(prior, "precision_matrix", None) is not None:
         return None
