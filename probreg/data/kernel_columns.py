@@ -159,7 +159,7 @@ def design_of_kernel(
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
-        inputs={key: every},
+        inputs={key: np.where(np.isfinite(phi).all(1)[:, None], every, x[:1])},
         notes=term.notes,
     )
 

@@ -36,7 +36,8 @@ def from_files(
 ) -> tuple[Design, Likelihood]:  # fmt: skip
     """The design of a formula at files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
-    chosen = plan(formula, files, weights=weights, offset=offset, missing=missing, kind=kind)
+    classes = choices.likelihood is not None and choices.likelihood.of_counts() is not None
+    chosen = plan(formula, files, weights=weights, offset=offset, missing=missing, kind=kind, classes=classes)
     likelihood, said = choices.of_response(chosen.parts.counted)
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()

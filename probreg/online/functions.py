@@ -17,7 +17,7 @@ from probreg.kernels.pairs import RowPairs
 from probreg.online.anchors import Anchored
 from probreg.online.dual import DualSVR
 from probreg.online.experts import Aggregate
-from probreg.online.guarantee import Assumption, Guarantee
+from probreg.online.guarantee import NOT_OF_LOSS, Assumption, Guarantee
 from probreg.online.learner import Gradient
 from probreg.online.parts import Array, State
 from probreg.online.rounds import Rounds
@@ -134,7 +134,7 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
     bound = (float(u @ u) / 2 + learner.C * theirs) / (1 - reach / 2) if holds else np.inf
     rest = suffered, bound, path.totals.rounds, known, u, theirs
     quantity = "sum of min(C, step loss) loss"
-    return Guarantee("dual ascent", "potential argument", quantity, *rest, convex=NOT_CONVEX)
+    return Guarantee("dual ascent", "potential argument", quantity, *rest, convex=NOT_CONVEX, of_loss=NOT_OF_LOSS)
 
 
 def _of_experts(path: Rounds, u: Array | None) -> Guarantee:

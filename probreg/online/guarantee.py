@@ -14,6 +14,8 @@ from probreg.scores.assumptions import Assumption
 from probreg.system.terminal import printed
 
 CONVEX = Assumption("the loss is convex in the weights", None, True)
+OF_LOSS = Assumption("the bounded quantity is the learner's loss", None, True)
+NOT_OF_LOSS = Assumption(OF_LOSS.statement, None, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +24,8 @@ class Guarantee:
 
     What it says of a new row (online to batch) assumes more, and that stands in `sampling`: rows seen once and drawn
     independently, constants fixed before them. `convex` is whether the loss is convex in the weights, which the averaged
-    weights need; mistakes are not, and have the vote and a weight vector drawn at random instead.
+    weights need; mistakes are not, and have the vote and a weight vector drawn at random instead. `of_loss` is whether the
+    bounded quantity is the loss that the learner reports: a bound of another quantity is no bound of the risk.
     """
 
     theorem: str
@@ -36,6 +39,7 @@ class Guarantee:
     comparator_loss: float = np.nan
     sampling: tuple[Assumption, ...] = ()
     convex: Assumption = CONVEX
+    of_loss: Assumption = OF_LOSS
 
     @property
     def applies(self) -> bool:
@@ -91,7 +95,7 @@ class Guarantee:
         return self.suffered / self.rounds + float(np.sqrt(np.log(1 / delta) / (2 * self.rounds)))
 
     def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
-        self._refuse(what, (*self.assumptions, *self.sampling, *more))
+        self._refuse(what, (*self.assumptions, *self.sampling, self.of_loss, *more))
         return factor * self.bound / self.rounds
 
     def _refuse(self, what: str, needed: tuple[Assumption, ...]) -> None:
@@ -115,7 +119,7 @@ class Guarantee:
                 shares = [f"{v:.4g}" if v < 1 else "1 (says nothing)" for v in (self.random_risk, self.vote_risk)]
                 said = f"weights drawn at random err at most {shares[0]} of the time, their vote {shares[1]}"
             else:
-                said = f"the averaged weights lose at most {self.risk:.4g}"
+                said = f"the averaged weights have a mean {self.quantity.removeprefix('cumulative ')} of at most {self.risk:.4g}"
         except Incompatible as why:
             return [f"  {why}"]
         open_ = [f"    {a}" for a in (*self.sampling, self.convex) if a.holds is None]

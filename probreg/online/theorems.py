@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 import probreg.online.comparator as best
 from probreg.errors import Incompatible
-from probreg.online.guarantee import Assumption, Guarantee
+from probreg.online.guarantee import NOT_OF_LOSS, OF_LOSS, Assumption, Guarantee
 from probreg.online.learner import Gradient, Learner
 from probreg.online.losses import HINGE, LOSSES, PERCEPTRON, SQUARED, Loss
 from probreg.online.parts import IMPLICIT, NORMALISED, PASSIVE, PLAIN, Array, Euclid, Signed, Simplex
@@ -69,6 +69,7 @@ class LinearBound:
     assumptions: tuple[Assumption, ...] = ()
     C: float = 0.0
     quantity: str = "cumulative squared loss"
+    of_loss: Assumption = OF_LOSS
 
 
 def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
@@ -80,7 +81,7 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
     theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
     bound = claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C if holds else np.inf
     rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
-    return Guarantee(claim.theorem, claim.source, claim.quantity, *rest)
+    return Guarantee(claim.theorem, claim.source, claim.quantity, *rest, of_loss=claim.of_loss)
 
 
 def _linear(path: Rounds) -> LinearBound:
@@ -96,8 +97,9 @@ def _linear(path: Rounds) -> LinearBound:
         A, of = 1 / (1 - s) if s < 1 else np.inf, "cumulative squared loss over eps + ||x||^2"
         scaled = path.totals.normalised, path.normalised_moments
         return LinearBound(
-            "normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of
-        )
+            "normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of,
+            of_loss=NOT_OF_LOSS,
+        )  # fmt: skip
     small = Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1)
     A = 1 / (1 - s * r2) if s * r2 < 1 else np.inf
     return LinearBound("Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,))
@@ -305,7 +307,8 @@ def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
         bound, known = size * r2, [*known, none]
     rest = suffered, bound if all(a.holds for a in known) else np.inf, path.totals.rounds, tuple(known), u, lack
     convex = Assumption(NOT_CONVEX.statement, None, quantity != "mistakes")
-    return Guarantee(name, source, quantity, *rest, convex=convex)
+    of_loss = OF_LOSS if quantity == "mistakes" else NOT_OF_LOSS  # the learner reports the hinge loss, not its square
+    return Guarantee(name, source, quantity, *rest, convex=convex, of_loss=of_loss)
 
 
 # -------------------------------------------------------------------------------------------- any convex loss

@@ -144,3 +144,13 @@ def test_processes_of_arrays_learn_without_rows_of_weight_0(basis):
     assert [weighted.columns, absent.columns] == [copied.columns, plain.columns]
     one, two = (next(iter(d.recipe.processes.values())).basis.kernel.hyper for d in (weighted, copied))
     assert one == pytest.approx(two, rel=1e-12)
+
+
+@pytest.mark.parametrize("term", ["bs", "gp sines", "groups", "levels"])
+def test_rows_that_the_terms_cannot_take_are_saved_as_such(term, tmp_path):
+    formula = TERMS[term].replace("range=(-5, 5)", "range=(-1, 2)")
+    fit = pr.fit(pr.Model.from_formula(f"y ~ {formula}", BOTH, weights="w"))
+    fit.save(tmp_path / "fit.nc", rows=True)
+    again = pr.load_fit(tmp_path / "fit.nc").predict()["mean"].values
+    np.testing.assert_allclose(again, fit.predict()["mean"].values, rtol=1e-12)
+    assert np.isnan(again[11]) == (term != "groups")

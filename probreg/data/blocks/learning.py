@@ -109,9 +109,19 @@ class Plan:
 
 
 def plan(
-    formula: str, files: Tables, *, weights: Any, offset: Any, missing: Missing, kind: WeightKind = "frequency"
+    formula: str,
+    files: Tables,
+    *,
+    weights: Any,
+    offset: Any,
+    missing: Missing,
+    kind: WeightKind = "frequency",
+    classes: bool = False,
 ) -> Plan:
-    """Reads the formula against the columns of the files and their first rows. DataError for what is not there."""
+    """Reads the formula against the columns of the files and their first rows; the response may be one of `classes`.
+
+    DataError for what is not there.
+    """
     for word, value in (("weights", weights), ("offset", offset)):
         if value is not None and not isinstance(value, str):
             kind = type(value).__name__
@@ -137,6 +147,7 @@ def plan(
     if isinstance(files, Files):
         coded = [e.category for e in parts.every_factor.values() if e.coding is not None]
         groups = [name for bar in parts.bars for name in bar.group]
+        coded += [parts.outcome[0].column] if classes and len(parts.outcome) == 1 else []
         files = replace(files, labels=tuple(dict.fromkeys(name for name in (*coded, *groups) if name is not None)))
     first = _first(files, names)
     if not len(first.rows):

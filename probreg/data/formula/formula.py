@@ -360,12 +360,12 @@ def read_formula(
         state=write_state(memory),
         weights=named[0] if named else None,
     )
-    keys = tuple(recipe.entering)
+    inputs = inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars
     apart = None
     if not counted.all():
         given = names.get("offset")
         left = replace(whole.take(~counted), counts=None)
-        apart = _unused(parts, left, memory, columns, keys, lambda some: _offset_of(added, given, some, memory))
+        apart = _unused(parts, left, memory, columns, inputs, lambda some: _offset_of(added, given, some, memory))
         apart = replace(apart, places=np.flatnonzero(~counted))
     return Reading(
         recipe=recipe,
@@ -380,7 +380,7 @@ def read_formula(
         dropped=dropped,
         notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
-        inputs=inputs_of_functions(parts, table, memory, keys) | of_bars,
+        inputs=inputs,
         read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
     )
 
@@ -432,10 +432,14 @@ def _unused(
     table: Table,
     memory: Memory,
     columns: tuple[str, ...],
-    keys: tuple[str, ...],
+    known: Mapping[str, np.ndarray],
     offset: Callable[[Table], np.ndarray | None],
 ) -> Unused:
-    """Rows of weight 0 at what the others taught: nan where the columns cannot be made, such as at a level that no other row has."""
+    """Rows of weight 0 at what the others taught: nan where the columns cannot be made, such as at a level that no other row has.
+
+    `known` are the inputs of the other rows, of which the first stands in for those of a row that has none.
+    """
+    keys = tuple(key for key in known if key not in {bar.key for bar in parts.bars})
 
     def rows(some: Table) -> Unused:
         refuse_missing(some.only(parts.variables))
@@ -445,16 +449,9 @@ def _unused(
         eta = offset(some)
         return Unused(np.arange(0), X, None if eta is None else eta[:, None], None, some.rows, inputs)
 
-    grouped = {bar.key: term_of_bar(bar, memory) for bar in parts.bars}
-
     def blank(some: Table) -> Unused:
         n = len(some.rows)
-        sizes = {e.written(): len(e.alone.args) for e in parts.factors.values() if e.alone}
-        inputs = {key: np.full((n, sizes[key]), np.nan) for key in keys}
-        for key, term in grouped.items():
-            inputs[key] = np.column_stack(
-                [np.full(n, float(len(term.levels))), np.full((n, len(term.effects)), np.nan)]
-            )
+        inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in known.items()}
         eta = None if offset(table.take(np.arange(0))) is None else np.full((n, 1), np.nan)
         return Unused(np.arange(0), np.full((n, len(columns)), np.nan), eta, None, some.rows, inputs)
 

@@ -192,8 +192,8 @@ def _without_arrays(spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.
 
     design = {**spec["design"], "recipe": named(spec["design"]["recipe"])}
     solution = spec["solution"]
-    if "recipe" in (found := solution.get("found", {})):
-        solution = {**solution, "found": {**found, "recipe": named(found["recipe"])}}
+    if "recipe" in (scales := solution.get("scales", {})):
+        solution = {**solution, "scales": {**scales, "recipe": named(scales["recipe"])}}
     return {**spec, "design": design, "solution": solution}, arrays
 
 

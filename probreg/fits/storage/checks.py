@@ -238,8 +238,8 @@ ROWS = (
     Stored("weights", ("n",), NOT_NEGATIVE, optional=True),
     Stored("precision", ("n",), POSITIVES, optional=True),
     Stored("unused_places", ("u",), WHOLES, optional=True),
-    Stored("unused_X", ("u p",), FINITE, optional=True),
-    Stored("unused_offset", ("u 1", "u m"), FINITE, optional=True),
+    Stored("unused_X", ("u p",), ANY, optional=True),  # nan at a row that the terms cannot take
+    Stored("unused_offset", ("u 1", "u m"), ANY, optional=True),
     Stored("unused_y", ("u", "u t"), ANY, optional=True),
 )
 # Of what a solution names itself: by the end of the name, the last line for all others.

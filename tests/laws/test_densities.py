@@ -1,0 +1,272 @@
+"""Public log densities are those of SciPy with their normalising constants, and their derivatives are differences of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import probreg as pr
+from probreg import likelihoods as of, priors
+from probreg.inference.modes.newton import Newton
+from probreg.likelihoods import LIKELIHOODS
+from probreg.priors import AUX_PRIORS, PRIORS
+
+ETA = np.array([-2.3, -0.4, 0.0, 0.7, 3.1])[:, None]
+MU = np.exp(ETA[:, 0])
+P = 1.0 / (1.0 + np.exp(-ETA[:, 0]))
+REAL = np.array([-1.9, 0.3, 0.0, 2.2, -40.0])
+COUNT = np.array([0.0, 2.0, 1.0, 5.0, 40.0])
+SIGMA, ALPHA, TUBE = 1.7, 0.6, 0.45
+CLASSES = ("a", "b", "c")
+ETAS = np.array([[0.3, -1.2], [2.0, 0.1], [0.0, 0.0], [-3.0, 4.0]])
+
+
+def softmax(eta: Any) -> Any:
+    e = np.exp(np.c_[np.zeros(len(eta)), eta])
+    return e / e.sum(1, keepdims=True)
+
+
+def epsilon_insensitive(y: Any) -> Any:
+    """exp(-max(|r| - tube, 0) / sigma) / (2 (sigma + tube))."""
+    r = np.abs(y - ETA[:, 0])
+    return -np.maximum(r - TUBE, 0.0) / SIGMA - np.log(2.0 * (SIGMA + TUBE))
+
+
+def huber(y: Any, k: float) -> Any:
+    """exp(-rho_k(r)) over its mass: normal within k, exponential beyond."""
+    r = (y - ETA[:, 0]) / SIGMA
+    loss = np.where(np.abs(r) <= k, r**2 / 2, k * np.abs(r) - k**2 / 2)
+    mass = np.sqrt(2 * np.pi) * (stats.norm.cdf(k) - stats.norm.cdf(-k)) + 2 * np.exp(-(k**2) / 2) / k
+    return -loss - np.log(SIGMA * mass)
+
+
+def asymmetric_laplace(y: Any, tau: float) -> Any:
+    r = y - ETA[:, 0]
+    return np.log(tau * (1 - tau) / SIGMA) - r * (tau - (r < 0)) / SIGMA
+
+
+TRIALS = np.array([3.0, 7.0, 1.0, 9.0, 50.0])
+LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
+    "gaussian": (of.Gaussian(), REAL, ETA, {"sigma": SIGMA}, stats.norm.logpdf(REAL, ETA[:, 0], SIGMA)),
+    "student": (of.StudentT(nu=2.5), REAL, ETA, {"sigma": SIGMA}, stats.t.logpdf(REAL, 2.5, ETA[:, 0], SIGMA)),
+    "power": (of.PowerNoise(1.3), REAL, ETA, {"sigma": SIGMA}, stats.gennorm.logpdf(REAL, 1.3, ETA[:, 0], SIGMA)),
+    "huber": (of.Huber(1.1), REAL, ETA, {"sigma": SIGMA}, huber(REAL, 1.1)),
+    "absolute": (of.AbsoluteLoss(), REAL, ETA, {"sigma": SIGMA}, stats.laplace.logpdf(REAL, ETA[:, 0], SIGMA)),
+    "quantile": (of.Quantile(0.8), REAL, ETA, {"sigma": SIGMA}, asymmetric_laplace(REAL, 0.8)),
+    "epsilon_insensitive": (of.EpsilonInsensitive(TUBE), REAL, ETA, {"scale": SIGMA}, epsilon_insensitive(REAL)),
+    "poisson": (of.Poisson(), COUNT, ETA, {}, stats.poisson.logpmf(COUNT, MU)),
+    "negative_binomial": (
+        of.NegativeBinomial(), COUNT, ETA, {"alpha": ALPHA}, stats.nbinom.logpmf(COUNT, 1 / ALPHA, 1 / (1 + ALPHA * MU)),
+    ),
+    "bernoulli": (of.Bernoulli(), np.array([0.0, 1.0, 1.0, 0.0, 1.0]), ETA, {}, stats.bernoulli.logpmf([0, 1, 1, 0, 1], P)),
+    "binomial": (
+        of.Binomial(), np.c_[[0.0, 3.0, 1.0, 9.0, 40.0], TRIALS], ETA, {}, stats.binom.logpmf([0, 3, 1, 9, 40], TRIALS, P),
+    ),
+    "categorical": (
+        of.Categorical(levels=CLASSES), np.array([0.0, 2.0, 1.0, 1.0]), ETAS, {},
+        np.log(softmax(ETAS)[np.arange(4), [0, 2, 1, 1]]),
+    ),
+    "multinomial": (
+        of.Multinomial(levels=CLASSES), np.array([[1.0, 0.0, 2.0], [4.0, 1.0, 0.0], [0.0, 0.0, 1.0], [2.0, 3.0, 4.0]]), ETAS, {},
+        stats.multinomial.logpmf([[1, 0, 2], [4, 1, 0], [0, 0, 1], [2, 3, 4]], [3, 5, 1, 9], softmax(ETAS)),
+    ),
+}  # fmt: skip
+
+
+def test_every_likelihood_and_prior_has_a_density_here():
+    assert set(LIKELIHOOD_CASES) == set(LIKELIHOODS)
+    assert {name for name, *_ in SCALE_CASES} == set(AUX_PRIORS)
+    no_closed_form = {"covariance", "flat", "g_prior", "gaussian_process", "horseshoe", "jeffreys", "r2"}
+    assert {name.split()[0] for name, *_ in COEFFICIENT_CASES} == set(PRIORS) - no_closed_form
+
+
+@pytest.mark.parametrize("name", LIKELIHOOD_CASES)
+def test_the_log_density_of_a_likelihood_is_that_of_scipy(name):
+    likelihood, y, eta, aux, expected = LIKELIHOOD_CASES[name]
+    found = likelihood.log_prob(y, eta, **aux)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+V = np.array([0.03, 0.4, 1.0, 2.6, 11.0])
+SCALE_CASES: list[tuple[str, Any, Any]] = [
+    ("reference", priors.Reference(), -np.log(V)),
+    ("half_normal", priors.HalfNormal(1.8), stats.halfnorm.logpdf(V, scale=1.8)),
+    ("half_student", priors.HalfStudentT(1.8, nu=3.5), np.log(2) + stats.t.logpdf(V, 3.5, scale=1.8)),
+    ("half_cauchy", priors.HalfCauchy(1.8), stats.halfcauchy.logpdf(V, scale=1.8)),
+    ("exponential", priors.Exponential(1.8), stats.expon.logpdf(V, scale=1.8)),
+    ("uniform", priors.Uniform(0.01, 12.0), stats.uniform.logpdf(V, 0.01, 11.99)),
+    ("inverse_gamma", priors.InverseGamma(2.2, 1.8), np.log(2 * V) + stats.invgamma.logpdf(V**2, 2.2, scale=1.8)),
+    ("log_normal", priors.LogNormal(1.3, location=0.4), stats.lognorm.logpdf(V, 1.3, scale=np.exp(0.4))),
+    (
+        "beta_prime",
+        priors.BetaPrime(1.4, 2.3, scale=1.8),
+        np.log(2 * V) + stats.betaprime.logpdf(V**2, 1.4, 2.3, scale=1.8**2),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SCALE_CASES, ids=lambda case: case[0])
+def test_the_log_density_of_the_prior_of_a_scale_is_that_of_scipy(case):
+    _, prior, expected = case
+    np.testing.assert_allclose(prior.log_prob(V), expected, rtol=1e-12, atol=1e-12)
+    # slope and second derivative of the density of log v, which is v p(v)
+    h = 1e-4
+
+    def log_p(move: float) -> Any:
+        v = V * np.exp(move)
+        return prior.log_prob(v) + np.log(v)
+
+    for i, v in enumerate(V):
+        slope, second = prior.slopes(float(v))
+        ahead, here, behind = (log_p(s)[i] for s in (h, 0.0, -h))
+        assert slope == pytest.approx((ahead - behind) / (2 * h), rel=1e-5, abs=1e-6)
+        assert second == pytest.approx((ahead - 2 * here + behind) / h**2, rel=1e-4, abs=1e-5)
+
+
+BETA = np.array([[0.3, -1.1], [2.5, 0.05]])  # two columns, two predictors
+SD, AT = np.array([0.7, 2.0]), np.array([0.2, -0.5])
+PRECISION = np.array([[2.0, 0.4], [0.4, 0.5]])
+ROOT = np.array([[1.0, 0.0], [0.3, 0.8]])
+
+
+def each(law: Any, *shape: float, unit: float = 1.0) -> float:
+    """The sum of log densities of the columns, each with its own location and scale."""
+    return float(law.logpdf(BETA, *shape, loc=AT[:, None], scale=unit * SD[:, None]).sum())
+
+
+def elastic_net(unit: float) -> float:
+    """exp(-ratio |z| - (1 - ratio) z^2 / 2) over its mass, z = (beta - location) / scale."""
+    from scipy.integrate import quad
+
+    z, ratio = (BETA - AT[:, None]) / (unit * SD[:, None]), 0.3
+    mass = 2.0 * quad(lambda t: np.exp(-ratio * t - (1 - ratio) * t**2 / 2), 0, np.inf)[0]
+    return float((-ratio * np.abs(z) - (1 - ratio) * z**2 / 2 - np.log(mass * unit * SD[:, None])).sum())
+
+
+def group_laplace(unit: float) -> float:
+    """exp(-|b|_2 / s) over its mass in the q = 2 columns of a group, by predictor: 2 pi s^2 in the plane."""
+    s = unit * 0.9
+    return float((-np.linalg.norm(BETA, axis=0) / s - np.log(2 * np.pi * s**2)).sum())
+
+
+GIVEN = {"location": tuple(AT), "sigma_units": True}
+COEFFICIENT_CASES: list[tuple[str, Any, Any]] = [
+    ("normal", priors.Normal(tuple(SD), **GIVEN), lambda u: each(stats.norm, unit=u)),
+    (
+        "normal precision_matrix", priors.Normal(location=tuple(AT), precision_matrix=PRECISION, sigma_units=True),
+        lambda u: sum(stats.multivariate_normal.logpdf(b, AT, u**2 * np.linalg.inv(PRECISION)) for b in BETA.T),
+    ),
+    ("laplace", priors.Laplace(tuple(SD), **GIVEN), lambda u: each(stats.laplace, unit=u)),
+    ("student", priors.StudentT(tuple(SD), nu=2.7, **GIVEN), lambda u: each(stats.t, 2.7, unit=u)),
+    ("cauchy", priors.Cauchy(tuple(SD), **GIVEN), lambda u: each(stats.cauchy, unit=u)),
+    ("exponential_power", priors.ExponentialPower(tuple(SD), q=1.4, **GIVEN), lambda u: each(stats.gennorm, 1.4, unit=u)),
+    ("elastic_net", priors.ElasticNet(tuple(SD), ratio=0.3, **GIVEN), elastic_net),
+    ("group_laplace", priors.GroupLaplace(0.9, groups=((0, 1),), sigma_units=True), group_laplace),
+    (
+        "multivariate_normal", priors.MultivariateNormal(((0.2,), (-0.5,)), precision=PRECISION),
+        lambda u: stats.multivariate_normal.logpdf(BETA[:, 0], AT, np.linalg.inv(PRECISION)),
+    ),
+    (
+        "group_normal", priors.GroupNormal(ROOT, groups=1),
+        lambda u: sum(stats.multivariate_normal.logpdf(b, np.zeros(2), u**2 * ROOT @ ROOT.T) for b in BETA.T),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COEFFICIENT_CASES, ids=lambda case: case[0])
+@pytest.mark.parametrize("unit", [1.0, 1.8])
+def test_the_log_density_of_the_prior_of_coefficients_is_that_of_scipy(case, unit):
+    name, prior, expected = case
+    beta = BETA[:, :1] if name == "multivariate_normal" else BETA
+    assert float(prior.log_prob(beta, unit)) == pytest.approx(float(expected(unit)), rel=1e-10)
+
+
+# ---- the posterior as a sum, and its derivatives -------------------------------------------------------------------------
+
+X = np.c_[np.linspace(-1.0, 2.0, 9), np.cos(np.arange(9.0))]
+BETA_HERE = np.array([[0.2], [-0.4], [0.9]])
+RESPONSES = {
+    "gaussian": np.sin(np.arange(9.0)) * 2, "student": np.sin(np.arange(9.0)) * 2, "huber": np.sin(np.arange(9.0)) * 2,
+    "power": np.sin(np.arange(9.0)) * 2, "negative_binomial": np.arange(9.0) % 5, "poisson": np.arange(9.0) % 5,
+    "bernoulli": np.array([0, 1, 0, 1, 1, 0, 1, 1, 0]),
+}  # fmt: skip
+OF_AUX = [
+    priors.HalfNormal(0.8),
+    priors.Exponential(0.5),
+    priors.InverseGamma(2.0, 1.5),
+    priors.LogNormal(0.7, location=-0.3),
+]
+
+
+@pytest.mark.parametrize("aux_prior", OF_AUX, ids=lambda prior: prior.name)
+@pytest.mark.parametrize("likelihood", RESPONSES)
+@pytest.mark.parametrize("sigma_units", [False, True])
+def test_the_log_posterior_is_the_sum_of_its_parts_and_its_derivatives_are_differences(
+    likelihood, aux_prior, sigma_units
+):
+    aux = {"negative_binomial": "alpha", "poisson": None, "bernoulli": None}.get(likelihood, "sigma")
+    if sigma_units and aux != "sigma":
+        return
+    given = {} if aux is None else {"aux": {aux: aux_prior}}
+    prior = {"Intercept": pr.Normal(2.0), "x1": priors.StudentT(1.5), "x2": pr.Normal(0.7, sigma_units=sigma_units)}
+    model = pr.Model.from_arrays(X, RESPONSES[likelihood], likelihood=likelihood, prior=prior, **given)
+    v = 1.3
+    known = {} if aux is None else {aux: v}
+
+    def log_posterior(theta: Any) -> float:
+        at = {} if aux is None else {aux: np.exp(theta[3])}
+        unit = at["sigma"] if sigma_units else 1.0
+        eta = theta[0] + X @ theta[1:3]
+        y = model.design.observed
+        total = model.likelihood.log_prob(y, eta[:, None], **at).sum()
+        total += stats.norm.logpdf(theta[0], scale=2.0) + stats.t.logpdf(theta[1], 4.0, scale=1.5)
+        total += stats.norm.logpdf(theta[2], scale=0.7 * unit)
+        return float(total + (0.0 if aux is None else aux_prior.log_prob(np.asarray(at[aux]))))
+
+    theta = np.r_[BETA_HERE[:, 0], [] if aux is None else [np.log(v)]]
+    assert float(model.log_posterior(BETA_HERE, **known)) == pytest.approx(log_posterior(theta), rel=1e-12)
+    assert float(model.log_prior(BETA_HERE, **known)) == pytest.approx(
+        log_posterior(theta) - float(model.log_lik(BETA_HERE, **known)), rel=1e-10
+    )
+    local = model.value_grad_hessian(BETA_HERE, **known)
+    jacobian = 0.0 if aux is None else np.log(v)
+    assert local.value == pytest.approx(log_posterior(theta) + jacobian, rel=1e-12)
+    h, k = 1e-4, len(theta)
+
+    def density(move: Any) -> float:  # over log aux
+        return log_posterior(theta + move) + (0.0 if aux is None else theta[3] + move[3])
+
+    unit = np.eye(k) * h
+    slope = [(density(e) - density(-e)) / (2 * h) for e in unit]
+    np.testing.assert_allclose(local.gradient, slope, rtol=1e-5, atol=1e-5)
+    if likelihood == "power":  # whose curvature is the expected one
+        return
+    second = [
+        [(density(a + b) - density(a - b) - density(b - a) + density(-a - b)) / (4 * h * h) for b in unit] for a in unit
+    ]
+    np.testing.assert_allclose(local.curvature, -np.array(second), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
+def test_jeffreys_prior_is_half_the_log_determinant_of_the_information(likelihood):
+    y = RESPONSES[likelihood]
+    model = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=priors.Jeffreys())
+    Z = np.c_[np.ones(9), X]
+
+    def half_log_det(beta: Any) -> float:
+        eta = Z @ beta
+        w = np.exp(eta) if likelihood == "poisson" else 1 / (1 + np.exp(-eta)) / (1 + np.exp(eta))
+        return 0.5 * float(np.linalg.slogdet(Z.T @ (w[:, None] * Z))[1])
+
+    beta, h = BETA_HERE[:, 0], 1e-5
+    assert float(model.log_prior(BETA_HERE)) == pytest.approx(half_log_det(beta), rel=1e-12)
+    flat = pr.Model.from_arrays(X, y, likelihood=likelihood)
+    slope = [(half_log_det(beta + e) - half_log_det(beta - e)) / (2 * h) for e in np.eye(3) * h]
+    np.testing.assert_allclose(model.gradient(BETA_HERE) - flat.gradient(BETA_HERE), slope, rtol=1e-6, atol=1e-8)
+    # Firth's estimate: the gradient of the penalised log-likelihood is 0
+    found = pr.fit(model, Newton()).solution.beta
+    penalised = flat.gradient(found) + [
+        (half_log_det(found[:, 0] + e) - half_log_det(found[:, 0] - e)) / (2 * h) for e in np.eye(3) * h
+    ]
+    np.testing.assert_allclose(penalised, 0.0, atol=1e-6)
