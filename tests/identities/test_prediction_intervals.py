@@ -1,5 +1,6 @@
 """Intervals of the mean and of a new observation: against other programs, and by how often they hold the truth."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -241,3 +242,77 @@ def test_the_mean_of_an_identity_link_is_that_of_the_weighted_draws(rng):
         pr.Model.from_arrays(x, x + rng.standard_t(4, size=40), likelihood=pr.StudentT(4.0)), "importance", seed=1
     )
     np.testing.assert_allclose(fit.predict()["mean"], fit.model.design.X @ fit.solution.beta[:, 0], rtol=1e-12)
+
+
+# ---- noise and counts with an estimated nuisance parameter: against SciPy, with the uncertainty of all parameters ---------
+
+
+def heavy_tails(n, seed=3):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return x, 1.0 + x + 0.7 * rng.standard_t(4, n)
+
+
+def overdispersed(n, seed=3):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return x, rng.negative_binomial(2.0, 1.0 / (1.0 + 0.5 * np.exp(1.2 + 0.5 * x)))
+
+
+def law_of_new(name, eta, aux):
+    if name == "student":
+        return stats.t(4.0, eta, aux)
+    return stats.nbinom(1.0 / aux, 1.0 / (1.0 + aux * np.exp(eta)))
+
+
+@pytest.mark.parametrize("n", [15, 60, 3000])
+@pytest.mark.parametrize(("name", "data"), [("student", heavy_tails), ("negative_binomial", overdispersed)])
+def test_a_new_observation_has_the_quantiles_of_the_asymptotic_mixture(name, data, n):
+    x, y = data(n)
+    likelihood = pr.StudentT(nu=4.0) if name == "student" else name
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
+    (aux,) = fit.solution.aux
+    # the normal distribution over (beta, log aux) by the inverse curvature of the log-likelihood
+    local = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux)
+    theta = np.r_[fit.solution.beta[:, 0], np.log(fit.solution.aux[aux])]
+    draws = np.random.default_rng(0).multivariate_normal(theta, np.linalg.inv(local.curvature), 20_000)
+    for x0 in (-1.0, 0.4, 2.0):
+        mixture = law_of_new(name, draws[:, 0] + draws[:, 1] * x0, np.exp(draws[:, 2]))
+        found = fit.predict([x0])
+        ends = float(found["new_lower"][0]), float(found["new_upper"][0])
+        mean = theta[0] + theta[1] * x0
+        assert float(found["mean"][0]) == pytest.approx(np.exp(mean) if name == "negative_binomial" else mean, rel=1e-6)
+        # 400 draws: the probability up to an end has a Monte Carlo error of a few thousandths in small tables
+        room = 0.002 + 0.03 / np.sqrt(n)
+        if name == "student":
+            below = [mixture.cdf(end).mean() for end in ends]
+            np.testing.assert_allclose(below, [0.025, 0.975], atol=room)
+        else:
+            assert mixture.cdf(ends[0]).mean() >= 0.025 - room
+            assert mixture.cdf(ends[0] - 1.0).mean() < 0.025 + room
+            assert mixture.cdf(ends[1]).mean() >= 0.975 - room
+            assert mixture.cdf(ends[1] - 1.0).mean() < 0.975 + room
+        if n == 3000:  # parameters are all but known: the ends are those of the noise itself
+            plain = law_of_new(name, mean, np.exp(theta[2])).ppf([0.025, 0.975])
+            np.testing.assert_allclose(ends, plain, atol=0.03 if name == "student" else 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "least"), [(12, 0.91), (50, 0.935), (500, 0.945)])
+@pytest.mark.parametrize(("name", "data"), [("student", heavy_tails), ("negative_binomial", overdispersed)])
+def test_intervals_of_a_new_observation_cover_it_as_often_as_they_state(name, data, n, least):
+    held, x0 = [], 0.5
+    truth = law_of_new(name, 1.0 + x0, 0.7) if name == "student" else law_of_new(name, 1.2 + 0.5 * x0, 0.5)
+    for seed in range(60):
+        x, y = data(n, seed)
+        if len(set(y)) == 1:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pr.ProbregWarning)  # alpha at zero
+            found = pr.fit(
+                pr.Model.from_arrays(x, y, likelihood=pr.StudentT(nu=4.0) if name == "student" else name)
+            ).predict([x0])
+        low, high = float(found["new_lower"][0]), float(found["new_upper"][0])
+        held.append(truth.cdf(high) - truth.cdf(low - (name != "student")))
+    # the probability of a new observation within the interval, averaged over samples; its standard error is below 0.01
+    assert least < np.mean(held) < 0.99
