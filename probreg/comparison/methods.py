@@ -50,11 +50,7 @@ def may_stop_short(fit: Fit) -> bool:
 
 def troubled(pair: Pair, j: int) -> list[str]:
     """The fits whose sampler shows trouble with this parameter: its chains disagree, or their status says so."""
-    return [
-        name
-        for name, (fit, _) in pair.named.items()
-        if is_troubled(fit) or r_hat(pair, name, j) > 1.01
-    ]
+    return [name for name, (fit, _) in pair.named.items() if is_troubled(fit) or r_hat(pair, name, j) > 1.01]
 
 
 def r_hat(pair: Pair, name: str, j: int) -> float:

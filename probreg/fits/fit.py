@@ -216,13 +216,26 @@ class Fit(FitStatistics):
         matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
         return covariance_array(self.model, matrix, spread.words)
 
-    def spread(self, covariance: CovarianceLike | None = None) -> "Spread":
+    def spread(
+        self,
+        covariance: CovarianceLike | None = None,
+        *,
+        groups: Any = None,
+        data: TableLike | None = None,
+        lags: int | None = None,
+    ) -> "Spread":
         """The squared scale of the model's own coefficients, with its degrees of freedom and what it is.
 
         Parameters
         ----------
         covariance : str or DataArray, optional
             A kind's name, or what `covariance(...)` gave; by default that of this fit.
+        groups : str or array (n,) or pair of these, optional
+            For "cluster", as in `covariance`.
+        data : table, optional
+            The table in which a name of `groups` stands.
+        lags : int, optional
+            For "HAC", as in `covariance`.
 
         Returns
         -------
@@ -232,10 +245,12 @@ class Fit(FitStatistics):
         from probreg.inference.uncertainty.covariance import Spread, reported
 
         s = self.solution
+        if not isinstance(covariance, str) and (groups is not None or lags is not None):
+            raise DataError("groups= and lags= go with covariance='cluster' and covariance='HAC'")
         if covariance is None:
             return Spread(s.scale, s.df, reported(self.model, self.method, s))
         if isinstance(covariance, str):
-            made = self._spread_of(covariance)
+            made = self._spread_of(covariance, groups, data, lags)
         else:
             given = self._given(covariance)
             made = Spread(scale_matrix_of_reported(self.model, given.scale), given.words.get("df"), given.words)

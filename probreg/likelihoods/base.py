@@ -368,6 +368,10 @@ class OfTrials(OfClasses):
     def given(self, y: Array) -> dict[str, Array]:
         """`trials` (..., n)."""
 
+    @abstractmethod
+    def single_trials(self) -> Array:
+        """(K, width), the response of a row of one trial of each class, in the order of `tally`."""
+
 
 def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
     """The trials of rows whose response is not at hand. DataError where they were not given: one trial is no default."""

@@ -126,6 +126,9 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def joined(self, drawn: Array, **given: Array) -> Array:
         return np.stack(np.broadcast_arrays(np.asarray(drawn, dtype=float), self.size(**given)), -1)
 
+    def single_trials(self) -> Array:
+        return np.array([[0.0, 1.0], [1.0, 1.0]])
+
     def tally(self, y: Array) -> Array:
         k, n = self.drawn(y), np.asarray(y)[..., 1]
         return np.stack([n - k, k], -1)

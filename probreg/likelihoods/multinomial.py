@@ -117,6 +117,9 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     def given(self, y: Array) -> dict[str, Array]:
         return {"trials": np.asarray(y).sum(-1)}
 
+    def single_trials(self) -> Array:
+        return np.eye(len(self.levels))
+
     def tally(self, y: Array) -> Array:
         return np.asarray(y)
 

@@ -36,12 +36,12 @@ def test_slopes_and_comparisons_are_those_of_statsmodels(response, likelihood, p
     data, fit = rows(), fitted(response, likelihood)
     theirs = getattr(sm, peer)(data[response], sm.add_constant(data[["x", "z", "d"]])).fit(disp=0, tol=1e-14, method="newton")  # fmt: skip
     plain = theirs.get_margeff(at="overall")
-    ours = slopes(fit).table
+    ours = slopes(fit, average_over="sample").table
     np.testing.assert_allclose(ours["estimate"], plain.margeff, **NEAR)
     np.testing.assert_allclose(ours["std_error"], plain.margeff_se, **NEAR)
     np.testing.assert_allclose(ours[["lower", "upper"]], plain.conf_int(), **NEAR)
     dummy = theirs.get_margeff(at="overall", dummy=True)
-    moved = comparisons(fit, "d").table
+    moved = comparisons(fit, "d", average_over="sample").table
     assert moved["contrast"].item() == "1 against 0"
     np.testing.assert_allclose(moved["estimate"], dummy.margeff[2:], **NEAR)
     np.testing.assert_allclose(moved["std_error"], dummy.margeff_se[2:], **NEAR)
@@ -53,7 +53,7 @@ def test_slopes_of_a_softmax_are_those_of_statsmodels_in_every_parametrisation()
     theirs = sm.MNLogit(code, sm.add_constant(data[["x", "z", "d"]])).fit(disp=0, tol=1e-14, method="newton")
     margins = theirs.get_margeff(at="overall")
     for likelihood in (pr.Categorical(), pr.Categorical(reference="t"), pr.Categorical(symmetric=True)):
-        ours = slopes(fitted("kind", likelihood)).table
+        ours = slopes(fitted("kind", likelihood), average_over="sample").table
         assert ours["level"].tolist() == ["r", "s", "t"] * 3
         np.testing.assert_allclose(ours["estimate"].to_numpy().reshape(3, 3), margins.margeff, **NEAR)
         np.testing.assert_allclose(ours["std_error"].to_numpy().reshape(3, 3), margins.margeff_se, **NEAR)
@@ -193,7 +193,7 @@ def test_a_posterior_is_averaged_draw_by_draw_and_in_closed_form_where_it_is_lin
     np.testing.assert_allclose(b.table["sd"], exact.std_error.values[1:], rtol=1e-9)
     logit = pr.Model.from_formula("binary ~ x + z + g", rows(), likelihood="bernoulli", prior=pr.Normal(1.5))
     post = pr.fit(logit, "laplace", seed=4)
-    found = comparisons(post, "x", by="g")
+    found = comparisons(post, "x", by="g", average_over="sample")
     draws = post.tree["posterior"]["beta"].stack(s=("chain", "draw")).transpose("s", "coef").values
     X = logit.design.X[rows()["g"] == "b"]
     up = X + np.eye(X.shape[1])[logit.design.columns.index("x")]
@@ -207,11 +207,12 @@ def test_a_posterior_is_averaged_draw_by_draw_and_in_closed_form_where_it_is_lin
 def test_another_covariance_takes_the_place_of_the_fits_own():
     for likelihood in (pr.Categorical(), pr.Categorical(symmetric=True)):
         fit = fitted("kind", likelihood)
-        own = slopes(fit).table
+        fixed = {"average_over": "sample"}
+        own = slopes(fit, **fixed).table
         np.testing.assert_allclose(
-            slopes(fit, covariance=fit.covariance()).table["std_error"], own["std_error"], rtol=1e-8
+            slopes(fit, covariance=fit.covariance(), **fixed).table["std_error"], own["std_error"], rtol=1e-8
         )
-        four = slopes(fit, covariance=4.0 * fit.covariance()).table
+        four = slopes(fit, covariance=4.0 * fit.covariance(), **fixed).table
         np.testing.assert_allclose(four["std_error"], 2.0 * own["std_error"], rtol=1e-8)
     for wrong in (
         np.eye(2),
@@ -300,7 +301,8 @@ def test_variables_behind_transforms_are_kept(name, tmp_path):
     wanted = [slopes(fit, "t", data=data).table, comparisons(fit, moved, data=data).table]
     saved = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
     for one in (fit, pickle.loads(pickle.dumps(fit)), saved):
-        for mine, theirs in zip((slopes(one, "t").table, comparisons(one, moved).table), wanted, strict=True):
+        again = slopes(one, "t", average_over="sample").table, comparisons(one, moved, average_over="sample").table
+        for mine, theirs in zip(again, wanted, strict=True):
             np.testing.assert_allclose(mine["estimate"], theirs["estimate"], rtol=1e-9)
             np.testing.assert_allclose(mine["std_error"], theirs["std_error"], rtol=1e-9)
     again = pr.fit(model.at(data, **{k: data[v].to_numpy() for k, v in options.items() if k == "weights"}))

@@ -31,7 +31,7 @@ def test_the_typical_group_is_the_default_and_that_of_flat_coefficients(mode):  
 def test_known_groups_have_their_own_effects(mode):  # noqa: F811
     b, V, X = mode.solution.beta[:, 0], mode.solution.scale, mode.model.design.X
     a = X.mean(0)
-    np.testing.assert_allclose(row(pr.predictions(mode, groups="known")), (a @ b, (a @ V @ a) ** 0.5), rtol=1e-8)
+    np.testing.assert_allclose(row(pr.predictions(mode, groups="known", average_over="sample")), (a @ b, (a @ V @ a) ** 0.5), rtol=1e-8)
     by = pr.predictions(mode, groups="known", by="g").table.set_index("g")["estimate"]
     np.testing.assert_allclose(by["g03"], mode.fitted[18:24].mean(), rtol=1e-8)
     pair = pr.comparisons(mode, {"g": ("g00", "g03")}, groups="known").table["estimate"][0]
@@ -43,9 +43,9 @@ def test_new_groups_add_their_covariance_to_an_average(mode):  # noqa: F811
     z = DATA.groupby("g", sort=False)["x"].mean().to_numpy()
     S = np.diag(sds(mode) ** 2)
     extra = sum(np.array([1.0, each]) @ S @ np.array([1.0, each]) for each in z) / len(z) ** 2
-    typical, new = row(pr.predictions(mode)), row(pr.predictions(mode, groups="new"))
+    typical, new = (row(pr.predictions(mode, groups=g, average_over="sample")) for g in ("typical", "new"))
     np.testing.assert_allclose(new, (typical[0], (typical[1] ** 2 + extra) ** 0.5), rtol=1e-8)
-    slope = row(pr.slopes(mode, groups="new"))
+    slope = row(pr.slopes(mode, groups="new", average_over="sample"))
     np.testing.assert_allclose(slope[1] ** 2, row(pr.slopes(mode))[1] ** 2 + S[1, 1] / len(z), rtol=1e-6)
 
 

@@ -166,8 +166,8 @@ def _along(likelihood: Likelihood, eta: Array, v: Array) -> Array:
     return (8.0 * across(1) - across(2)) / (12.0 * _STEP) * size[..., None]
 
 
-def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux) -> tuple[Array, Array]:
-    """Averages (G, K) and their gradients (G, K, p m) over vec(beta), column first, then predictor."""
+def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux) -> tuple[Array, Array, Array]:
+    """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and what is averaged, (n, K)."""
     h, pairs = target.values(model, beta, aux), target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
     value = np.stack([g.share @ h[g.rows] for g in groups])
@@ -180,7 +180,17 @@ def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, a
             for g in groups
         ]
     )  # fmt: skip
-    return value, gradient.reshape(*value.shape, -1)
+    return value, gradient.reshape(*value.shape, -1), h
+
+
+def moves_of_rows(h: Array, value: Array, groups: Sequence[RowGroup], units: Array) -> Array:
+    """What one unit of each row adds to the averages (G, K) of h (n, K): share_i (h_i - average) / units_i, (n, G, K)."""
+    out = np.zeros((len(h), *value.shape))
+    for number, g in enumerate(groups):
+        # a row of weight zero has no units
+        each = np.divide(g.share, units[g.rows], out=np.zeros(len(g.rows)), where=units[g.rows] > 0)
+        out[g.rows, number] = each[:, None] * (h[g.rows] - value[number])
+    return out
 
 
 def _outer(L: Array, X: Array) -> Array:

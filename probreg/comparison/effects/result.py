@@ -6,13 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.effects.averages import RowGroup, Target, average, averages_of_draws
+from probreg.comparison.effects.averages import (
+    AverageSlope,
+    RowGroup,
+    Target,
+    average,
+    averages_of_draws,
+    moves_of_rows,
+)
 from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_sums
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
+from probreg.inference.uncertainty.clusters import group_codes
+from probreg.inference.uncertainty.covariance import Settings, check_estimator, check_settings
 from probreg.inference.uncertainty.found_scales import satterthwaite, why_no_satterthwaite
+from probreg.inference.uncertainty.influence import INFLUENCE, SampledRows, influence_covariance, is_constant
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, Adjusted, adjusted, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
@@ -32,7 +42,8 @@ class Effects:
     `table` is a pandas DataFrame, one row per effect: what it is of (variable, contrast, by, at, level), estimate,
     std_error (of a point estimate) or sd (of a posterior), lower, upper; unrounded, `attrs` say prob, kind, method and what.
     `covariance` (R, R) is that of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
-    "logit"), `draws` (S, R) the posterior draws of the estimates, or None.
+    "logit"), `draws` (S, R) the posterior draws of the estimates, or None. `average_over` is "population" where errors count
+    the sampling of the rows, and "sample" where the rows are fixed.
     """
 
     table: Any
@@ -43,6 +54,7 @@ class Effects:
     scale: str
     covariance: Array
     draws: Array | None
+    average_over: str = "sample"
 
     def __repr__(self) -> str:
         body = table_folded(self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}")
@@ -76,6 +88,28 @@ class AveragedEffect:
         return [EtaTarget(sign, target, self.groups) for sign, target in zip(signs, self.targets)]
 
 
+@dataclass(frozen=True, eq=False)
+class RowSample:
+    """The rows of the model as a sample of a population: units (n,) in each row, whether units are trials, and the codes of groups."""
+
+    units: Array
+    trials: bool
+    clusters: Sequence[Array]
+
+
+@dataclass(frozen=True)
+class EffectQuestion:
+    """How effects are evaluated: probability, covariance by kind with its settings, family and sample."""
+
+    prob: float
+    covariance: Any = None
+    clusters: Any = None  # labels of "cluster"
+    lags: int | None = None
+    data: Any = None  # the table of the labels
+    family: Family | None = None
+    sample: RowSample | None = None
+
+
 @dataclass(frozen=True)
 class Scale:
     """Where effects are averaged, contrasted and shown: the average goes through `link`, a contrast back through `back`."""
@@ -86,32 +120,42 @@ class Scale:
 
 
 def evaluate_effects(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, *, prob: float, covariance: Any, what: str,
-    family: Family | None = None,
-) -> Effects:  # fmt: skip
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, *, what: str
+) -> Effects:
     """The table of these quantities, by the delta method for a mode, from the draws for a posterior; with a family p-values and
-    intervals that hold for all of them together."""
+    intervals that hold for all of them together, with a sample standard errors that count the sampling of the rows."""
     import pandas as pd
 
     labels = [row for q in quantities for row in _labels(fit, q)]
     posterior = fit.solution.draws
-    if posterior is not None and covariance is not None:
+    if posterior is not None and asked.covariance is not None:
         raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
-    if family is not None and posterior is not None:
+    if asked.family is not None and posterior is not None:
         raise Incompatible(NO_TESTS)
     by_draws = posterior is not None and not (posterior.elliptical and _linear(fit, scale))
+    if posterior is not None and not by_draws and asked.sample is not None:
+        # the closed form is of fixed rows
+        by_draws = _linearised_all(fit, quantities, scale, asked.sample)[2] is not None
     left = effect_sums(fit, [t for q in quantities for t in q.targets], closed=not by_draws)
     if by_draws:
-        columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob, left)
+        found = _of_draws(fit, quantities, scale, asked, left)
     elif left is None or _linear(fit, scale):
-        columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance, left, family)
+        found = _of_delta(fit, quantities, scale, asked, left)
     else:
-        columns, kind, cov, draws = _of_asymptotic(fit, quantities, scale, prob, covariance, left, family)
+        found = _of_asymptotic(fit, quantities, scale, asked, left)
+    columns, kind, cov, draws, sampled = found
     if left is not None:
         kind += left.words
+    prob, over = asked.prob, "population" if asked.sample is not None else "sample"
+    if asked.sample is not None:
+        where = "the effect is the same in every row" if not sampled else "the rows are a sample of it"
+        what = f"{what}; average over the population ({where})"
+    else:
+        what = f"{what}; average over the sample (the rows are fixed)"
     table = pd.DataFrame(labels).assign(**columns)
-    table.attrs = {"prob": prob, "kind": kind, "method": fit.described["method"], "what": what}
-    return Effects(table, what, prob, kind, fit.described["method"], scale.link.name, cov, draws)
+    method = fit.described["method"]
+    table.attrs = {"prob": prob, "kind": kind, "method": method, "what": what, "average_over": over}
+    return Effects(table, what, prob, kind, method, scale.link.name, cov, draws, over)
 
 
 def _labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
@@ -125,30 +169,33 @@ def _linear(fit: Fit, scale: Scale) -> bool:
     return fit.model.likelihood.least_squares and scale.back is IDENTITY
 
 
+Found = tuple[dict[str, Array], str, Array, Array | None, bool]  # columns, kind, covariance, draws, rows are a sample
+
+
 def _of_delta(
-    fit: Fit,
-    quantities: list[AveragedEffect],
-    scale: Scale,
-    prob: float,
-    covariance: Any,
-    left: EffectSums | None,
-    family: Family | None = None,
-) -> tuple[dict[str, Array], str, Array, Array | None]:
-    found = [_linearised(fit, q, scale) for q in quantities]
-    z = np.concatenate([value for value, _ in found])
-    G = np.concatenate([gradient for _, gradient in found])
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, left: EffectSums | None
+) -> Found:
+    prob, family = asked.prob, asked.family
+    z, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
     _estimable(fit, G)
-    V, df, words = fit.spread(covariance)
-    cov, which = covariance_through(G, V), f"{words.get('kind', 'given')} covariance"
+    cov, df, words = _covariance_of(fit, G, asked, rows if left is None else None)
+    which = f"{words.get('kind', 'given')} covariance"
+    apart = rows is not None and "influence" not in which
     if left is not None:
         cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
+    if rows is not None and left is not None:
+        cov = cov + rows.covariance()
+    if apart:
+        which += " and the sampling of the rows"
     se = np.sqrt(np.diagonal(cov))
     if exact_fit(fit):  # what stands there is rounding
         se = np.full_like(se, np.nan)
     posterior = fit.solution.draws is not None
     each = None
-    if covariance is None and left is None and _linear(fit, scale):
+    if asked.covariance is None and left is None and _linear(fit, scale):
         each = _satterthwaite(fit, G)
+        if each is not None and rows is not None:
+            each = _joined_df(cov.diagonal(), rows.covariance().diagonal(), each, rows.count - 1.0)
     together = None if family is None else _together(fit, family, z, cov, df if each is None else each, prob)
     half = (quantile(prob, df if each is None else each) if together is None else together.critical) * se
     error = se * np.abs(scale.back.slope(z))
@@ -171,7 +218,42 @@ def _of_delta(
             columns | {"p_unadjusted": together.alone, "p_value": together.p},
             f"simultaneous, {together.words}; {kind}",
         )
-    return columns, kind, cov, None
+    return columns, kind, cov, None, rows is not None
+
+
+def _covariance_of(
+    fit: Fit, G: Array, asked: EffectQuestion, rows: SampledRows | None
+) -> tuple[Array, float | None, Mapping[str, Any]]:
+    """The covariance (R, R) of effects with gradients G, its degrees of freedom and what it is: by influence functions where rows
+    are a sample and a sandwich is asked for, or nothing else for maximum likelihood; else of the coefficients, with the rows'."""
+    kind = asked.covariance
+    if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
+        return _by_influence(fit, G, rows, kind, asked)
+    own = fit.solution.replicates is None and fit.model.flat and fit.solution.draws is None
+    if rows is not None and kind is None and own and not exact_fit(fit):
+        try:
+            return _by_influence(fit, G, rows, "HC0", asked)
+        except (Incompatible, NotConverged, DataError):  # without scores the covariance of the fit is used, and printed
+            pass
+    V, df, words = fit.spread(kind, groups=asked.clusters, data=asked.data, lags=asked.lags)
+    cov = covariance_through(G, V)
+    return cov if rows is None else cov + rows.covariance(), df, words
+
+
+def _by_influence(
+    fit: Fit, G: Array, rows: SampledRows, kind: str, asked: EffectQuestion
+) -> tuple[Array, float | None, Mapping[str, Any]]:
+    check_estimator(fit.method, kind)
+    check_settings(asked.clusters, asked.lags, "stata", kind)
+    codes = group_codes(asked.clusters, fit.model.design, asked.data) if kind == "cluster" else []
+    cov, df, words = influence_covariance(fit.model, fit.solution, G, rows, kind, Settings(codes, asked.lags))
+    return cov, None if fit.solution.df is None else df, words  # as in intervals: t goes with least squares
+
+
+def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
+    """Satterthwaite's degrees of freedom of the sum of two independent variances."""
+    own = total - of_rows
+    return np.asarray(total**2 / (own**2 / df + of_rows**2 / units))
 
 
 def _satterthwaite(fit: Fit, G: Array) -> Array | None:
@@ -190,20 +272,48 @@ def _together(fit: Fit, family: Family, z: Array, cov: Array, df: float | Array 
     return adjusted(z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of)
 
 
-def _linearised(fit: Fit, q: AveragedEffect, scale: Scale) -> tuple[Array, Array]:
-    """Values (R,) on the link scale and gradients (R, p m)."""
+class _LinearEffect(NamedTuple):
+    """Effects on the scale of the link: values (R,), gradients (R, p m), and of sampled rows what a unit of each adds, (n, R)."""
+
+    value: Array
+    gradient: Array
+    moves: Array | None
+    size: Array  # (R,), of the averages, below which moves are rounding
+
+
+def _linearised(fit: Fit, q: AveragedEffect, scale: Scale, sample: RowSample | None = None) -> _LinearEffect:
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
-    value, gradient = np.zeros(()), np.zeros(())
+    value, gradient, moves, size = np.zeros(()), np.zeros(()), np.zeros(()), np.zeros(())
     for term in q.terms:
-        a, g = average(fit.model, term.target, q.groups, fit.solution.beta, known)
+        a, g, h = average(fit.model, term.target, q.groups, fit.solution.beta, known)
         z = scale.link.forward(a)
-        value, gradient = value + term.sign * z, gradient + term.sign * g / scale.link.slope(z)[..., None]
-    return value.ravel(), gradient.reshape(value.size, -1)
+        slope = scale.link.slope(z)
+        value, gradient = value + term.sign * z, gradient + term.sign * g / slope[..., None]
+        size = np.maximum(size, np.abs(a / slope))
+        if sample is not None:
+            moves = moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
+    out = value.ravel(), gradient.reshape(value.size, -1)
+    return _LinearEffect(*out, None if sample is None else moves.reshape(len(moves), -1), size.ravel())
+
+
+def _linearised_all(
+    fit: Fit, quantities: Sequence[AveragedEffect], scale: Scale, sample: RowSample | None
+) -> tuple[Array, Array, SampledRows | None]:
+    """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
+    found = [_linearised(fit, q, scale, sample) for q in quantities]
+    z, G = np.concatenate([f.value for f in found]), np.concatenate([f.gradient for f in found])
+    if sample is None:
+        return z, G, None
+    moves = np.concatenate([f.moves for f in found if f.moves is not None], 1)
+    contrasts = all(len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities)
+    if contrasts and is_constant(moves, np.concatenate([f.size for f in found]), sample.units):
+        return z, G, None
+    return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters)
 
 
 def _of_draws(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float, left: EffectSums | None
-) -> tuple[dict[str, Array], str, Array, Array | None]:
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, left: EffectSums | None
+) -> Found:
     posterior = atoms(fit)
     rng, size = np.random.default_rng([fit.seed, 7]), len(posterior["beta"])
     linear = left is not None and _linear(fit, scale)
@@ -211,29 +321,41 @@ def _of_draws(
     z = np.concatenate(_drawn(fit, quantities, scale, posterior, joint), 1)
     if left is not None and linear:
         z = z + left.draws_of_linear(fit, [q.terms for q in quantities], scale.link, size, rng)
+    rows = None if asked.sample is None else _linearised_all(fit, quantities, scale, asked.sample)[2]
+    kind = f"equal-tailed, from {len(z)} draws"
+    estimate = scale.back.inverse(z).mean(0)
+    if rows is not None:
+        z, kind = z + _row_noise(rows, fit.seed, size), f"{kind} of the parameters and of the sample of rows"
     shown = scale.back.inverse(z)
-    lower, upper = equal_tail(shown, prob)
-    columns = {"estimate": shown.mean(0), "sd": shown.std(0, ddof=1), "lower": lower, "upper": upper}
-    return columns, f"equal-tailed, from {len(z)} draws", np.atleast_2d(np.cov(z.T)), shown
+    lower, upper = equal_tail(shown, asked.prob)
+    columns = {"estimate": estimate, "sd": shown.std(0, ddof=1), "lower": lower, "upper": upper}
+    return columns, kind, np.atleast_2d(np.cov(z.T)), shown, rows is not None
+
+
+def _row_noise(rows: SampledRows, seed: int, size: int) -> Array:
+    """(S, R) of what another sample of the rows would add: the normal limit of averages under Dirichlet weights of the rows."""
+    value, vector = np.linalg.eigh(rows.covariance())
+    root = vector * np.sqrt(np.where(value > 0.0, value, 0.0))
+    return np.asarray(np.random.default_rng([seed, 8]).standard_normal((size, len(value))) @ root.T)
 
 
 def _of_asymptotic(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
-    prob: float,
-    covariance: Any,
+    asked: EffectQuestion,
     left: EffectSums,
-    family: Family | None = None,
-) -> tuple[dict[str, Array], str, Array, Array | None]:
+) -> Found:
     """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
     from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
     S, rng = ASYMPTOTIC_DRAWS, np.random.default_rng([fit.seed, 7])
     drawn = left.joint(fit, S, rng)
     if drawn.empty:
-        return _of_delta(fit, quantities, scale, prob, covariance, None, family)
-    _estimable(fit, np.concatenate([_linearised(fit, q, scale)[1] for q in quantities]))
-    V, _, words = fit.spread(covariance)
+        return _of_delta(fit, quantities, scale, asked, None)
+    prob, family = asked.prob, asked.family
+    _, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
+    _estimable(fit, G)
+    V, _, words = fit.spread(asked.covariance, groups=asked.clusters, data=asked.data, lags=asked.lags)
     beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
     held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
     here = {"beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))}
@@ -245,9 +367,12 @@ def _of_asymptotic(
         _contrast([scale.link.forward(a.mean(0)) for a in each]).ravel()
         for each in _averages(fit, quantities, here, joint)
     ]
+    if rows is not None:
+        z = z + _row_noise(rows, fit.seed, S)
     shown, back = scale.back.inverse(z), scale.back.inverse
     lower, upper = equal_tail(shown, prob)
     error, which = shown.std(0, ddof=1), f"{words.get('kind', 'given')} covariance"
+    which += "" if rows is None else " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {which}"
     if np.isnan(np.asarray(V.diagonal())).all():
         error = lower = upper = np.full(len(error), np.nan)
@@ -260,7 +385,7 @@ def _of_asymptotic(
         columns |= {"lower": back(center - half), "upper": back(center + half)}
         columns |= {"p_unadjusted": together.alone, "p_value": together.p}
         kind = f"simultaneous, {together.words}; normal with the covariance of {S} draws of the estimate, {which}"
-    return columns, kind, cov, None
+    return columns, kind, cov, None, rows is not None
 
 
 Joint = tuple[EffectSums, JointDraws]

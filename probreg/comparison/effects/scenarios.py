@@ -18,6 +18,7 @@ from probreg.data.rows import full_weights
 from probreg.data.unwritten import all_close, combined
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
+from probreg.likelihoods import OfTrials
 from probreg.model.group_effects import (
     GroupsLike,
     group_levels,
@@ -27,6 +28,7 @@ from probreg.model.group_effects import (
     with_group_columns,
     words_of,
 )
+from probreg.model.model import Model
 
 Array = np.ndarray
 _MOST_GROUPS = 200
@@ -56,6 +58,10 @@ class Population:
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
     coded: dict[str, dict[Any, Array]] = field(default_factory=dict)  # of a category the columns of each level
     as_fitted: bool = False  # these are the rows of the design as they are, so that its matrix is theirs
+    units: Array | None = (
+        None  # (n,) of rows of the model the units in each row, copies or trials, independent of one another
+    )
+    trials: bool = False  # weights count trials
 
     @property
     def n(self) -> int:
@@ -198,11 +204,14 @@ def _repeated(value: Any, n: int) -> Array:
     return out if isinstance(value, str) else np.array(out.tolist())
 
 
-def population(design: Design, data: Any, also: Sequence[str], *, fill: bool = False) -> Population:
+def population(
+    design: Design, data: Any, also: Sequence[str], *, fill: bool = False, trials: Array | None = None
+) -> Population:
     """The training rows with their frequency weights, or the rows of another table, each counted once.
 
     A table is that of the training rows when it makes the same matrix; it is needed where the columns do not tell their
-    variables. With `fill` it need not have columns of groups.
+    variables. With `fill` it need not have columns of groups. `trials` (n,) of the training rows weigh them, and those of another
+    table where it has their column.
     """
     if data is None:
         design.need_rows("an average over the rows of the model", "pass data=, the rows to average over")
@@ -212,9 +221,17 @@ def population(design: Design, data: Any, also: Sequence[str], *, fill: bool = F
         weights = full_weights(design.weights, design.n)
         counted = "" if design.weights is None else f" (weight {design.total:g})"
         what = f"the {design.n} rows of the model{counted}"
+        units = np.ones(design.n) if design.weight_kind == "sampling" else weights
+        if trials is not None:
+            what = f"the {float(weights @ trials):.12g} trials of {what}"
+            weights = weights * trials
+            units = units if design.weight_kind == "sampling" else weights
         # a table that was given may have other offsets; one that was kept has made this matrix
         as_fitted = data is None and not design.recipe.grouped
-        return Population(design, table, weights, None if held else design.offset, what, table, as_fitted=as_fitted)
+        own_offset = None if held else design.offset
+        return Population(
+            design, table, weights, own_offset, what, table, as_fitted=as_fitted, units=units, trials=trials is not None
+        )
     from probreg.data.formula.columns import read_table
 
     given = read_table(with_group_columns(design.recipe, data) if fill else data)
@@ -225,7 +242,18 @@ def population(design: Design, data: Any, also: Sequence[str], *, fill: bool = F
         )
     n = len(given.rows)
     own = dict(given.only(tuple(names)).columns)
+    each = None if trials is None or isinstance(design.recipe, ArrayColumns) else design.recipe.trials_at(data)
+    if each is not None:
+        what = f"the {each.sum():.12g} trials of {n} given rows"
+        return Population(design, own, np.asarray(each, dtype=float), None, what, own, trials=True)
     return Population(design, own, np.ones(n), None, f"{n} given rows, each once", own)
+
+
+def trials_of(model: Model) -> Array | None:
+    """The trials (n,) of the rows of a model whose rows count trials; none for rows elsewhere, and None for other models."""
+    if not isinstance(model.likelihood, OfTrials):
+        return None
+    return model.likelihood.given(model.design.observed)["trials"] if model.design.n else np.ones(0)
 
 
 def balanced(of: Population) -> Population:
@@ -254,7 +282,9 @@ def balanced(of: Population) -> Population:
     table |= {name: _repeated("any", n) for name in groups}
     offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
-    return replace(of, table=table, weights=np.ones(n), offset=offset, what=what, met={}, as_fitted=False)
+    return replace(
+        of, table=table, weights=np.ones(n), offset=offset, what=what, met={}, as_fitted=False, units=None, trials=False
+    )
 
 
 def _array_offset(design: Design) -> bool:
@@ -340,22 +370,32 @@ class Contrast:
     high: Array
 
 
-def _observed(x: Array, w: Array) -> Array:
-    """Every observation: a row of a whole weight as often as it counts."""
-    return np.repeat(x, w.astype(int)) if (w % 1 == 0).all() else x
-
-
 def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
-    sd = float(_observed(x, w).std(ddof=1))
+    if not (w % 1 == 0).all():
+        w = np.ones(len(x))  # of weights that count nothing each row is one observation
+    # a row of a whole weight as often as it counts
+    mean = np.average(x, weights=w)
+    sd = float(np.sqrt((w * (x - mean) ** 2).sum() / (w.sum() - 1.0)))
     return x, x + sd, f"+{sd:.4g} (one sd)"
 
 
 def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
     def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
-        low, high = np.quantile(_observed(x, w), tails)
+        low, high = _quantiles(x, w if (w % 1 == 0).all() else np.ones(len(x)), tails)
         return low, high, f"{low:g} to {high:g}"
 
     return ends
+
+
+def _quantiles(x: Array, w: Array, tails: Sequence[float]) -> Array:
+    """np.quantile of every observation, a row of weight w as w copies."""
+    order = np.argsort(x, kind="stable")
+    below = np.cumsum(w[order])
+    at = np.array(tails) * (below[-1] - 1.0)
+    low, high = (
+        x[order][np.searchsorted(below, np.floor(at) + k, side="right").clip(max=len(x) - 1)] for k in (0.0, 1.0)
+    )
+    return np.asarray(low + (at - np.floor(at)) * (high - low))
 
 
 NUMERIC: dict[str, Callable[[Array, Array], tuple[Any, Any, str]]] = {

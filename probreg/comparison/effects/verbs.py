@@ -1,11 +1,24 @@
 """Predictions, comparisons, slopes: the three questions one asks of the mean of a response."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from probreg.arguments.scalars import Names, Probability, Word, checked
-from probreg.arguments.types import CovarianceLike, TableLike
-from probreg.comparison.effects.result import PLAIN, RATIO, AveragedEffect, Effects, Family, Scale, evaluate_effects
+import numpy as np
+
+from probreg.arguments.scalars import Names, Natural, Probability, Word, checked, shown_value
+from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
+from probreg.comparison.effects.result import (
+    PLAIN,
+    RATIO,
+    AveragedEffect,
+    EffectQuestion,
+    Effects,
+    Family,
+    RowSample,
+    Scale,
+    evaluate_effects,
+)
 from probreg.comparison.effects.scenarios import (
     Population,
     _require_variable,
@@ -15,11 +28,13 @@ from probreg.comparison.effects.scenarios import (
     population,
     row_groups,
     settings,
+    trials_of,
 )
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
+from probreg.inference.uncertainty.influence import ways_of_groups
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
@@ -36,9 +51,12 @@ def predictions(
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     grid: Word | None = None,
-    groups: GroupsLike = "typical",
+    groups: GroupsLike | ArrayLike | tuple[str, str] = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
+    lags: Natural | None = None,
+    average_over: Word | None = None,
+    unit: Word | None = None,
 ) -> Effects:
     """The mean response averaged over rows, sum_i w_i E[y | x_i] / sum_i w_i; each class of a softmax.
 
@@ -59,13 +77,23 @@ def predictions(
         Averages within these groups.
     grid : "balanced", optional
         In place of the rows every combination of the levels of the categories, each once, with numbers at their means.
-    groups : {"typical", "known", "new"} or mapping
-        Of effects that vary by a group: zero as of the typical group, which asks for the population and is lme4's `re.form=NA`;
-        those of each row's own group; or drawn, as of groups that the fit has not met.
+    groups : {"typical", "known", "new"}, mapping, or labels
+        Of effects that vary by a group: zero as of the typical group, which is lme4's `re.form=NA`; those of each row's own group;
+        or drawn, as of groups that the fit has not met. With covariance="cluster" the clusters: a column's name, one label per
+        row, or a pair of these.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", or what `fit.covariance(...)` returned, in place of the fit's own.
+        The name of a kind such as "HC3", "cluster" or "HAC", or what `fit.covariance(...)` returned, in place of the fit's own.
+    lags : int, optional
+        For covariance="HAC", as in `fit.covariance`.
+    average_over : {"population", "sample"}, optional
+        "population", the default for the rows of the model: the rows are a sample, and standard errors count their sampling. They
+        come from influence functions for maximum likelihood. Otherwise the variance of the average over the rows, by group where
+        effects vary by group, is added to that of the coefficients. "sample", the default with `data`, `at` or `grid`: the
+        rows are fixed, and standard errors are those of the coefficients by the delta method.
+    unit : {"trial", "row"}, optional
+        Where rows count trials, each trial has the same weight in the averages by default; "row" gives each row the same weight.
 
     Returns
     -------
@@ -90,15 +118,17 @@ def predictions(
     >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
     [0.333333, 0.666667]
     """
-    of, keys = _population(fit, data, by, groups, grid)
+    asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
+    of, keys = _population(fit, data, by, "typical" if asked.clusters is not None else groups, grid, unit)
+    asked = _sampled(asked, of)
     names, rows = row_groups(of, keys)
-    asked = [
+    effects = [
         AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.here,), rows, names)
         for said, setting in settings(of, at)
     ]
     link = fit.model.likelihood.link
     what = f"average of {_mean_of(fit)} over {of.what}"
-    return evaluate_effects(fit, asked, Scale(link, link, "mean"), prob=prob, covariance=covariance, what=what)
+    return evaluate_effects(fit, effects, Scale(link, link, "mean"), asked, what=what)
 
 
 @checked
@@ -111,10 +141,13 @@ def comparisons(
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     grid: Word | None = None,
-    groups: GroupsLike = "typical",
+    groups: GroupsLike | ArrayLike | tuple[str, str] = "typical",
     adjust: Word | None = None,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
+    lags: Natural | None = None,
+    average_over: Word | None = None,
+    unit: Word | None = None,
 ) -> Effects:
     """The average of E[y | x_i with v = b] against that with v = a, all else as it was.
 
@@ -148,7 +181,13 @@ def comparisons(
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", or what `fit.covariance(...)` returned, in place of the fit's own.
+        As in `predictions`.
+    lags : int, optional
+        As in `predictions`.
+    average_over : {"population", "sample"}, optional
+        As in `predictions`.
+    unit : {"trial", "row"}, optional
+        As in `predictions`.
 
     Returns
     -------
@@ -179,21 +218,23 @@ def comparisons(
     if measure not in MEASURES:
         raise DataError(f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}")
     check_adjust(adjust)
-    of, keys = _population(fit, data, by, groups, grid)
+    asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
+    of, keys = _population(fit, data, by, "typical" if asked.clusters is not None else groups, grid, unit)
+    asked = _sampled(asked, of)
     names, rows = row_groups(of, keys)
     wanted = _wanted(of, variables)
-    asked = []
+    effects = []
     for said, setting in settings(of, at):
         where = {f"{k} =": v for k, v in said.items()}
         for name, how in wanted.items():
             for move in moves(setting, name, how):
                 both = (setting.mean(name, move.low), setting.mean(name, move.high))
                 label = {"variable": name, "contrast": move.contrast}
-                asked.append(AveragedEffect(label | where, both, rows, names))
+                effects.append(AveragedEffect(label | where, both, rows, names))
     scale = MEASURES[measure]
     what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
     family = None if adjust is None else Family(adjust, _all_pairs(of, wanted))
-    return evaluate_effects(fit, asked, scale, prob=prob, covariance=covariance, what=what, family=family)
+    return evaluate_effects(fit, effects, scale, replace(asked, family=family), what=what)
 
 
 @checked
@@ -204,9 +245,12 @@ def slopes(
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
-    groups: GroupsLike = "typical",
+    groups: GroupsLike | ArrayLike | tuple[str, str] = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
+    lags: Natural | None = None,
+    average_over: Word | None = None,
+    unit: Word | None = None,
 ) -> Effects:
     """The average of d E[y | x_i] / d v over rows: the average marginal effect of a number v.
 
@@ -229,7 +273,13 @@ def slopes(
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", or what `fit.covariance(...)` returned, in place of the fit's own.
+        As in `predictions`.
+    lags : int, optional
+        As in `predictions`.
+    average_over : {"population", "sample"}, optional
+        As in `predictions`.
+    unit : {"trial", "row"}, optional
+        As in `predictions`.
 
     Returns
     -------
@@ -254,20 +304,72 @@ def slopes(
     >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
     True
     """
-    of, keys = _population(fit, data, by, groups)
+    asked = _question(fit, data, at, None, groups, prob, covariance, lags, average_over)
+    of, keys = _population(fit, data, by, "typical" if asked.clusters is not None else groups, None, unit)
+    asked = _sampled(asked, of)
     names, rows = row_groups(of, keys)
-    asked = []
+    effects = []
     for said, setting in settings(of, at):
         where = {f"{k} =": v for k, v in said.items()}
-        asked += [
+        effects += [
             AveragedEffect({"variable": v} | where, (of_one,), rows, names) for v, of_one in _slopes(setting, variables)
         ]
     what = f"average slope of {_mean_of(fit)} over {of.what}"
-    return evaluate_effects(fit, asked, PLAIN, prob=prob, covariance=covariance, what=what)
+    return evaluate_effects(fit, effects, PLAIN, asked, what=what)
+
+
+def _question(
+    fit: Fit,
+    data: Any,
+    at: Any,
+    grid: Any,
+    groups: Any,
+    prob: float,
+    covariance: Any,
+    lags: int | None,
+    average_over: str | None,
+) -> EffectQuestion:
+    """How averages are evaluated, without their rows."""
+    if average_over not in (None, "population", "sample"):
+        raise DataError(f"average_over is 'population' or 'sample', got {average_over!r}")
+    if average_over == "population" and grid is not None:
+        raise DataError(
+            "average_over='population' is of the rows of the model, and grid= replaces them: leave one of the two out"
+        )
+    clustered = isinstance(covariance, str) and covariance == "cluster"
+    known = isinstance(groups, Mapping) or (isinstance(groups, str) and groups in ("typical", "known", "new"))
+    if not clustered and not known:
+        raise DataError(
+            f"groups is 'known', 'new' or 'typical', or with covariance='cluster' the labels of clusters; got {shown_value(groups)}"
+        )
+    if clustered and isinstance(groups, str) and groups == "typical":
+        raise DataError("covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these")
+    fixed = data is not None or bool(at) or grid is not None
+    sample = (
+        RowSample(np.ones(0), False, ())
+        if (average_over or ("sample" if fixed else "population")) == "population"
+        else None
+    )
+    return EffectQuestion(
+        prob, covariance, groups if clustered else None, lags, data if clustered else None, sample=sample
+    )
+
+
+def _sampled(asked: EffectQuestion, of: Population) -> EffectQuestion:
+    """The question with the rows of the model as a sample. DataError where other rows were given."""
+    if asked.sample is None:
+        return asked
+    if of.units is None:
+        raise DataError(
+            "average_over='population' is of the rows of the model, and data= has other rows, which are fixed: leave it out"
+        )
+    grouped = of.design.recipe.grouped
+    codes = [x[:, 0].astype(int) for key, x in of.design.inputs.items() if key in grouped]
+    return replace(asked, sample=RowSample(of.units, of.trials, ways_of_groups(codes)))
 
 
 def _population(
-    fit: Fit, data: Any, by: str | Sequence[str] | None, groups: GroupsLike, grid: str | None = None
+    fit: Fit, data: Any, by: str | Sequence[str] | None, groups: GroupsLike, grid: str | None, unit: str | None
 ) -> tuple[Population, tuple[str, ...]]:
     require_predictive(fit.solution, fit.method)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
@@ -284,8 +386,22 @@ def _population(
         raise DataError(
             f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
         )
-    found = population(fit.model.design, data, keys, fill=groups == "typical")
+    found = population(fit.model.design, data, keys, fill=groups == "typical", trials=_trials(fit, unit))
     return (balanced(found) if grid else found).with_groups(groups), keys
+
+
+def _trials(fit: Fit, unit: str | None) -> Any:
+    """The trials (n,) of the rows where averages are of trials."""
+    if unit not in (None, "trial", "row"):
+        raise DataError(f"unit is 'trial' or 'row', got {unit!r}")
+    model = fit.model
+    if not isinstance(model.likelihood, OfTrials):
+        if unit == "trial":
+            raise DataError(
+                f"unit='trial' is for rows that count trials, and each row of this model is one observation ({model.likelihood.named})"
+            )
+        return None
+    return None if unit == "row" else trials_of(model)
 
 
 def _all_pairs(of: Population, wanted: Mapping[str, Any]) -> int | None:

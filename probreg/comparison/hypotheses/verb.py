@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Names, Natural, Probability, Word, checked
-from probreg.arguments.types import CovarianceLike
+from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
@@ -31,6 +31,7 @@ from probreg.fits.goodness import exact_fit, flat_at_found_scales, has_tests
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Newton
 from probreg.inference.base import Status
+from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
@@ -52,6 +53,9 @@ def hypothesis(
     *,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
+    groups: str | ArrayLike | tuple[str, str] | None = None,
+    lags: Natural | None = None,
+    data: TableLike | None = None,
     tests: Names = ("wald", "likelihood"),
     adjust: Word | None = None,
     bootstrap: Natural | None = None,
@@ -81,8 +85,14 @@ def hypothesis(
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3" or what `fit.covariance(...)` returned. It replaces the fit's own and leaves
-        Wald's test alone, as `tests="wald"` does.
+        The name of a kind such as "HC3", "cluster" or "HAC", or what `fit.covariance(...)` returned. It replaces the fit's own and
+        leaves Wald's test alone, as `tests="wald"` does.
+    groups : str or array (n,) or pair of these, optional
+        For covariance="cluster", as in `fit.covariance`.
+    lags : int, optional
+        For covariance="HAC", as in `fit.covariance`.
+    data : table, optional
+        The table in which a name of `groups` stands.
     tests : str or list of str
         "wald", "likelihood" or both.
     adjust : {"holm", "bonferroni", "single-step"}, optional
@@ -126,6 +136,8 @@ def hypothesis(
     if not unbounded:
         require_predictive(fit.solution, fit.method)
     check_adjust(adjust)
+    if covariance is None and (groups is not None or lags is not None or data is not None):
+        raise DataError("groups=, lags= and data= go with covariance='cluster' or covariance='HAC'")
     if bootstrap is not None and not asks_variance(text):
         raise Incompatible("bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'")
     if asks_variance(text):
@@ -164,8 +176,9 @@ def hypothesis(
         if covariance is not None or adjust is not None or "likelihood" not in _chosen(tests):
             require_predictive(fit.solution, fit.method)
         return _of_limit(fit, text, read, prob=prob)
-    found = _of_mode(fit, text, read, prob=prob, covariance=covariance, tests=_chosen(tests))
-    return found if adjust is None else _in_family(fit, found, read, prob=prob, covariance=covariance, adjust=adjust)
+    given = None if covariance is None else fit.spread(covariance, groups=groups, data=data, lags=lags)
+    found = _of_mode(fit, text, read, prob=prob, given=given, tests=_chosen(tests))
+    return found if adjust is None else _in_family(fit, found, read, prob=prob, given=given, adjust=adjust)
 
 
 def _has_limit(fit: Fit) -> bool:
@@ -210,11 +223,11 @@ def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_mode(
-    fit: Fit, text: str, read: list[Restriction], *, prob: float, covariance: Any, tests: tuple[str, ...]
+    fit: Fit, text: str, read: list[Restriction], *, prob: float, given: Spread | None, tests: tuple[str, ...]
 ) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
-    V, df, words = fit.spread(covariance)
-    degrees = _satterthwaite(fit) if covariance is None else None
+    V, df, words = given or fit.spread()
+    degrees = _satterthwaite(fit) if given is None else None
     each = df if degrees is None else degrees.df(L)
     beta, L = fit.solution.beta.ravel(), over_own(fit, L)  # from here on over the model's own coefficients
     gone = np.isnan(V.diagonal())
@@ -230,7 +243,7 @@ def _of_mode(
     value = L @ beta
     estimates = _table(fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half})
     notes: tuple[str, ...] = () if fit.model.flat else _of_found_scales(fit, L, degrees is not None)
-    notes += (f"covariance: {words.get('kind', 'given')}",) if covariance is not None else ()
+    notes += (f"covariance: {words.get('kind', 'given')}",) if given is not None else ()
     if read[0].relation != "=":
         if len(read) > 1:
             raise Incompatible(
@@ -257,7 +270,7 @@ def _of_mode(
         if "wald" not in tests:
             raise Incompatible(pseudo)
         notes += (pseudo,)
-    if "likelihood" in tests and covariance is None and not notes:
+    if "likelihood" in tests and given is None and not notes:
         more = likelihood_tests(fit, kept)
         found += more
         lost = f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}"
@@ -293,20 +306,20 @@ def _of_found_scales(fit: Fit, L: Array, degrees: bool) -> tuple[str, ...]:
 
 
 def _in_family(
-    fit: Fit, found: Hypothesis, read: list[Restriction], *, prob: float, covariance: Any, adjust: str
+    fit: Fit, found: Hypothesis, read: list[Restriction], *, prob: float, given: Spread | None, adjust: str
 ) -> Hypothesis:
     """The equalities with adjusted p-values, and intervals that hold for all together."""
     if read[0].relation != "=":
         raise Incompatible("adjust= is for equalities, each against both sides; an inequality is tested alone")
     L, r = matrix(read, len(fit.parameter_names))
-    V, df, _ = fit.spread(covariance)
+    V, df, _ = given or fit.spread()
     L = over_own(fit, L)
     cov = covariance_through(L, np.nan_to_num(V))
     se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
     under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
     require_tests(has_tests(fit) and not L[:, under].any(), se)
     each: float | Array | None = df
-    if covariance is None and (degrees := _satterthwaite(fit)) is not None:
+    if given is None and (degrees := _satterthwaite(fit)) is not None:
         each = degrees.df(L[:, fit.model.design.head])
     made = adjusted((value - r) / se, cov, each, prob=prob, adjust=adjust)
     ends = {"lower": value - made.critical * se, "upper": value + made.critical * se}

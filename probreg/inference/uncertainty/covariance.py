@@ -247,7 +247,7 @@ def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     sets = [*ways, crossed(*ways)] if len(ways) == 2 else ways
     counts = [int(c.max()) + 1 for c in sets]
     whole = settings.small_sample == "stata"  # one factor of V1 + V2 - V12, not one of each part
-    factors = [_cluster_factor(at, min(counts) if whole else g, settings.small_sample) for g in counts]
+    factors = [cluster_factor(at, min(counts) if whole else g, settings.small_sample) for g in counts]
     parts = [f * _sandwich(at, cluster_square(rows, c)) for f, c in zip(factors, sets)]
     words: dict[str, str | float] = {
         "groups": " x ".join(map(str, counts[: len(ways)])),
@@ -283,7 +283,7 @@ def _positive_part(first: Array, second: Array, both: Array) -> tuple[Array, str
     )
 
 
-def _cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> float:
+def cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> float:
     # G/(G - 1), and for least squares also (n - 1)/(n - k).
     few = groups / (groups - 1.0)
     n, k = at.model.design.total, at.identified
@@ -294,23 +294,40 @@ def _cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> flo
 
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "a HAC covariance", each=True)
-    if (at.weights != 1).any():
-        raise Incompatible("a HAC covariance reads the rows as times, one observation each, and this model has weights")
-    n, lags = model.design.n, settings.lags
-    rule = "given" if lags is not None else "floor(4 (n/100)^(2/9)), Newey & West 1994"
-    lags = default_lags(n) if lags is None else lags
-    if isinstance(lags, bool) or not isinstance(lags, int | np.integer) or not 0 <= lags < n:
-        raise DataError(f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}")
-    factor = {"stata": _full(at) if model.likelihood.least_squares else 1.0, "full": _full(at), "none": 1.0}
+    lags, factor = check_lags(at, settings)
+    rule = "given" if settings.lags is not None else "floor(4 (n/100)^(2/9)), Newey & West 1994"
     words: Words = {
         "lags": float(lags),
         "lags_rule": rule,
         "small_sample": f"{settings.small_sample}: {LAG_FACTORS[settings.small_sample]}",
-        "factor": factor[settings.small_sample],
+        "factor": factor,
     }
     # M = S_0 + sum_l (1 - l/(L + 1)) (S_l + S_l'), S_l = sum_t u_t u_(t-l)' (Newey & West 1987).
-    meat = factor[settings.small_sample] * bartlett_square(at.score_rows(at.scores), int(lags))
+    meat = factor * bartlett_square(at.score_rows(at.scores), lags)
     return Spread(_sandwich(at, meat), solution.df, words)
+
+
+def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
+    """The lags and the factor of a HAC covariance. Incompatible under weights, DataError for lags beyond the rows."""
+    if (at.weights != 1).any():
+        raise Incompatible("a HAC covariance reads the rows as times, one observation each, and this model has weights")
+    n = at.model.design.n
+    lags = default_lags(n) if settings.lags is None else settings.lags
+    if isinstance(lags, bool) or not isinstance(lags, int | np.integer) or not 0 <= lags < n:
+        raise DataError(f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}")
+    full = settings.small_sample == "full" or (settings.small_sample == "stata" and at.model.likelihood.least_squares)
+    return int(lags), _full(at) if full else 1.0
+
+
+SANDWICHES: Mapping[str, float | None] = {"HC0": None, "HC1": None, "HC2": 0.5, "HC3": 1.0}  # power of 1 - leverage
+
+
+def row_factor(at: Estimate, kind: str) -> float:
+    """n / (n - k) of HC1; n / (n - 1) of sampling weights; 1 of other sandwiches."""
+    n = at.model.design.total
+    if kind == "HC1":
+        return _full(at)
+    return n / (n - 1.0) if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1 else 1.0
 
 
 def _full(at: Estimate) -> float:

@@ -172,7 +172,7 @@ class Estimate:
 
     def meat(self, power: float | None) -> Array:
         """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
-        root = None if power is None else self._root
+        root = None if power is None else self.root
         (M,) = self.model.design.fold(partial(meat_part, at=self.at, root=root, power=power or 0.0))
         return self.inside.T @ M @ self.inside
 
@@ -205,7 +205,7 @@ class Estimate:
         return out
 
     @cached_property
-    def _root(self) -> Array:
+    def root(self) -> Array:
         """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
         # cov(eta_i) = x_i F (I + P)^-1 F' x_i' = A_i A_i'.
         root = self._coefficients @ np.linalg.cholesky(self.expected)
@@ -215,7 +215,7 @@ class Estimate:
     def leverage(self) -> Array:
         """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
-        return self._by_blocks(lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self._root)))
+        return self._by_blocks(lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from scipy.special import ndtr, stdtr
 from probreg.comparison import decimals, rounded
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.result import atoms
-from probreg.comparison.effects.scenarios import Contrast, Population, moves, population
+from probreg.comparison.effects.scenarios import Contrast, Population, moves, population, trials_of
 from probreg.data import ArrayColumns
 from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -99,7 +99,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     """The effects of `fit` that were asked about: a mapping from variables to moves, or names; all by plain steps without."""
     design = fit.model.design
     try:
-        of = population(design, data, ()) if design.n else _stand_ins(fit.model)
+        of = population(design, data, (), trials=trials_of(fit.model)) if design.n else _stand_ins(fit.model)
     except DataError as error:
         if effects is not None:
             raise
@@ -308,10 +308,11 @@ def _averaged(fit: Fit, of: Population, each: list[Contrast], how: Any, data: An
     likelihood, response = fit.model.likelihood, fit.model.design.response
     scale = "ratio" if likelihood.link is LOG and not likelihood.outcomes else "difference"
     words = {m.contrast: _move_words(of, m) for m in each}
+    averaged = f"averaged over {of.weights.sum():.12g} trials" if of.trials else f"averaged over {of.n} rows"
     try:
         found = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
-        what, nan = f"averaged over {of.n} rows", np.nan
+        what, nan = averaged, np.nan
         return [ToldEffect(w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)) for w in words.values()]
     above = _above(fit, found, float(scale == "ratio"))
     kind = "eti" if fit.solution.draws is not None else "t" if found.kind.startswith("Student") else "wald"
@@ -320,7 +321,7 @@ def _averaged(fit: Fit, of: Population, each: list[Contrast], how: Any, data: An
     for row, p in zip(found.table.to_dict("records"), above):
         mean = f"P({response} = {row['level']})" if likelihood.outcomes else mean_words(likelihood, response)
         what, (value, lower, upper) = (
-            f"averaged over {of.n} rows, {mean}",
+            f"{averaged}, {mean}",
             (row[k] for k in ("estimate", "lower", "upper")),
         )
         out.append(ToldEffect(words[row["contrast"]], what, scale, value, lower, upper, kind, prob, float(p)))
