@@ -378,7 +378,7 @@ def _population(
     recipe = fit.model.design.recipe
     if groups != "typical" and not recipe.grouped:
         raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
-    if grid and "known" in groups_by_term(recipe, groups).values():
+    if grid and recipe.grouped and "known" in groups_by_term(recipe, groups).values():
         raise DataError(
             "a balanced grid has no groups: groups='typical' has effects of zero, 'new' those of one new group"
         )
