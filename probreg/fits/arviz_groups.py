@@ -3,7 +3,7 @@
 The numbers are those of `fit.tree`; the groups `prior` and `prior_predictive` are drawn.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from probreg.fits.effects_table import effect_variables
 from probreg.fits.inference_data import Array, as_integers, lazy, observation_rows
 from probreg.inference import Solution
 from probreg.inference.base import has_effects, reported_coefficients
-from probreg.model.drawn_prior import needed_hyper
+from probreg.model.drawn_prior import blocks_given_scales, needed_hyper
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.model.term_variables import TermVariable, names_taken, plain_name, response_name, term_variables
@@ -38,7 +38,13 @@ def arviz_tree(tree: Any, model: Model, solution: Solution, *, prior: int, by_te
         for name in {"posterior", "sampling", "prior"} & set(groups):
             groups[name] = _by_term(groups[name], terms)
         if solution.draws is not None:
-            groups["log_prior"] = _log_prior_by_term(model, solution.draws.values, terms, groups["log_prior"])
+            given = blocks_given_scales(model)
+            for name, own in (
+                ("log_prior", set(range(len(model.joint.blocks))) - given),
+                ("log_prior_of_effects", given),
+            ):
+                if name in groups:
+                    groups[name] = _log_prior_by_term(model, solution.draws.values, terms, groups[name], own)
     for name in (*_OF_ROWS, "prior_predictive"):
         if name in groups:
             groups[name] = _with_response(groups[name], model, counted=name != "log_likelihood")
@@ -155,7 +161,9 @@ def _few(names: list[str]) -> str:
 # ---- the log prior -----------------------------------------------------------------------------------------------------
 
 
-def _log_prior_by_term(model: Model, draws: Mapping[str, Array], terms: tuple[TermVariable, ...], whole: Any) -> Any:
+def _log_prior_by_term(
+    model: Model, draws: Mapping[str, Array], terms: tuple[TermVariable, ...], whole: Any, blocks: Collection[int]
+) -> Any:
     """One log density (chain, draw) for each term; of blocks whose prior is no product over columns one for the block. Their sum is that of
     `fit.tree`."""
     import xarray as xr
@@ -163,8 +171,8 @@ def _log_prior_by_term(model: Model, draws: Mapping[str, Array], terms: tuple[Te
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
     by_column = {j: t.name for t in terms for j in t.columns}
     parts: dict[str, list[Callable[[], Array]]] = {}
-    for i, b in enumerate(model.joint.blocks):
-        for name, of in _densities(model, i, b, draws, by_column).items():
+    for i in sorted(blocks):
+        for name, of in _densities(model, i, model.joint.blocks[i], draws, by_column).items():
             parts.setdefault(name, []).append(of)
     variables: dict[str, Any] = {
         name: lazy(dims, shape, lambda each=each: np.sum([np.broadcast_to(of(), shape) for of in each], axis=0))  # type: ignore[misc]

@@ -1,7 +1,7 @@
 """The only writer of labels: model, method and solution become one xarray.DataTree that ArviZ reads as it is.
 
 Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
-replicates) when it is a point estimate; `log_likelihood`, `log_prior`, `posterior_predictive`, `sample_stats` beside it;
+replicates) when it is a point estimate; `log_likelihood`, `log_prior`, `log_prior_of_effects`, `posterior_predictive`, `sample_stats` beside it;
 `observed_data` and `constant_data`. What costs a pass over rows and draws is computed when it is first read.
 """
 
@@ -25,7 +25,12 @@ from probreg.inference.base import (
 )
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials
-from probreg.model.drawn_prior import log_prior_of_draws, log_prob_of_coefficients, log_prob_of_hyper
+from probreg.model.drawn_prior import (
+    blocks_given_scales,
+    log_prior_of_draws,
+    log_prob_of_coefficients,
+    log_prob_of_hyper,
+)
 from probreg.model.model import Model
 from probreg.model.term_variables import response_name
 from probreg.numerics.linalg.blocks import map_blocks
@@ -152,6 +157,8 @@ def to_save(
     if solution.draws is not None and draws:
         groups["posterior"] = draws_group(model, solution.draws.values)
         groups["log_prior"] = _log_prior_group(model, solution.draws.values)
+        if blocks_given_scales(model):
+            groups["log_prior_of_effects"] = _log_effects_group(model, solution.draws.values)
         groups["sample_stats"] = _stats_group(model, solution.draws, density=by_row)
         if by_row:
             made = _row_groups(model, solution.draws.values, seed, repeat=False)
@@ -174,6 +181,8 @@ def to_inference_data(model: Model, method: Method, solution: Solution, seed: in
         if model.design.n:
             groups |= _row_groups(model, solution.draws.values, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws.values)
+        if blocks_given_scales(model):
+            groups["log_prior_of_effects"] = _log_effects_group(model, solution.draws.values)
         groups["sample_stats"] = _stats_group(model, solution.draws, density=model.design.reachable)
     elif (
         solution.not_estimable is None
@@ -327,16 +336,26 @@ def as_integers(values: Array, name: str) -> Array:
 
 
 def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
-    """One log prior density per variable; an improper one counts as its class states it."""
+    """One log prior density per variable, without those of `_log_effects_group`; an improper one counts as its class states it."""
     import xarray as xr
 
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    stated = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
     # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
-    density = lazy(dims, shape, lambda: log_prob_of_coefficients(model, draws))
+    density = lazy(dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=stated))
     variables: dict[str, Any] = {"beta": density}
     variables |= {a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a])) for a in model.unknown}
     variables |= {k: (("chain", "draw"), v) for k, v in log_prob_of_hyper(model, draws).items()}
     return xr.Dataset(variables, _draw_coordinates(draws))
+
+
+def _log_effects_group(model: Model, draws: Mapping[str, Array]) -> Any:
+    """log p(b | scales) of effects by group and of processes, which power-scaling of the prior leaves out."""
+    import xarray as xr
+
+    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    density = lazy(dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=blocks_given_scales(model)))
+    return xr.Dataset({"beta": density}, _draw_coordinates(draws))
 
 
 def _stats_group(model: Model, draws: Draws, *, density: bool) -> Any:

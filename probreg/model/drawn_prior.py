@@ -4,13 +4,14 @@ Draws of a process, or of effects by group, hold their hyperparameters h, and th
 draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
-from probreg.priors import HierarchicalPrior
+from probreg.priors import Flat, HierarchicalPrior, JointPrior
 
 Array = np.ndarray
 
@@ -21,12 +22,24 @@ def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
     return {i: of for i, of in names.items() if not model.joint.blocks[i].prior.known}
 
 
-def log_prob_of_coefficients(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
-    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,); with `proper` of proper blocks alone whose density is
-    known without h."""
-    hyper = {i: hyper_at(model.joint, model.design, i, draws) for i in needed_hyper(model)}
-    hyper = {} if proper else hyper
-    return model.joint.log_prob_given(draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper)
+def blocks_given_scales(model: Model) -> frozenset[int]:
+    """The numbers of the blocks whose coefficients a model draws given its hyperparameters: effects by group, and processes.
+
+    Their density p(b | h) is a part of the model and no prior that a user states.
+    """
+    grouped = {i for i, b in enumerate(model.joint.blocks) if model.design.grouped_of(b.columns) is not None}
+    return frozenset(grouped | set(needed_hyper(model)))
+
+
+def log_prob_of_coefficients(
+    model: Model, draws: Mapping[str, Array], *, proper: bool = False, blocks: Collection[int] | None = None
+) -> Array:
+    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,), of all blocks or of some; with `proper` of proper
+    blocks alone whose density is known without h."""
+    own = range(len(model.joint.blocks)) if blocks is None else blocks
+    joint = JointPrior(tuple(b if i in own else replace(b, prior=Flat()) for i, b in enumerate(model.joint.blocks)))
+    hyper = {i: hyper_at(model.joint, model.design, i, draws) for i in needed_hyper(model) if i in own and not proper}
+    return joint.log_prob_given(draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper)
 
 
 def log_prob_of_hyper(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> dict[str, Array]:

@@ -33,7 +33,8 @@ class Covariance(DataDependentPrior):
     """The prior of effects that vary by a group, b_g ~ N(0, S): the prior of a term `(x | g)` of a formula.
 
     S has standard deviations `sd` and correlations `cor`. Without a prior they are unknown: a mode takes them at the top of the
-    evidence, and a posterior asks for a proper prior of sd. Several linear predictors have independent effects with one S.
+    evidence, and a posterior asks for a proper prior of sd. Each linear predictor of a softmax has its own S, and those
+    of its symmetric form share one.
 
     Parameters
     ----------

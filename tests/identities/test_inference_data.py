@@ -43,9 +43,29 @@ def short(model: pr.Model) -> pr.Fit:
 def test_log_priors_by_term_add_up_to_that_of_all(case):
     formula, prior, names = PRIORS[case]
     fit = short(pr.Model.from_formula(formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}))
-    whole, parts = fit.tree["log_prior"].to_dataset(), fit.inference_data(by_term=True)["log_prior"].to_dataset()
-    assert set(names) == set(parts) - (set(whole) - {"beta"})
-    np.testing.assert_allclose(sum(whole.data_vars.values()), sum(parts.data_vars.values()), rtol=1e-10, atol=1e-12)
+    by_term, met = fit.inference_data(by_term=True), set()
+    for group in {"log_prior", "log_prior_of_effects"} & set(fit.tree.children):
+        whole, parts = fit.tree[group].to_dataset(), by_term[group].to_dataset()
+        met |= set(parts) - (set(whole) - {"beta"})
+        np.testing.assert_allclose(sum(whole.data_vars.values()), sum(parts.data_vars.values()), rtol=1e-10, atol=1e-12)
+    assert set(names) == met
+
+
+def test_the_log_prior_is_of_stated_priors_alone():
+    """Power-scaling of the prior scales what a user states, and not the density of effects given their scales."""
+    prior = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.5), "(1 | s)": pr.Covariance(pr.HalfNormal(1.0))}
+    fit = short(pr.Model.from_formula("weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}))
+    tree, draws = fit.tree, fit.solution.posterior
+    beta, sd = draws["beta"][..., 0], draws["sd(Intercept | s)"]
+    stated = stats.norm(0, 2.0).logpdf(beta[..., 0]) + stats.norm(0, 1.5).logpdf(beta[..., 1])
+    stated = stated + stats.halfnorm(0, 1.0).logpdf(sd) + stats.halfnorm(0, 2.0).logpdf(draws["sigma"])
+    np.testing.assert_allclose(sum(tree["log_prior"].to_dataset().data_vars.values()), stated, rtol=1e-9)
+    effects = stats.norm(0, sd[..., None]).logpdf(beta[..., 2:]).sum(-1)
+    np.testing.assert_allclose(tree["log_prior_of_effects"]["beta"], effects, rtol=1e-9)
+    import arviz as az
+
+    table = az.psense_summary(fit.inference_data(by_term=True), var_names=["x"])
+    assert np.isfinite(table.loc["x", "prior"])
 
 
 def test_the_log_prior_of_a_term_is_that_of_its_coefficients():

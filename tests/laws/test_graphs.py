@@ -236,6 +236,25 @@ def test_the_plain_pymc_model_has_the_names_of_the_formula():
         "sd(Intercept | g)": (),
     }
     assert made.observed_RVs[0].name == "y|z"
+
+
+def test_effects_by_group_are_written_non_centred():
+    import pymc as pm
+
+    data = {"y": np.arange(12.0), "x": np.linspace(-1, 1, 12), "g": np.array(list("abcd" * 3))}
+    prior = {"(x | g)": pr.Covariance(pr.HalfNormal(2.0), cor=pr.LKJ(2.0))}
+    made = pr.Model.from_formula("y ~ x + (x | g)", data, prior=prior).to_pymc()
+    assert "effects[g]_offset" in {v.name for v in made.free_RVs}
+    assert "effects[g]" in {v.name for v in made.deterministics}
+    names = ["effects[g]", "effects[g]_offset", "sd(Intercept | g)", "sd(x | g)", "cor(Intercept, x | g)"]
+    effects, z, sd, sd_x, r = pm.draw([made[n] for n in names], random_seed=1)
+    root = np.array([[sd, 0.0], [sd_x * r, sd_x * np.sqrt(1 - r**2)]])
+    np.testing.assert_allclose(effects, z @ root.T, rtol=1e-10)
+
+
+def test_the_plain_pymc_model_may_end_at_the_linear_predictor():
+    rng = np.random.default_rng(0)
+    data = {k: rng.normal(size=12) for k in ("X", "x", "z")}
     open_end = pr.Model.from_formula("x ~ X", data).to_pymc(response=False)
     assert not open_end.observed_RVs
     assert open_end.named_vars_to_dims["eta"] == ("obs",)
