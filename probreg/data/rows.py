@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.arrays import brief, floats
-from probreg.data.formula.columns import Table, kind_of, missing_values
+from probreg.data.formula.columns import Table, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, such_rows
 
@@ -162,7 +162,8 @@ def check_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Ta
 def row_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Table) -> np.ndarray:
     """Finite, not negative, whole numbers where they are frequencies."""
     if np.asarray(weights).dtype.kind not in "iufb":
-        raise DataError(f"the weights {name!r} are not numbers (row {table.rows[0]} holds {weights[0]!r})")
+        i = first_text(weights)
+        raise DataError(f"the weights {name!r} are not numbers (row {table.rows[i]} holds {weights[i]!r})")
     values = np.asarray(weights, dtype=np.float64)
     return check_values(
         values, kind, lambda i: f"the weight{f' {name!r}' * (not name.endswith('='))} of row {table.rows[i]}"

@@ -192,6 +192,37 @@ def test_cells_that_spoil_a_column_of_numbers_are_named(cell, kind, every, tmp_p
     assert kind == "pandas" or f"rows.{kind}" in said
 
 
+@pytest.mark.parametrize("cell", ["\0", "7%"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "pandas"])
+@pytest.mark.parametrize(
+    ("name", "formula", "options"),
+    [
+        ("y", "y ~ x", {}),
+        ("y", "log(y) ~ x", {}),
+        ("x", "y ~ log(x + 1)", {}),
+        ("x", "y ~ s(x)", {}),
+        ("x", "y ~ I(x > 3)", {}),
+        ("x", "y ~ (x | g)", {}),
+        ("x", "y ~ x:z", {}),
+        ("z", "y ~ x", {"weights": "z"}),
+        ("z", "y ~ x", {"offset": "z"}),
+        ("z", "y ~ x + offset(z)", {}),
+    ],
+)
+def test_they_are_named_wherever_the_column_stands(name, formula, options, kind, cell, tmp_path):
+    frame = pd.DataFrame({"y": range(1, 21), "x": [7 * v % 20 for v in range(20)], "z": [1] * 20}).astype(str)
+    frame[name] = [*frame[name][:7], cell, *frame[name][8:]]
+    frame["g"] = list("abcd") * 5
+    for other in {"y", "x", "z"} - {name}:
+        frame[other] = frame[other].astype(int)
+    with pytest.raises(pr.DataError) as error:
+        model(formula, frame, kind, tmp_path, **options)
+    said = str(error.value)
+    assert repr(cell) in said
+    assert "row 7" in said or "row 7:" in said
+    assert kind == "pandas" or f"rows.{kind}" in said
+
+
 def test_text_that_is_declared_a_category_may_hold_numbers(tmp_path):
     frame = pd.DataFrame({"y": np.arange(20.0), "x": ["5%", "10%"] * 10, "z": ["1", "2", "3", "A"] * 5})
     for kind in ("pandas", "csv", "parquet"):
@@ -215,3 +246,20 @@ def test_a_heading_that_is_not_utf_8_is_an_error(tmp_path):
     path.write_bytes(b"y,x\xe9\n1,2\n3,4\n")
     with pytest.raises(pr.DataError, match=r"latin.csv.*UTF-8"):
         pr.Model.from_files("y ~ 1", path)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "lists", "csv", "parquet", "dask"])
+def test_comparisons_and_base_levels_in_a_formula_are_of_whole_numbers(kind, tmp_path):
+    fit = pr.fit(model(f"y ~ I(user == {IDS[1]})", DATA, kind, tmp_path))
+    wanted = DATA.y[DATA.user == IDS[1]].mean() - DATA.y[DATA.user != IDS[1]].mean()
+    np.testing.assert_allclose(fit.coef.values[1], wanted, rtol=1e-12)
+    based = model(f"y ~ C(user, contr.treatment({IDS[2]}))", DATA, kind, tmp_path)
+    assert [c for c in based.design.columns if str(IDS[2]) in c.partition("[")[2]] == []
+
+
+@pytest.mark.parametrize("likelihood", ["categorical", "bernoulli"])
+@pytest.mark.parametrize("kind", ["pandas", "lists", "objects", "csv", "parquet", "polars"])
+def test_classes_of_a_response_are_labels(likelihood, kind, tmp_path):
+    data = DATA if likelihood == "categorical" else DATA[:10]
+    made = model("user ~ x", data, kind, tmp_path, likelihood=likelihood)
+    assert made.likelihood.levels == tuple(data.user.unique().tolist())

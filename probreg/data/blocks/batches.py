@@ -105,7 +105,7 @@ class Selection:
         unused = np.zeros(len(table.rows), dtype=bool)
         for names in sums:
             columns = [table.columns[name] for name in names if name is not None]
-            if all(kind_of(column) == "number" for column in columns):
+            if all(kind_of(column) in ("number", "truth") for column in columns):
                 unused |= np.logical_and.reduce([np.asarray(column == 0, dtype=bool) for column in columns])
         tally.unused += int(unused.sum())
         return table.take(~unused) if unused.any() else table

@@ -5,10 +5,12 @@ their file, counted from 0; text comes as a categorical of the values met, since
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +18,7 @@ import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
 from probreg.data.formula.columns import (
+    EXACT,
     Table,
     _from_series,
     declares_order,
@@ -386,7 +389,12 @@ def _label(text: str) -> int | float | None:
     """The number that a text writes, with every digit of a whole one; None for another text."""
     if re.fullmatch(r"\s*[-+]?[0-9]+\s*", text):
         return int(text)
-    return float(text) if reads_as_number(text) and "_" not in text else None
+    if not reads_as_number(text) or "_" in text:
+        return None
+    number = float(text)
+    if abs(number) > EXACT and math.isfinite(number) and (whole := Decimal(text.strip())) == whole.to_integral_value():
+        return int(whole)
+    return number
 
 
 def _values(batch: Any, name: str) -> Any:

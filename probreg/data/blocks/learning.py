@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import brief
+from probreg.arguments.arrays import brief, reads_as_number
 from probreg.data.blocks.batches import Selection, refuse_response
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Files, Tables
@@ -17,7 +17,7 @@ from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.checked_arrays import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
-from probreg.data.formula.columns import Table, joined_columns, kind_of, missing_values as absent
+from probreg.data.formula.columns import Table, first_text, joined_columns, kind_of, missing_values as absent
 from probreg.data.formula.formula import (
     Recipe,
     numbers_as_text,
@@ -124,9 +124,9 @@ def plan(
     """
     for word, value in (("weights", weights), ("offset", offset)):
         if value is not None and not isinstance(value, str):
-            kind = type(value).__name__
+            met = type(value).__name__
             raise DataError(
-                f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {kind}"
+                f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {met}"
             )
     if not isinstance(missing, str) or missing not in ("raise", "drop"):
         raise DataError(f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'")
@@ -147,6 +147,7 @@ def plan(
     if isinstance(files, Files):
         coded = [e.category for e in parts.every_factor.values() if e.coding is not None]
         groups = [name for bar in parts.bars for name in bar.group]
+        groups += [name for e in parts.every_factor.values() if e.names_labels for name in e.variables]
         coded += [parts.outcome[0].column] if classes and len(parts.outcome) == 1 else []
         files = replace(files, labels=tuple(dict.fromkeys(name for name in (*coded, *groups) if name is not None)))
     first = _first(files, names)
@@ -154,10 +155,31 @@ def plan(
         raise DataError(f"{files.name} holds no rows: a model needs at least one row of data")
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
     refuse_response(parts, first)
+    whole = [e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None]
+    for name in (
+        *(name for e in (*whole, *filter(None, [added])) for name in e.computed),
+        *((weights,) if weights else ()),
+    ):
+        if kinds[name] in ("text", "levels"):
+            raise _no_numbers(files, name)
     summed = parts.outcome[1:] if parts.counted == "p" else parts.outcome if parts.counted else ()
     trials = tuple(part.column or "" for part in summed)
     selection = Selection(files, names, missing, kinds, weights=weights, trials=trials if all(trials) else ())
     return Plan(parts, selection, first, offset, weights, kind)
+
+
+def _no_numbers(files: Tables, name: str) -> DataError:
+    """The error for a column of text in the place of numbers, with its first cell that is no number."""
+    with closing(files.batches([name])) as batches:
+        for batch in batches:
+            column = batch.table.columns[name]
+            value = column[i := first_text(column)] if len(batch.table.rows) else ""
+            if isinstance(value, str) and not reads_as_number(value):
+                return DataError(
+                    f"column {name!r} is computed with and holds text: {value!r} in row {batch.table.rows[i]} of {batch.file} is no number. "
+                    "Correct the cell"
+                )
+    return DataError(f"column {name!r} of {files.name} is computed with and holds text: make it numbers")
 
 
 def _first(files: Tables, names: tuple[str, ...]) -> Table:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.arrays import floats
+from probreg.arguments.arrays import floats, reads_as_number
 from probreg.errors import DataError
 
 Kind = Literal["number", "truth", "text", "levels", "time", "other"]
@@ -99,6 +99,16 @@ def kind_of(column: Any) -> Kind:
     inferred |= dict.fromkeys(["integer", "floating", "mixed-integer-float", "decimal"], "number")
     times: dict[str, Kind] = dict.fromkeys(["datetime", "datetime64", "date", "time", "timedelta", "period"], "time")
     return (inferred | times).get(_inferred(column), "other")
+
+
+def first_text(column: Any) -> int:
+    """The place of the first value of a column of text that no number is; of the first value where all are numbers.
+
+    >>> first_text(np.array(["1", "7%", "x"], dtype=object))
+    1
+    """
+    values = np.asarray(column, dtype=object).tolist()
+    return next((i for i, v in enumerate(values) if isinstance(v, str) and not reads_as_number(v)), 0)
 
 
 def missing_values(column: Any) -> np.ndarray:

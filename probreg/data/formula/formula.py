@@ -410,7 +410,7 @@ def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
 def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarray:
     """Whether each row (n,) has another weight than 0: the others are as absent. DataError where none has."""
     every = np.ones(len(table.rows), dtype=bool)
-    if weight is None or kind_of(table.columns[weight]) != "number":
+    if weight is None or kind_of(table.columns[weight]) not in ("number", "truth"):
         return every
     counted = np.asarray(table.columns[weight] != 0, dtype=bool)
     if not counted.any():

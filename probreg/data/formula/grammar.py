@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.columns import EXACT, Table, first_text, kind_of
 from probreg.data.formula.transforms import learned_state, named_arguments, transform
 from probreg.data.terms.process import PROCESS_WORDS, learned_process, process_in, refuse_holding
 from probreg.data.terms.term import learned_term, term_of
@@ -221,6 +221,18 @@ class Expression:
         calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         return any(function_of(call) in STATEFUL | STANDALONE for call in calls)
 
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The columns that it computes with, which hold numbers: not those that are compared with text, coded, or multiply a smooth."""
+        return tuple(dict.fromkeys(self.alias.get(name, name) for name in _computed_names(self.tree)))
+
+    @property
+    def names_labels(self) -> bool:
+        """Whether it has a whole number that is no float, such as an identifier that a column is compared with."""
+        return any(
+            isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT for n in ast.walk(self.tree)
+        )
+
     def written(self, node: ast.AST | None = None) -> str:
         """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
         text = ast.unparse(node or self.tree).replace("\n", " ")
@@ -363,6 +375,22 @@ def _names(node: ast.AST) -> Iterator[str]:
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _names(child)
+
+
+def _computed_names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name():
+            yield node.id
+        case ast.Compare(left=left, comparators=[right]) if _is_text(left) or _is_text(right):
+            return
+        case ast.Call() if function_of(node) == "C":
+            yield from () if isinstance(node.args[0], ast.Name) else _computed_names(node.args[0])
+        case ast.Call():
+            for arg in node.args[:1] if function_of(node) in WORDS else node.args:
+                yield from _computed_names(arg)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _computed_names(child)
 
 
 # ---- what it may say ---------------------------------------------------------------------------------------------------
@@ -578,6 +606,8 @@ class _Evaluation:
                 sides = (right, left) if _is_text(left) else (left, right)
                 if _is_text(sides[1]):
                     return self._same_text(sides[0], sides[1], op)
+                if (exact := self._same_number(left, op, right)) is not None:
+                    return exact
                 return np.asarray(self._arithmetic(node, op, left, right), dtype=float)
             case ast.Call() if name in ELEMENTWISE:
                 values = [self._numbers_of(arg) for arg in node.args]
@@ -592,15 +622,16 @@ class _Evaluation:
                 return self.value(node.args[0])
         raise DataError(f"the piece {ast.unparse(node)!r} is not allowed")
 
-    def _numbers(self, name: str) -> np.ndarray:
+    def _numbers(self, name: str, *, exact: bool = False) -> np.ndarray:
         column = self.table.columns[name]
         if (kind := kind_of(column)) not in ("number", "truth"):
             what = {"text": "text", "levels": "categories"}.get(kind, f"{getattr(column, 'dtype', kind)} values")
+            i = first_text(column)
             raise DataError(
-                f"column {name!r} holds {what} (row {self.table.rows[0]}: {column[0]!r}), but the term "
+                f"column {name!r} holds {what} (row {self.table.rows[i]}: {column[i]!r}), but the term "
                 f"{self.of.text!r} computes with it and needs numbers; convert it first"
             )
-        return np.asarray(column, dtype=np.float64)
+        return np.asarray(column, dtype=object if exact else np.float64)
 
     def _numbers_of(self, node: ast.AST) -> Any:
         """The values of a piece that a function or an operator takes. DataError for a basis, which is several columns."""
@@ -619,6 +650,19 @@ class _Evaluation:
         if isinstance(value, complex):
             raise DataError(f"{self.of.written(node)!r} is a complex number; a column is real")
         return value
+
+    def _same_number(self, left: ast.AST, op: ast.AST, right: ast.AST) -> np.ndarray | None:
+        """A column beside a whole number that is no float, compared to the last digit; None for other comparisons."""
+        match left, right:
+            case ast.Name(id=name), ast.Constant(value=int(number)) if abs(number) > EXACT:
+                sides = (name, number)
+            case ast.Constant(value=int(number)), ast.Name(id=name) if abs(number) > EXACT:
+                sides = (name, number)
+            case _:
+                return None
+        values = self._numbers(self.of.alias.get(sides[0], sides[0]), exact=True)
+        a, b = (values, sides[1]) if isinstance(left, ast.Name) else (sides[1], values)
+        return np.asarray(ARITHMETIC[type(op)](a, b), dtype=float)
 
     def _same_text(self, column: ast.AST, text: ast.AST, op: ast.AST) -> np.ndarray:
         if not (isinstance(column, ast.Name) and isinstance(text, ast.Constant) and isinstance(op, ast.Eq | ast.NotEq)):

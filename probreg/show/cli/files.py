@@ -97,6 +97,7 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
                 na_values=list(MISSING),
                 index_col=False,
                 skip_blank_lines=len(head) > 1,  # of one column a blank line is a missing value
+                dtype_backend="numpy_nullable",  # whole numbers beside missing ones keep their digits
             )
     except UnicodeDecodeError as error:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
@@ -139,7 +140,8 @@ def _columnar(path: Path, format: str) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        return pd.read_parquet(path) if format == "Parquet" else pd.read_feather(path)
+        read = pd.read_parquet if format == "Parquet" else pd.read_feather
+        return read(path, dtype_backend="numpy_nullable")
     except ImportError:
         raise DataError(
             f"{path.name!r} is {format}, which needs the package pyarrow: install it, or save the table as CSV"
