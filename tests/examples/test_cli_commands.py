@@ -74,7 +74,9 @@ def test_predict_takes_precisions_of_new_rows(folder):
     expected = pr.load_fit("fit.nc").predict(COUNTS, weights=pr.weights.precision("w"), output="pandas").reset_index()
     found = table_of(well("predict", "fit.nc", "rows.csv", "--weights", "precision:w"))
     pd.testing.assert_frame_equal(found, expected, check_exact=True, check_dtype=False)
-    assert not found.equals(table_of(well("predict", "fit.nc", "rows.csv")))
+    assert found.equals(table_of(well("predict", "fit.nc", "rows.csv")))  # the column that the fit names
+    COUNTS.drop(columns="w").to_csv("plain.csv", index=False)
+    assert not found.equals(table_of(well("predict", "fit.nc", "plain.csv")))
 
 
 def test_predict_of_new_groups_is_wider_than_of_known_ones(folder):

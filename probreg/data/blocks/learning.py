@@ -259,7 +259,7 @@ def _levels_named(factor: Expression) -> bool:
 
 
 def _none_complete(files: Tables) -> DataError:
-    return DataError(f"no row of {files.name} is complete and has a weight above 0, so that none is left")
+    return DataError(f"{files.name} holds no rows that count: none is complete and has a weight above 0")
 
 
 def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:

@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from probreg.data.formula.columns import EXACT
 from probreg.datasets import list_datasets, load_dataset
 from probreg.errors import DataError
 from probreg.system.disk import require_plain
@@ -97,8 +98,21 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
                 na_values=list(MISSING),
                 index_col=False,
                 skip_blank_lines=len(head) > 1,  # of one column a blank line is a missing value
-                dtype_backend="numpy_nullable",  # whole numbers beside missing ones keep their digits
             )
+            if rounded := _rounded(rows):
+                raw.seek(0)
+                again = pd.read_csv(
+                    raw,
+                    sep=separator,
+                    decimal=decimal,
+                    encoding="utf-8-sig",
+                    keep_default_na=False,
+                    na_values=list(MISSING),
+                    usecols=rounded,
+                    skip_blank_lines=len(head) > 1,
+                    dtype_backend="numpy_nullable",
+                )
+                rows = rows.assign(**{name: again[name] for name in rounded})
     except UnicodeDecodeError as error:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except (
@@ -108,6 +122,12 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
     if rows.empty:
         raise DataError(f"{name} has a heading and no rows")
     return rows
+
+
+def _rounded(rows: "pd.DataFrame") -> list[str]:
+    """The columns whose numbers may be whole numbers that were rounded to floats, since others of the column are missing."""
+    found = [name for name in rows if rows[name].dtype.kind == "f" and rows[name].isna().any()]
+    return [name for name in found if rows[name].abs().max() > EXACT]
 
 
 def _check_head(head: list[str], name: str) -> None:
@@ -141,7 +161,10 @@ def _columnar(path: Path, format: str) -> "pd.DataFrame":
 
     try:
         read = pd.read_parquet if format == "Parquet" else pd.read_feather
-        return read(path, dtype_backend="numpy_nullable")
+        rows = read(path)
+        rounded = _rounded(rows)
+        again = read(path, columns=rounded, dtype_backend="numpy_nullable") if rounded else rows
+        return rows.assign(**{name: again[name] for name in rounded})
     except ImportError:
         raise DataError(
             f"{path.name!r} is {format}, which needs the package pyarrow: install it, or save the table as CSV"
