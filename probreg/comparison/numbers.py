@@ -89,7 +89,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     coords |= {key: ("fit", facts[key].tolist()) for key in facts}
     model = fits[base].model
     attrs = {
-        "models": model.likelihood.describe(model.design.response), "response": model.design.response,
+        "models": fits[base].described["models"], "response": model.design.response,
         "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})

@@ -172,7 +172,7 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
             "no intervals" if first is None else f"{KIND_WORDS[first]}{beside} intervals",
         ]
         said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
-        other = fit.model.likelihood.describe(d.response)
+        other = fit.described["models"]
         said += [other] if other != attrs["models"] else []
         said += [f"prior {prior_line(fit.stated_model)}"] if fit.model.joint.informative.any() else []
         status = (

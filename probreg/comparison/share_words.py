@@ -37,10 +37,24 @@ def lack_of_estimate(fit: Fit) -> tuple[str, str]:
     return cause, first + (f" and {len(more)} more" if more else "")
 
 
+def kind_and_subject(cause: str) -> tuple[str, str]:
+    """Kind and subject of a cause; a column may itself have a name such as "shares held".
+
+    >>> kind_and_subject("prior of shares held"), kind_and_subject("sigma held"), kind_and_subject("skewness")
+    (('prior', 'shares held'), ('held', 'sigma'), ('', 'skewness'))
+    """
+    if cause.startswith("prior of "):
+        return "prior", cause.removeprefix("prior of ")
+    if cause.endswith(" held"):
+        return "held", cause.removesuffix(" held")
+    return "", cause
+
+
 def two_lines(head: str) -> tuple[str, str]:
     """A head over two lines, cut before its last word, or after "prior of"."""
-    if head.startswith("prior of "):
-        return "prior of", head.removeprefix("prior of ")
+    kind, subject = kind_and_subject(head)
+    if kind == "prior":
+        return "prior of", subject
     first, _, last = head.rpartition(" ")
     return first, last
 
@@ -66,7 +80,7 @@ def moved_by(
     """
     if cause == CHANCE and not known:
         return _untold(shift, log_se, difference, log_ratio)
-    plural = " and " in cause or cause.startswith("degrees of freedom of")
+    plural = (" and " in cause and not kind_and_subject(cause)[0]) or cause.startswith("degrees of freedom of")
     said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
     widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
     if abs(shift) > 0.25 * wider or not widens:
@@ -104,7 +118,8 @@ def called(cause: str) -> str:
     >>> called("prior of x"), called("skewness"), called("sigma held")
     ('the prior of x', 'skewness', 'holding sigma')
     """
-    if cause.endswith(" held"):
-        return f"holding {cause.removesuffix(' held')}"
+    kind, subject = kind_and_subject(cause)
+    if kind == "held":
+        return f"holding {subject}"
     named = cause.startswith(("prior", "degrees of freedom of", "uncertainty of")) or cause == "small sample"
     return f"the {cause}" if named else cause

@@ -11,6 +11,7 @@ from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
 from probreg.comparison.pairs import Pair
 from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
 from probreg.comparison.same_question import number_of_observations
+from probreg.comparison.share_words import kind_and_subject
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
@@ -31,12 +32,12 @@ def described(pair: Pair, cause: str, j: int) -> str:
     """The evidence for a cause, which begins with its name; "" where there is none of that kind for this parameter."""
     if cause in _WORDS:
         return _WORDS[cause](pair, j)
-    if cause.endswith(" held"):
-        return _held(pair, cause.removesuffix(" held"))
-    name = cause.removeprefix("prior of ")
+    kind, name = kind_and_subject(cause)
+    if kind == "held":
+        return _held(pair, name)
     if name in pair.fit.model.likelihood.aux:
         return _prior_of_aux(pair, name, j)
-    return _prior(pair, name, j) if name != cause or cause == "prior" else _WORDS[cause](pair, j)
+    return _prior(pair, name, j) if kind == "prior" or cause == "prior" else _WORDS[cause](pair, j)
 
 
 def _likelihood(pair: Pair, j: int) -> str:

@@ -147,7 +147,7 @@ class Fitted:
         status = s.status.value + (f" ({s.detail})" if s.detail else "")
         working = (self.model.likelihood.working,) if has_working_errors(self) else ()
         notes = (*self.notes, *s.notes, *working, *self.model.design.notes)
-        model = self.model.likelihood.describe(self.model.design.response)
+        model = self.method.describe(self.model)
         engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
         return {"models": model, "method": self._how, **engine, "status": status, "notes": notes}
 

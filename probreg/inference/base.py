@@ -279,6 +279,10 @@ class Method(ABC):
         """Whether a bar is shown while it works; None: once it lasts, at a terminal or in a notebook."""
         return None
 
+    def describe(self, model: Model) -> str:
+        """What the linear predictor means, in words."""
+        return model.likelihood.describe(model.design.response)
+
     @abstractmethod
     def obstacle(self, model: Model) -> str | None:
         """Why this method cannot fit this model, or None."""

@@ -15,7 +15,17 @@ import numpy as np
 
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import Flag, Natural, Positive, Probability, Seed, Several, check_fields, checked
+from probreg.arguments.scalars import (
+    Flag,
+    Natural,
+    Positive,
+    Probability,
+    Seed,
+    Several,
+    check_fields,
+    checked,
+    shown_value,
+)
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     AnyMoments,
@@ -483,6 +493,51 @@ class Model(FromData):
         eta = self.design.X @ beta
         return plus_offset(eta, self.design.offset)
 
+    def _coefficients(self, beta: Any) -> Array:
+        """Coefficients as an array (..., p, m), from such an array, a flat vector, `fit.coef`, or a mapping from columns to numbers.
+
+        DataError for another shape, and for names that are not the columns.
+        """
+        if type(beta) is np.ndarray and beta.shape[-2:] == self.shape:
+            return beta
+        p, m = self.shape
+        labels = getattr(beta, "coords", {})  # of an xarray.DataArray such as fit.coef
+        named = dict(zip(labels["coef"].values, np.asarray(beta))) if "coef" in labels else beta
+        if isinstance(named, Mapping) or hasattr(named, "keys"):
+            given, columns = dict(named), self.design.columns
+            if odd := set(map(str, given)) ^ set(columns):
+                raise DataError(
+                    f"beta: expected one entry for each column ({', '.join(columns)}), {min(odd)!r} is not in both"
+                )
+            named = np.array([given[c] for c in columns], dtype=float)
+        try:
+            array = np.asarray(named, dtype=float)
+        except (TypeError, ValueError):
+            raise DataError(f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}") from None
+        if array.ndim == 1 and array.size == p * m:
+            return array.reshape(p, m)
+        if array.shape[-2:] == (p, m):
+            return array
+        D = self.likelihood.contrast_matrix
+        if array.shape[-2:] == (p, len(D)):  # reported coefficients, a linear map of those of the model
+            own = np.linalg.lstsq(D, array.reshape(-1, len(D)).T)[0].T
+            if np.allclose(own @ D.T, array.reshape(-1, len(D)), rtol=1e-8, atol=1e-12):
+                return own.reshape(*array.shape[:-1], m)
+        if m == 1 and array.ndim > 1 and array.shape[-1] == p:
+            return array[..., None]
+        raise DataError(
+            f"beta: expected coefficients of shape (..., {p}, {m}), columns by linear predictors, got {array.shape}"
+        )
+
+    def _known(self, aux: Mapping[str, Any]) -> dict[str, Any]:
+        """The nuisance parameters, those that the model holds included. DataError for one without a value, and for an unknown name."""
+        if odd := [name for name in aux if name not in self.likelihood.aux]:
+            raise DataError(f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}")
+        known = {**self.fixed, **aux}
+        if lacking := [name for name in self.likelihood.aux if name not in known]:
+            raise DataError(f"{lacking[0]} is unknown: pass its value, {lacking[0]}=, such as fit.aux[{lacking[0]!r}]")
+        return known
+
     def pointwise(self, beta: Array, **aux: Any) -> Array:
         """The log density log p(y_i | x_i beta, aux) of each row; a frequency weight multiplies it.
 
@@ -498,7 +553,8 @@ class Model(FromData):
         array (..., n)
             In nats.
         """
-        aux = {k: np.asarray(v)[..., None] for k, v in {**self.fixed, **aux}.items()}
+        beta, known = self._coefficients(beta), self._known(aux)
+        aux = {k: np.asarray(v)[..., None] for k, v in known.items()}
         out = self.likelihood.log_prob(
             self.design.observed, self.eta(beta), **self.likelihood.at_rows(aux, self.design.precision)
         )
@@ -519,7 +575,7 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        beta, known = np.asarray(beta), {**self.fixed, **aux}
+        beta, known = self._coefficients(beta), self._known(aux)
         if self.of_moments or not self.design.reachable:
             return self._log_lik_of_moments(beta, known)
         wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
@@ -553,7 +609,7 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        known = {**self.fixed, **aux}
+        beta, known = self._coefficients(beta), self._known(aux)
         total = self.joint.log_prob(beta, self.likelihood.noise(known))
         for name in self.unknown:
             total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
@@ -574,6 +630,7 @@ class Model(FromData):
         array (...,)
             In nats.
         """
+        beta = self._coefficients(beta)
         return self.log_lik(beta, **aux) + self.log_prior(beta, **aux)
 
     def gradient(self, beta: Array, **aux: float) -> Array:
@@ -591,6 +648,7 @@ class Model(FromData):
         array (p m,)
             Column first, then predictor.
         """
+        beta = self._coefficients(beta)
         return self.value_grad_hessian(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
@@ -609,7 +667,7 @@ class Model(FromData):
             Of the log posterior.
         """
         self._need_rows()
-        known = {**self.fixed, **aux}
+        beta, known = self._coefficients(beta), self._known(aux)
         fn = partial(sums.expected_information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
         return self.design.fold(fn)[0] + self.joint.curvature(beta, self.likelihood.noise(known))
 
@@ -630,6 +688,7 @@ class Model(FromData):
         LocalModel
             `value`, `gradient` (k,) and `curvature` (k, k).
         """
+        beta, _ = self._coefficients(beta), self._known(aux)
         return self._expand(beta, np.eye(len(beta)), None, aux)
 
     def value_grad_hessian_standardised(self, gamma: Array, **aux: float) -> LocalModel:

@@ -17,6 +17,8 @@ from probreg.online.losses import SQUARED, Loss
 from probreg.online.parts import (
     ADAGRAD,
     IMPLICIT,
+    NORMALISED,
+    PASSIVE,
     PLAIN,
     Array,
     Euclid,
@@ -53,6 +55,11 @@ class Learner(ABC):
     conservative: ClassVar[bool] = False
     linear: ClassVar[bool] = True  # whether it predicts w'x, with one weight per column
     grows: ClassVar[bool] = False  # whether rounds add weights: those of a function, at rows that were met
+
+    @property
+    def title(self) -> str:
+        """The name of the learner in the field."""
+        return type(self).__name__
 
     @property
     def rule(self) -> "Gradient | None":
@@ -179,6 +186,30 @@ class Gradient(Learner):
         extras = self.ridge != 0 or self.batch != 1 or self.rate.kind == ADAGRAD
         if extras and not isinstance(self.geometry, Euclid):
             raise DataError("AdaGrad, ridge and batches go with the Euclidean geometry only")
+
+    @property
+    def title(self) -> str:
+        """The name that the literature has for the loss, the step and the geometry.
+
+        >>> from probreg.online import HINGE, constant, descent, lms, nlms
+        >>> lms(0.1).title, nlms(0.1).title, descent(HINGE, constant(0.1)).title
+        ('least mean squares', 'normalised least mean squares', 'gradient descent on the hinge loss')
+        """
+        squared, mistakes = self.loss.code == SQUARED.code, self.loss.name == "perceptron"
+        if self.rate.kind == PASSIVE:
+            return "passive-aggressive"
+        if not isinstance(self.geometry, Euclid):
+            return (
+                "Winnow"
+                if mistakes
+                else "exponentiated gradient" + ("" if squared else f" on the {self.loss.name} loss")
+            )
+        if mistakes:
+            return "perceptron" if self.batch == 1 else f"perceptron in batches of {self.batch}"
+        if squared and self.bare and self.rate.kind != ADAGRAD:
+            return {NORMALISED: "normalised ", IMPLICIT: "implicit "}.get(self.rate.kind, "") + "least mean squares"
+        how = "AdaGrad" if self.rate.kind == ADAGRAD else "gradient descent"
+        return f"{how} on the {self.loss.name} loss"
 
     @property
     def rule(self) -> "Gradient | None":

@@ -67,7 +67,7 @@ class Run(Rounds):
         wrong = f"; {self.mistakes} mistakes" if loss.labels.kind == "sign" else ""
         ends = ", ".join(f"{v:.4g}" for v in w[:_SHOWN]) + (f" and {len(w) - _SHOWN} more" if len(w) > _SHOWN else "")
         return [
-            f"run of {type(self.learner).__name__}, {T} rounds{often}: {self.status.value}",
+            f"run of {self.learner.title}, {T} rounds{often}: {self.status.value}",
             lost + wrong,
             f"last weights: {ends or 'none'}",
             "predictions, losses, weights, average(), regret() and guarantee() have the rest",

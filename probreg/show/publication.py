@@ -137,7 +137,7 @@ def table(
     smooth = dict.fromkeys(label for c in columns for label in c.smooths)
     shown += tuple(
         TableEntry(
-            renamed.get(s, s), tuple((f"{c.smooths[s]:.1f} edf", "") if s in c.smooths else ("", "") for c in columns)
+            renamed.get(s, s), tuple((_edf_words(c.smooths[s]), "") if s in c.smooths else ("", "") for c in columns)
         )
         for s in smooth
         if keep is None or s in _listed(keep)
@@ -410,7 +410,16 @@ def _point(fit: Fit) -> str:
 
 def _of_responses(columns: Sequence[_Column]) -> list[str]:
     """What each fit models, where they differ."""
-    each = {c.name: c.fit.model.likelihood.describe(c.fit.model.design.response) for c in columns}
+    each = {c.name: c.fit.described["models"] for c in columns}
     if len(set(each.values())) == 1:
         return [f"Models {next(iter(each.values()))}."]
     return [f"{name} models {said}." for name, said in each.items()]
+
+
+def _edf_words(edf: float) -> str:
+    """Effective degrees of freedom; nothing where a mode has none, such as that of a loss with kinks.
+
+    >>> _edf_words(2.34), _edf_words(np.nan)
+    ('2.3 edf', '')
+    """
+    return f"{edf:.1f} edf" if np.isfinite(edf) else ""

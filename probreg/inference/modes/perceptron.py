@@ -62,6 +62,11 @@ class Perceptron(Method):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    def describe(self, model: Model) -> str:
+        assert isinstance(model.likelihood, Bernoulli)
+        other, event = model.likelihood.classes
+        return f"the class of {model.design.response} by the sign of the linear predictor: + is {event}, - is {other}"
+
     def obstacle(self, model: Model) -> str | None:
         if why := kinds(self, model):
             return why

@@ -268,6 +268,17 @@ class RowDerivatives:
         return found[:, self.at.pick]
 
     @cached_property
+    def mean_of_squares(self) -> Array | float:
+        """(n, 1) factor that makes the squared score of eta its mean, tau (1 - tau) of a quantile given the row (Koenker 2005,
+        section 3.2): the squares themselves vary much where tau is near 0 or 1. 1 for other likelihoods."""
+        likelihood = self.at.likelihood
+        if not isinstance(likelihood, PiecewiseLinearLikelihood):
+            return 1.0
+        at = likelihood.slopes(**self.known)
+        mean = np.broadcast_to(np.sqrt(at.up * at.down), len(self.eta))
+        return np.ones((len(mean), 1)) if np.any(at.tube) else (mean / np.abs(self.scores[:, 0]))[:, None]
+
+    @cached_property
     def curves(self) -> Array:
         """W_i = E[-d2 log p / d eta2] of each row, (n, m, m)."""
         return self.at.likelihood.information(self.eta, **self.known, **self.at.likelihood.given(self.block.y))
@@ -323,7 +334,7 @@ def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array
     # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
     at, (p, m) = rows.at, rows.at.beta.shape
     scores = rows.scores if root is None else rows.less_leverage(root, power)
-    eta, aux, w, k = scores[:, :m], scores[:, m:], rows.weights, p * m
+    eta, aux, w, k = scores[:, :m] * rows.mean_of_squares, scores[:, m:], rows.weights, p * m
     w = w * w if at.sampled else w
     M = np.empty((k + aux.shape[1], k + aux.shape[1]))
     M[:k, :k] = weighted_gram(rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None])

@@ -29,7 +29,7 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
         # without a tube the share of residuals below 0 is that of the slopes, tau of a quantile
         share = float(np.mean(at.up / (at.up + at.down)))
         beyond, p = float(w.sum()) * min(share, 1.0 - share), model.shape[0]
-        if beyond < _FEW * p:
+        if beyond < _FEW * p * (1.0 - 1e-9):  # rounding of tau apart
             raise Incompatible(
                 f"a sandwich covariance needs the density of the residuals at the quantile, on one side of which {beyond:.3g} of "
                 f"{w.sum():g} observations are expected, fewer than {_FEW:g} for each of {p} columns. Use a bootstrap"
