@@ -80,6 +80,7 @@ class AverageMean:
     X: Array
     offset: Array | None
     inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process
+    kept: dict[str, Array] = field(default_factory=dict)  # the linear predictors of the last estimate
 
     def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         eta = self.eta(beta)
@@ -95,8 +96,12 @@ class AverageMean:
         return [(jacobian(model.likelihood, self.eta(beta)), self.X)]
 
     def eta(self, beta: Array) -> Array:
-        eta = self.X @ beta
-        return plus_offset(eta, self.offset)
+        """The linear predictors; those of one estimate are kept, since values, slopes and scores use them."""
+        if beta.ndim > 2:
+            return plus_offset(self.X @ beta, self.offset)
+        if self.kept.get("beta") is not beta:
+            self.kept.update(beta=beta, eta=plus_offset(self.X @ beta, self.offset))
+        return self.kept["eta"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.comparison.effects.averages import (
+    AverageMean,
     AverageSlope,
     RowGroup,
     Target,
@@ -95,6 +96,7 @@ class RowSample:
     units: Array
     trials: bool
     clusters: Sequence[Array]
+    here: AverageMean | None = None  # the mean at the rows of the model as they are
 
 
 @dataclass(frozen=True)
@@ -308,7 +310,8 @@ def _linearised_all(
     contrasts = all(len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities)
     if contrasts and is_constant(moves, np.concatenate([f.size for f in found]), sample.units):
         return z, G, None
-    return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters)
+    eta = None if sample.here is None else sample.here.eta(fit.solution.beta)
+    return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters, eta)
 
 
 def _of_draws(

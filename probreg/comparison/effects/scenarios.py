@@ -92,7 +92,7 @@ class Population:
             return self.here
         X = self.here.X.copy()
         X[:, column] = to
-        return replace(self.here, X=X)
+        return replace(self.here, X=X, kept={})
 
     def _at_level(self, name: str, to: Array) -> AverageMean | None:
         """The mean with a category at one level, whose columns are then the same in every row; None where there is more to it."""
@@ -110,7 +110,7 @@ class Population:
             return None
         X = self.here.X.copy()
         X[:, columns] = self.coded[name][to[0]]
-        return replace(self.here, X=X)
+        return replace(self.here, X=X, kept={})
 
     def _own_column(self, name: str) -> int | None:
         return self.design.recipe.own_column(name) if isinstance(self.here.X, np.ndarray) else None

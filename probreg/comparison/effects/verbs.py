@@ -365,7 +365,9 @@ def _sampled(asked: EffectQuestion, of: Population) -> EffectQuestion:
         )
     grouped = of.design.recipe.grouped
     codes = [x[:, 0].astype(int) for key, x in of.design.inputs.items() if key in grouped]
-    return replace(asked, sample=RowSample(of.units, of.trials, ways_of_groups(codes)))
+    return replace(
+        asked, sample=RowSample(of.units, of.trials, ways_of_groups(codes), of.here if of.as_fitted else None)
+    )
 
 
 def _population(

@@ -18,6 +18,7 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Solution
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.uncertainty.clusters import bartlett_square, cluster_square, crossed
 from probreg.inference.uncertainty.covariance import SANDWICHES, Settings, Words, check_lags, cluster_factor, row_factor
 from probreg.inference.uncertainty.information import Estimate, RowDerivatives, estimate_of
@@ -26,6 +27,7 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread, row_blocks
 
 INFLUENCE = (*SANDWICHES, "cluster", "HAC")  # kinds of covariance that sum influence functions of rows
+_AT_TOP = 1e-6  # decrement in standard errors below which the covariance of Newton is that of the estimate
 _SAME = 1e-10  # of the averages: the effect of a row that is this near to the average is the average
 
 
@@ -43,12 +45,15 @@ class SampledRows:
         Whether units are single trials.
     clusters : sequence of arrays (n,)
         Codes of the groups of the model, each way of grouping.
+    eta : array (n, m), optional
+        The linear predictors at the estimate, where they are at hand.
     """
 
     moves: Array
     units: Array
     trials: bool = False
     clusters: Sequence[Array] = ()
+    eta: Array | None = None
 
     def covariance(self) -> Array:
         """(R, R), of the place of the rows alone: the rows of a group together, of several ways by inclusion and exclusion."""
@@ -92,7 +97,7 @@ def influence_covariance(
     # d theta_r = (G V)_r u_i, over (vec gamma, log aux) of the frame
     over_gamma = model.design.frame.gradients(G.reshape(len(G), *model.shape)).reshape(len(G), -1)
     over_theta = np.hstack([over_gamma, np.zeros((len(G), len(at.model.unknown)))])
-    slopes = at.inside @ at.observed @ (over_theta @ at.inside).T
+    slopes = _bread_times(at, over_theta)
     df, words = solution.df, {"kind": f"influence functions ({kind})"}
     if kind in ("cluster", "HAC"):
         total = np.zeros(rows.moves.shape)
@@ -112,6 +117,23 @@ def influence_covariance(
     return factor * M, df, words
 
 
+def _bread_times(at: Estimate, over_theta: Array) -> Array:
+    """V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta` (R, p m + a)."""
+    s, model = at.solution, at.model
+    V = s.scale
+    known = isinstance(V, DenseCovariance) and V.missing is None and V.frame.equals(model.design.frame)
+    # the covariance of the fit is the inverse observed information: no other pass over the rows is needed
+    if known and not s.sandwich and s.stats.get("decrement", np.inf) < _AT_TOP and len(V.root) == over_theta.shape[1]:
+        return np.asarray(V.root @ (V.root.T @ over_theta.T))
+    if known and not s.sandwich and model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
+        # (X'X)^-1 times the sigma^2 of the scores
+        k, out = at.size, np.zeros(over_theta.T.shape)
+        sigma2 = float(model.noise(s.aux)) ** 2
+        out[:k] = sigma2 / (s.stats["rss"] / s.df) * (V.root[:k] @ (V.root[:k].T @ over_theta[:, :k].T))
+        return out
+    return np.asarray(at.inside @ at.observed @ (over_theta @ at.inside).T)
+
+
 def _influences(
     at: Estimate, slopes: Array, rows: SampledRows, power: float | None
 ) -> Iterator[tuple[Array, Array, slice]]:
@@ -129,11 +151,12 @@ def _influences(
             )
     for part in row_blocks(design.n, at.size):
         block = design.block.part(part)
-        own = RowDerivatives(at.at, block)
+        eta = None if rows.eta is None else rows.eta[part]
+        own = RowDerivatives(at.at, block, eta)
         weights, moves = own.weights, rows.moves[part]
         if classes is None:
             scores = own.scores if root is None else own.less_leverage(root, power or 0.0)
-            u = own.score_rows(scores) @ slopes
+            u = _times_slopes(own, scores, slopes)
             if sampled:
                 yield np.ones(len(u)), moves + weights[:, None] * u, part
             else:
@@ -142,8 +165,25 @@ def _influences(
         tally = model.likelihood.tally(block.y)  # type: ignore[attr-defined]
         for c, y in enumerate(classes):
             one = block._replace(y=np.broadcast_to(y, (block.rows, len(y))))
-            each = RowDerivatives(at.at, one)
-            yield weights * tally[:, c], moves + each.score_rows(each.scores) @ slopes, part
+            each = RowDerivatives(at.at, one, eta)
+            yield weights * tally[:, c], moves + _times_slopes(each, each.scores, slopes), part
+
+
+def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
+    """score_rows(scores) @ slopes, (b, R), without the scores over all coefficients."""
+    frame, m = rows.at.basis, rows.at.beta.shape[1]
+    k = rows.at.beta.size
+    each = slopes[:k].reshape(-1, m, slopes.shape[1])
+    out = scores[:, m:] @ slopes[k:]
+    if frame.mild:  # x'c + constant in place of a copy of the standardised rows
+        X, c = np.asarray(rows.block.X), each / frame.scale[:, None, None]
+        constant = (frame.shift[:, None, None] * c).sum(0)
+        for j in range(m):
+            out += (X @ c[:, j] - constant[j]) * scores[:, [j]]
+        return out
+    for j in range(m):
+        out += (rows.U @ each[:, j]) * scores[:, [j]]
+    return out
 
 
 def is_constant(moves: Array, values: Array, units: Array) -> bool:

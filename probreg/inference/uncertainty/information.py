@@ -237,6 +237,7 @@ class RowDerivatives:
 
     at: BlockEstimate
     block: Block
+    known_eta: Array | None = None  # (n, m), where the linear predictors are at hand
 
     @cached_property
     def U(self) -> Array:
@@ -251,7 +252,7 @@ class RowDerivatives:
     @cached_property
     def eta(self) -> Array:
         """(n, m), offset included."""
-        return self.block.eta(self.at.beta)
+        return self.block.eta(self.at.beta) if self.known_eta is None else self.known_eta
 
     @cached_property
     def known(self) -> dict[str, Any]:
