@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.data import INTERCEPT, Block, ColumnRecipe, Design, RowSource
-from probreg.data.blocks.batches import FormulaBlocks, Tally, encode_values
+from probreg.data.blocks.batches import FormulaBlocks, KeptBlocks, Tally, encode_values
 from probreg.data.blocks.files import Files
 from probreg.data.blocks.learning import plan, recipe_of
 from probreg.data.blocks.slices import ArrayBlocks
@@ -27,6 +27,9 @@ from probreg.likelihoods import Binomial, Likelihood
 from probreg.model.compatibility import Choices, counting
 
 Array = np.ndarray
+_KEPT = (
+    2**17
+)  # numbers of a design that are kept between passes, a megabyte: reading a file costs more than sums of them
 Making = Callable[[], Iterable[Block]]
 
 
@@ -47,7 +50,9 @@ def from_files(
     )
     bound = prepared(choices, likelihood, survey, chosen.declared_levels(survey.response, tally.orders), making)
     final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
-    source = partial(BlockStream, final, survey.n, survey.weight, name=files.name, progress=progress)
+    few = survey.n * len(recipe.columns) <= _KEPT
+    blocks = KeptBlocks(final, files) if few else final
+    source = partial(BlockStream, blocks, survey.n, survey.weight, name=files.name, progress=progress)
     notes = (*notes, *tally.notes, *said)
     return design_of(recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind), bound
 

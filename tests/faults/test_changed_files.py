@@ -99,3 +99,21 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
     for name in ("pipe.csv", "zero.csv"):
         with pytest.raises(pr.DataError, match=rf"{name}: it is a device, a pipe"):
             pr.Model.from_files("y ~ x", tmp_path / name)
+
+
+def test_few_rows_are_read_once_and_their_files_are_still_watched(tmp_path, monkeypatch):
+    """A search of many steps does not read a small file at every step."""
+    from probreg.data.blocks.batches import FormulaBlocks
+
+    path, calls, made = write(tmp_path / "rows.parquet", 1), [], FormulaBlocks.__call__
+    monkeypatch.setattr(FormulaBlocks, "__call__", lambda self: calls.append(1) or made(self))
+    model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
+    before = len(calls)
+    found, again = pr.fit(model), pr.fit(model)
+    assert len(calls) - before == 1
+    whole = pr.fit(pr.Model.from_formula("y ~ x", pd.read_parquet(path), likelihood="bernoulli"))
+    np.testing.assert_allclose(found.coef, whole.coef, rtol=1e-10)
+    np.testing.assert_array_equal(found.coef, again.coef)
+    write(path, 2)
+    with pytest.raises(pr.DataError, match=CHANGED):
+        pr.fit(model)

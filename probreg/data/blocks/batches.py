@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.blocks.block import Array, Block, by_kind
-from probreg.data.blocks.files import Batch, Tables
+from probreg.data.blocks.files import Batch, Files, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
@@ -219,6 +219,39 @@ class FormulaBlocks:
 
     def _offset(self, table: Table) -> Array:
         return numeric(parse_expression(self.recipe.offset or ""), table, self._memory.transforms, training=False)
+
+
+@dataclass(frozen=True)
+class KeptBlocks:
+    """The blocks of few rows as one block, which is made in the first pass and kept: a pass costs as much as in memory.
+
+    Each pass checks that the files are the same as when the model was made.
+    """
+
+    making: FormulaBlocks
+    files: Files
+    _kept: list[Block] = field(default_factory=list, compare=False, repr=False)
+
+    def __call__(self) -> Generator[Block]:
+        if not self._kept:
+            self._kept.append(joined(list(self.making())))
+        self.files.require_unchanged()
+        yield from self._kept
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Consecutive blocks as one.
+
+    >>> joined([Block(np.ones((2, 1)), np.zeros(2)), Block(np.ones((1, 1)), np.ones(1), start=2)]).y
+    array([0., 0., 1.])
+    """
+
+    def whole(name: str) -> Array | None:
+        parts = [part for block in blocks if (part := getattr(block, name)) is not None]
+        return np.concatenate(parts) if parts else None
+
+    each = {name: whole(name) for name in ("X", "y", "weights", "offset", "precision")}
+    return Block(**each)  # type: ignore[arg-type]
 
 
 class Blamed:

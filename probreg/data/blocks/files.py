@@ -121,6 +121,11 @@ class Files:
         """One of the files."""
         return replace(self, paths=self.paths[number : number + 1], marks=self.marks[number : number + 1])
 
+    def require_unchanged(self) -> None:
+        """DataError when one of the files is another than when the model was made."""
+        for path in self.paths:
+            self._unchanged(path)
+
     def _unchanged(self, path: Path) -> None:
         """DataError for a file that is another than when the model was made: sums of both would belong to neither."""
         if not self.marks:
