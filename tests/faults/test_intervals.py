@@ -184,3 +184,21 @@ def test_an_exact_fit_has_no_profile():
     free = pr.fit(pr.Model.from_arrays([0.0, 1.0], [1.0, 3.0]))
     with pytest.raises(pr.NotConverged, match="no maximum to start from"):
         free.interval(kind="profile")
+
+
+@pytest.mark.parametrize("formula", ["y ~ C(g)", "y ~ 0 + C(g)"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_a_cluster_covariance_of_groups_that_are_columns_is_refused(formula, likelihood):
+    rng = np.random.default_rng(0)
+    data = {"y": rng.poisson(3.0, 30), "g": np.repeat(list("abcdef"), 5)}
+    fit = pr.fit(pr.Model.from_formula(formula, data, likelihood=likelihood))
+    with pytest.raises(pr.Incompatible, match=r"groups: .*C\(g\)"):
+        fit.covariance("cluster", groups=data["g"])
+
+
+def test_a_cluster_covariance_with_variation_inside_groups_is_kept():
+    rng = np.random.default_rng(0)
+    data = {"y": rng.normal(size=30), "x": rng.normal(size=30), "g": np.repeat(list("abcdef"), 5)}
+    for formula in ("y ~ x + C(g)", "y ~ x", "y ~ 1"):
+        fit = pr.fit(pr.Model.from_formula(formula, data))
+        assert (np.diagonal(fit.covariance("cluster", groups=data["g"])) > 1e-8).all()

@@ -26,6 +26,7 @@ from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
+from probreg.system.terminal import few_names
 
 Words = Mapping[str, str | float]
 _HC = "sandwich V M V, M the sum over observations of u u'"
@@ -51,6 +52,7 @@ PENALISED = (
     "the prior is in V, the inverse of the penalised curvature, and not in M. That this differs from the model's own errors "
     "is no evidence of misspecification; compare it with 'sampling'"
 )
+_OF_ROUNDING = 1e-6  # of the standard error of independent rows: a smaller one is rounding
 _STATA = "G/(G - 1) (n - 1)/(n - k) for a Gaussian, G/(G - 1) for other likelihoods"
 ROBUST = ("HC0", "HC1", "cluster")  # kinds that need no likelihood, and so hold under sampling weights
 FACTORS = {
@@ -239,6 +241,18 @@ def _sandwich(at: Estimate, meat: Array) -> DenseCovariance:
     return at.sandwich(meat)
 
 
+def _refuse_within_groups(model: Model, clustered: Any, single: Any) -> None:
+    """Incompatible for coefficients with a variance of 0 to rounding, beside the variance `single` of independent rows: their scores
+    sum to 0 in every group, because columns fit the mean of each group exactly."""
+    small = np.diagonal(np.asarray(clustered)) <= _OF_ROUNDING**2 * np.diagonal(np.asarray(single))
+    if small.any():
+        columns = [model.design.columns[j] for j in np.flatnonzero(small.reshape(model.shape[0], -1).any(1))]
+        raise Incompatible(
+            f"groups: the columns fit the mean of each group exactly, so scores sum to 0 in every group and a cluster covariance of "
+            f"{few_names(columns)} is 0. Leave the columns of the groups out, or cluster by larger groups"
+        )
+
+
 def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "a cluster covariance", each=True)
     # M = sum_g s_g s_g', s_g the sum of w_i u_i over group g (Liang & Zeger 1986).
@@ -248,7 +262,9 @@ def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     counts = [int(c.max()) + 1 for c in sets]
     whole = settings.small_sample == "stata"  # one factor of V1 + V2 - V12, not one of each part
     factors = [cluster_factor(at, min(counts) if whole else g, settings.small_sample) for g in counts]
-    parts = [f * _sandwich(at, cluster_square(rows, c)) for f, c in zip(factors, sets)]
+    squares = [cluster_square(rows, c) for c in sets]
+    parts = [f * _sandwich(at, M) for f, M in zip(factors, squares)]
+    _refuse_within_groups(model, _sandwich(at, sum(squares[: len(ways)])), _sandwich(at, rows.T @ rows))
     words: dict[str, str | float] = {
         "groups": " x ".join(map(str, counts[: len(ways)])),
         "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
