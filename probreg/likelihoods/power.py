@@ -98,7 +98,8 @@ class PowerNoise(LocationScaleLikelihood):
             return p * size ** (p - 1.0) * np.sign(r), p * (p - 1.0) * size ** (p - 2.0)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        found = super().value_grad_hessian(y, eta, **aux)
+        with np.errstate(invalid="ignore"):  # 0 times infinity at r = 0, which the expected curvature replaces
+            found = super().value_grad_hessian(y, eta, **aux)
         if not self.expected_curvature:
             return found
         # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one,

@@ -270,3 +270,78 @@ def test_jeffreys_prior_is_half_the_log_determinant_of_the_information(likelihoo
         (half_log_det(found[:, 0] + e) - half_log_det(found[:, 0] - e)) / (2 * h) for e in np.eye(3) * h
     ]
     np.testing.assert_allclose(penalised, 0.0, atol=1e-6)
+
+
+# ---- the same densities as plain arithmetic for a compiler, run by Python ------------------------------------------------
+
+ROW_CASES = [name for name, case in LIKELIHOOD_CASES.items() if getattr(case[0].compiled_density, "row", None)]
+
+
+@pytest.mark.parametrize("name", ROW_CASES)
+def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
+    likelihood, y, eta, aux, _ = LIKELIHOOD_CASES[name]
+    density, t = likelihood.compiled_density, np.array(likelihood.settings(**aux), dtype=float)
+    base, h = likelihood.base_measure(y), 1e-6
+    unknown = next(iter(likelihood.aux), None)
+    moved = {
+        s: likelihood.log_prob(y, eta, **aux | ({} if unknown is None else {unknown: aux[unknown] * np.exp(s * h)}))
+        for s in (-1, 1)
+    }
+    over_aux = (moved[1] - moved[-1]) / (2 * h)
+    over_eta = (likelihood.log_prob(y, eta + h, **aux) - likelihood.log_prob(y, eta - h, **aux)) / (2 * h)
+    for i, (response, predictor) in enumerate(zip(y, eta[:, 0])):
+        log_p, slope, of_aux = density.row(response, float(predictor), t)
+        assert log_p + base[i] == pytest.approx(likelihood.log_prob(y, eta, **aux)[i], rel=1e-11, abs=1e-12)
+        if name not in ("absolute", "quantile") or response != predictor:  # no slope at a kink
+            assert slope == pytest.approx(over_eta[i], rel=1e-6, abs=1e-6)
+        if unknown is not None:
+            assert of_aux == pytest.approx(over_aux[i], rel=1e-6, abs=1e-6)
+        if density.hessian is not None:
+            ahead, behind = (density.row(response, float(predictor + s * h), t)[1] for s in (1, -1))
+            assert density.hessian(response, float(predictor), t) == pytest.approx(
+                -(ahead - behind) / (2 * h), rel=1e-5, abs=1e-7
+            )
+        if density.product is not None:
+            a, e, own = density.product(response, float(predictor), t)
+            assert a - np.log1p(e) == pytest.approx(log_p, rel=1e-12, abs=1e-14)
+            assert own == pytest.approx(slope, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in COEFFICIENT_CASES if getattr(c[1], "compiled_density", None)], ids=lambda c: c[0]
+)
+def test_the_arithmetic_of_a_prior_is_its_standard_density_with_its_slope(case):
+    prior, h = case[1], 1e-6
+    settings = prior.settings
+    t = np.array(settings() if callable(settings) else settings, dtype=float)
+    for r in (-2.3, -0.4, 0.7, 5.0):
+        log_p, slope, _ = prior.compiled_density.row(0.0, r, t)
+        assert log_p == pytest.approx(float(prior.standard_log_prob(np.array(r))), rel=1e-12)
+        ahead, behind = (float(prior.standard_log_prob(np.array(r + s * h))) for s in (1, -1))
+        assert slope == pytest.approx((ahead - behind) / (2 * h), rel=1e-6)
+
+
+@pytest.mark.parametrize("r", [0.3, 4.0, 250.0])
+def test_sums_of_logs_and_reciprocals_are_those_of_the_gamma_function(r):
+    from scipy.special import digamma, gammaln, polygamma
+
+    from probreg.likelihoods.negative_binomial import rising_sums
+
+    y = np.array([0.0, 1.0, 2.0, 7.0, 300.0])
+    logs, ones, squares = rising_sums(y, np.full(5, r))
+    np.testing.assert_allclose(logs, gammaln(y + r) - gammaln(r) - y * np.log(r), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(ones, r * (digamma(y + r) - digamma(r)), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(squares, r**2 * (polygamma(1, r) - polygamma(1, y + r)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", LIKELIHOOD_CASES)
+def test_derivatives_have_an_axis_for_each_predictor(name):
+    likelihood, y, eta, aux, _ = LIKELIHOOD_CASES[name]
+    n, m = eta.shape
+    assert likelihood.score(y, eta, **aux).shape == (n, m)
+    known = aux | likelihood.given(y)
+    assert np.broadcast_shapes(likelihood.information(eta, **known).shape, (n, m, m)) == (n, m, m)
+    assert likelihood.information_slope(eta, **known).shape == (n, m, m, m)
+    few = likelihood.value_grad_hessian(y, eta, **aux)
+    k = m + len(aux)
+    assert (few[0].shape, few[1].shape, few[2].shape) == ((n,), (n, k), (n, k, k))
