@@ -241,7 +241,8 @@ def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
         if not prior.of_kind(GaussianPrior, WholePrior):
             raise Incompatible(
-                "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; others go with a reference class, likelihood='categorical'"
+                "a symmetric softmax takes flat, normal or Jeffreys priors, which do not depend on its basis. A lasso or elastic net of all "
+                "classes, as in glmnet, is not available: state the prior of log odds against a reference class, likelihood='categorical'"
             )
         if prior.gaussian and prior.center.any():
             raise Incompatible(

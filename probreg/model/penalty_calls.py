@@ -36,8 +36,9 @@ def setting_of(model: Penalised) -> Setting:
     """What the criterion of another package needs to know of the data; see `Model.penalty_setting`."""
     if isinstance(model.likelihood, SoftmaxLikelihood) and not model.likelihood.symmetric:
         raise Incompatible(
-            "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
-            "reference class: use Categorical(symmetric=True)"
+            "other packages penalise the coefficients of all classes, and this model has log odds against a reference class. For a "
+            "ridge use Categorical(symmetric=True); a lasso or elastic net of all classes is not available: state the scale of one of "
+            "the log odds, such as Laplace(0.5)"
         )
     if model.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
         return Setting(model.likelihood.name, sigma=model.noise_held)
