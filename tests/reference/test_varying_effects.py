@@ -9,7 +9,7 @@ import pytest
 import probreg as pr
 from probreg.errors import DataError, Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.uncertainty.found_scales import _Profile
+from probreg.inference.uncertainty.found_scales import ScaleProfile
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "references" / "multilevel"
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the reference data are not here")
@@ -99,11 +99,9 @@ def test_profile_intervals_of_correlated_effects(correlated):
 
 def test_profile_ends_lie_where_the_criterion_has_fallen_by_half_a_square(reml):
     found, z = reml.solution.found, 1.959963984540054
-    path = _Profile(EvidenceProblem(found.stated, False).surface, found, 1)
+    path = ScaleProfile(EvidenceProblem(found.stated, False), found, 1)
     for end in reml.aux_interval("sd(Days | Subject)"):
-        theta = found.theta.copy()
-        theta[1] = np.log(end)
-        assert 2.0 * (found.value - path.maximum(theta)[1]) == pytest.approx(z**2, rel=1e-5)
+        assert 2.0 * (found.value - path.maximum(np.log(end), [found.theta])[1]) == pytest.approx(z**2, rel=1e-5)
 
 
 def test_t_tests_of_reml_have_satterthwaites_df(reml):

@@ -410,8 +410,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
         """A pass over the rows takes longer than all that is done with its sums."""
         return self.model.design.count >= _MANY
 
-    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
-        return self.layout.beyond(theta, vanished)
+    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
+        return self.layout.beyond(theta, vanished, start)
 
     def starts(self) -> list[Array]:
         """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""

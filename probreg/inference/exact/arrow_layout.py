@@ -251,8 +251,9 @@ class ArrowLayout:
             value, moved = np.kron(value, np.eye(m)), np.kron(moved, np.eye(m))
         return BlockRoots(b, relative, value, moved)
 
-    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
-        """Points with a scale that vanished at a tenth of the others, and the correlations of its effect towards either end.
+    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
+        """Points with a scale that vanished at a tenth of the others, or at its start where the others are held, and the correlations
+        of its effect towards either end.
 
         The evidence is linear in the covariance of an effect with the others where its standard deviation is 0: falling at one sign of
         a correlation, it may rise at the other.
@@ -262,11 +263,11 @@ class ArrowLayout:
             own = np.arange(b.hyper.start, b.hyper.stop)
             scales = self.groups.scaling[own]
             stay, cors = own[scales & ~vanished[own]], own[~scales]
-            if not (b.repeated and len(cors) and len(stay)):
+            if not (b.repeated and len(cors)):
                 continue
             for j in own[scales & vanished[own]]:
                 back = theta.copy()
-                back[j] = theta[stay].mean() - np.log(10.0)
+                back[j] = theta[stay].mean() - np.log(10.0) if len(stay) else start[j]
                 slopes = self._root(b, back[None, b.hyper], np.ones(1)).slopes
                 k = int(
                     np.abs(slopes[j - b.hyper.start]).sum(1).argmax()

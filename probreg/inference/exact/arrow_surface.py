@@ -301,8 +301,8 @@ class ArrowSurface(EvidenceSurface):
         other = points[near[int(np.argmax(np.where(np.isnan(found[near]), -np.inf, found[near])))]]
         return [best] if other is best else [best, other]
 
-    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
-        return self.layout.beyond(theta, vanished)
+    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
+        return self.layout.beyond(theta, vanished, start)
 
     def _at_ratio(self, others: Array, ratio: float) -> Array:
         """Scales at which the data weigh 1 / ratio times what the prior does, the other hyperparameters given."""

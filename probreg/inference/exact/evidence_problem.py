@@ -1,6 +1,6 @@
 """A model with unknown hyperparameters as a search for the maximum of its evidence: its surface, and the way back to a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,11 +15,17 @@ from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import EvidenceSurface, LatentGroup, LatentGroups, as_groups
+from probreg.inference.exact.latent_groups import (
+    EvidencePoint,
+    EvidenceSurface,
+    LatentGroup,
+    LatentGroups,
+    as_groups,
+)
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
-from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
+from probreg.inference.exact.scale_search import HELD, EvidenceMaximum, maximise_log_scales, with_held
 from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
@@ -43,6 +49,7 @@ from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_leng
 from probreg.priors.joint import Key, mapping_of
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
+_STEPS = 100  # of a search with one coordinate held
 _ROUNDS = 5  # of searches, with anchors chosen where the last one ended
 _STILL = 1e-4  # of the logs between two of them
 _CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
@@ -211,29 +218,49 @@ class EvidenceProblem:
             out |= {found[g.block][name]: read[name] for name in g.hyper}
         return out
 
-    def maximise(self, max_steps: int) -> EvidenceMaximum:
+    def _search(self, max_steps: int, held: tuple[int, float] | None = None) -> Callable[[Array], EvidenceMaximum]:
+        """A search over theta; with coordinate k held at a value, over the others."""
         width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[self.groups.group_of]
         sizes = self.groups.sizes if self.exact else self.groups.sizes * width
         # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
         by_group = [bool(g.prior and g.prior.called) for g in self.unknown for _ in g.hyper]
         soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
         soft[np.array(by_group, dtype=bool) & self.groups.scaling] = 0.0
-        surface = self.surface
-        search = partial(
+        limits = [name in self.model.likelihood.at_zero for name in self.outer]
+        surface: Callable[[Array], EvidencePoint] = self.surface
+        if held is not None:
+            k, d = held[0], len(sizes)
+            surface = with_held(surface, *held)
+            sizes, soft = (np.delete(v, k) if k < d else v for v in (sizes, soft))
+            limits = limits[: k - d] + limits[k - d + 1 :] if d <= k < d + len(limits) else limits
+        return partial(
             maximise_log_scales,
             surface,
             sizes=sizes,
             soft=soft,
-            tol=surface.tol,
+            tol=self.surface.tol,
             max_steps=max_steps,
-            secant=surface.secant,
-            limits=[name in self.model.likelihood.at_zero for name in self.outer],
+            secant=self.surface.secant,
+            limits=limits,
             jumps=self.model.likelihood.curvature_jumps,
         )
+
+    def maximise_given(self, k: int, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
+        """The best theta with coordinate k at a value from these starts, and the surface there."""
+        search = self._search(_STEPS, (k, value))
+        tops = [search(np.delete(start, k)) for start in starts]
+        top = max(tops, key=lambda t: t.at.value)
+        # a later search begins where a scale that vanished can still rise
+        theta = top.theta + np.log(HELD) * np.append(top.vanished, top.at_limit)
+        return np.insert(theta, k, value), float(top.at.value)
+
+    def maximise(self, max_steps: int) -> EvidenceMaximum:
+        surface, search = self.surface, self._search(max_steps)
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
-            tops = [search(start) for start in surface.starts()]
+            starts = surface.starts()
+            tops = [search(start) for start in starts]
             top = max(tops, key=lambda t: t.at.value)
-            tops = [search(start) for start in surface.beyond(top.theta, top.vanished)]
+            tops = [search(start) for start in surface.beyond(top.theta, top.vanished, starts[0])]
         top = max([top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any()))
         for _ in range(_ROUNDS):
             if not surface.choose_at(top.theta):

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,9 @@ from probreg.inference.base import Array
 from probreg.numerics.frame import vec_entries
 from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, LatentPrior, Prior, ScaleMixture
 from probreg.priors.latent import LogScales
+
+_CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
+_MOST_SIGNS = 4  # of several correlations that are tried
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,23 @@ class LatentGroups:
         relative = np.array([g.base.sigma_units for g in self.groups], dtype=float)[self.group_of]
         return np.where(self.scaling, log_tau + (1.0 - relative) * log_sigma, others)
 
+    def branches(self, theta: Array) -> list[Array]:
+        """Points beside theta with the correlations of each group of effects at either sign and near either edge.
+
+        The evidence given one standard deviation may have a maximum on each side, and at a correlation of -1 and 1.
+        """
+        out, places = list[Array](), np.arange(len(self.priors))
+        for k, g in enumerate(self.groups):
+            own = places[self.group_of == k]
+            if g.prior is None or not g.prior.called or not (cors := own[~self.scaling[own]]).size:
+                continue
+            for size in _CORRELATIONS:
+                for signs in islice(product((1.0, -1.0), repeat=len(cors)), _MOST_SIGNS):
+                    point = theta.copy()
+                    point[cors] = np.multiply(size, signs)
+                    out.append(point)
+        return out
+
     @property
     def scalar(self) -> bool:
         """One group with one scale is all there is."""
@@ -197,8 +217,9 @@ class EvidenceSurface(ABC):
         """Chooses anew at theta what is held during a search; False where nothing is."""
         return False
 
-    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
-        """Points from which a search that ended at theta is taken again, where `vanished` (d,) scales may hide a higher maximum."""
+    def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
+        """Points from which a search that ended at theta is taken again, where `vanished` (d,) scales may hide a higher maximum; it
+        began at `start`."""
         return []
 
 

@@ -19,7 +19,7 @@ _SOFT = 1e-3  # curvature that is added to that of the surface
 _SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
 _NO_SLOPE = 1e-9  # of the evidence over a log: rounding
 _HALVES = tuple(0.5**k for k in range(30))  # of a step
-_HELD = 1e5  # a scale that vanished is held at one this much smaller still, where its coefficients are zero to 1e-16
+HELD = 1e5  # a scale that vanished is held at one this much smaller still, where its coefficients are zero to 1e-16
 
 
 class EvidenceMaximum(NamedTuple):
@@ -76,7 +76,7 @@ def maximise_log_scales(
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
             # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
-            up = theta + np.log(_HELD) * vanished
+            up = theta + np.log(HELD) * vanished
             back = vanished & (surface(up).gradient > _NO_SLOPE) if vanished.any() else vanished
             if not back.any():
                 return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement)
@@ -103,9 +103,24 @@ def maximise_log_scales(
         lost[d:] &= fell[d:] & (at.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT) & may_vanish
         if lost.any():
             vanished |= lost
-            theta = theta - np.log(_HELD) * lost
+            theta = theta - np.log(HELD) * lost
             at = surface(theta)
     return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], max_steps, decrement, ended=False)
+
+
+def with_held(surface: Callable[[Array], EvidencePoint], k: int, value: float) -> Callable[[Array], EvidencePoint]:
+    """The surface over the other coordinates where coordinate k has this value."""
+
+    def held(others: Array) -> EvidencePoint:
+        at = surface(np.insert(others, k, value))
+        keep = np.arange(len(at.gradient)) != k
+        return at._replace(
+            gradient=at.gradient[keep],
+            hessian=at.hessian[np.ix_(keep, keep)],
+            effective=at.effective[keep[: len(at.effective)]],
+        )
+
+    return held
 
 
 def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:

@@ -4,30 +4,30 @@ The profile interval of sd or sigma holds the values psi with 2 (f(top) - max f 
 ML) over theta. A standard deviation may be 0 and a correlation -1 or 1: where f does not fall far enough that is the end.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.exact.arrow_estimate import arrow_estimate
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.latent_groups import EvidencePoint, EvidenceSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
-from probreg.inference.modes.newton import newton_step
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.varying import FoundScales
-from probreg.model.model import LocalModel, Model
+from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior
 
 _FAR = 25.0  # of a log: a scale so far below its estimate is zero
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
-_STEPS = 60  # of Newton's method, and of the search for an end
-_SMALL = 1e-7  # decrement, in standard errors of theta
+_SAME = 1e-4  # of z: two branches of a profile that meet
+_HIGHER = 1e-7  # of the criterion: beyond the rounding of a search
 _MOST = 2.0  # of a coordinate in one step
 _DIFFERENCE = 1e-4  # of theta: central differences of a covariance, an error of some 1e-8 of it
 
@@ -59,7 +59,7 @@ def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float,
         raise Incompatible(
             f"a profile interval of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
         )
-    path = _Profile(_surface_of(found, name), found, k)
+    path = ScaleProfile(_problem_of(found, name), found, k)
     z = quantile(prob, None)
     correlation = name.startswith("cor(")
     if correlation:
@@ -86,81 +86,79 @@ def ratio_at(found: FoundScales, name: str, value: float) -> float:
     k = found.coordinate_of(name)
     if k is None:
         raise Incompatible(f"a likelihood ratio of {name} is available for correlations with the first effect only")
-    path = _Profile(_surface_of(found, name), found, k)
-    theta = found.theta.copy()
-    theta[k] = np.arctanh(value) if correlation else np.log(value)
-    return float(max(2.0 * (path.top - path.maximum(theta)[1]), 0.0))
+    path = ScaleProfile(_problem_of(found, name), found, k)
+    at = float(np.arctanh(value) if correlation else np.log(value))
+    return 2.0 * path.fall(path.maximum(at, [found.theta, *path.problem.groups.branches(found.theta)])[1])
 
 
-def _surface_of(found: FoundScales, name: str) -> EvidenceSurface:
-    """The criterion over theta."""
+def _problem_of(found: FoundScales, name: str) -> EvidenceProblem:
+    """The search for the maximum of the criterion."""
     if not (found.stated.design.reachable or found.stated.design.kept is not None):
         raise Incompatible(f"a profile of {name} needs the rows: {found.stated.design.rows_absent}")
-    return EvidenceProblem(found.stated, False, criterion=found.criterion, points=found.points).surface  # type: ignore[arg-type]
+    return EvidenceProblem(found.stated, False, criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
 
 
-class _Profile(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ScaleProfile:
     """max f given coordinate k of theta."""
 
-    surface: EvidenceSurface
+    problem: EvidenceProblem
     found: FoundScales
     k: int
 
-    @property
+    @cached_property
     def top(self) -> float:
-        return self.surface(self.found.theta).value
+        """f at the fit."""
+        return self.problem.surface(self.found.theta).value
 
-    def maximum(self, theta: Array) -> tuple[Array, float]:
-        """The other coordinates at their maximum, by Newton's method made to rise."""
-        free = ~self.found.vanished
-        free[self.k] = False
-        at, theta = self.surface(theta), theta.copy()
-        for _ in range(_STEPS if free.any() else 0):
-            move = np.zeros(len(theta))
-            move[free] = _newton(at, free, np.arange(len(theta)) < self.found.count)
-            if float(at.gradient @ move) < _SMALL**2:
-                break
-            size = 1.0
-            while size > 1e-6:
-                there = self.surface(theta + size * move)
-                if there.value > at.value:
-                    break
-                size /= 2.0
-            else:
-                break
-            theta, at = theta + size * move, there
-        return theta, at.value
+    def maximum(self, at: float, starts: Sequence[Array]) -> tuple[Array, float]:
+        """theta with coordinate k there and the others at their maximum, and f."""
+        return self.problem.maximise_given(self.k, at, starts)
+
+    def fall(self, value: float) -> float:
+        """top - f, which rounding may make slightly negative. NotConverged where f is above the top."""
+        if value > self.top + _HIGHER * (1.0 + abs(self.top)):
+            raise NotConverged(
+                f"the profile has a value of the criterion, {value:.8g}, above that of the fit, {self.top:.8g}: the fit is at a local "
+                "maximum. State starting values by holding a scale, or give the scales priors"
+            )
+        return max(self.top - value, 0.0)
 
     def end(self, z: float, side: int, far: float) -> float:
         """The coordinate where sqrt(2 (top - f)) = z on one side; infinite where f does not fall so far."""
-        top, theta, k = self.top, self.found.theta.copy(), self.k
+        theta, k = self.found.theta, self.k
         # a correlation of one stands far out, where nothing changes
         start = float(np.clip(theta[k], -far / 2.0, far / 2.0)) if far == _EDGE else float(theta[k])
         sd = float(np.sqrt(self.found.covariance[k, k]))
         step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
+        path = [(start, theta)]
 
-        def gap(at: float, begin: Array) -> tuple[float, Array]:
-            begin = begin.copy()
-            begin[k] = at
-            there, value = self.maximum(begin)
-            return float(np.sqrt(2.0 * max(top - value, 0.0))) - z, there
+        def gap(at: float, *more: Array) -> float:
+            there, value = self.maximum(at, [self._foretell(path, at), *more])
+            path.append((at, there))
+            return float(np.sqrt(2.0 * self.fall(value))) - z
 
         inner, outer = start, start + side * step
-        while (met := gap(outer, theta))[0] < 0.0:
-            theta = met[1]
-            if abs(outer - start) > far and not (self.found.vanished[k] and side > 0 and outer < start + 3.0 * far):
-                return side * np.inf
-            inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
-        # from within: a correlation that went to its edge farther out does not come back
-        return float(
-            scipy.optimize.brentq(lambda at: gap(at, theta)[0], *sorted((inner, outer)), xtol=1e-7, rtol=1e-10)
-        )
+        while True:
+            while gap(outer) < 0.0:
+                if abs(outer - start) > far and not (self.found.vanished[k] and side > 0 and outer < start + 3.0 * far):
+                    return side * np.inf
+                inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
+            end = float(scipy.optimize.brentq(gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
+            # the path follows one branch of the correlations, and another may be higher here
+            if gap(end, *self.problem.groups.branches(self._foretell(path, end))) > -_SAME:
+                return end
+            path = [path[-1]]
+            inner, outer = end, end + side * step
 
-
-def _newton(at: EvidencePoint, free: Array, logs: Array) -> Array:
-    """A step of the free coordinates, no log longer than `_MOST`."""
-    step, _ = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
-    return np.asarray(step * min(1.0, _MOST / max(float(np.abs(step[logs[free]]).max(initial=0.0)), 1e-300)))
+    def _foretell(self, path: Sequence[tuple[float, Array]], at: float) -> Array:
+        """theta where coordinate k is `at`, linear through the two nearest points of the path; from one point along the profile of a
+        quadratic."""
+        (a, first), *others = sorted(path, key=lambda point: abs(point[0] - at))
+        if (second := next((point for point in others if point[0] != a), None)) is not None:
+            return np.asarray(first + (second[1] - first) * (at - a) / (second[0] - a))
+        along = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
+        return np.asarray(first + np.nan_to_num(along) * (at - a))
 
 
 # ---- degrees of freedom of flat coefficients -------------------------------------------------------------------------------

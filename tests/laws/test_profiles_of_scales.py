@@ -1,0 +1,72 @@
+"""Profile intervals of standard deviations, correlations and nuisance parameters end where the likelihood ratio is its quantile."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.inference.uncertainty.found_scales import ratio_at
+
+Z2 = 3.841458820694124  # the 95 % quantile of chi-squared with one degree of freedom
+
+
+def table_for(seed: int, likelihood: str) -> pd.DataFrame:
+    """Ten groups of six rows, whose intercepts and slopes are nearly collinear for some seeds and independent for others."""
+    rng = np.random.default_rng(seed)
+    g, x = (
+        np.repeat(np.arange(10), 6),
+        np.tile(np.linspace(8.0, 14.0, 6) if seed % 2 else np.linspace(-1.0, 1.0, 6), 10),
+    )
+    correlation = (-0.95, 0.0, 0.6)[seed % 3]
+    L = np.linalg.cholesky([[1.0, correlation], [correlation, 1.0]])
+    b = rng.normal(size=(10, 2)) @ L.T * [1.0, 0.3 if seed % 2 else 0.8]
+    eta = 0.5 + 0.2 * (x - x.mean()) + b[g, 0] + b[g, 1] * (x - x.mean())
+    y = {
+        "gaussian": lambda: eta + rng.normal(size=60),
+        "poisson": lambda: rng.poisson(np.exp(np.minimum(eta, 4.0))),
+        "negative_binomial": lambda: rng.poisson(np.exp(np.minimum(eta, 4.0)) * rng.gamma(2.0, 0.5, 60)),
+    }[likelihood]()
+    return pd.DataFrame({"y": y, "x": x, "g": g.astype(str)})
+
+
+def require_ends(seed: int, likelihood: str, criterion: str) -> None:
+    data = table_for(seed, likelihood)
+    method = pr.Evidence(criterion=criterion)
+
+    def fitted(**more: object) -> pr.Fit:
+        return pr.fit(pr.Model.from_formula("y ~ x + (x | g)", data, likelihood=likelihood, **more), method)
+
+    fit = fitted()
+    found = fit.solution.scales
+    assert found is not None
+    for name in found.values:
+        if np.isnan(found.values[name]):
+            continue
+        for end in fit.aux_interval(name):
+            if name.startswith("cor("):
+                if abs(end) < 1.0 - 1e-9:
+                    assert ratio_at(found, name, end) == pytest.approx(Z2, abs=1e-3)
+                continue
+            if end < 1e-9 or not np.isfinite(end):
+                continue
+            if name.startswith("sd("):
+                effect = name.removeprefix("sd(").split(" |")[0]
+                held = fitted(prior={"(x | g)": pr.Covariance(sd={effect: end})})
+            else:
+                held = fitted(aux={name: end})
+            ratio = 2.0 * (found.value - held.solution.scales.value)
+            assert ratio == pytest.approx(Z2, abs=2e-3), (name, end)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_profile_ends_have_the_ratio_of_their_quantile(seed: int) -> None:
+    require_ends(seed, "gaussian", "ML")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("criterion", ["ML", "REML"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "negative_binomial"])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_profile_end_has_the_ratio_of_its_quantile(seed: int, likelihood: str, criterion: str) -> None:
+    require_ends(seed, likelihood, criterion)
