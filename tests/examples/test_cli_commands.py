@@ -373,3 +373,13 @@ def test_the_commands_of_the_page_print_what_it_shows(folder):
             r"(?:.*\n)*" if text == "…" else re.escape(text).replace("…", ".*") + r"\n" for text in shown.splitlines()
         )
         assert re.fullmatch("".join(lines), output), f"{line}\n{output}"
+
+
+def test_labels_beside_missing_values_keep_their_digits(folder):
+    rows = pd.DataFrame({"user": pd.array([1_700_000_000_000_000_000 + d for d in (0, 60, 300)] * 3 + [None], dtype="Int64")})
+    rows["y"] = range(10)
+    rows.to_csv("ids.csv", index=False)
+    rows.to_parquet("ids.parquet")
+    for path in ("ids.csv", "ids.parquet"):
+        found = table_of(well("fit", path, "y ~ 0 + C(user)", "--missing", "drop", "--csv"))
+        assert len([v for v in found.astype(str).to_numpy().ravel() if str(v).startswith("C(user)[")]) == 3
