@@ -14,7 +14,7 @@ import numpy as np
 from probreg.comparison.same_question import number_of_observations
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import reported_scale_matrix
+from probreg.fits.inference_data import reported_matrix
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.model import Model
@@ -300,7 +300,7 @@ def rowless(fit: Fit) -> bool:
 def _along(fit: Fit, matrix: Array) -> Array:
     """d'M_jj d / d'd for each column j and each direction d that a reported coefficient stands for: (p, outcomes or 1)."""
     length = np.square(fit.model.likelihood.contrast_matrix).sum(1)
-    return np.diagonal(reported_scale_matrix(fit.model, matrix)).reshape(-1, len(length)) / length
+    return np.diagonal(reported_matrix(fit.model, matrix)).reshape(-1, len(length)) / length
 
 
 def inverse_or_nan(H: Array) -> Array:

@@ -510,7 +510,9 @@ class Design:
     def frame(self) -> Frame:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
         some = self._sampled
-        return self.basis.with_mix(some) if len(some) else self.basis
+        names = {c for term in self.recipe.terms for c in term.columns}
+        plain = None if not names else np.flatnonzero([c not in names for c in self.columns])
+        return self.basis.with_mix(some, plain) if len(some) else self.basis
 
     @cached_property
     def basis(self) -> Frame:
@@ -562,7 +564,9 @@ def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str
     if not left:
         return ()
     blank = 0 if unused is None or isinstance(unused.X, UnwrittenColumns) else int(np.isnan(unused.X).any(1).sum())
-    absent = f"; {blank} of them hold values that no other row taught the terms, and have no prediction" if blank else ""
+    absent = (
+        f"; {blank} of them hold values that no other row taught the terms, and have no prediction" if blank else ""
+    )
     return (f"{left} of {n} rows have weight 0 and were left out{absent}",)
 
 

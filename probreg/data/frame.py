@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from probreg.data.moments import refuse_too_wide
-from probreg.numerics.linalg import condition_of, factor_of, inverse_upper
+from probreg.numerics.linalg import condition_of, factor_of, inverse_upper, rank_of
 
 Array = np.ndarray
 _CONSTANT = 1e-14  # sd / |mean| of a column at or below which its variation is rounding
@@ -19,16 +19,18 @@ _SAMPLE = 10_000  # rows from which it is computed
 
 @dataclass(frozen=True)
 class Frame:
-    """Columns u = ((x - shift) / scale) mix, and the map T of their coefficients gamma to beta = T gamma.
+    """Columns u = ((x - shift) / scale) M, and the map T of their coefficients gamma to beta = T gamma.
 
-    With `mix` = R^-1 of the QR factor of the standardised columns, a Gram matrix of u is as well conditioned as its
-    weights, although the condition of raw polynomials is 1e8 and is squared in X'WX. The intercept takes up the shifts.
+    M is the identity but for `mix` = R^-1 in the columns `mixed`, R the QR factor of their standardised rows: then X'WX in
+    this frame is as well conditioned as its weights, where raw polynomials would have the square of 1e8. The intercept takes
+    up the shifts.
     """
 
     shift: Array  # (p,); zero where there is no intercept
     scale: Array  # (p,)
     intercept: int | None
-    mix: Array | None = None  # (p, p) upper triangular
+    mix: Array | None = None  # (q, q) upper triangular
+    mixed: Array | None = None  # (q,) in increasing order
 
     @classmethod
     def of(cls, mean: Array, sd: Array, intercept: int | None) -> "Frame":
@@ -45,44 +47,93 @@ class Frame:
         scale[intercept] = 1.0
         return cls(np.where(constant, 0.0, mean), scale, intercept)
 
-    def with_mix(self, X: Array) -> "Frame":
-        """The frame with the `mix` of the rows X (n, p), where their columns are ill conditioned and of full rank."""
-        n, p = X.shape
-        if not isinstance(X, np.ndarray) or not 1 < p <= _MOST_COLUMNS or n <= p:
+    @classmethod
+    def of_raw(cls, p: int) -> "Frame":
+        """The frame of p columns as they are."""
+        return cls(np.zeros(p), np.ones(p), None)
+
+    def with_mix(self, X: Array, columns: Array | None = None) -> "Frame":
+        """The frame with the `mix` of some columns of the rows X (n, p), where these are ill conditioned.
+
+        Columns that are combinations of earlier ones stay as they are.
+        """
+        own = np.arange(X.shape[1]) if columns is None else columns
+        n = len(X)
+        if not isinstance(X, np.ndarray) or not 1 < len(own) <= _MOST_COLUMNS or n <= len(own):
             return self
-        U = self.rows(X[:: max(1, n // _SAMPLE)])
-        n = len(U)
+        some = X[:: max(1, n // _SAMPLE)]
+        some = some if len(own) == X.shape[1] else some[:, own]
+        U, n = (some - self.shift[own]) / self.scale[own], len(some)
         L, info = lapack.dpotrf(np.dot(U.T, U) / n)
         if info == 0 and condition_of(np.triu(L)) < _ILL:
             return self
         R = factor_of(U / np.sqrt(n))
-        return replace(self, mix=np.asarray(inverse_upper(R), dtype=float)) if condition_of(R) < _SINGULAR else self
+        kept = np.array(rank_of(R).kept, dtype=np.intp)
+        if len(kept) < len(own):
+            own, R = own[kept], factor_of(R[:, kept])
+        if len(own) < 2 or not _ILL <= condition_of(R) < _SINGULAR:
+            return self
+        return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=own)
 
     def rows(self, X: Array) -> Array:
         """The rows of u at rows X (n, p)."""
         centred = X - self.shift
         out = np.divide(centred, self.scale, out=centred)
-        return out if self.mix is None else np.dot(out, self.mix)
+        return out if self.mix is None else self._mixed(out)
 
     def gradients(self, G: Array) -> Array:
         """T'G along the second axis: gradients over beta, (R, p, m), as gradients over gamma."""
         if self.intercept is not None and self.shift.any():
             G = G - G[:, [self.intercept]] * self.shift[:, None]
         G = G / self.scale[:, None]
-        return G if self.mix is None else np.einsum("pq,rpm->rqm", self.mix, G)
+        return G if self.mix is None else self._mixed(G.swapaxes(1, 2)).swapaxes(1, 2)
+
+    def _mixed(self, U: Array) -> Array:
+        """U M along the last axis, in place."""
+        assert self.mix is not None
+        assert self.mixed is not None
+        if len(self.mixed) == U.shape[-1]:
+            return np.dot(U, self.mix)
+        U[..., self.mixed] = np.dot(U[..., self.mixed], self.mix)
+        return U
+
+    def of_columns(self, columns: Array) -> "Frame":
+        """The frame of some columns, in increasing order, which hold all that are mixed and the intercept."""
+        place = {int(j): i for i, j in enumerate(columns)}
+        mixed = None if self.mixed is None else np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
+        intercept = None if self.intercept is None else place[self.intercept]
+        return Frame(self.shift[columns], self.scale[columns], intercept, self.mix, mixed)
 
     def equals(self, other: "Frame") -> bool:
         """Whether two frames are the same to the last bit."""
-        same = np.array_equal(self.shift, other.shift) and np.array_equal(self.scale, other.scale)
-        mixes = (self.mix is None) == (other.mix is None) and (
-            self.mix is None or np.array_equal(self.mix, np.asarray(other.mix))
-        )
-        return same and mixes and self.intercept == other.intercept
+        pairs = ((getattr(self, name), getattr(other, name)) for name in ("shift", "scale", "mix", "mixed"))
+        same = all(b is None if a is None else b is not None and np.array_equal(a, b) for a, b in pairs)
+        return same and self.intercept == other.intercept
 
     @property
     def mild(self) -> bool:
         """Whether means are within 100 standard deviations of zero: sums over raw rows lose at most four digits."""
         return self.mix is None and bool((np.abs(self.shift) < 100.0 * self.scale).all())
+
+    def to_raw(self, gamma: Array) -> Array:
+        """T gamma, gamma (p, s), without the matrix T."""
+        out = np.array(gamma, dtype=float)
+        if self.mix is not None:
+            out[self.mixed] = np.dot(self.mix, out[self.mixed])
+        out /= self.scale[:, None]
+        if self.intercept is not None and self.shift.any():
+            # beta_0 = gamma_0 - sum_j shift_j beta_j
+            out[self.intercept] -= self.shift @ out
+        return out
+
+    def from_raw(self, beta: Array) -> Array:
+        """T^-1 beta, beta (p, s), without the matrix."""
+        out = self.scale[:, None] * beta
+        if self.intercept is not None and self.shift.any():
+            out[self.intercept] = beta[self.intercept] + self.shift @ beta
+        if self.mix is not None:
+            out[self.mixed] = solve_triangular(self.mix, out[self.mixed])
+        return out
 
     @cached_property
     def T(self) -> Array:
@@ -93,7 +144,7 @@ class Frame:
         if self.intercept is not None:
             out[self.intercept] -= self.shift / self.scale
             out[self.intercept, self.intercept] = 1.0
-        return out if self.mix is None else out @ self.mix
+        return out if self.mix is None else self._mixed(out)
 
     @cached_property
     def T_inverse(self) -> Array:
@@ -103,4 +154,6 @@ class Frame:
         if self.intercept is not None:
             out[self.intercept] += self.shift
             out[self.intercept, self.intercept] = 1.0
-        return out if self.mix is None else solve_triangular(self.mix, out)
+        if self.mix is not None:
+            out[self.mixed] = solve_triangular(self.mix, out[self.mixed])
+        return out

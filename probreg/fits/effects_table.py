@@ -14,6 +14,7 @@ import numpy as np
 from probreg.errors import DataError, Incompatible
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
+from probreg.inference.covariance import root_of_square
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.varying import EffectsOfGroup, effects_of_groups, natural_names, stated_covariance
 from probreg.model.model import Model
@@ -69,9 +70,11 @@ def means_and_spreads(model: Model, solution: Solution, of: EffectsOfGroup) -> t
     mean = outcomes_of(model, solution.beta[of.columns])
     at = of.columns[..., None] * m + np.arange(m)
     if not model.likelihood.outcomes:
-        return mean, np.sqrt(solution.covariance.diagonal()[of.columns])
-    V = np.asarray(solution.covariance)[at[..., :, None], at[..., None, :]]
-    return mean, np.sqrt(np.einsum("oa,gkab,ob->gko", D, V, D))
+        return mean, solution.covariance.errors()[of.columns]
+    V = solution.covariance
+    each = [V.block(own) for own in at.reshape(-1, m)]
+    roots = np.stack([root_of_square(block) for block in each])
+    return mean, np.linalg.norm(D @ roots, axis=-1).reshape(*at.shape[:-1], len(D))
 
 
 def ends_of(model: Model, solution: Solution, of: EffectsOfGroup, prob: float) -> tuple[Array, Array]:
@@ -133,7 +136,7 @@ def effects_table(model: Model, method: Method, solution: Solution, group: str |
     """A row for each group and effect, and outcome where there are several."""
     import pandas as pd
 
-    if not np.isfinite(solution.covariance.diagonal()).any():
+    if not solution.covariance.known:
         raise Incompatible(f"{method.name} gives no standard errors, so no spread of effects")
     of = effects_called(model, group)
     mean, sd = means_and_spreads(model, solution, of)

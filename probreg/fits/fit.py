@@ -33,7 +33,7 @@ from probreg.fits.inference_data import (
     covariance_values,
     labelled,
     model_coordinates,
-    reported_scale,
+    reported_covariance,
     row_labels,
     to_inference_data,
     to_save,
@@ -43,11 +43,11 @@ from probreg.fits.prediction import Prediction, predict, predictive, require_pre
 from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
+    covariance_of_reported,
     essential,
     markov,
     method_obstacle,
     reported_coefficients,
-    scale_matrix_of_reported,
     with_found_scales,
 )
 from probreg.inference.sampling.convergence import judged
@@ -213,7 +213,7 @@ class Fit(FitStatistics):
                 raise DataError("groups=, data= and lags= go with a kind: 'cluster' or 'HAC'")
             return covariance_array(self.model, self._covariance(), reported(self.model, self.method, self.solution))
         spread = self._spread_of(kind, groups, data, lags, small_sample)
-        matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
+        matrix = reported_covariance(self.model, self.solution, spread.matrix)
         return covariance_array(self.model, matrix, spread.words)
 
     def spread(
@@ -253,7 +253,7 @@ class Fit(FitStatistics):
             made = self._spread_of(covariance, groups, data, lags)
         else:
             given = self._given(covariance)
-            made = Spread(scale_matrix_of_reported(self.model, given.scale), given.words.get("df"), given.words)
+            made = Spread(covariance_of_reported(self.model, given.scale), given.words.get("df"), given.words)
         return made if s.df is not None else made._replace(df=None)  # as in intervals: t goes with least squares
 
     def _spread_of(
@@ -272,7 +272,7 @@ class Fit(FitStatistics):
         return covariance_of_kind(self.model, self.solution, kind, Settings(codes, lags, factor))
 
     def _covariance(self) -> Any:
-        return reported_scale(self.model, replace(self.solution, scale=self.solution.covariance))
+        return reported_covariance(self.model, self.solution, self.solution.covariance)
 
     # ---- intervals -------------------------------------------------------------------------------------------------
 

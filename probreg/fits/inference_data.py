@@ -19,9 +19,9 @@ from probreg.inference import Draws, Method, Solution
 from probreg.inference.base import (
     has_effects,
     reported_coefficients as reported_coefficients,
+    reported_covariance as reported_covariance,
     reported_estimate,
-    reported_scale as reported_scale,
-    reported_scale_matrix as reported_scale_matrix,
+    reported_matrix as reported_matrix,
 )
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials

@@ -304,11 +304,11 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float | None
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
     left = _left(model, solution, design, noise_of_scale(model, solution))
     variance = variance if left is None else variance + left
-    error = _closed_error(np.sqrt(np.maximum(variance, 0.0)), df, posterior=solution.draws is not None)
+    error = _closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
     noise = s2 if design.precision is None else s2 / design.precision
-    half, wide = (quantile(prob, df) * np.sqrt(np.maximum(v, 0.0)) for v in (variance, variance + noise))
+    half, wide = (quantile(prob, df) * np.sqrt(v) for v in (variance, variance + noise))
     point = "least squares" if df is not None else "the estimate, sigma given"
     of = point if solution.draws is None else "the posterior, no draws needed"
     kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_counted(model, solution)}"
@@ -355,7 +355,7 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
     if (
-        lost := np.isinf(np.diagonal(solution.scale))
+        lost := np.isinf(solution.scale.errors()[: solution.scale.coefficients])
     ).any():  # an infinite variance, that nodes over a finite range have not
         error[(design.X[:, lost] != 0.0).any(1)] = np.inf
     if prob is None:
@@ -512,19 +512,12 @@ def _new(
     return p.thinned(_ATOMS).interval(prob, tol=_TOL, compiled=compiled or None), how
 
 
-def _variance(X: Array, scale: Array | ParameterCovariance, J: Array) -> Array:
+def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
     """Variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
-    eta_cov = predictor_covariance(X, scale, J.shape[-1])
-    return np.einsum("ndk,nkl,ndl->nd", J, eta_cov, J, optimize=True)
-
-
-def predictor_covariance(X: Array, scale: Array | ParameterCovariance, m: int) -> Array:
-    """The covariances (n, m, m) of the linear predictors X beta, `scale` that of vec(beta)."""
-    if isinstance(scale, ParameterCovariance):
-        return scale.of_predictors(X, m)
-    p = X.shape[1]
-    S = np.nan_to_num(scale).reshape(p, m, p, m)
-    return np.einsum("np,pkql,nq->nkl", X, S, X, optimize=True)
+    if scale.m == 1:
+        return np.square(J[..., 0]) * scale.of_rows(X)[:, 0]
+    root = scale.half_of_rows(X)
+    return np.square(np.einsum("ndk,nkr->ndr", J, root, optimize=True)).sum(-1)
 
 
 def rows_without_estimate(solution: Solution, X: Array) -> Array:

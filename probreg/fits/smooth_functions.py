@@ -224,12 +224,13 @@ def _of_normal(
     beta = solution.beta
     m = beta.shape[1]
     where = vec_entries(tuple(at), m)
-    V = np.asarray(solution.scale, dtype=float)[np.ix_(where, where)]
-    if not np.isfinite(V).all():
+    k = beta.size
+    root = solution.scale.half(np.eye(k)[where])
+    if not np.isfinite(root).all():
         raise Incompatible("a band about a smooth function needs standard errors, and this fit has none")
     # f_k(x) = (C(x) kron t_k) vec(beta), cov = A A' with A = (C kron t_k) V^(1/2).
-    L, U = np.linalg.eigh(V)
-    root = (U * np.sqrt(np.maximum(L, 0.0))).reshape(len(at), m, -1)
+    # a square root of V with as many columns as it has rows: draws are of few numbers
+    root = np.linalg.qr(root.T, mode="r").T.reshape(len(at), m, -1)
     estimate = C @ beta[at] @ contrasts.T
     A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
     if rest is not None:

@@ -77,9 +77,8 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     """
     s, m = fit.solution, fit.model.shape[1]
     V = s.covariance
-    if (s.found is None and s.draws is not None) or not np.isfinite(V.diagonal()).all() or V.shape[0] > _WRITTEN:
+    if (s.found is None and s.draws is not None) or not np.isfinite(V.errors()).all() or V.coefficients > _WRITTEN:
         return {}
-    V = np.asarray(V)
     place = {c: j for j, c in enumerate(fit.model.design.columns)}
     try:
         each = covariances_of_effects(fit)
@@ -96,7 +95,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
             spanned = axes[:, values > _NOTHING] / sd[kept, None]
             inverse = (spanned / values[values > _NOTHING]) @ spanned.T
             own = at[:, kept] * m + a
-            used += float(np.einsum("gkl,lk->", V[own[:, :, None], own[:, None, :]], inverse))
+            used += sum(float(np.sum(V.block(of_group) * inverse)) for of_group in own)
             used += len(at) * (at.shape[1] - spanned.shape[1])
         out[key] = (max(0.0, round(at.size * m - used, 9)), at.size * m)
     return out

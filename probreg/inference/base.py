@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from probreg.arguments.keywords import METHOD_WORDS
 from probreg.arguments.scalars import RegistryName
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
+from probreg.inference.covariance import MatrixCovariance, ParameterCovariance
 from probreg.inference.varying import OF_EFFECTS, FoundScales
 from probreg.likelihoods import Likelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
-from probreg.numerics.frame import covariance_through, map_of_predictors, vec_entries
+from probreg.numerics.frame import map_of_predictors, vec_entries
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
@@ -151,13 +152,13 @@ class Draws:
 class Solution:
     """An estimate as plain arrays, the draws behind it where there are any, and how the method ended.
 
-    vec(beta) runs row by row: column first, then linear predictor. `scale` (p m, p m) is the squared scale of the marginals
-    of vec(beta): the covariance when `df` is None or the target is a mode, times df / (df - 2) for a posterior with
-    Student-t marginals. `not_estimable` marks reported coefficients that have no estimate (not identified, or at infinity).
+    vec(beta) runs row by row: column first, then linear predictor. `scale` is the squared scale of vec(beta) and of nuisance
+    parameters on their logs: the covariance when `df` is None or the target is a mode, times df / (df - 2) for a posterior
+    with Student-t marginals. `not_estimable` marks reported coefficients that have no estimate (not identified, or at infinity).
     """
 
     beta: Array  # (p, m)
-    scale: Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.covariance.FactoredCovariance`)
+    scale: ParameterCovariance  # or a matrix (p m, p m), which becomes one
     df: float | None = None
     aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown
     aux_sd: Mapping[str, float] = field(default_factory=dict)
@@ -180,6 +181,11 @@ class Solution:
     notes: tuple[str, ...] = ()  # sentences; a `Routine` is one of the computation alone
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 
+    def __post_init__(self) -> None:
+        if isinstance(self.scale, np.ndarray):  # of a method that a user wrote
+            names = tuple(f"number {j}" for j in range(len(self.beta)))
+            object.__setattr__(self, "scale", MatrixCovariance.of(self.scale, names, self.beta.shape[1]))
+
     @property
     def posterior(self) -> Draws:
         """The draws, for those who know that there are any: the target is a posterior."""
@@ -187,11 +193,11 @@ class Solution:
         return self.draws
 
     @property
-    def covariance(self) -> Any:
-        """(p m, p m) of vec(beta): `scale`, times df / (df - 2) for a posterior with Student-t marginals, inf up to df = 2."""
+    def covariance(self) -> ParameterCovariance:
+        """`scale`, times df / (df - 2) for a posterior with Student-t marginals, inf up to df = 2."""
         if self.draws is None or self.df is None:
             return self.scale
-        return self.scale * (self.df / (self.df - 2.0) if self.df > 2 else np.inf)
+        return self.scale.scaled(self.df / (self.df - 2.0) if self.df > 2 else np.inf)
 
     @property
     def scalars(self) -> dict[str, tuple[float, float]]:
@@ -515,13 +521,6 @@ def sigma_note(model: Model, how: str) -> tuple[str, ...]:
     return (how,) if model.noise_unknown else ()
 
 
-def moments_of_draws(draws: Array) -> tuple[Array, Array]:
-    """Mean (p, m) and covariance (p m, p m) of draws (chain, draw, p, m), which is nan for a single draw."""
-    flat = draws.reshape(-1, draws.shape[-2] * draws.shape[-1])
-    V = np.cov(flat.T) if len(flat) > 1 else np.full((flat.shape[1],) * 2, np.nan)
-    return flat.mean(0).reshape(draws.shape[-2:]), np.atleast_2d(V)
-
-
 def reported_coefficients(model: Model, beta: Array) -> Array:
     """Reported coefficients, of h of the p columns: (..., h) for one predictor, (..., h, outcomes) for several."""
     return outcomes_of(model, beta[..., model.design.head, :] if has_effects(model) else beta)
@@ -532,6 +531,11 @@ def outcomes_of(model: Model, beta: Array) -> Array:
     if not model.likelihood.outcomes:
         return beta[..., 0]
     return beta @ model.likelihood.contrast_matrix.T if _mixes(model) else beta
+
+
+def log_names(model: Model) -> tuple[str, ...]:
+    """The parameters behind the coefficients in a `ParameterCovariance`: nuisance parameters on their logs."""
+    return tuple(f"log {name}" for name in model.unknown)
 
 
 def has_effects(model: Model) -> bool:
@@ -552,41 +556,67 @@ def coefficients_of_reported(model: Model, beta: Array) -> Array:
     return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T if model.likelihood.outcomes else beta[..., None]
 
 
-def reported_scale_matrix(model: Model, scale: Any) -> Any:
-    """The scale matrix of the reported coefficients, column first, then outcome."""
+def reported_matrix(model: Model, M: Array) -> Array:
+    """A matrix over vec(beta) as one over the reported coefficients, column first, then outcome."""
     p, m = len(model.design.head), model.shape[1]
     if has_effects(model):
         at = vec_entries(tuple(model.design.head.tolist()), m)
-        scale = scale[np.ix_(at, at)]
+        M = M[np.ix_(at, at)]
     if not _mixes(model):
-        return scale
+        return M
     D = model.likelihood.contrast_matrix
     # Column by column, so that the nan of one column stays there.
-    blocks = np.einsum("ka,iajb,lb->ikjl", D, np.asarray(scale).reshape(p, m, p, m), D)
+    blocks = np.einsum("ka,iajb,lb->ikjl", D, M.reshape(p, m, p, m), D)
     return blocks.reshape(p * len(D), p * len(D))
 
 
-def scale_matrix_of_reported(model: Model, scale: Array) -> Array:
-    """Back from the scale matrix of the reported coefficients to that of vec(beta), (p m, p m)."""
+def reported_covariance(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:
+    """The covariance of the reported coefficients, nan where one has no estimate."""
+    if has_effects(model) or _mixes(model):
+        D, h = model.likelihood.contrast_matrix, model.design.head
+        L = np.zeros((len(h), len(D), *model.shape))
+        L[np.arange(len(h)), :, h] = D
+        B = scale.half(L.reshape(len(h) * len(D), -1))
+        out = B @ B.T
+        out[np.diag_indices(len(out))] = np.square(reported_errors(model, solution, scale).ravel())
+    else:
+        out = scale.matrix()
+    if solution.not_estimable is None:
+        return out
+    gone = _gone(model, solution).ravel()
+    return np.where(gone[:, None] | gone, np.nan, out)
+
+
+def reported_errors(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:
+    """(h,) or (h, outcomes), the standard errors of the reported coefficients, nan where one has no estimate."""
+    if _mixes(model):
+        errors = scale.errors_of(model.likelihood.contrast_matrix)[model.design.head]
+    else:
+        errors = scale.errors()[: scale.coefficients].reshape(model.shape)[model.design.head]
+    if solution.not_estimable is not None:
+        errors = np.where(_gone(model, solution), np.nan, errors)
+    return errors if model.likelihood.outcomes else errors[:, 0]
+
+
+def covariance_of_reported(model: Model, V: Array) -> MatrixCovariance:
+    """Back from a covariance of the reported coefficients that a user gave."""
     if has_effects(model):
         raise Incompatible(
             "a covariance of the coefficients alone says nothing of effects that vary by a group: name its kind instead"
         )
-    return covariance_through(
-        map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]), scale
-    )
+    P = map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0])
+    gone = np.isnan(np.diagonal(V))
+    own = P @ np.where(gone[:, None] | gone, 0.0, V) @ P.T
+    lost = (P[:, gone] != 0).any(1)
+    own[lost], own[:, lost] = np.nan, np.nan
+    return MatrixCovariance.of(own, model.design.columns, model.shape[1])
 
 
 class Estimated(NamedTuple):
-    """Reported coefficients and their scale matrix, nan where there is no estimate: there a least-norm one means nothing."""
+    """Reported coefficients and their standard errors, nan where there is no estimate: there a least-norm one means nothing."""
 
-    beta: Array  # (p,) or (p, outcomes)
-    scale: Any
-
-    @property
-    def error(self) -> Array:
-        """The square roots of the diagonal, as `beta`."""
-        return np.sqrt(self.scale.diagonal()).reshape(self.beta.shape)
+    beta: Array  # (h,) or (h, outcomes)
+    error: Array
 
 
 def reported_estimate(model: Model, solution: Solution) -> Estimated:
@@ -594,16 +624,7 @@ def reported_estimate(model: Model, solution: Solution) -> Estimated:
     beta = reported_coefficients(model, solution.beta)
     if solution.not_estimable is not None:
         beta = np.where(_gone(model, solution).reshape(beta.shape), np.nan, beta)
-    return Estimated(beta, reported_scale(model, solution))
-
-
-def reported_scale(model: Model, solution: Solution) -> Any:
-    """The reported scale matrix of a solution, nan where a coefficient has no estimate."""
-    out = reported_scale_matrix(model, solution.scale)
-    if solution.not_estimable is None:
-        return out
-    gone = _gone(model, solution).ravel()
-    return np.where(gone[:, None] | gone, np.nan, out)
+    return Estimated(beta, reported_errors(model, solution, solution.scale))
 
 
 def _gone(model: Model, solution: Solution) -> Array:

@@ -1,397 +1,672 @@
-"""The covariance of the estimated parameters, held as a root so that no variance is a difference."""
+"""The covariance of the estimated parameters, as a root: every variance is a sum of squares, and no digits cancel.
+
+The parameters are theta = (vec beta, further ones such as log sigma), vec beta column first and then predictor. With gamma the
+coefficients of the columns of a `Frame`, beta = T gamma, a root refers to (gamma, further ones), so that the variance of g'theta
+is |root' S'g|^2, S = diag(T kron I_m, I), and S'g is computed without cancellation where columns lie far from zero.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from probreg.data.frame import Frame
-from probreg.data.moments import MOST
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import factor_of, inverse_upper
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
-WRITTEN = 1000  # coefficients up to which a covariance is written out
-_NUMBERS = 2_000_000  # held at once, of rows times the rank of the border
-
-
-class ParameterCovariance(ABC):
-    """A covariance (k, k) that is held as factors: it multiplies arrays and scalars, and becomes an array where one is asked for."""
-
-    factors: ClassVar[tuple[str, ...]]  # what it is made of, by the names of its fields
-    written: ClassVar[bool] = False  # it is no larger than the matrix
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]: ...
-
-    @abstractmethod
-    def diagonal(self) -> Array: ...
-
-    @abstractmethod
-    def __matmul__(self, B: Array) -> Array: ...
-
-    @abstractmethod
-    def __rmatmul__(self, A: Array) -> Array: ...
-
-    @abstractmethod
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array: ...
-
-    @abstractmethod
-    def of_predictors(self, X: Any, m: int) -> Array:
-        """The covariances (n, m, m) of the linear predictors x_i'beta, of which this is that of vec(beta), k = p m."""
-
-    @abstractmethod
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
-        """(size, k) from N(0, this)."""
+_LOST = 1e-4  # of a variance: what rounding of a matrix may add to it
+_NUMBERS = 2_000_000  # held at once, of rows times the rank of a root
 
 
 @dataclass(frozen=True, eq=False)
-class DenseCovariance(ParameterCovariance):
-    """cov(theta) = S root root' S' over theta = (vec beta, log nuisance parameters), S = diag(T kron I_m, I_a).
+class ParameterCovariance(ABC):
+    """The covariance of (vec beta, further parameters); `missing` marks those without a standard error.
 
-    `root` (p m + a, r) refers to the columns of `frame`, so that Var(g'theta) = |root' S'g|^2 is a sum of squares, and S'g
-    has no cancellation where columns lie far from zero. Parameters marked in `missing` have no standard error: what moves
-    with them is nan.
-
-    >>> V = DenseCovariance(Frame(np.array([0.0, 5.0]), np.array([1.0, 2.0]), 0), 1, np.diag([1.0, 3.0]))
-    >>> V.half(np.array([[1.0, 5.0], [0.0, 1.0]]))
-    array([[1. , 0. ],
-           [0. , 1.5]])
-    >>> np.asarray(V)
-    array([[ 57.25, -11.25],
-           [-11.25,   2.25]])
+    A combination with a nonzero weight on a missing parameter has the variance nan.
     """
 
     frame: Frame
-    m: int
-    root: Array
-    missing: Array | None = None  # (p m + a,) bool
-    variances: Array | None = None  # (p m,) of raw coefficients, where more digits are known than the root has
+    m: int  # linear predictors
+    further: tuple[str, ...] = ()  # the parameters behind the coefficients, such as "log sigma"
+    missing: Array | None = None  # (k,) bool
+    variances: Array | None = None  # (p m,) of coefficients, where more digits are known than the root has
 
-    def arrays(self) -> dict[str, Array]:
-        """Plain arrays for a file: `from_arrays` returns the same covariance to the last bit."""
-        optional = {"mix": self.frame.mix, "variances": self.variances, "missing": self.missing}
-        out = {"root": self.root, "frame": np.stack([self.frame.shift, self.frame.scale])}
-        return out | {k: v.astype(np.int8) if v.dtype == bool else v for k, v in optional.items() if v is not None}
+    compact: ClassVar[bool] = False  # far smaller than the matrix
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array], m: int, intercept: int | None) -> "DenseCovariance":
-        """The covariance of `arrays`, for m predictors and the column of the intercept."""
-        shift, scale = arrays["frame"]
-        frame = Frame(shift, scale, intercept, arrays.get("mix"))
-        missing = arrays["missing"].astype(bool) if "missing" in arrays else None
-        return cls(frame, m, arrays["root"], missing, arrays.get("variances"))
+    # ---- what a structure knows ---------------------------------------------------------------------------------------
 
-    factors = ("root",)
-    written = True
-    __array_priority__ = 100.0
+    @abstractmethod
+    def _half(self, G: Array) -> Array:
+        """(R, r) of gradients G (R, k) over (gamma, further parameters)."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """The covariance times a factor."""
 
     @property
-    def size(self) -> int:
+    @abstractmethod
+    def _arrays(self) -> dict[str, Array | None]: ...
+
+    # ---- what all can do ----------------------------------------------------------------------------------------------
+
+    @property
+    def coefficients(self) -> int:
         """p m, the number of coefficients."""
         return len(self.frame.scale) * self.m
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
+    def size(self) -> int:
+        """k, the number of parameters."""
+        return self.coefficients + len(self.further)
+
+    def names(self, columns: tuple[str, ...], predictors: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """The k parameters: "x", or "x[b]" for predictor b, and then the further ones."""
+        each = [f"{c}[{b}]" for c in columns for b in predictors] if predictors else list(columns)
+        return (*each, *self.further)
 
     def half(self, G: Array) -> Array:
-        """(R, r) with half half' the covariance of G theta, G (R, p m) or (R, p m + a)."""
-        G = np.asarray(G, dtype=float)
-        if G.ndim == 1:
-            return self.half(G[None])[0]
-        k, p = self.size, len(self.frame.scale)
-        coefficients = G[:, :k].reshape(len(G), p, self.m)
-        B = self.frame.gradients(coefficients).reshape(len(G), -1) @ self.root[:k]
-        if G.shape[1] > k:
-            B += G[:, k:] @ self.root[k:]
+        """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan where it is missing."""
+        G = np.atleast_2d(np.asarray(G, dtype=float))
+        k, p = self.coefficients, len(self.frame.scale)
+        over = self.frame.gradients(G[:, :k].reshape(len(G), p, self.m)).reshape(len(G), k)
+        if self.further:
+            more = G[:, k:] if G.shape[1] > k else np.zeros((len(G), len(self.further)))
+            over = np.hstack([over, more])
+        B = self._half(over)
         if self.missing is not None:
             B[(G[:, self.missing[: G.shape[1]]] != 0).any(1)] = np.nan
         return B
 
-    def moves(self, L: Array, gap: Array) -> Array:
-        """(p m,) V L'(L V L')^-1 gap: the shortest change, in standard errors, of coefficients that changes L theta by `gap`."""
-        return np.asarray(self._raw() @ np.linalg.lstsq(np.nan_to_num(self.half(L)), gap)[0])
+    def block(self, entries: Array) -> Array:
+        """(q, q), the covariance of some parameters."""
+        B = self.half(self._unit(np.asarray(entries)))
+        return B @ B.T
 
-    def of_predictors(self, X: Any, m: int) -> Array:
-        """(n, m, m), the covariances of the linear predictors of the rows X."""
-        U, k = self.frame.rows(np.asarray(X)), self.size
-        if m == 1:
-            B = U @ self.root[:k]
-            return np.einsum("nr,nr->n", B, B)[:, None, None]
-        B = np.tensordot(U, self.root[:k].reshape(-1, m, self.root.shape[1]), 1)
-        return B @ B.swapaxes(1, 2)
+    def _unit(self, entries: Array) -> Array:
+        E = np.zeros((len(entries), self.size))
+        E[np.arange(len(entries)), entries] = 1.0
+        return E
 
-    def _raw(self) -> Array:
-        """(p m, r), the root over the raw coefficients."""
-        root = self.root[: self.size].reshape(len(self.frame.scale), -1)
-        out = (self.frame.T @ root).reshape(self.size, -1)
+    def errors(self) -> Array:
+        """(k,) standard errors, nan where they are missing."""
+        out = self._errors()
+        if self.variances is not None:
+            out[: self.coefficients] = np.sqrt(self.variances)
         if self.missing is not None:
-            out = np.where(self.missing[: self.size, None], np.nan, out)
+            out[self.missing] = np.nan
+        if self.variances is not None:
+            out[: self.coefficients][np.isinf(self.variances)] = np.inf
         return out
 
-    def diagonal(self) -> Array:
-        if self.variances is not None:
-            return self.variances
-        return np.square(self._raw()).sum(1)
+    def unbounded_at(self, entries: Array) -> Self:
+        """The same where some coefficients (p m,) bool have an infinite variance: combinations with them are nan."""
+        missing = np.zeros(self.size, dtype=bool) if self.missing is None else self.missing.copy()
+        missing[: self.coefficients] |= entries
+        variances = np.where(entries, np.inf, self.diagonal())
+        return replace(self, missing=missing, variances=variances)
+
+    def errors_of(self, D: Array) -> Array:
+        """(p, o) standard errors of the coefficients beta D', D (o, m)."""
+        p = len(self.frame.scale)
+        if np.array_equal(D, np.eye(self.m)):
+            return self.errors()[: self.coefficients].reshape(p, self.m)
+        return np.linalg.norm(np.stack([self.half(np.kron(np.eye(p), d)) for d in D], 1), axis=2)
+
+    def _errors(self) -> Array:
+        parts = [np.arange(i, min(i + 500, self.size)) for i in range(0, self.size, 500)]
+        return np.concatenate([np.linalg.norm(self._half_of_units(some), axis=1) for some in parts])
+
+    def _half_of_units(self, entries: Array) -> Array:
+        known = self if self.missing is None else replace(self, missing=None)
+        return known.half(self._unit(entries))
 
     @property
-    def others(self) -> Array:
-        """(a,), the standard errors of what follows the coefficients."""
-        out = np.linalg.norm(self.root[self.size :], axis=1)
-        return out if self.missing is None else np.where(self.missing[self.size :], np.nan, out)
+    def known(self) -> bool:
+        """Whether any coefficient has a standard error."""
+        return bool(np.isfinite(self.errors()[: self.coefficients]).any())
+
+    def of_rows(self, X: Any) -> Array:
+        """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
+        m, n = self.m, X.shape[0]
+        out = np.empty((n, m, m))
+        size = max(1, _NUMBERS // max(1, self.coefficients))
+        for i in range(0, n, size):
+            some = np.asarray(X[i : i + size])
+            B = np.stack([self.half(np.kron(some, np.eye(m)[k])) for k in range(m)], 1)
+            out[i : i + size] = B @ B.swapaxes(1, 2)
+        return out
+
+    def half_of_rows(self, X: Any) -> Array:
+        """(n, m, r), roots of `of_rows`."""
+        value, vector = np.linalg.eigh(self.of_rows(X))
+        # eigenvalues that are not positive are rounding
+        return np.asarray(vector * np.sqrt(np.where(value > 0.0, value, 0.0))[:, None])
+
+    def wald(self, L: Array, gap: Array) -> float:
+        """gap' (L V L')^-1 gap."""
+        # |R'^-1 gap|^2 with B' = Q R, B B' = L V L'
+        R = np.linalg.qr(self.half(L).T, mode="r")
+        return float(np.square(np.linalg.solve(R.T, gap)).sum())
+
+    def change(self, L: Array, gap: Array) -> Array:
+        """(p m,) V L' (L V L')^-1 gap: the change of coefficients, smallest in standard errors, that changes L theta by `gap`."""
+        z = np.linalg.lstsq(self.half(L), gap)[0]
+        return np.asarray(self.raw_root()[: self.coefficients] @ z)
+
+    def raw_root(self) -> Array:
+        """(k, r), a root over (vec beta, further parameters); rows of nan where they are missing."""
+        return self.half(np.eye(self.size))
+
+    def times(self, B: Array) -> Array:
+        """(p m, s), the covariance of the coefficients times B (p m, s)."""
+        return np.asarray(self.raw_root()[: self.coefficients] @ self.half(B.T).T)
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
-        return self.joint_draws(rng, size)[:, : self.size]
-
-    def joint_draws(self, rng: np.random.Generator, size: int) -> Array:
-        """(size, p m + a) from N(0, this); what is missing does not move."""
-        root = np.vstack([self._raw(), self.root[self.size :]])
-        if self.missing is not None:
-            root = np.where(self.missing[:, None], 0.0, root)
+        """(size, k) of N(0, V); parameters without a standard error stay at 0."""
+        root = np.nan_to_num(self.raw_root())
         return rng.standard_normal((size, root.shape[1])) @ root.T
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        A = self._raw()
-        out = A @ A.T
-        out[np.diag_indices(len(out))] = self.diagonal()
-        return out if dtype is None else out.astype(dtype)
+    def log_det(self, entries: Array | None = None) -> float:
+        """log |V| of some parameters, or of all coefficients."""
+        own = np.arange(self.coefficients) if entries is None else np.asarray(entries)
+        B = self.half(self._unit(own))
+        if B.shape[1] < B.shape[0]:
+            return -np.inf
+        d = np.linalg.norm(B, axis=1)
+        if not ((d > 0) & np.isfinite(d)).all():
+            return np.nan
+        return float(
+            2.0 * (np.log(d).sum() + np.log(np.abs(np.diagonal(np.linalg.qr((B / d[:, None]).T, mode="r")))).sum())
+        )
 
-    def __getitem__(self, key: Any) -> Any:
-        return np.asarray(self)[key]
+    def precision(self) -> Array:
+        """(p m, p m), the inverse covariance of the coefficients. DataError where it does not exist."""
+        B = self.half(self._unit(np.arange(self.coefficients)))
+        d = np.linalg.norm(B, axis=1)
+        if not ((d > 0) & np.isfinite(d)).all() or B.shape[1] < B.shape[0]:
+            raise DataError(
+                "the covariance of the coefficients is not finite and positive definite, so it has no inverse"
+            )
+        # V = D (R'R) D with (B / d)' = Q R, and V^-1 = A A', A = D^-1 R^-1
+        A = inverse_upper(np.linalg.qr((B / d[:, None]).T, mode="r")) / d[:, None]
+        return A @ A.T
 
-    def reshape(self, *shape: int) -> Array:
-        return np.asarray(self).reshape(*shape)
+    def transformed(self, A: Array) -> "DenseCovariance":
+        """The covariance of (A kron I_m) vec beta, A (p', p), with the further parameters."""
+        k, q = self.coefficients, len(A) * self.m
+        L = np.zeros((q + len(self.further), self.size))
+        L[:q, :k], L[q:, k:] = np.kron(A, np.eye(self.m)), np.eye(len(self.further))
+        return DenseCovariance(Frame.of_raw(len(A)), self.m, self.further, root=self.half(L))
 
-    def __matmul__(self, B: Array) -> Array:
-        A = self._raw()
-        return A @ (A.T @ B)
+    def matrix(self) -> Array:
+        """(p m, p m) of the coefficients. DataError where it takes more than half of the memory."""
+        k = self.coefficients
+        need, most = 16.0 * k**2, physical_memory()
+        if most is not None and need > 0.5 * most:
+            raise DataError(
+                f"the covariance of {k:,} coefficients takes {in_bytes(need)}, more than half of the {in_bytes(most)} of this "
+                "machine: use std_error, which has the square roots of its diagonal"
+            )
+        out = self._matrix()
+        if self.missing is not None:
+            gone = self.missing[:k]
+            out[gone], out[:, gone] = np.nan, np.nan
+        out[np.diag_indices(k)] = self.diagonal()
+        return out
 
-    def __rmatmul__(self, A: Array) -> Array:
-        return (self @ np.asarray(A).T).T
+    def _matrix(self) -> Array:
+        B = self.half(self._unit(np.arange(self.coefficients)))
+        return B @ B.T
 
-    def __len__(self) -> int:
-        return self.size
+    def arrays(self) -> dict[str, Array]:
+        """Plain arrays for a file: `from_arrays` returns the same covariance to the last bit."""
+        frame = self.frame
+        found = self._arrays | {"mix": frame.mix, "variances": self.variances}
+        found["frame"] = np.stack([frame.shift, frame.scale])
+        found["missing"] = None if self.missing is None else self.missing.astype(np.int8)
+        found["mixed"] = None if frame.mixed is None else frame.mixed.astype(float)
+        return {name: v for name, v in found.items() if v is not None}
 
-    def __mul__(self, by: Any) -> Any:
-        if np.ndim(by):
-            return np.asarray(self) * by
-        variances = None if self.variances is None else self.variances * by
-        return replace(self, root=self.root * np.sqrt(by), variances=variances)
+    @staticmethod
+    def from_arrays(
+        arrays: Mapping[str, Array], m: int, intercept: int | None, further: tuple[str, ...]
+    ) -> "ParameterCovariance":
+        """The covariance of `arrays`. DataError where parts are missing or of different parameters."""
+        own = set(arrays) - {"frame", "mix", "mixed", "missing", "variances"}
+        kinds = [c for c in (DenseCovariance, FactoredCovariance, ArrowCovariance) if own == set(c.parts)]
+        if len(kinds) != 1 or "frame" not in arrays or ("mix" in arrays) != ("mixed" in arrays):
+            raise DataError("it does not hold the parts of a covariance of its parameters")
+        shift, scale = arrays["frame"]
+        mixed = arrays["mixed"].astype(np.intp) if "mixed" in arrays else None
+        if (scale <= 0).any() or (mixed is not None and not (mixed < len(scale)).all()):
+            raise DataError("the frame of its covariance is of other columns")
+        common: dict[str, Any] = {
+            "frame": Frame(shift, scale, intercept, arrays.get("mix"), mixed), "m": m, "further": further,
+            "missing": arrays["missing"].astype(bool) if "missing" in arrays else None,
+            "variances": arrays.get("variances"),
+        }  # fmt: skip
+        values = {k: arrays[k].astype(np.intp) if k == "places" else arrays[k] for k in own}
+        found = kinds[0](**common, **values)
+        found._check()
+        return found
 
-    def __truediv__(self, by: Any) -> Any:
-        return self * (1.0 / np.asarray(by))
+    def _check(self) -> None:  # noqa: B027  nothing to check without arrays
+        """DataError where arrays are of different sizes."""
 
-    __rmul__ = __mul__
+    def diagonal(self) -> Array:
+        """(p m,) variances of the coefficients."""
+        return np.square(self.errors()[: self.coefficients])
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCovariance(ParameterCovariance):
+    """A covariance with one root (k, r) over (gamma, further parameters).
+
+    >>> V = DenseCovariance(Frame(np.array([0.0, 5.0]), np.array([1.0, 2.0]), 0), 1, root=np.diag([1.0, 3.0]))
+    >>> V.half(np.array([[1.0, 5.0], [0.0, 1.0]]))
+    array([[1. , 0. ],
+           [0. , 1.5]])
+    >>> V.matrix()
+    array([[ 57.25, -11.25],
+           [-11.25,   2.25]])
+    """
+
+    root: Array = None  # type: ignore[assignment]
+
+    parts: ClassVar[tuple[str, ...]] = ("root",)
+
+    @classmethod
+    def of_matrix(cls, frame: Frame, m: int, V: Array, further: tuple[str, ...] = ()) -> "DenseCovariance":
+        """From a matrix over (vec beta, further parameters), or over vec beta; nan in rows and columns that are missing.
+
+        The matrix must have its digits: one of raw columns far from zero has lost them.
+        """
+        V, p = np.asarray(V, dtype=float), len(frame.scale)
+        missing = np.isnan(np.diagonal(V))
+        root = root_of_square(np.where(missing[:, None] | missing, 0.0, V))
+        of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
+        return cls(frame, m, further, missing if missing.any() else None, root=np.vstack([of_gamma, root[p * m :]]))
+
+    @classmethod
+    def of_raw_root(cls, frame: Frame, m: int, root: Array, further: tuple[str, ...] = ()) -> "DenseCovariance":
+        """From a root over (vec beta, further parameters)."""
+        p = len(frame.scale)
+        of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
+        return cls(frame, m, further, root=np.vstack([of_gamma, root[p * m :]]))
+
+    @classmethod
+    def of_sample(
+        cls,
+        frame: Frame,
+        sample: Array,
+        log_aux: Array | None = None,
+        further: tuple[str, ...] = (),
+        weight: Array | None = None,
+    ) -> "DenseCovariance":
+        """The covariance of draws or replicates of beta (S, p, m), with those of further parameters (S, a)."""
+        S, p, m = sample.shape
+        k = p * m + len(further)
+        if S < 2:  # a single draw has no spread
+            return cls(frame, m, further, np.ones(k, dtype=bool), root=np.zeros((k, 1)))
+        share = np.full(S, 1.0 / S) if weight is None else weight
+        gamma = _in_frame(frame, sample - np.tensordot(share, sample, 1))
+        if log_aux is not None:
+            gamma = np.hstack([gamma, log_aux - share @ log_aux])
+        unit = np.sqrt(share)[:, None] if weight is not None else 1.0 / np.sqrt(S - 1.0)
+        # V = R'R of the QR of the centred sample
+        return cls(frame, m, further, root=np.linalg.qr(gamma * unit, mode="r").T)
+
+    @property
+    def _arrays(self) -> dict[str, Array | None]:
+        return {"root": self.root}
+
+    def _check(self) -> None:
+        if len(self.root) != self.size or (self.missing is not None and len(self.missing) != self.size):
+            raise DataError("the root of its covariance is of other parameters")
+
+    def _half(self, G: Array) -> Array:
+        return np.asarray(G @ self.root)
+
+    def scaled(self, factor: float) -> "DenseCovariance":
+        variances = None if self.variances is None else self.variances * factor
+        return replace(self, root=self.root * np.sqrt(factor), variances=variances)
+
+    def of_rows(self, X: Any) -> Array:
+        B = self.half_of_rows(X)
+        if self.m == 1:
+            return np.einsum("nkr,nkr->n", B, B)[:, None, None]
+        return B @ B.swapaxes(1, 2)
+
+    def half_of_rows(self, X: Any) -> Array:
+        k, m = self.coefficients, self.m
+        root = self.root[:k].reshape(len(self.frame.scale), -1)
+        B = (self.frame.gradients(np.asarray(X)[..., None])[..., 0] @ root).reshape(X.shape[0], m, self.root.shape[1])
+        if self.missing is not None and (gone := self.missing[:k].reshape(-1, m).any(1)).any():
+            B[(np.asarray(X)[:, gone] != 0).any(1)] = np.nan
+        return B
+
+    def raw_root(self) -> Array:
+        k = self.coefficients
+        of_beta = self.frame.to_raw(self.root[:k].reshape(len(self.frame.scale), -1)).reshape(k, -1)
+        out = np.vstack([of_beta, self.root[k:]]) if self.further else of_beta
+        if self.missing is not None:
+            out = np.where(self.missing[:, None], np.nan, out)
+        return out
+
+    def _errors(self) -> Array:
+        return np.linalg.norm(self.raw_root(), axis=1)
+
+    def _matrix(self) -> Array:
+        A = self.raw_root()[: self.coefficients]
+        return A @ A.T
+
+
+@dataclass(frozen=True, eq=False)
+class NoCovariance(ParameterCovariance):
+    """All parameters without a standard error."""
+
+    parts: ClassVar[tuple[str, ...]] = ()
+    compact = True
+
+    @classmethod
+    def of(cls, p: int, m: int, further: tuple[str, ...] = ()) -> "NoCovariance":
+        """Of p m coefficients."""
+        return cls(Frame.of_raw(p), m, further)
+
+    @property
+    def _arrays(self) -> dict[str, Array | None]:
+        return {}  # files name it
+
+    def half(self, G: Array) -> Array:
+        G = np.atleast_2d(G)
+        return np.where((G != 0).any(1), np.nan, 0.0)[:, None]
+
+    def _half(self, G: Array) -> Array:
+        return self.half(G)
+
+    def errors(self) -> Array:
+        return np.full(self.size, np.nan)
+
+    def scaled(self, factor: float) -> "NoCovariance":
+        return self
+
+    def of_rows(self, X: Any) -> Array:
+        return np.full((X.shape[0], self.m, self.m), np.nan)
+
+    def draws(self, rng: np.random.Generator, size: int) -> Array:
+        return np.zeros((size, self.size))
+
+    def raw_root(self) -> Array:
+        return np.full((self.size, 1), np.nan)
+
+    def _matrix(self) -> Array:
+        return np.full((self.coefficients, self.coefficients), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixCovariance(ParameterCovariance):
+    """A covariance of raw coefficients that a user gave as a matrix, whose digits may cancel in combinations."""
+
+    columns: tuple[str, ...] = ()
+    given: Array = None  # type: ignore[assignment]  # (p m, p m)
+
+    parts: ClassVar[tuple[str, ...]] = ("given",)
+
+    @classmethod
+    def of(cls, V: Array, columns: tuple[str, ...], m: int) -> "MatrixCovariance":
+        """From a symmetric matrix, nan in rows and columns that are missing."""
+        missing = np.isnan(np.diagonal(V))
+        known = np.where(missing[:, None] | missing, 0.0, V)
+        frame = Frame.of_raw(len(columns))
+        return cls(frame, m, (), missing if missing.any() else None, np.diagonal(V), columns=columns, given=known)
+
+    @property
+    def _arrays(self) -> dict[str, Array | None]:
+        return {"given": self.given}
+
+    @cached_property
+    def _root(self) -> Array:
+        return root_of_square(self.given)
+
+    def _half(self, G: Array) -> Array:
+        variance, size = np.einsum("rj,rj->r", G @ self.given, G), np.abs(G) @ np.abs(self.given)
+        # what rounding of the matrix adds to g'V g
+        noise = np.finfo(float).eps * np.einsum("rj,rj->r", size, np.abs(G))
+        if (lost := np.flatnonzero(noise > _LOST * variance)).size:
+            each = (size * np.abs(G))[lost[0]].reshape(-1, self.m).sum(1)
+            each[[c == "Intercept" for c in self.columns]] = 0.0
+            name = self.columns[int(each.argmax())]
+            raise DataError(
+                f"covariance=: the column {name!r} lies so far from zero, in its standard deviations, that the digits of this matrix "
+                "cancel. Pass the name of the kind instead, such as covariance='HC3', or centre the column"
+            )
+        return G @ self._root
+
+    def scaled(self, factor: float) -> "MatrixCovariance":
+        variances = None if self.variances is None else self.variances * factor
+        return replace(self, given=self.given * factor, variances=variances)
 
 
 @dataclass(frozen=True, eq=False)
 class FactoredCovariance(ParameterCovariance):
-    """A covariance (k, k) as D (I - Q Q' + Q S Q') D, D = diag(spread), Q'Q = I, which is not written out.
+    """D (I - Q Q' + Q S Q') D over the coefficients of more columns than rows, D = diag(spread), Q'Q = I.
 
-    It multiplies arrays and scalars, has a diagonal, and becomes an array where one is asked for. DataError for one of
-    more than 10,000 rows.
-
-    >>> V = FactoredCovariance(np.array([1.0, 2.0]), np.array([[0.6], [0.8]]), np.array([[0.25]]))
-    >>> np.asarray(V), V.diagonal()
+    >>> V = FactoredCovariance.of(np.array([1.0, 2.0]), np.array([[0.6], [0.8]]), np.array([[0.25]]))
+    >>> V.matrix(), V.diagonal()
     (array([[ 0.73, -0.72],
            [-0.72,  2.08]]), array([0.73, 2.08]))
     """
 
-    spread: Array  # (k,)
-    axes: Array  # Q (k, r)
-    inner: Array  # S (r, r)
+    spread: Array = None  # type: ignore[assignment]  # (p m,)
+    axes: Array = None  # type: ignore[assignment]  # Q (p m, r)
+    inner: Array = None  # type: ignore[assignment]  # S (r, r), or (r + a, r + a) with further parameters
 
-    factors = ("spread", "axes", "inner")
-    __array_priority__ = 100.0  # array @ this asks this
+    parts: ClassVar[tuple[str, ...]] = ("spread", "axes", "inner")
+    compact = True
+
+    @classmethod
+    def of(
+        cls, spread: Array, axes: Array, inner: Array, m: int = 1, further: tuple[str, ...] = ()
+    ) -> "FactoredCovariance":
+        """From its parts, over raw columns."""
+        return cls(Frame.of_raw(len(spread) // m), m, further, spread=spread, axes=axes, inner=inner)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.spread), len(self.spread)
+    def _arrays(self) -> dict[str, Array | None]:
+        return {"spread": self.spread, "axes": self.axes, "inner": self.inner}
 
-    def diagonal(self) -> Array:
-        """(k,)."""
-        # diag = d_k^2 (1 - |Q_k|^2 + Q_k S Q_k'), Q_k row k.
-        free = np.maximum(1.0 - np.einsum("kr,kr->k", self.axes, self.axes), 0.0)
-        return self.spread**2 * (free + np.einsum("kr,kr->k", self.axes @ self.inner, self.axes))
+    def _check(self) -> None:
+        if len(self.inner) != self.axes.shape[1] + len(self.further):
+            raise DataError("the factors of its covariance are of other parameters")
 
-    def __matmul__(self, B: Array) -> Array:
+    def _half(self, G: Array) -> Array:
+        k = self.coefficients
+        g = G[:, :k] * self.spread
+        a = g @ self.axes
+        # |g - a Q'|^2 + |a S^(1/2)|^2: nothing cancels, as it would in |g|^2 - |a|^2
+        more = np.hstack([a, G[:, k:]]) if self.further else a
+        return np.hstack([g - a @ self.axes.T, more @ root_of_square(self.inner)])
+
+    def _errors(self) -> Array:
+        k, S = self.coefficients, root_of_square(self.inner)
+        Q, r = self.axes, self.axes.shape[1]
+        # row j of I - QQ' has the square 1 - |Q_j|^2 = (1 - |Q_j|)(1 + |Q_j|)
+        size = np.linalg.norm(Q, axis=1)
+        free = np.where(size < 1.0, (1.0 - size) * (1.0 + size), 0.0)
+        of_beta = self.spread * np.sqrt(free + np.square(Q @ S[:r]).sum(1))
+        return np.concatenate([of_beta, np.linalg.norm(S[r:], axis=1)])[: k + len(self.further)]
+
+    def scaled(self, factor: float) -> "FactoredCovariance":
+        inner, r = self.inner.copy(), self.axes.shape[1]
+        inner[r:] *= np.sqrt(factor)
+        inner[:, r:] *= np.sqrt(factor)
+        return replace(self, spread=self.spread * np.sqrt(factor), inner=inner)
+
+    def _matrix(self) -> Array:
+        # D D + D Q (S - 1) Q' D, whose diagonal is taken from `errors`
+        r, DQ = self.axes.shape[1], self.spread[:, None] * self.axes
+        return DQ @ (self.inner[:r, :r] - np.eye(r)) @ DQ.T
+
+    def times(self, B: Array) -> Array:
         # D (D B + Q (S - 1) Q' D B), without the matrix.
-        DB = (self.spread * B.T).T
+        DB, r = (self.spread * B.T).T, self.axes.shape[1]
         seen = self.axes.T @ DB
-        return (self.spread * (DB + self.axes @ (self.inner @ seen - seen)).T).T
-
-    def __rmatmul__(self, A: Array) -> Array:
-        return (self @ A.T).T
-
-    def __mul__(self, by: float) -> "FactoredCovariance":
-        return replace(self, spread=self.spread * np.sqrt(by))
-
-    def __truediv__(self, by: float) -> "FactoredCovariance":
-        return self * (1.0 / by)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        k = len(self.spread)
-        if k > MOST:
-            raise DataError(
-                f"the covariance of {k:,} coefficients is a matrix of {8e-9 * k**2:.0f} GB; std_error has its diagonal"
-            )
-        # D D + D Q (S - 1) Q' D, whose diagonal is taken from `diagonal`, where nothing cancels.
-        DQ = self.spread[:, None] * self.axes
-        out = DQ @ (self.inner - np.eye(len(self.inner))) @ DQ.T
-        out[np.diag_indices(k)] = self.diagonal()
-        return out if dtype is None else out.astype(dtype)
-
-    def of_predictors(self, X: Any, m: int) -> Array:
-        each = [np.kron(X, np.eye(m)[k]) for k in range(m)]  # rows of eta_k over vec(beta)
-        return np.stack([np.stack([np.einsum("np,np->n", a @ self, b) for b in each], -1) for a in each], -2)
+        return (self.spread * (DB + self.axes @ (self.inner[:r, :r] @ seen - seen)).T).T
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
-        """(size, k) from N(0, this): D (z + Q (S^1/2 - I) Q'z) of standard normal z."""
-        value, vector = np.linalg.eigh(self.inner)
-        # (1 + Q (S^(1/2) - 1) Q') squared is 1 + Q (S - 1) Q', since Q'Q = 1.
-        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
-        z = rng.standard_normal((size, len(self.spread)))
-        z += (z @ self.axes) @ (root - np.eye(len(root))) @ self.axes.T
+        """D (z - Q Q'z + Q S^(1/2) w) of standard normal z and w."""
+        k, r, S = self.coefficients, self.axes.shape[1], root_of_square(self.inner)
+        z = rng.standard_normal((size, k))
+        w = rng.standard_normal((size, len(S))) @ S.T
+        z += (w[:, :r] - z @ self.axes) @ self.axes.T
         z *= self.spread
-        return z
+        return np.hstack([z, w[:, r:]])
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowCovariance(ParameterCovariance):
-    """A covariance (k, k) = blkdiag over groups of R_g R_g' + W W' that is not written out.
+    """blkdiag over groups of R_g R_g' + W W': coefficients of groups, and what a border adds to all parameters.
 
-    It multiplies arrays and scalars, has a diagonal, and becomes an array where one is asked for. DataError
-    where that takes more than half of the memory.
+    Columns of groups are raw in the frame.
 
-    >>> V = ArrowCovariance(np.array([[1], [2]]), np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [0.0], [1.0]]))
-    >>> np.asarray(V)
+    >>> V = ArrowCovariance.of(np.array([[1], [2]]), np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [0.0], [1.0]]))
+    >>> V.matrix()
     array([[9., 0., 3.],
            [0., 1., 0.],
            [3., 0., 5.]])
     """
 
-    places: Array  # (G, K) the rows of each group
-    blocks: Array  # R (G, K, K)
-    low: Array  # W (k, r)
+    places: Array = None  # type: ignore[assignment]  # (G, K) the entries of each group in vec beta
+    blocks: Array = None  # type: ignore[assignment]  # R (G, K, K)
+    low: Array = None  # type: ignore[assignment]  # W (k, r)
 
-    factors = ("places", "blocks", "low")
-    __array_priority__ = 100.0  # array @ this asks this
+    parts: ClassVar[tuple[str, ...]] = ("places", "blocks", "low")
+    compact = True
+
+    @classmethod
+    def of(cls, places: Array, blocks: Array, low: Array, m: int = 1) -> "ArrowCovariance":
+        """From its parts, over raw columns."""
+        return cls(Frame.of_raw(len(low) // m), m, places=places, blocks=blocks, low=low)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.low), len(self.low)
+    def _arrays(self) -> dict[str, Array | None]:
+        return {"places": self.places, "blocks": self.blocks, "low": self.low}
 
-    def diagonal(self) -> Array:
-        """(k,)."""
-        out = np.square(self.low).sum(1)
+    def _check(self) -> None:
+        if len(self.low) != self.size or not (self.places < self.coefficients).all():
+            raise DataError("the factors of its covariance are of other coefficients")
+
+    def _half(self, G: Array) -> Array:
+        own = np.einsum("ngk,gkl->ngl", G[:, self.places], self.blocks, optimize=True)
+        return np.hstack([own.reshape(len(G), -1), G @ self.low])
+
+    def _errors(self) -> Array:
+        W = self._raw_low()
+        out = np.concatenate([np.square(W).sum(1), np.square(self.low[self.coefficients :]).sum(1)])
         out[self.places.ravel()] += np.square(self.blocks).sum(2).ravel()
+        return np.sqrt(out)
+
+    def scaled(self, factor: float) -> "ArrowCovariance":
+        return replace(self, blocks=self.blocks * np.sqrt(factor), low=self.low * np.sqrt(factor))
+
+    def block(self, entries: Array) -> Array:
+        own = np.asarray(entries)
+        if (own >= self.coefficients).any() or self.m > 1:
+            return super().block(own)
+        low = self._raw_low()[own]
+        out = low @ low.T
+        place = np.full((self.coefficients, 2), -1)  # group and number of its effect
+        place[self.places] = np.moveaxis(np.indices(self.places.shape), 0, -1)
+        g, e = place[own].T
+        same = (g[:, None] == g) & (g >= 0)
+        i, j = np.nonzero(same)
+        out[i, j] += np.einsum("nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]])
         return out
 
-    def __matmul__(self, B: Array) -> Array:
-        B = np.asarray(B)
+    def _raw_low(self) -> Array:
+        """(p m, r), W over the raw coefficients."""
+        k = self.coefficients
+        return self.frame.to_raw(self.low[:k].reshape(len(self.frame.scale), -1)).reshape(k, -1)
+
+    def _matrix(self) -> Array:
+        low = self._raw_low()
+        out = low @ low.T
+        out[self.places[:, :, None], self.places[:, None]] += self.blocks @ self.blocks.swapaxes(1, 2)
+        return out
+
+    def times(self, B: Array) -> Array:
+        B, low = np.asarray(B), self._raw_low()
         columns = B.reshape(len(B), -1)
-        out = self.low @ (self.low.T @ columns)
+        out = low @ (low.T @ columns)
         out[self.places] += self.blocks @ (self.blocks.swapaxes(1, 2) @ columns[self.places])
         return out.reshape(B.shape)
 
-    def __rmatmul__(self, A: Array) -> Array:
-        return (self @ np.asarray(A).T).T
-
-    def __mul__(self, by: float) -> "ArrowCovariance":
-        return replace(self, blocks=self.blocks * np.sqrt(by), low=self.low * np.sqrt(by))
-
-    def __truediv__(self, by: float) -> "ArrowCovariance":
-        return self * (1.0 / by)
-
-    def __getitem__(self, key: Any) -> Any:
-        """Entries, rows and columns as of an array; all of them as this."""
-        every = np.arange(len(self.low))
-        rows, columns = key
-        if isinstance(rows, slice) and isinstance(columns, slice):
-            rows, columns = every[rows], every[columns]
-            if len(rows) == len(columns) == len(every):
-                return self
-            rows, columns = np.ix_(rows, columns)
-        i, j = np.broadcast_arrays(every[rows], every[columns])
-        place = np.full((len(every), 2), -1)  # group and number of its effect
-        place[self.places] = np.moveaxis(np.indices(self.places.shape), 0, -1)
-        a, b = place[i], place[j]
-        outer = i.ndim == 2 and np.shape(rows)[1:] == (1,) and np.shape(columns)[:1] == (1,)
-        out = self.low[i[:, 0]] @ self.low[j[0]].T if outer and i.size else (self.low[i] * self.low[j]).sum(-1)
-        same = (a[..., 0] == b[..., 0]) & (a[..., 0] >= 0)
-        a, b = a[same], b[same]
-        out[same] += np.einsum("nk,nk->n", self.blocks[a[:, 0], a[:, 1]], self.blocks[b[:, 0], b[:, 1]])
-        return out
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        k = len(self.low)
-        need, most = 16.0 * k**2, physical_memory()
-        if most is not None and need > 0.5 * most:
-            raise DataError(
-                f"the covariance of {k:,} coefficients takes {in_bytes(need)} while it is made, more than half of the {in_bytes(most)} of "
-                "this machine; std_error has its diagonal"
-            )
-        out = self.low @ self.low.T
-        out[self.places[:, :, None], self.places[:, None]] += self.blocks @ self.blocks.swapaxes(1, 2)
-        return out if dtype is None else out.astype(dtype)
-
-    def of_predictors(self, X: Any, m: int) -> Array:
+    def of_rows(self, X: Any) -> Array:
         from scipy.sparse import csr_array
 
+        m, k = self.m, self.coefficients
         rows = X.sparse() if isinstance(X, UnwrittenColumns) else csr_array(X)
         at = np.broadcast_to(np.arange(self.places.size).reshape(len(self.places), 1, -1), self.blocks.shape)
         entries = (self.blocks.ravel(), (np.repeat(self.places.ravel(), self.places.shape[1]), at.ravel()))
-        R = csr_array(entries, shape=(len(self.low), self.places.size))
-        own = [rows @ R[k::m] for k in range(m)]  # of eta_k: a row of X has entries of few groups
+        R = csr_array(entries, shape=(k, self.places.size))
+        own = [rows @ R[j::m] for j in range(m)]  # of eta_j: a row of X has entries of few groups
         out = np.empty((rows.shape[0], m, m))
-        for k in range(m):
-            for j in range(k + 1):
-                out[:, k, j] = out[:, j, k] = np.asarray((own[k] * own[j]).sum(1)).ravel()
+        for i in range(m):
+            for j in range(i + 1):
+                out[:, i, j] = out[:, j, i] = np.asarray((own[i] * own[j]).sum(1)).ravel()
         size = max(1, _NUMBERS // (m * self.low.shape[1] + 1))
         for i in range(0, len(out), size):
-            # X_i W of each predictor
-            wide = np.stack([rows[i : i + size] @ self.low[k::m] for k in range(m)], 1)
+            # u_i W of each predictor
+            wide = self._border(X[i : i + size])
             out[i : i + size] += wide @ wide.swapaxes(1, 2)
         return out
 
+    def _border(self, X: Any) -> Array:
+        """(n, m, r), u W of each predictor at rows X."""
+        m, W = self.m, self.low[: self.coefficients]
+        if not isinstance(X, UnwrittenColumns):
+            U = self.frame.gradients(np.asarray(X)[..., None])[..., 0]
+            return np.stack([U @ W[j::m] for j in range(m)], 1)
+        head = X.head_places
+        frame = self.frame.of_columns(head)
+        rest = np.setdiff1d(np.arange(X.shape[1]), head)
+        U, sparse = frame.gradients(X.head[..., None])[..., 0], X.sparse()[:, rest]
+        return np.stack([U @ W[j::m][head] + sparse @ W[j::m][rest] for j in range(m)], 1)
+
     def draws(self, rng: np.random.Generator, size: int) -> Array:
-        """(size, k) from N(0, this)."""
-        out = rng.standard_normal((size, self.low.shape[1])) @ self.low.T
+        low = np.vstack([self._raw_low(), self.low[self.coefficients :]])
+        out = rng.standard_normal((size, low.shape[1])) @ low.T
         z = rng.standard_normal((size, *self.places.shape))
         out[:, self.places] += np.einsum("gkl,sgl->sgk", self.blocks, z)
-        return out
+        return np.nan_to_num(out)
 
 
-def written_where_few(scale: ArrowCovariance) -> Any:
-    """An array where the coefficients are few."""
-    return np.asarray(scale) if len(scale.low) <= WRITTEN else scale
+def _in_frame(frame: Frame, beta: Array) -> Array:
+    """(S, p m) of coefficients beta (S, p, m), over the columns of the frame."""
+    S, p, m = beta.shape
+    return (
+        frame.from_raw(beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(p, S, m).transpose(1, 0, 2).reshape(S, p * m)
+    )
+
+
+# ---- roots ------------------------------------------------------------------------------------------------------------------
 
 
 def root_of_factor(R: Array, frame: Frame) -> Array:
-    """The root (p, p) in the frame, of the triangular factor R of the rows: (R T)^-1."""
+    """(R T)^-1 (p, p): the root in the frame of (R'R)^-1, R the triangular factor of raw columns, in the precision of R."""
     F = R @ frame.T.astype(R.dtype)
-    return np.asarray(
-        inverse_upper(factor_of(F) if frame.intercept else F), dtype=float
-    )  # T is triangular where the intercept leads
-
-
-def covariance_of_sample(frame: Frame, sample: Array) -> DenseCovariance:
-    """The covariance of draws or replicates of beta, sample (S, p, m): R'/sqrt(S - 1) is its root, A = Q R of those less their mean."""
-    S, p, m = sample.shape
-    if S < 2:  # a single draw has no spread
-        return DenseCovariance(frame, m, np.full((p * m, 1), np.nan))
-    gamma = np.einsum("qp,spm->sqm", frame.T_inverse, sample - sample.mean(0)).reshape(S, -1)
-    return DenseCovariance(frame, m, np.linalg.qr(gamma / np.sqrt(S - 1.0), mode="r").T)
+    # T is triangular where the intercept is the first column
+    return np.asarray(inverse_upper(factor_of(F) if frame.intercept else F), dtype=float)
 
 
 def root_of_curvature(H: Array) -> Array | None:
-    """Upper triangular K with K K' = H^-1, rows scaled to unit diagonal; None where H is not positive definite."""
+    """Upper triangular K with K K' = H^-1; None where H is not positive definite."""
     d = np.sqrt(np.abs(np.diagonal(H)))
     if not (np.isfinite(H).all() and (d > 0).all()):
         return None
@@ -403,8 +678,19 @@ def root_of_curvature(H: Array) -> Array | None:
     return inverse_upper(np.ascontiguousarray(L.T)) / d[:, None]
 
 
+def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
+    """(k, r) with the square H^+, H symmetric, of the eigenvalues above `rcond` times the largest."""
+    if not len(H):
+        return np.zeros((0, 1))
+    value, vector = np.linalg.eigh(H)
+    kept = value > rcond * np.abs(value).max(initial=0.0)
+    return np.asarray(vector[:, kept] / np.sqrt(value[kept])) if kept.any() else np.zeros((len(H), 1))
+
+
 def root_of_square(M: Array) -> Array:
-    """A (k, k) with A A' = M, positive semi-definite."""
-    d = np.sqrt(np.maximum(np.diagonal(M), np.finfo(float).tiny))
+    """(k, r) with the square M, positive semidefinite: eigenvalues that are not positive are rounding and are dropped."""
+    d = np.sqrt(np.abs(np.diagonal(M)))
+    d = np.where(d > 0, d, 1.0)
     value, vector = np.linalg.eigh(M / np.outer(d, d))
-    return vector * np.sqrt(np.maximum(value, 0.0)) * d[:, None]
+    kept = value > 0.0
+    return np.asarray(vector[:, kept] * np.sqrt(value[kept]) * d[:, None]) if kept.any() else np.zeros((len(M), 1))

@@ -49,20 +49,3 @@ def with_aux(M: Array, a: int) -> Array:
     out[: M.shape[0], : M.shape[1]] = M
     out[M.shape[0] :, M.shape[1] :] = np.eye(a)
     return out
-
-
-def covariance_through(G: Array, V: Array) -> Array:
-    """G V G', the covariance of G beta, nan for what moves with a coefficient that has no variance.
-
-    >>> covariance_through(np.array([[1.0, 0.0], [1.0, 1.0]]), np.diag([4.0, np.nan]))
-    array([[ 4., nan],
-           [nan, nan]])
-    """
-    if hasattr(V, "half"):
-        B = V.half(G)
-        return B @ B.T
-    unknown = np.isnan(V.diagonal())
-    if not unknown.any():
-        return np.asarray(G @ V @ G.T)
-    lost = (np.abs(G[:, unknown]) > 0).any(1)
-    return np.where(lost[:, None] | lost, np.nan, G @ np.nan_to_num(V) @ G.T)

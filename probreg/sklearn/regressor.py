@@ -10,7 +10,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.data.checked_arrays import own_name
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
-from probreg.fits.prediction import noise_of_scale, predictor_covariance, require_estimable
+from probreg.fits.prediction import noise_of_scale, require_estimable
 from probreg.inference import Method, MethodName
 from probreg.inference.uncertainty.asymptotic import has_standard_error
 from probreg.likelihoods import (
@@ -191,7 +191,7 @@ class Regressor(RegressorMixin, ModelEstimator):
                 f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
                 "method='nuts' has a posterior standard deviation"
             )
-        of_eta = predictor_covariance(self._rows(X), solution.scale, 1)[:, 0, 0]  # x'Sx
+        of_eta = solution.scale.of_rows(self._rows(X))[:, 0, 0]  # x'Sx
         if noise is None:
             (p,) = self._predictives(X)
             slope = model.likelihood.link.slope(p.eta[0, :, 0])

@@ -117,7 +117,9 @@ def test_a_named_covariance_serves_effects_of_collinear_columns(table):
 def test_spread_is_the_covariance_of_the_models_own_coefficients(rng):
     X, y = rng.normal(size=(60, 1)), rng.choice(list("abc"), 60)
     fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
-    np.testing.assert_allclose(fit.spread("HC0").matrix, fit.spread(fit.covariance("HC0")).matrix, rtol=1e-10)
+    np.testing.assert_allclose(
+        fit.spread("HC0").matrix.matrix(), fit.spread(fit.covariance("HC0")).matrix.matrix(), rtol=1e-10
+    )
     np.testing.assert_allclose(
         scale_matrix_of_reported(fit.model, fit.covariance().values), fit.spread().matrix, rtol=1e-10
     )

@@ -166,7 +166,7 @@ OF_A_FIT: dict[str, Answer] = {
     "std_error": lambda a: a.mode.std_error,
     "summary": lambda a: a.mode.summary(),
     "log_likelihood": lambda a: a.mode.log_likelihood,
-    "spread": lambda a: a.mode.spread("HC1").matrix,
+    "spread": lambda a: a.mode.spread("HC1").matrix.matrix(),
     "predict": lambda a: a.mode.predict(unseen())["mean_upper"],
     "predict at the rows": lambda a: a.mode.predict()["mean"],
     "predictive": lambda a: a.post.predictive(unseen()).mean(),

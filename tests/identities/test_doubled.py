@@ -85,7 +85,7 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
         solution = pr.fit(model, method, seed=1).solution
         assert digits(solution.beta[:, 0], exact.coef).min() >= 14
         df = len(y) - 6 if kind == "precision" else exact.df  # a precision makes no rows
-        unscaled = np.diagonal(solution.scale) / (4.0 if prior.name == "normal" else exact.rss / df)
+        unscaled = np.diagonal(solution.scale.matrix()) / (4.0 if prior.name == "normal" else exact.rss / df)
         assert digits(unscaled, exact.unscaled).min() >= 13
     if prior.name == "flat":
         assert digits(solution.stats["rss"], exact.rss) >= 14

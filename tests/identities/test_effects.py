@@ -80,7 +80,7 @@ def test_the_gradient_of_every_effect_is_its_numerical_one(response, likelihood)
     data = rows()
     fit = fitted(response, likelihood, "x * g + poly(z, 3)")
     found = [slopes(fit, data=data), comparisons(fit, {"g": "pairwise", "x": "sd"}, data=data, by="d")]
-    k, S = fit.solution.beta.size, fit.solution.scale
+    k, S = fit.solution.beta.size, fit.solution.scale.matrix()
     for effects, again in zip(
         found, (slopes, lambda f, **k: comparisons(f, {"g": "pairwise", "x": "sd"}, by="d", **k))
     ):

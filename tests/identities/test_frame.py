@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probreg.numerics.frame import covariance_through, map_of_columns, map_of_predictors, vec_entries, with_aux
+from probreg.numerics.frame import map_of_columns, map_of_predictors, vec_entries, with_aux
 
 RNG = np.random.default_rng(4)
 
@@ -29,11 +29,3 @@ def test_nuisance_parameters_stay_as_they_are():
     np.testing.assert_array_equal(S @ np.r_[np.zeros(3), 7.0, 8.0], np.r_[np.zeros(4), 7.0, 8.0])
     np.testing.assert_array_equal(S[:4, :3], M)
     np.testing.assert_array_equal(S[4:, :3], 0.0)
-
-
-def test_a_coefficient_without_variance_spoils_only_what_moves_with_it():
-    V = np.diag([1.0, np.nan, 4.0])
-    found = covariance_through(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), V)
-    assert found[0, 0] == 5.0
-    assert np.isnan(found[1]).all()
-    assert np.isnan(found[:, 1]).all()

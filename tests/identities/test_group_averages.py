@@ -29,7 +29,7 @@ def test_the_typical_group_is_the_default_and_that_of_flat_coefficients(mode):  
 
 
 def test_known_groups_have_their_own_effects(mode):  # noqa: F811
-    b, V, X = mode.solution.beta[:, 0], mode.solution.scale, mode.model.design.X
+    b, V, X = mode.solution.beta[:, 0], mode.solution.scale.matrix(), mode.model.design.X
     a = X.mean(0)
     np.testing.assert_allclose(row(pr.predictions(mode, groups="known", average_over="sample")), (a @ b, (a @ V @ a) ** 0.5), rtol=1e-8)
     by = pr.predictions(mode, groups="known", by="g").table.set_index("g")["estimate"]

@@ -131,7 +131,7 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
         found = pr.ClosedForm().solve(given, np.random.default_rng(0))
         mean = np.r_[found.beta[:, 0], np.exp([b, a])]
         first += w * mean
-        second += w * (mean**2 + np.r_[np.diagonal(found.scale), 0.0, 0.0])
+        second += w * (mean**2 + np.r_[found.scale.diagonal(), 0.0, 0.0])
     return first, np.sqrt(second - first**2)
 
 

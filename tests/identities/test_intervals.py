@@ -55,7 +55,7 @@ def ratio_end(fit: pr.Fit, j: int, side: int) -> float:
             start = optimize.minimize(others, start, method="BFGS", options={"gtol": 1e-7}).x
         return 2 * (others(start) - minus(top)) - CHI2
 
-    se = np.sqrt(np.diagonal(fit.solution.scale))[j]
+    se = np.sqrt(np.diagonal(fit.solution.scale.matrix()))[j]
     return float(optimize.brentq(excess, top[j] + side * 0.2 * se, top[j] + side * 6 * se, xtol=1e-9))
 
 
@@ -353,7 +353,7 @@ def test_the_acceleration_of_a_softmax_is_that_of_its_influences(symmetric):
     D, A = m.likelihood.contrast_matrix, m.design.X
     s = m.likelihood.score(m.design.observed, A @ plain.beta)
     # l_i = V (x_i kron s_i), s_i the score of row i over its linear predictors
-    change = (A[:, :, None] * s[:, None, :]).reshape(len(y), -1) @ plain.scale
+    change = (A[:, :, None] * s[:, None, :]).reshape(len(y), -1) @ plain.scale.matrix()
     change = change.reshape(len(y), *plain.beta.shape) @ D.T
     a = np.einsum("n,npk->pk", w, change**3) / (6 * np.einsum("n,npk->pk", w, change**2) ** 1.5)
     np.testing.assert_allclose(found.replicates["acceleration"], a, rtol=1e-5)

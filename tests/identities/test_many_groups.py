@@ -7,8 +7,6 @@ import pytest
 import probreg as pr
 from probreg.comparison.models import leave_one_out as loo, left_out_modes
 from probreg.data import unwritten
-from probreg.fits.prediction import predictor_covariance
-from probreg.inference import covariance
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact import evidence
 from probreg.inference.modes import closed_form
@@ -34,10 +32,9 @@ def written():
 @pytest.fixture
 def apart(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
-    monkeypatch.setattr(covariance, "WRITTEN", 0)
     fit = pr.fit(pr.Model.from_formula(FORMULA, DATA))
     assert fit.model.design.unwritten
-    assert not isinstance(fit.solution.scale, np.ndarray)
+    assert isinstance(fit.solution.scale, ArrowCovariance)
     return fit
 
 
@@ -58,7 +55,7 @@ def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeyp
     assert "moments" not in vars(model.design)  # of all columns, by QR
     np.testing.assert_allclose(found.coef, written.coef, atol=1e-11)
     np.testing.assert_allclose(found.std_error, written.std_error, rtol=1e-10)
-    np.testing.assert_allclose(found.solution.scale, written.solution.scale, atol=1e-11)
+    np.testing.assert_allclose(found.solution.scale.matrix(), written.solution.scale.matrix(), atol=1e-11)
     for name in ("mean", "mean_lower", "new_upper"):
         np.testing.assert_allclose(found.predict(groups="new")[name], written.predict(groups="new")[name], atol=1e-9)
     assert found.model.design.y_scale == pytest.approx(written.model.design.moments.y_scale, rel=1e-14)
@@ -90,10 +87,11 @@ def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     )
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
-    scale = ArrowCovariance(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)))
-    wanted = predictor_covariance(np.asarray(X), np.asarray(scale), m)
+    scale = ArrowCovariance.of(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)), m)
+    S = scale.matrix().reshape(p, m, p, m)
+    wanted = np.einsum("np,pkql,nq->nkl", np.asarray(X), S, np.asarray(X))
     for columns in (X, np.asarray(X)):
-        np.testing.assert_allclose(scale.of_predictors(columns, m), wanted, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(scale.of_rows(columns), wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("criterion", ["REML", "ML"])

@@ -34,7 +34,7 @@ def test_a_new_class_of_a_known_school(fit, groups):
     # the joint normal distribution of the school's effect, the intercept and a class like the others
     sd = fit.solution.found.values["sd(Intercept | s:c)"]
     place = [fit.model.design.columns.index(name) for name in ("Intercept", "(1 | s)[s1, Intercept]")]
-    V = np.asarray(fit.solution.covariance)[np.ix_(place, place)]
+    V = fit.solution.covariance.matrix()[np.ix_(place, place)]
     assert float(found["mean_std_error"][0]) == pytest.approx(np.sqrt(V.sum() + sd**2), rel=1e-6)
 
 

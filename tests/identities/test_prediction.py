@@ -133,7 +133,7 @@ def test_what_is_estimable_is_predicted(likelihood, method):
     bad[0] = rows[0]
     with pytest.raises(pr.Incompatible, match=r"2 of 3 rows have no estimate.*rows 1, 2,.*Intercept, x1, x2, x3"):
         collinear.predict(bad)
-    assert np.isfinite(collinear.solution.scale).all()
+    assert np.isfinite(collinear.solution.scale.matrix()).all()
     assert np.isnan(collinear.std_error.values).all()
     assert np.isnan(collinear.covariance().values).all()
     assert collinear.summary().iloc[: collinear.coef.size].isna().all(axis=None)

@@ -56,7 +56,7 @@ def test_standard_error_of_an_estimate_is_the_gradient_of_its_mean_by_difference
         ends = [fit.model.likelihood.mean(X @ (beta + s) + offset) for s in (step, -step)]
         slopes.append((ends[0] - ends[1]) / 2e-5)
     G = np.stack(slopes)  # (p m, n) or (p m, n, K)
-    expected = np.sqrt(np.einsum("a...,ab,b...->...", G, fit.solution.scale, G))
+    expected = np.sqrt(np.einsum("a...,ab,b...->...", G, fit.solution.scale.matrix(), G))
     for prob in (None, 0.9):
         np.testing.assert_allclose(fit.predict(NEW, prob, offset=offset)["mean_std_error"], expected, rtol=1e-6)
 

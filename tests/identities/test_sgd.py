@@ -50,7 +50,7 @@ PAIRS = [
 def distance(fit, mode):
     """Mahalanobis distance of the coefficients to Newton's, in standard errors of the latter."""
     d = (fit.solution.beta - mode.solution.beta).ravel()
-    return float(np.sqrt(d @ np.linalg.solve(mode.solution.scale, d)))
+    return float(np.sqrt(d @ np.linalg.solve(mode.solution.scale.matrix(), d)))
 
 
 @pytest.mark.parametrize(("name", "prior"), PAIRS)
@@ -151,9 +151,7 @@ def test_the_sandwich_is_the_sum_of_outer_products_between_inverse_curvatures(na
     se = np.sqrt(np.diagonal(cov))
     # inverted on raw columns, of condition near 1e9
     scores = covariance_of_kind(model, fit.solution, "HC0").matrix
-    np.testing.assert_allclose(
-        np.asarray(scores) / np.outer(se, se)[:k, :k], (cov / np.outer(se, se))[:k, :k], atol=1e-6
-    )
+    np.testing.assert_allclose(scores.matrix() / np.outer(se, se)[:k, :k], (cov / np.outer(se, se))[:k, :k], atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["sgd", "lms"])

@@ -199,7 +199,7 @@ def predictive(out: pr.Fit, x: np.ndarray, y: float) -> float:
     """-log p(y | x, rows) by the conjugate posterior of other rows."""
     s = pr.fit(out.model, pr.Conjugate(draws=2)).solution
     unit = s.stats["sigma2_scale"] if s.df else out.model.fixed["sigma"] ** 2
-    spread = float(np.sqrt(unit + x @ s.scale @ x))
+    spread = float(np.sqrt(unit + x @ s.scale.matrix() @ x))
     return -float(student.logpdf(y, s.df or 1e12, float(x @ s.beta[:, 0]), spread))
 
 

@@ -98,7 +98,7 @@ def test_a_posterior_with_student_marginals_is_carried_on_with_its_covariance():
     assert part.solution.df == 5
     prior = next(iter(posterior_as_prior(part.model, part.method, part.solution).prior.values()))
     covariance = np.linalg.inv(prior.precision(3))
-    np.testing.assert_allclose(covariance, part.solution.scale * 5 / 3, rtol=1e-9)
+    np.testing.assert_allclose(covariance, part.solution.scale.matrix() * 5 / 3, rtol=1e-9)
     np.testing.assert_allclose(covariance, part.covariance(), rtol=1e-9)
     with pytest.raises(pr.DataError, match="1 degrees of freedom and no covariance"):
         pr.fit(model("gaussian", slice(0, 4)), Students(), seed=1).update(X[B], RESPONSES["gaussian"][B])

@@ -78,7 +78,7 @@ def test_effective_degrees_of_freedom_are_the_trace_of_the_hat_matrix(rows):
 
     fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", rows))
     X, sigma = fit.model.design.X, fit.aux["sigma"]
-    hat = X @ fit.solution.covariance @ X.T / sigma**2
+    hat = X @ fit.solution.covariance.matrix() @ X.T / sigma**2
     assert effective_of_terms(fit)["(x | g)"][0] + 2 == pytest.approx(np.trace(hat), rel=1e-8)
 
 

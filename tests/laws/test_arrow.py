@@ -288,24 +288,20 @@ def test_an_estimate_by_the_arrow_is_that_of_columns_written_out(response):
     estimate = arrow_estimate(problem.surface, top.theta)
     wanted = pr.fit(made, pr.Evidence()).solution
     np.testing.assert_allclose(estimate.beta, wanted.beta, atol=2e-5)
-    np.testing.assert_allclose(estimate.scale, np.asarray(wanted.scale), atol=2e-5)
+    np.testing.assert_allclose(estimate.scale.matrix(), wanted.scale.matrix(), atol=2e-5)
 
 
 def test_a_covariance_that_is_not_written_out():
     rng = np.random.default_rng(0)
     places = np.array([[3, 0], [1, 5]])
-    V = ArrowCovariance(places, rng.normal(size=(2, 2, 2)), rng.normal(size=(6, 2)))
-    dense, B = np.asarray(V), rng.normal(size=(6, 2))
+    V = ArrowCovariance.of(places, rng.normal(size=(2, 2, 2)), rng.normal(size=(6, 2)))
+    dense, B = V.matrix(), rng.normal(size=(6, 2))
     np.testing.assert_allclose(V.diagonal(), np.diagonal(dense))
-    np.testing.assert_allclose(V @ B, dense @ B)
-    np.testing.assert_allclose(B.T @ V, B.T @ dense)
-    np.testing.assert_allclose(np.asarray(V * 2.0), 2.0 * dense)
+    np.testing.assert_allclose(V.times(B), dense @ B)
+    np.testing.assert_allclose(V.half(B.T) @ V.half(B.T).T, B.T @ dense @ B)
+    np.testing.assert_allclose(V.scaled(2.0).matrix(), 2.0 * dense)
     rows = np.array([1, 2, 5])
-    np.testing.assert_allclose(V[np.ix_(rows, rows[:2])], dense[np.ix_(rows, rows[:2])])
-    np.testing.assert_allclose(V[:4, :3], dense[:4, :3])
-    assert V[:6, :6] is V
-    at = places[..., None]
-    np.testing.assert_allclose(V[at[..., :, None], at[..., None, :]][..., 0, 0], np.diagonal(dense)[places], rtol=1e-12)
+    np.testing.assert_allclose(V.block(rows), dense[np.ix_(rows, rows)])
     np.testing.assert_allclose(np.cov(V.draws(rng, 60_000).T), dense, atol=0.15)
 
 
@@ -317,18 +313,16 @@ def test_integrated_effects_are_those_of_columns_written_out(monkeypatch):
     wanted = pr.fit(made, pr.Integrate(nodes=256)).solution
     # the same nodes, but for where two searches end
     np.testing.assert_allclose(found.beta, wanted.beta, atol=1e-3)
-    np.testing.assert_allclose(np.asarray(found.scale), np.asarray(wanted.scale), atol=2e-3)
+    np.testing.assert_allclose(found.scale.matrix(), wanted.scale.matrix(), atol=2e-3)
     for name in ("mean", "sd"):
         weight = found.posterior.marginals["weight"]
         mean = [weight @ s.posterior.marginals[name] for s in (found, wanted)]
         np.testing.assert_allclose(mean[0], mean[1], atol=1e-3)
     draws = found.posterior["beta"].reshape(-1, made.shape[0])
-    sd = np.sqrt(np.diagonal(np.asarray(found.scale)))
+    sd = np.sqrt(found.scale.diagonal())
     # 4,000 draws: a mean is known to 0.016 standard deviations, a correlation to as much
     np.testing.assert_allclose((draws.mean(0) - found.beta[:, 0]) / sd, 0.0, atol=0.08)
-    np.testing.assert_allclose(
-        np.cov(draws.T) / np.outer(sd, sd), np.asarray(found.scale) / np.outer(sd, sd), atol=0.08
-    )
+    np.testing.assert_allclose(np.cov(draws.T) / np.outer(sd, sd), found.scale.matrix() / np.outer(sd, sd), atol=0.08)
 
 
 def test_integrated_effects_of_another_likelihood_are_weighed(monkeypatch):
@@ -337,11 +331,11 @@ def test_integrated_effects_of_another_likelihood_are_weighed(monkeypatch):
     found = pr.fit(made, "integrate").solution
     monkeypatch.setattr(EvidenceProblem, "by_groups", property(lambda self: False))
     wanted = pr.fit(made, "integrate").solution
-    sd = np.sqrt(np.diagonal(np.asarray(wanted.scale)))
+    sd = np.sqrt(wanted.scale.diagonal())
     assert found.stats["k_hat_joint"] < 0.7
     # some 2,500 weighted points each
     np.testing.assert_allclose((found.beta - wanted.beta)[:, 0] / sd, 0.0, atol=0.12)
-    np.testing.assert_allclose(np.sqrt(np.diagonal(np.asarray(found.scale))) / sd, 1.0, atol=0.12)
+    np.testing.assert_allclose(np.sqrt(found.scale.diagonal()) / sd, 1.0, atol=0.12)
 
 
 # ---- a border that is sparse -----------------------------------------------------------------------------------------
@@ -378,7 +372,7 @@ def test_a_sparse_border_changes_nothing(monkeypatch, right, criterion):
     np.testing.assert_allclose(other.values(several), dense.values(several), rtol=1e-12)
     found, wanted = arrow_estimate(other, theta), arrow_estimate(dense, theta)
     np.testing.assert_allclose(found.beta, wanted.beta, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(found.scale, wanted.scale, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found.scale.matrix(), wanted.scale.matrix(), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("right", SPARSE[-3:])
@@ -390,10 +384,11 @@ def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
         posterior_by_arrow(f, theta[[0, 1]], weight, chosen, np.random.default_rng(0)) for f in (other, dense)
     )
     # draws at both nodes at once take their numbers in another order
-    for name in ("mean", "covariance", "node_mean", "node_sd"):
+    for name in ("mean", "node_mean", "node_sd"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-8, atol=1e-11)
     many = posterior_by_arrow(other, theta, weight, np.repeat([0, 1], [8000, 12000]), np.random.default_rng(0)).beta
-    sd = np.sqrt(np.diagonal(wanted.covariance))
+    np.testing.assert_allclose(found.covariance.matrix(), wanted.covariance.matrix(), rtol=1e-8, atol=1e-11)
+    sd = wanted.covariance.errors()
     np.testing.assert_allclose((many.mean(0) - wanted.mean) / sd, 0.0, atol=5 / np.sqrt(20_000))
     np.testing.assert_allclose(many.std(0) / sd, 1.0, atol=5 / np.sqrt(40_000))
 

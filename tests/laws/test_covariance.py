@@ -220,7 +220,7 @@ def test_every_method_takes_a_known_covariance_as_the_dense_normal(method):
     same = model.with_prior({columns: Normal(precision_matrix=tuple(map(tuple, dense.tolist())))})
     one, two = (pr.fit(m, method).solution for m in (model, same))
     np.testing.assert_allclose(one.beta, two.beta, atol=1e-9)
-    np.testing.assert_allclose(one.scale, two.scale, atol=1e-9)
+    np.testing.assert_allclose(one.scale.matrix(), two.scale.matrix(), atol=1e-9)
 
 
 def test_the_compiled_engine_has_the_density_of_a_known_covariance():

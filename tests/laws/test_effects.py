@@ -31,7 +31,7 @@ def asked(fit: pr.Fit, **how) -> list:
 
 
 def test_the_delta_method_has_the_numerical_gradient(fit):
-    beta, S = fit.solution.beta, fit.solution.scale
+    beta, S = fit.solution.beta, fit.solution.scale.matrix()
     link = fit.model.likelihood.link
     h = 1e-4 * np.sqrt(np.diagonal(S))
     columns = []

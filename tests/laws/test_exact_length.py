@@ -117,7 +117,7 @@ def test_given_its_hyperparameters_a_process_is_the_one_of_a_stated_length(more)
     fit = pr.fit(model_of(formula=formula.format(", length=0.7"), prior=stated, **more))
     F, G = unknown.design.X, fit.model.design.X
     np.testing.assert_allclose(F @ at.mean, (G @ fit.solution.beta)[:, 0], atol=1e-8)
-    np.testing.assert_allclose(F @ at.root @ at.root.T @ F.T, G @ fit.solution.scale @ G.T, atol=1e-8)
+    np.testing.assert_allclose(F @ at.root @ at.root.T @ F.T, G @ fit.solution.scale.matrix() @ G.T, atol=1e-8)
 
 
 def test_effects_and_curves_of_a_length_that_is_nearly_known_are_those_of_a_stated_one():

@@ -129,7 +129,7 @@ def test_moments_and_evidence_are_those_of_the_posterior(likelihood, prior, q, n
     assert s.status is Status.SAMPLED
     assert s.stats["mcse_mean"] < 0.05  # in sd: so that what follows says something
     assert np.abs(s.beta.ravel() - mean[:k]).max() / sd[:k].max() < FAR * s.stats["mcse_mean"]
-    assert np.abs(np.sqrt(np.diagonal(s.scale)) / sd[:k] - 1.0).max() < FAR * s.stats["mcse_sd"]
+    assert np.abs(np.sqrt(s.scale.diagonal()) / sd[:k] - 1.0).max() < FAR * s.stats["mcse_sd"]
     for i, a in enumerate(model.unknown):  # resampled draws, worth what the weights are worth
         assert abs(np.log(s.draws[a]).mean() - mean[k + i]) < FAR * sd[k + i] / np.sqrt(s.stats["ess"])
     if model.joint.informative.all() and not isinstance(prior, pr.priors.Jeffreys):
@@ -179,7 +179,7 @@ def test_monte_carlo_errors_are_what_they_say():
         z.append(
             [
                 (s.beta.item() - mean[0]) / sd[0] / s.stats["mcse_mean"],
-                (np.sqrt(s.scale.item()) / sd[0] - 1.0) / s.stats["mcse_sd"],
+                (np.sqrt(s.scale.matrix().item()) / sd[0] - 1.0) / s.stats["mcse_sd"],
                 (s.stats["log_evidence"] - evidence) / s.stats["log_evidence_se"],
             ]
         )

@@ -55,7 +55,7 @@ def test_one_scale_with_sigma_held_is_a_one_dimensional_integral() -> None:
     mean = sum(w * fit.coef.values for w, fit in zip(thin, at))
     square = sum(w * (fit.std_error.values**2 + fit.coef.values**2) for w, fit in zip(thin, at))
     np.testing.assert_allclose(found.beta[:, 0], mean, atol=2e-3)
-    np.testing.assert_allclose(np.sqrt(np.diagonal(found.scale)), np.sqrt(square - mean**2), rtol=2e-3)
+    np.testing.assert_allclose(np.sqrt(found.scale.diagonal()), np.sqrt(square - mean**2), rtol=2e-3)
 
 
 def test_the_evidence_is_the_integral_over_the_scales() -> None:
@@ -114,10 +114,10 @@ def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
 def test_draws_have_the_moments_that_are_reported() -> None:
     found = pr.fit(model_of("gaussian"), Integrate(draws=5000), seed=3).solution
     draws = found.posterior["beta"].reshape(-1, 7)
-    sd = np.sqrt(np.diagonal(found.scale))
+    sd = np.sqrt(found.scale.diagonal())
     assert np.abs((draws.mean(0) - found.beta[:, 0]) / sd).max() < 0.04
     np.testing.assert_allclose(draws.std(0), sd, rtol=0.04)
-    np.testing.assert_allclose(np.corrcoef(draws.T), found.scale / np.outer(sd, sd), atol=0.04)
+    np.testing.assert_allclose(np.corrcoef(draws.T), found.scale.matrix() / np.outer(sd, sd), atol=0.04)
 
 
 def test_intervals_are_quantiles_of_the_mixture_over_the_nodes() -> None:

@@ -95,9 +95,13 @@ def test_interactions_other_contrasts_and_factors_beside_varying_effects_are_wri
 
 def agrees(dense, short, method, rtol):
     one, two = (pr.fit(model, method) for model in (dense, short))
-    size = np.sqrt(np.asarray(one.solution.scale).diagonal())
+    size = np.sqrt(np.asarray(one.solution.scale.matrix()).diagonal())
     assert (np.abs(one.solution.beta - two.solution.beta)[:, 0] < rtol * size).all()
-    assert np.allclose(one.solution.scale / np.outer(size, size), two.solution.scale / np.outer(size, size), atol=rtol)
+    assert np.allclose(
+        one.solution.scale.matrix() / np.outer(size, size),
+        two.solution.scale.matrix() / np.outer(size, size),
+        atol=rtol,
+    )
     for name, value in one.solution.aux.items():
         assert two.solution.aux[name] == pytest.approx(value, rel=rtol)
         assert two.solution.aux_sd[name] == pytest.approx(one.solution.aux_sd[name], rel=rtol)
@@ -158,7 +162,7 @@ def test_the_covariance_of_many_levels_is_not_written_out_and_is_made_when_it_is
     assert b == pytest.approx(float(e @ f / (e @ e)), rel=1e-10)
     alpha = mean(data["y"]) - b * mean(data["x"])
     assert np.allclose(fit.coef.values[2:], alpha[1:] - alpha[0], rtol=1e-8, atol=1e-10)
-    whole = np.asarray(V)
+    whole = V.matrix()
     assert np.allclose(whole.diagonal(), np.square(fit.std_error), rtol=1e-12)
     d, s2 = mean(data["x"])[7] - mean(data["x"])[0], fit.solution.stats["sigma_unbiased"] ** 2
     counts = np.bincount(g)
@@ -279,7 +283,7 @@ def test_complete_separation_leaves_no_covariance_of_any_coefficient(tmp_path):
     for model in both("y ~ x + g", data, likelihood="bernoulli"):
         with pytest.warns(ProbregWarning, match="complete separation"):
             fit = pr.fit(model)
-        assert np.isnan(np.asarray(fit.solution.scale)).all()
+        assert np.isnan(np.asarray(fit.solution.scale.matrix())).all()
         assert pr.load_fit(fit.save(tmp_path / "fit.nc")).solution.status is fit.solution.status
 
 

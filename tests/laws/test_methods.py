@@ -77,7 +77,7 @@ def density(model: pr.Model, x: Array) -> float:
 def units(fit: pr.Fit) -> Array:
     """A standard error for each of (vec beta, log aux)."""
     s = fit.solution
-    return np.r_[np.sqrt(np.diagonal(s.scale)), [s.aux_sd[a] / s.aux[a] for a in fit.model.unknown]]
+    return np.r_[np.sqrt(s.scale.diagonal()), [s.aux_sd[a] / s.aux[a] for a in fit.model.unknown]]
 
 
 def test_the_laws_meet_every_registered_method():
@@ -134,7 +134,7 @@ def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
         H = H / np.outer(se, se)
     inverse = np.linalg.inv(H)[:k, :k]
     np.testing.assert_allclose(
-        fit.solution.scale / np.outer(se[:k], se[:k]), inverse / np.outer(se[:k], se[:k]), atol=1e-5
+        fit.solution.scale.matrix() / np.outer(se[:k], se[:k]), inverse / np.outer(se[:k], se[:k]), atol=1e-5
     )
 
 
@@ -142,7 +142,7 @@ def whitened(fit: pr.Fit) -> tuple[Array, Array, int]:
     """Draws of beta in units of the reported mean and covariance."""
     s = fit.solution
     draws = s.draws["beta"].reshape(-1, s.beta.size)
-    spread = s.scale * (1.0 if s.df is None else s.df / (s.df - 2))
+    spread = s.scale.matrix() * (1.0 if s.df is None else s.df / (s.df - 2))
     z = np.linalg.solve(np.linalg.cholesky(spread), (draws - s.beta.ravel()).T).T
     return z.mean(0), np.cov(z.T), len(z)
 

@@ -198,7 +198,7 @@ def test_a_simultaneous_band_is_wider_and_posterior_bands_are_quantiles() -> Non
 def test_a_simultaneous_band_covers_curves_drawn_from_the_posterior() -> None:
     fit = pr.fit(model_of("s(x)"))
     band, at = fit.smooth(prob=0.9), term_functions(fit.model.design)[0]
-    beta = np.random.default_rng(3).multivariate_normal(fit.solution.beta[:, 0], fit.solution.scale, 20_000)
+    beta = np.random.default_rng(3).multivariate_normal(fit.solution.beta[:, 0], fit.solution.scale.matrix(), 20_000)
     f = beta[:, at.at] @ at.columns_at(band["x"].values).T
     held = ((f > band["simultaneous_lower"].values) & (f < band["simultaneous_upper"].values)).all(1).mean()
     assert held == pytest.approx(0.9, abs=0.01)  # two Monte Carlo errors of the quantile and of the share

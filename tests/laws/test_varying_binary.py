@@ -53,7 +53,7 @@ def test_two_rows_a_group_have_the_posterior_of_quadrature(groups, seed):
     assert found.status.good
     sds = found.posterior["sd(Intercept | g)"]
     mean = np.r_[found.beta[:2, 0], sds.mean()]
-    sd = np.r_[np.sqrt(np.diagonal(np.asarray(found.scale))[:2]), sds.std()]
+    sd = np.r_[np.sqrt(found.scale.diagonal()[:2]), sds.std()]
     wanted, spread = by_quadrature(rows, mean, sd)
     # three Monte Carlo errors; draws that were not weighed would be 0.3 to 1 sd off with 250 groups
     near = 3.0 / np.sqrt(found.stats["ess_joint"])

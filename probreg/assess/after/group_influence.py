@@ -31,10 +31,11 @@ def group_influence(fit: Fit, key: str) -> GroupInfluence:
     model, s = fit.model, fit.solution
     d, sigma = model.design, float(model.noise(fit.aux))
     all_rows = WhitenedRows.of(model, s.beta[:, 0], sigma)
-    V, flat = np.asarray(s.scale), np.flatnonzero(~model.joint.informative)
+    V, flat = s.scale, np.flatnonzero(~model.joint.informative)
     term, codes = d.recipe.grouped[key], np.asarray(d.inputs[key])[:, 0].astype(int)
-    V_flat = V[np.ix_(flat, flat)]
-    se, cook = np.sqrt(np.diagonal(V_flat)), np.zeros(len(term.levels))
+    of_flat = V.half(np.eye(model.shape[0])[flat])
+    R_flat = np.linalg.qr(of_flat.T, mode="r")  # V_ff = R'R
+    se, cook = np.linalg.norm(of_flat, axis=1), np.zeros(len(term.levels))
     moves = np.zeros((len(term.levels), len(flat)))
     for g in range(len(term.levels)):
         rows = np.flatnonzero(codes == g)
@@ -42,9 +43,9 @@ def group_influence(fit: Fit, key: str) -> GroupInfluence:
         if len(rows) and np.linalg.eigvalsh(R)[0] < SINGULAR:
             cook[g] = np.inf
             continue
-        move = (V @ (all_rows.X[rows].T @ np.linalg.solve(R, all_rows.e[rows])))[flat]
+        move = of_flat @ (V.half(all_rows.X[rows]).T @ np.linalg.solve(R, all_rows.e[rows]))
         # D_g = d'V_ff^-1 d / k
-        cook[g], moves[g] = move @ np.linalg.solve(V_flat, move) / len(flat), move / se
+        cook[g], moves[g] = np.square(np.linalg.solve(R_flat.T, move)).sum() / len(flat), move / se
     return GroupInfluence(term.levels, tuple(d.columns[j] for j in flat), cook, moves)
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from probreg.assess.guarantee.judged import (
-    Array,
     BoundLine,
     Judged,
     flat_columns,
@@ -13,7 +12,9 @@ from probreg.assess.guarantee.judged import (
     scale_name,
 )
 from probreg.data.rows import plus_offset
+from probreg.inference.covariance import ParameterCovariance
 from probreg.likelihoods.links import IDENTITY
+from probreg.numerics.linalg import factor_of
 from probreg.scores.bounds import pac_bayes, pseudo_dimension
 from probreg.scores.bounds.classes import Of
 
@@ -58,13 +59,13 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
     model, s = judged.fit.model, judged.fit.solution
     m = model.shape[1]
     P = model.joint.precision_of_entries(m, float(model.noise(judged.fit.aux)))
-    S = np.asarray(s.covariance, dtype=float)
+    S = s.covariance
     away = s.beta.ravel() - np.repeat(model.joint.center, m)
     # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
-    signs, logs = zip(np.linalg.slogdet(P), np.linalg.slogdet(S))
-    if not (signs[0] > 0 and signs[1] > 0 and np.isfinite(S).all()):
+    (sign, log_det_P), log_det = np.linalg.slogdet(P), S.log_det()
+    if not (sign > 0 and np.isfinite(log_det)):
         return [BoundLine(name, judged.losses[0].name, None, "the covariance of the estimate is singular")]
-    divergence = max(0.0, 0.5 * float(np.sum(P * S) + away @ P @ away - len(S) - logs[0] - logs[1]))
+    divergence = max(0.0, 0.5 * float(np.sum(P * S.matrix()) + away @ P @ away - len(away) - log_det_P - log_det))
     risks = _risks_of_draws(judged, S)
     lines = []
     for loss, risk in zip(judged.losses, risks):
@@ -96,11 +97,13 @@ def draws_obstacle(judged: Judged) -> str | None:
     return None
 
 
-def _risks_of_draws(judged: Judged, S: Array) -> list[float]:
+def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
     """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
     fit, design, lik = judged.fit, judged.design, judged.fit.model.likelihood
     p, m = fit.model.shape
-    rng, L = np.random.default_rng([judged.seed, 1]), np.linalg.cholesky(S)
+    # a lower triangular root, so that a seed gives the same draws in any coordinates
+    L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
+    rng = np.random.default_rng([judged.seed, 1])
     size, left, total = max(1, _NUMBERS // (design.n * m)), judged.draws, np.zeros(len(judged.losses))
     while left:
         some = min(left, size)

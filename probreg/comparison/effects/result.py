@@ -28,7 +28,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quant
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, Adjusted, adjusted, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
-from probreg.numerics.frame import covariance_through, map_of_columns
+from probreg.numerics.frame import map_of_columns
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_folded
 
@@ -238,7 +238,8 @@ def _covariance_of(
         except (Incompatible, NotConverged, DataError):  # without scores the covariance of the fit is used, and printed
             pass
     V, df, words = fit.spread(kind, groups=asked.clusters, data=asked.data, lags=asked.lags)
-    cov = covariance_through(G, V)
+    B = V.half(G)
+    cov = B @ B.T
     return cov if rows is None else cov + rows.covariance(), df, words
 
 
@@ -377,7 +378,7 @@ def _of_asymptotic(
     error, which = shown.std(0, ddof=1), f"{words.get('kind', 'given')} covariance"
     which += "" if rows is None else " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {which}"
-    if np.isnan(np.asarray(V.diagonal())).all():
+    if not V.known:
         error = lower = upper = np.full(len(error), np.nan)
         kind = f"none: {fit.method.name} carries no standard errors here"
     center, cov = np.concatenate(middle), np.atleast_2d(np.cov(z.T))

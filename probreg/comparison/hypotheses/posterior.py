@@ -42,7 +42,7 @@ def over_own(fit: Fit, L: Array) -> Array:
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
     """Centre (q,) and scale (q,) of combinations that are Student-t or normal by a formula."""
     own, s = over_own(fit, L), fit.solution
-    return own @ s.beta.ravel(), np.sqrt(np.diagonal(own @ s.scale @ own.T))
+    return own @ s.beta.ravel(), np.linalg.norm(s.scale.half(own), axis=1)
 
 
 def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
@@ -118,7 +118,7 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     if has_exact_law(fit):
         own = over_own(fit, L)
         gap = own @ s.beta.ravel() - r
-        W = float(gap @ np.linalg.solve(own @ s.scale @ own.T, gap))
+        W = s.scale.wald(own, gap)
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
         return Belief(name, level, 0.0, "exact, the region of highest density")
     if q == 1 and (known := _above(fit, L, r, 1.0)) is not None:
@@ -160,24 +160,24 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     own = np.flatnonzero(model.joint.informative)
     if not set(np.flatnonzero(involved)) <= set(own):
         return None
-    V = np.zeros((len(involved), len(involved)))
     unknown = bool(model.unknown)
-    V[np.ix_(own, own)] = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
+    V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
     df: float | None = None
     if unknown:
         prior = model.noise_prior
         if not isinstance(prior, InverseGamma) or not model.joint.sigma_units[own].all():
             return None
         df, V = 2.0 * prior.shape, V * prior.scale / prior.shape
-    after = _log_density(r, L @ s.beta.ravel(), L @ s.scale @ L.T, s.df)
-    return after - _log_density(r, L @ model.joint.center, L @ V @ L.T, df)
+    after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
+    return after - _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df)
 
 
-def _log_density(x: Array, centre: Array, scale: Array, df: float | None) -> float:
-    """Of a normal, or of a Student-t on df degrees of freedom, in len(x) dimensions."""
+def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> float:
+    """Of a normal, or of a Student-t on df degrees of freedom, in len(x) dimensions, with the squared scale half half'."""
     q, d = len(x), x - centre
-    W = float(d @ np.linalg.solve(scale, d))
-    root = 0.5 * float(np.linalg.slogdet(scale)[1])
+    R = np.linalg.qr(half.T, mode="r")
+    W = float(np.square(np.linalg.solve(R.T, d)).sum())
+    root = float(np.log(np.abs(np.diagonal(R))).sum())
     if df is None:
         return -0.5 * (q * np.log(2.0 * np.pi) + W) - root
     top = float(gammaln((df + q) / 2) - gammaln(df / 2)) - 0.5 * q * np.log(df * np.pi)

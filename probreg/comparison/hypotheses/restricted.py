@@ -8,7 +8,6 @@ gradient and the expected information of the log-likelihood. All are chi-square 
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, fdtrc, ndtr, stdtr
@@ -17,7 +16,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status, held_at_limits
-from probreg.inference.covariance import DenseCovariance, root_of_square
+from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.uncertainty.constrained import Surface, identified, start, surface
 from probreg.inference.uncertainty.information import BlockEstimate, expected_part
 from probreg.likelihoods import SmoothLikelihood
@@ -86,20 +85,11 @@ def estimable(fit: Fit, L: Array) -> None:
 # ---- the tests ---------------------------------------------------------------------------------------------------------
 
 
-def half_of(V: Any, L: Array) -> Array:
-    """B (q, r) with B B' = L V L'; a direction without a standard error does not move."""
-    if isinstance(V, DenseCovariance):
-        return np.nan_to_num(V.half(L))
-    return np.asarray(L @ root_of_square(np.nan_to_num(np.asarray(V))))
-
-
-def wald(found: Restrictions, beta: Array, V: Array, df: float | None) -> list[Test]:
+def wald(found: Restrictions, beta: Array, V: ParameterCovariance, df: float | None) -> list[Test]:
     """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
     gap, q = found.L @ beta - found.r, found.q
-    B = half_of(V, found.L)
-    # gap' (B B')^-1 gap = |R'^-1 gap|^2, B' = Q R
     try:
-        W = float(np.square(np.linalg.solve(np.linalg.qr(B.T, mode="r").T, gap)).sum())
+        W = V.wald(found.L, gap)
     except np.linalg.LinAlgError:
         raise Incompatible(
             "the tested combinations of coefficients have a singular covariance: test fewer of them, or fit with another covariance"
@@ -108,7 +98,7 @@ def wald(found: Restrictions, beta: Array, V: Array, df: float | None) -> list[T
     if df is not None:
         tests.append(Test("F", W / q, "F", (q, df), float(fdtrc(q, df, W / q))))
     if q == 1:
-        t = float(gap[0] / np.linalg.norm(B[0]))
+        t = float(gap[0] / np.linalg.norm(V.half(found.L)))
         tests.append(root(t, df))
     return tests
 
@@ -151,8 +141,7 @@ def _of_least_squares(fit: Fit, found: Restrictions) -> tuple[float, float]:
     """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
     s, n = ClosedForm().solve(fit.model, np.random.default_rng(0)), fit.model.design.total  # whatever the method was
     gap = found.L @ s.beta.ravel() - found.r
-    R = np.linalg.qr(half_of(s.scale, found.L).T, mode="r")
-    W = float(np.square(np.linalg.solve(R.T, gap)).sum())
+    W = s.scale.wald(found.L, gap)
     if not fit.model.unknown:
         return W, W
     assert s.df is not None
@@ -182,11 +171,8 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
     if unbounded:
         # coefficients run to infinity: start at the point nearest to zero, in standard deviations of the columns
         nearest = over_T @ np.linalg.lstsq(found.L @ over_T, found.r)[0]
-    elif isinstance(s.scale, DenseCovariance):
-        nearest = beta - s.scale.moves(found.L, gap)
     else:
-        V = np.nan_to_num(s.scale)
-        nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, gap)
+        nearest = beta - np.nan_to_num(s.scale.change(found.L, gap))
     at = Surface(model, identified(model, s))
     held = np.vstack([over_T.T @ found.L.T, np.zeros((len(model.unknown), found.q))])
     top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))

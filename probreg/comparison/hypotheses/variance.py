@@ -173,12 +173,11 @@ def _at_mode(model: Model, criterion: str) -> float:
     coefficients."""
     found = fit_model(model, "newton")
     flat = np.repeat(~model.joint.informative, model.shape[1])
-    V = np.asarray(found.solution.scale)[np.ix_(flat, flat)]
     own = found.conditional_log_likelihood
     return (
         own
         if criterion == "ML"
-        else own + 0.5 * flat.sum() * np.log(2.0 * np.pi) + 0.5 * float(np.linalg.slogdet(V)[1])
+        else own + 0.5 * flat.sum() * np.log(2.0 * np.pi) + 0.5 * found.solution.scale.log_det(np.flatnonzero(flat))
     )
 
 

@@ -35,7 +35,6 @@ from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
-from probreg.numerics.frame import covariance_through
 
 Array = np.ndarray
 _LINEAR = " is linear"
@@ -230,15 +229,14 @@ def _of_mode(
     degrees = _satterthwaite(fit) if given is None else None
     each = df if degrees is None else degrees.df(L)
     beta, L = fit.solution.beta.ravel(), over_own(fit, L)  # from here on over the model's own coefficients
-    gone = np.isnan(V.diagonal())
-    if (np.abs(L[:, gone]) > 0).any():
+    B = V.half(L)
+    if np.isnan(B).any():
         none = words.get("kind") == "none"
         why = words["definition"] if none else "; ".join(fit.solution.notes) or fit.described["status"]
         raise Incompatible(f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}")
     if exact_fit(fit):
         raise Incompatible(f"the fit is exact: residuals are rounding, so that no test of {text!r} has a value")
-    V = np.nan_to_num(V) if gone.any() else V
-    se = np.sqrt(np.diagonal(L @ V @ L.T))
+    se = np.linalg.norm(B, axis=1)
     half = quantile(prob, each) * se
     value = L @ beta
     estimates = _table(fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half})
@@ -314,7 +312,8 @@ def _in_family(
     L, r = matrix(read, len(fit.parameter_names))
     V, df, _ = given or fit.spread()
     L = over_own(fit, L)
-    cov = covariance_through(L, np.nan_to_num(V))
+    B = V.half(L)
+    cov = B @ B.T
     se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
     under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
     require_tests(has_tests(fit) and not L[:, under].any(), se)

@@ -14,15 +14,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
 from probreg.comparison.models.leave_one_out import LeftOut, normal_given_scales
+from probreg.data import Frame
 from probreg.data.rows import plus_offset
-from probreg.errors import DataError
+from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of
 from probreg.inference import ClosedForm
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance, root_of_curvature
 from probreg.inference.sampling.importance import smoothed
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
@@ -97,7 +99,7 @@ def _exact(fit: Fit, group: str, each: list[Array]) -> LeftOut:
         if fit.model.flat and fit.model.unknown:
             return _of_least_squares(fit, each)
         sigma = float(fit.model.noise(fit.aux))
-        found = _given(fit.model, fit.solution.beta[:, 0], np.asarray(fit.solution.scale), sigma, each)
+        found = _given(fit.model, fit.solution.beta[:, 0], fit.solution.scale, sigma, each)
         said: tuple[str, ...] = ()
         if fit.solution.stats.get("ratios_found"):
             said = (f"the scales were found on all rows and are held while each {group} is left out",)
@@ -106,7 +108,7 @@ def _exact(fit: Fit, group: str, each: list[Array]) -> LeftOut:
     return _weighed(log_p, group, "closed form given the scales, weighed over their draws")
 
 
-def _given(model: Model, beta: Array, V: Array, sigma: float, each: list[Array]) -> Array:
+def _given(model: Model, beta: Array, V: ParameterCovariance, sigma: float, each: list[Array]) -> Array:
     """log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
     at = WhitenedRows.of(model, beta, sigma)
     out = np.empty(len(each))
@@ -126,7 +128,7 @@ def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
     """The plug-in density at least squares without the group: N(y_g; X_g b_-g, RSS_-g / (n - n_g))."""
     model, n = fit.model, fit.model.design.n
     s = ClosedForm().solve(model, np.random.default_rng(0))
-    V = np.nan_to_num(np.asarray(s.scale)) / (s.stats["rss"] / s.df if s.df else 1.0)
+    V = s.scale.scaled(s.df / s.stats["rss"] if s.df else 1.0)
     at, out = WhitenedRows.of(model, s.beta[:, 0], 1.0), np.full(len(each), np.nan)
     for i, rows in enumerate(each):
         R = at.apart(rows, V)
@@ -143,7 +145,7 @@ def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
     return LeftOut(out, "closed form", _lost(out, "group"))
 
 
-def _at_draws(fit: Fit) -> Iterator[tuple[Array, Array, float]]:
+def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     """Mean, covariance and sigma of the coefficients given the scales, at draws of these."""
     model, draws = fit.model, fit.solution.posterior.flat
     d = model.design
@@ -157,9 +159,17 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, Array, float]]:
         M, flat, centre = _root(model, at, sigma)
         # beta = centre + M u, u ~ N(0, I) but for flat coordinates: H = M'X'WX M / sigma^2 + I
         H = M.T @ G @ M / sigma**2 + np.diag((~flat).astype(float))
-        factor = cho_factor(H)
-        beta = centre + M @ cho_solve(factor, M.T @ (c - G @ centre) / sigma**2)
-        yield beta, M @ cho_solve(factor, M.T), sigma
+        K = root_of_curvature(H)
+        if K is None:
+            raise NotConverged(
+                "the coefficients given the scales of a draw are not identified: give flat columns a prior"
+            )
+        root = M @ K
+        yield (
+            centre + root @ (root.T @ (c - G @ centre)) / sigma**2,
+            DenseCovariance(Frame.of_raw(len(M)), 1, root=root),
+            sigma,
+        )
 
 
 def _root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, Array, Array]:

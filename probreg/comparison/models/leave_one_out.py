@@ -15,7 +15,7 @@ from probreg.comparison.models.left_out_modes import without_each_row
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import left_out_rows
-from probreg.fits.prediction import atom_count, predictive, predictor_covariance
+from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm, Solution
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -78,7 +78,7 @@ def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
     d = model.design
     root = _root(model)
     # h_i = w_i x_i'V x_i with V the covariance at unit variance.
-    h = root**2 * predictor_covariance(d.X, s.scale, 1)[:, 0, 0] / unit
+    h = root**2 * s.scale.of_rows(d.X)[:, 0, 0] / unit
     rest = 1.0 - h
     return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
 

@@ -15,7 +15,7 @@ _HEAD = 100  # rows of a partition that show what its columns hold
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class TableRows:
     """A dask DataFrame in the place of `Files`, of which only some first rows of each partition come here.
 
     `complete` leaves rows with missing values out of them.
@@ -85,7 +85,7 @@ class OnDisk:
         return self.files.declared_order(name)
 
 
-def frame_of(data: Any, client: Any, *, complete: bool) -> Frame | OnDisk:
+def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
     """What is meant by a dask DataFrame, or by the path of Parquet files (a list of them).
 
     DataError for anything else. Incompatible for a client that is none, and when a package is not installed.
@@ -103,7 +103,7 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> Frame | OnDisk:
             f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame or the path of Parquet files is taken: "
             "for arrays use Model.from_dask_arrays, for a table in memory Model.from_formula"
         )
-    return Frame(data, client, complete)
+    return TableRows(data, client, complete)
 
 
 def _paths(data: Any) -> list[str | Path]:

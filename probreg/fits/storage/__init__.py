@@ -39,7 +39,7 @@ from probreg.fits.storage.columns import read_columns_back, written_columns
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import Routine, coefficients_of_reported, has_effects
-from probreg.inference.covariance import ArrowCovariance, DenseCovariance, FactoredCovariance, ParameterCovariance
+from probreg.inference.covariance import DenseCovariance, NoCovariance, ParameterCovariance
 from probreg.inference.modes.wide import SOON, is_wide
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
@@ -287,15 +287,11 @@ def _frame_of(moments: Mapping[str, Any], intercept: int | None) -> Frame:
 
 
 def _solution_group(s: Solution, remade: bool, moments: Any, intercept: int | None) -> Any:
-    # The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands.
-    if isinstance(s.scale, DenseCovariance):
-        scale_parts: dict[str, Any] = {f"{_FACTOR}{k}": v for k, v in s.scale.arrays().items()}
-        if moments is not None and s.scale.frame.equals(_frame_of(moments, intercept)):
-            del scale_parts[f"{_FACTOR}frame"]
-    elif isinstance(s.scale, ParameterCovariance):
-        scale_parts = {f"{_FACTOR}{k}": getattr(s.scale, k) for k in s.scale.factors}
-    else:
-        scale_parts = {"scale": np.nan if np.isnan(np.diagonal(s.scale)).all() else s.scale}
+    # one nan where no parameter has a standard error: columns may be thousands
+    arrays = {"": np.array(np.nan)} if isinstance(s.scale, NoCovariance) else s.scale.arrays()
+    if moments is not None and s.scale.frame.equals(_frame_of(moments, intercept)):
+        arrays.pop("frame", None)
+    scale_parts: dict[str, Any] = {f"{_FACTOR}{k}" if k else "scale": v for k, v in arrays.items()}
     parts = {"beta": s.beta} | scale_parts
     parts |= {} if s.not_estimable is None else {"not_estimable": s.not_estimable.astype(np.int8)}
     parts |= {} if s.null_space is None else {"null_space": s.null_space}
@@ -307,31 +303,24 @@ def _solution_group(s: Solution, remade: bool, moments: Any, intercept: int | No
     return _group(parts)
 
 
-def _scale(numbers: Mapping[str, np.ndarray], model: Model) -> Any:
-    """The covariance (k, k), whole or from the factors of one. DataError where parts are missing."""
+def _scale(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> ParameterCovariance:
+    """The covariance of the parameters. DataError where parts are missing, or are of other parameters."""
     parts = {name.removeprefix(_FACTOR): v for name, v in numbers.items() if name.startswith(_FACTOR)}
-    k = model.shape[0] * model.shape[1]
-    if "root" in parts and "scale" not in numbers:
-        kept, intercept = model.design.kept, model.design.intercept
-        if "frame" not in parts and isinstance(kept, Moments):
-            frame = Frame.of(kept.mean, kept.scale, intercept)
-            parts["frame"] = np.stack([frame.shift, frame.scale])
-        if "frame" not in parts:
-            raise DataError("the root of its covariance has no frame")
-        out = DenseCovariance.from_arrays(parts, model.shape[1], intercept)
-        if not k <= len(out.root) <= k + len(model.unknown) or not (out.frame.scale > 0).all():
-            raise DataError("the root of its covariance is of other parameters")
-        return out
-    if ("scale" in numbers) == bool(parts) or (
-        parts and set(parts) not in map(set, (FactoredCovariance.factors, ArrowCovariance.factors))
-    ):
-        raise DataError("it holds neither a covariance of its coefficients nor the three factors of one")
-    if "places" in parts:
-        places = parts["places"].astype(np.intp)
-        if not (places < k).all():
-            raise DataError("the factors of its covariance are of other coefficients")
-        return ArrowCovariance(places, parts["blocks"], parts["low"])
-    return FactoredCovariance(**parts) if parts else np.broadcast_to(numbers["scale"], (k, k))
+    if not isinstance(further, list) or not all(isinstance(name, str) for name in further):
+        raise DataError(f"its names of further parameters are {further!r:.60}, and a list of texts belongs there")
+    if ("scale" in numbers) == bool(parts):
+        raise DataError("it does not hold one covariance of its parameters")
+    if not parts and not numbers["scale"].ndim:
+        return NoCovariance.of(*model.shape, tuple(further))
+    raw = Frame.of_raw(model.shape[0])
+    if not parts:  # of files of an earlier version
+        return DenseCovariance.of_matrix(raw, model.shape[1], numbers["scale"])
+    kept, intercept = model.design.kept, model.design.intercept
+    if "frame" not in parts:
+        of_moments = "root" in parts and isinstance(kept, Moments)
+        frame = Frame.of(kept.mean, kept.scale, intercept) if of_moments else raw  # type: ignore[union-attr]
+        parts["frame"] = np.stack([frame.shift, frame.scale])
+    return ParameterCovariance.from_arrays(parts, model.shape[1], intercept, tuple(further))
 
 
 def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
@@ -366,6 +355,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
             "detail": solution.detail,
             "engine": "" if draws is None else draws.engine,
             "sandwich": solution.sandwich,
+            "further": list(solution.scale.further),
             "stats": dict(solution.stats),
             "notes": list(solution.notes),
             "routine": [isinstance(note, Routine) for note in solution.notes],
@@ -567,7 +557,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
     out = Solution(
         beta=numbers["beta"],
-        scale=_scale(numbers, model),
+        scale=_scale(numbers, model, s.get("further", [])),
         df=s["df"],
         aux=s["aux"],
         aux_sd=s["aux_sd"],

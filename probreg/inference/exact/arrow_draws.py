@@ -5,12 +5,12 @@ H^-1 grad log |H|^(1/2), to first order.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.covariance import WRITTEN, ArrowCovariance
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
 from probreg.inference.exact.arrow_roots import Parts
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
@@ -26,7 +26,7 @@ class ArrowPosterior(NamedTuple):
 
     beta: Array  # (draws, p)
     mean: Array  # (p,)
-    covariance: Any  # (p, p), an array where that is small
+    covariance: ArrowCovariance
     node_mean: Array  # (S, p)
     node_sd: Array  # (S, p)
 
@@ -37,16 +37,18 @@ def posterior_by_arrow(
     """Of a Gaussian likelihood at nodes theta (S, d) with their weights, drawn at the nodes `chosen`."""
     p, S, layout = surface.model.shape[0], len(theta), surface.layout
     beta, mean, sd = np.empty((len(chosen), p)), np.empty((S, p)), np.empty((S, p))
+    frame = layout.frame_of_all
     low, spread = np.zeros((p, 0)), np.zeros((*layout.places.shape, layout.places.shape[1]))
     for part in surface.blocks_of(theta):
         at, w = surface.at_nodes(theta[part]), weight[part]
         mean[part] = surface.coefficients(at, *at.mean)[..., 0].T
-        axes, blocks = _axes(surface, at)
+        in_frame, blocks = _axes(surface, at)
+        axes = frame.to_raw(in_frame.reshape(p, -1)).reshape(in_frame.shape)
         sd[part] = np.square(axes).sum(1).T
         sd[part[:, None], layout.places.ravel()] += np.square(blocks).sum(-1).reshape(len(part), -1)
         # E[cov(beta | theta)] = sum_s w_s (blocks_s blocks_s' + axes_s axes_s')
         spread += np.einsum("s,sgkl,sgjl->gkj", w, blocks, blocks, optimize=True)
-        low = _compressed(np.hstack([low, (axes * np.sqrt(w)).reshape(p, -1)]))
+        low = _compressed(np.hstack([low, (in_frame * np.sqrt(w)).reshape(p, -1)]))
         place = np.full(S, -1)
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
@@ -54,15 +56,13 @@ def posterior_by_arrow(
             of = place[chosen[some]]
             beta[some] = mean[part][of] + _deviations(surface, at, of, rng)
     centre = weight @ mean
-    low = _compressed(np.hstack([low, (np.sqrt(weight)[:, None] * (mean - centre)).T]))
-    covariance = ArrowCovariance(layout.places, _roots_of(spread), low)
-    return ArrowPosterior(
-        beta, centre, np.asarray(covariance) if p <= WRITTEN else covariance, mean, np.sqrt(sd)
-    )  # fmt: skip
+    low = _compressed(np.hstack([low, frame.from_raw((np.sqrt(weight)[:, None] * (mean - centre)).T)]))
+    covariance = ArrowCovariance(frame, 1, places=layout.places, blocks=_roots_of(spread), low=low)
+    return ArrowPosterior(beta, centre, covariance, mean, np.sqrt(sd))
 
 
 def _axes(surface: ArrowSurface, at: ArrowNodes) -> tuple[Array, Array]:
-    """(p, r, S) and (S, G, K, K): the covariance of beta at a node is axes axes' plus, group by group, blocks blocks'."""
+    """(p, r, S) in the frame and (S, G, K, K): the covariance of beta at a node is axes axes' plus blocks blocks' by group."""
     G, K, r = at.factor.shape
     eye = np.eye(r)
     axes = at.factor.transposed(np.zeros((G, K, r)), eye)
@@ -71,7 +71,7 @@ def _axes(surface: ArrowSurface, at: ArrowNodes) -> tuple[Array, Array]:
     moved = at.roots.forth(*axes)
     flat = (np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S) for part in moved)
     size = surface.layout.model.shape[0] * surface.layout.model.shape[1]
-    return surface.layout.coefficients(*flat).reshape(size, r, S), at.roots.lead[:, None] @ blocks
+    return surface.layout.coordinates(*flat).reshape(size, r, S), at.roots.lead[:, None] @ blocks
 
 
 def _deviations(surface: ArrowSurface, at: ArrowNodes, of: Array, rng: np.random.Generator) -> Array:

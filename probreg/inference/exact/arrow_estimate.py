@@ -4,12 +4,12 @@ With H = J'J, J = [[L', C], [0, T']], the columns of J^-1 are those of L'^-1, gr
 is made of blocks of the groups, and of what the border adds to all, of rank r.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.covariance import ArrowCovariance, written_where_few
+from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots
@@ -21,7 +21,7 @@ class ArrowEstimate(NamedTuple):
     """The mean of the coefficients given the hyperparameters, and their covariance."""
 
     beta: Array  # (p, m)
-    scale: Any  # (p m, p m), an array where that is small
+    scale: ArrowCovariance
 
 
 def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) -> ArrowEstimate:
@@ -38,7 +38,7 @@ def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) ->
     beta = layout.coefficients(a[0], c[0])[:, 0].reshape(p, m) + layout.centre[:, None]
     if isinstance(surface, ArrowSurface):
         beta[list(layout.flat), 0] += layout.T @ surface.fitted
-    return ArrowEstimate(beta, written_where_few(_covariance(layout, roots, H)))
+    return ArrowEstimate(beta, _covariance(layout, roots, H))
 
 
 def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) -> ArrowCovariance:
@@ -48,4 +48,5 @@ def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) 
     a, c = H.transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
     a, c = roots.forth(a[None], c[None])
     blocks = roots.lead[0] @ H.transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
-    return ArrowCovariance(layout.places, blocks, layout.coefficients(a[0], c[0]))
+    low, m = layout.coordinates(a[0], c[0]), layout.model.shape[1]
+    return ArrowCovariance(layout.frame_of_all, m, places=layout.places, blocks=blocks, low=low)

@@ -6,7 +6,7 @@ coefficients are mu + M u in these columns, u ~ N(0, I) a priori for all but the
 predictor a is number k m + a.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
 from typing import Any, NamedTuple
@@ -207,8 +207,25 @@ class ArrowLayout:
     def _standardised(self) -> Array:
         return self.frame.rows(np.asarray(self.model.design.X[:, list(self.flat)]))
 
+    @cached_property
+    def frame_of_all(self) -> Frame:
+        """The frame of all columns: those that are not flat are as they are."""
+        flat, own = np.array(self.flat, dtype=np.intp), self.frame
+        out = Frame.of_raw(self.model.shape[0])
+        out.shift[flat], out.scale[flat] = own.shift, own.scale
+        intercept = None if own.intercept is None else int(flat[own.intercept])
+        return replace(out, intercept=intercept, mix=own.mix, mixed=None if own.mixed is None else flat[own.mixed])
+
     def coefficients(self, a: Array, c: Array) -> Array:
         """What columns a (G, K m, s) and c (r m, s) are as vec beta (p m, s), without mu."""
+        p, m = self.model.shape
+        out = self.coordinates(a, c).reshape(p, m, a.shape[-1])
+        own, s = list(self.flat), out.shape[2]
+        out[own] = (self.T @ out[own].reshape(len(own), m * s)).reshape(len(own), m, s)
+        return out.reshape(p * m, s)
+
+    def coordinates(self, a: Array, c: Array) -> Array:
+        """The same in the frame of all columns, (p m, s)."""
         (p, m), (lead, rest) = self.model.shape, self.blocks
         s, out = a.shape[-1], np.zeros((p, m, a.shape[-1]))
         for b in lead:
@@ -224,7 +241,7 @@ class ArrowLayout:
         known = slice(q, q + len(self.known) * m)
         out[list(self.known)] = c[known].reshape(len(self.known), m, s)
         flat = slice(known.stop, known.stop + len(self.flat) * m)
-        out[list(self.flat)] = (self.T @ c[flat].reshape(len(self.flat), m * s)).reshape(len(self.flat), m, s)
+        out[list(self.flat)] = c[flat].reshape(len(self.flat), m, s)
         return out.reshape(p * m, s)
 
     # ---- the roots --------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Conjugate(Method):
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays(np.ones((5, 1)), np.arange(5.0), intercept=False)
     >>> found = Conjugate(draws=1).solve(model, np.random.default_rng(0))
-    >>> found.beta.round(12), np.asarray(found.scale).round(12), found.df  # mean, s^2 / n, n - 1
+    >>> found.beta.round(12), found.scale.matrix().round(12), found.df  # mean, s^2 / n, n - 1
     (array([[2.]]), array([[0.5]]), 4.0)
     """
 
@@ -119,7 +119,7 @@ class Conjugate(Method):
         return Solution(
             beta=given.mean[:, None],
             # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
-            scale=(b / a) * unscaled_covariance(given, model.design),
+            scale=unscaled_covariance(given, model.design).scaled(b / a),
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
@@ -153,7 +153,7 @@ class Conjugate(Method):
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],
-            scale=sigma**2 * unscaled_covariance(given, model.design),
+            scale=unscaled_covariance(given, model.design).scaled(sigma**2),
             draws=draws,
             stats={"n": moments.weight, "rss": moments.rss}
             | ({"log_evidence": evidence} if model.joint.informative.all() else {}),

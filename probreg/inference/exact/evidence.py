@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -21,7 +21,7 @@ from probreg.inference.base import (
     edges,
     with_found_scales,
 )
-from probreg.inference.covariance import WRITTEN
+from probreg.inference.covariance import DenseCovariance, root_of_curvature
 from probreg.inference.exact.arrow_estimate import ArrowEstimate, arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
@@ -43,6 +43,7 @@ from probreg.inference.modes.closed_form import (
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import condition_of
 from probreg.priors import (
     GaussianPrior,
@@ -55,6 +56,8 @@ from probreg.priors import (
 from probreg.priors.gaussian_process import MovingProcess
 
 MANY = 10**5  # numbers in the columns from which all rows once more, in doubled precision, would take most of the time
+
+_WHOLE = 1000  # coefficients above which they are solved group by group
 
 
 @METHODS.register
@@ -143,7 +146,7 @@ class Evidence(Method):
 
     def _by_arrow(self, model: Model) -> bool:
         """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
-        many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > WRITTEN
+        many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > _WHOLE
         large = model.design.unwritten or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and EvidenceProblem(model, False).by_groups
@@ -212,7 +215,15 @@ def _from_surface(surface: GaussianSurface, theta: Array, model: Model) -> Solut
 
 def _at_profile(found: Solution, at: LaplaceMode) -> Solution:
     """The solution of another method at the coefficients that maximise the likelihood, with the curvature there."""
-    return replace(found, beta=at.beta, scale=np.linalg.inv(at.local.curvature))
+    # the curvature is over the raw coefficients; in the frame S'H S is well conditioned
+    frame, m = at.model.design.frame, at.model.shape[1]
+    S = map_of_columns(frame.T, m)
+    root = root_of_curvature(S.T @ at.local.curvature @ S)
+    if root is None:
+        raise NotConverged(
+            "evidence: the curvature at the maximum is not positive definite: give a prior, or drop columns"
+        )
+    return replace(found, beta=at.beta, scale=DenseCovariance(frame, m, root=root))
 
 
 def _solution(model: Model, at: ArrowEstimate) -> Solution:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import Array, Draws, Routine, Solution, Status, chains_of, sigma_note
+from probreg.inference.base import Array, Draws, Routine, Solution, Status, chains_of, log_names, sigma_note
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance, root_of_square
 from probreg.inference.exact.arrow_draws import ArrowLaw, posterior_by_arrow
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_surface import ArrowSurface
@@ -72,7 +73,7 @@ def solution_at_nodes(
     said = nodes.words([*names, *(model.unknown if problem.noise else ())])
     return Solution(
         beta=found.mean[:k].reshape(model.shape),
-        scale=found.covariance[:k, :k],
+        scale=found.covariance,
         aux={a: moments[a][0] for a in model.unknown},
         aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
@@ -142,7 +143,7 @@ class _Found(NamedTuple):
     aux: dict[str, Array]  # name -> (S,)
     weight: Array  # (S,), sum 1
     mean: Array
-    covariance: Array
+    covariance: ParameterCovariance
     stats: dict[str, float]
     notes: tuple[str, ...]
     marginals: dict[str, Array] | None = None  # of each coefficient, a mixture of normals over the nodes
@@ -179,7 +180,8 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng
     deviation = np.sqrt(weight)[:, None] * (gamma - mean)
     sigma = np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
     # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
-    covariance = G @ (spread + deviation.T @ deviation) @ G.T + (weight @ sigma**2) * F @ F.T
+    root = np.hstack([G @ root_of_square(spread + deviation.T @ deviation), np.sqrt(weight @ sigma**2) * F])
+    covariance = DenseCovariance.of_raw_root(model.design.frame, 1, root)
     beta = c + gammas @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
     aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
     equal = np.full(len(chosen), 1.0 / len(chosen))
@@ -233,7 +235,7 @@ def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, r
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
     evidence = nodes.log_evidence if nodes.chain_stats is None else None
     equal = np.full(draws, 1.0 / draws)
-    covariance = inner / weight[told].sum() + deviation.T @ deviation
+    covariance = DenseCovariance.of_matrix(model.design.frame, 1, inner / weight[told].sum() + deviation.T @ deviation)
     return _Found(
         theta[chosen], beta[..., None], aux, equal, mean, covariance, {}, notes, marginals, evidence
     )  # fmt: skip
@@ -351,8 +353,7 @@ def _weighed_jointly(
     stats = {"k_hat_joint": tail.k, "ess_joint": float(1.0 / np.square(weight).sum())}
     worth = f"k-hat {tail.k:.2f}, {len(log_w):,} of them worth {stats['ess_joint']:,.0f} independent draws"
     mean = weight @ point
-    deviation = point - mean
-    covariance = deviation.T @ (weight[:, None] * deviation)
+    covariance = DenseCovariance.of_sample(model.design.frame, beta, *_logs(model, point), weight)
     said, few = f"points are weighed jointly with the scales: {worth}", stats["ess_joint"] < 0.5 * draws
     notes = (f"{said}. Take more draws where standard deviations matter" if few else Routine(said),)
     return _Found(theta[of], beta, aux, weight, mean, covariance, stats, notes, log_evidence=evidence)
@@ -372,7 +373,13 @@ def _unweighed(
     beta, aux = _split(model, point)
     equal = np.full(draws, 1.0 / draws)
     said = f"beta given the scales is normal about its mean to first order (Laplace): {why}"
-    return _Found(theta[chosen], beta, aux, equal, point.mean(0), np.cov(point.T), stats or {}, (said,), detail=why)
+    covariance = DenseCovariance.of_sample(model.design.frame, beta, *_logs(model, point))
+    return _Found(theta[chosen], beta, aux, equal, point.mean(0), covariance, stats or {}, (said,), detail=why)
+
+
+def _logs(model: Model, point: Array) -> tuple[Array, tuple[str, ...]]:
+    """Logs of the nuisance parameters among points (S, p m + a), and their names."""
+    return point[:, model.shape[0] * model.shape[1] :], log_names(model)
 
 
 def _split(model: Model, point: Array) -> tuple[Array, dict[str, Array]]:

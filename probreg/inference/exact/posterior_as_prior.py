@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Method, Solution
+from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, HierarchicalPrior, InverseGamma, LogNormal, MultivariateNormal, Normal, Prior
@@ -49,7 +50,7 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
     if isinstance(method, Conjugate):
         if model.noise_held is not None:
-            prior = _normal(model, solution.beta, _inverse(solution.scale))
+            prior = _normal(model, solution.beta, solution.scale.precision())
             return PosteriorAsPrior(
                 prior, aux, "the posterior before is the prior here, exactly: normal with sigma held"
             )
@@ -57,12 +58,12 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale /
         # (b/a).
         a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
-        prior = _normal(model, solution.beta, _inverse(solution.scale / square), sigma_units=True)
+        prior = _normal(model, solution.beta, solution.scale.scaled(1.0 / square).precision(), sigma_units=True)
         aux[model.noise_scale] = InverseGamma(a, a * square)
         return PosteriorAsPrior(
             prior, aux, "the posterior before is the prior here, exactly: normal times inverse gamma"
         )
-    P = _inverse(_covariance(solution))
+    P = _covariance(solution).precision()
     for name in model.unknown:
         log_v = np.log(solution.posterior[name])
         aux[name] = LogNormal(float(log_v.std()), location=float(log_v.mean()))
@@ -82,7 +83,7 @@ def _unknown_groups(model: Model) -> list[str]:
     return [term.key for columns in hierarchical if (term := model.design.grouped_of(columns)) is not None]
 
 
-def _covariance(solution: Solution) -> Array:
+def _covariance(solution: Solution) -> ParameterCovariance:
     df = solution.df
     if df is not None and df <= 2:
         raise DataError(
@@ -98,11 +99,3 @@ def _normal(model: Model, mean: Array, P: Array, *, sigma_units: bool = False) -
     location = tuple(mean[:, 0].tolist())
     prior = Normal(location=location, precision_matrix=tuple(map(tuple, P.tolist())), sigma_units=sigma_units)
     return {tuple(model.design.columns): prior}
-
-
-def _inverse(V: Array) -> Array:
-    d = np.sqrt(np.diagonal(V))
-    if not (np.isfinite(V).all() and (d > 0).all()):
-        raise DataError("this posterior has no finite covariance, so it cannot be carried on as a prior")
-    P = np.linalg.inv(V / np.outer(d, d)) / np.outer(d, d)
-    return 0.5 * (P + P.T)

@@ -6,9 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from probreg.arguments.scalars import Count, check_fields
-from probreg.data import Moments
+from probreg.data import Frame, Moments
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -106,7 +107,7 @@ class Quadrature(Method):
         }
         found = Solution(
             beta=density.to_beta(mean)[:, None],
-            scale=root.T @ root,
+            scale=DenseCovariance.of_raw_root(Frame.of(moments.mean, moments.scale, model.design.intercept), 1, root.T),
             aux={model.noise_scale: m_sigma},
             aux_sd={model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))},
             draws=Draws(self._draw(density, rng, u, model.noise_scale), marginals=marginals),
@@ -285,9 +286,7 @@ def _with_infinite_moments(model: Model, found: Solution, below: float, unbounde
 
     if below > 2.0:
         return found
-    scale, name, beta = np.array(found.scale), model.noise_scale, found.beta.copy()
-    scale[unbounded] = scale[:, unbounded] = np.nan
-    scale[unbounded, unbounded] = np.inf
+    scale, name, beta = found.scale.unbounded_at(unbounded), model.noise_scale, found.beta.copy()
     columns = [c for c, hit in zip(model.design.columns, unbounded) if hit]
     lost, aux = f"the posterior variance of {few_names([*columns, name])} is infinite", dict(found.aux)
     if below <= 1.0:

@@ -14,8 +14,8 @@ import numpy as np
 from probreg.data import Design, Frame, Moments
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
-from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_factor, written_where_few
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, log_names, sigma_note
+from probreg.inference.covariance import ArrowCovariance, DenseCovariance, root_of_curvature, root_of_factor
 from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
@@ -351,7 +351,7 @@ def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
     noise = noise_of(model, found.rss, found.least, Sizes(n, p, found.size, 0, bool(found.size), square))
     return Solution(
         beta=found.beta[:, None],
-        scale=written_where_few(found.unscaled * noise.error**2),
+        scale=_with_noise(model, found.unscaled, noise),
         aux=noise.aux,
         aux_sd=noise.aux_sd,
         df=noise.df,
@@ -427,9 +427,29 @@ def _joint(model: Model, unscaled: DenseCovariance, noise: NoiseFound) -> DenseC
     k, a = len(unscaled.root), len(noise.aux)
     root = np.zeros((k + a, unscaled.root.shape[1] + a))
     root[:k, : root.shape[1] - a] = noise.error * unscaled.root
-    with np.errstate(invalid="ignore", divide="ignore"):
-        root[k:, root.shape[1] - a :] = np.diag([noise.aux_sd[name] / v for name, v in noise.aux.items()])
-    return replace(noise.error**2 * unscaled, root=root)
+    error = _errors_of_logs(noise)
+    root[k:, root.shape[1] - a :] = np.diag(np.nan_to_num(error))
+    missing = np.concatenate([np.zeros(k, dtype=bool), np.isnan(error)])
+    return replace(
+        unscaled.scaled(noise.error**2), root=root, further=log_names(model), missing=missing if missing.any() else None
+    )
+
+
+def _errors_of_logs(noise: NoiseFound) -> Array:
+    """(a,) standard errors of log sigma by the delta method, nan where sigma has none."""
+    return np.array([noise.aux_sd[name] / v if v > 0 else np.nan for name, v in noise.aux.items()])
+
+
+def _with_noise(model: Model, unscaled: ArrowCovariance, noise: NoiseFound) -> ArrowCovariance:
+    """The same of a covariance that is an arrow."""
+    out = unscaled.scaled(noise.error**2)
+    (k, r), a = out.low.shape, len(noise.aux)
+    low = np.zeros((k + a, r + a))
+    low[:k, :r] = out.low
+    error = _errors_of_logs(noise)
+    low[k:, r:] = np.diag(np.nan_to_num(error))
+    missing = np.concatenate([np.zeros(k, dtype=bool), np.isnan(error)])
+    return replace(out, low=low, further=log_names(model), missing=missing if missing.any() else None)
 
 
 def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
@@ -437,12 +457,12 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
     if len(given.R) or given.inverse is None:
         exact = None if given.inverse is None else np.diagonal(given.inverse)
-        return DenseCovariance(frame, 1, root_of_factor(given.R, frame), variances=exact)
+        return DenseCovariance(frame, 1, variances=exact, root=root_of_factor(given.R, frame))
     # columns that are well conditioned: (R'R)^-1 = L L'
     precision = root_of_curvature(given.inverse)
     assert precision is not None
     L = solve_upper(precision, np.eye(len(precision)), transpose=True)
-    return DenseCovariance(frame, 1, frame.T_inverse @ L)
+    return DenseCovariance(frame, 1, root=frame.T_inverse @ L)
 
 
 def _coefficients(given: Conditional, design: Design) -> tuple[Array, DenseCovariance, Array]:
@@ -460,7 +480,7 @@ def _coefficients(given: Conditional, design: Design) -> tuple[Array, DenseCovar
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
-    return project @ beta, DenseCovariance(frame, 1, frame.T_inverse @ (project @ root)), N
+    return project @ beta, DenseCovariance.of_raw_root(frame, 1, project @ root), N
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:

@@ -5,13 +5,13 @@ nothing of the size of G squared is made. Border columns that are written out ar
 c their coefficients on u, the raw ones are S c, where the intercept takes up the shifts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data import Design
+from probreg.data import Frame
 from probreg.data.grouped_columns import ArrowColumns, ArrowGram
 from probreg.data.level_moments import leading
 from probreg.data.unwritten import UnwrittenColumns
@@ -30,6 +30,7 @@ class LevelRows:
     lead: Array  # (G,) the places of the leading levels among the columns of the design
     border: Array  # (r,) those of the other columns: of other factors, then those that are written out
     S: Array  # (r, r): raw coefficients of the border are S c
+    frame: Frame  # of all columns: written ones are standardised, those of factors are as they are
     prior: NormalColumns
 
     @cached_property
@@ -46,22 +47,47 @@ class LevelRows:
         """a (G, s) and c (r, s) of raw coefficients (p, s)."""
         return beta[self.lead], self.S_inverse @ beta[self.border]
 
-    def covariance(self, H: "ScaledArrow", gone: Array | None = None) -> tuple[ArrowCovariance, Array]:
-        """That of the raw coefficients, and the rows of T'^-1 of what stands in the border behind the columns; `H` is over
-        (a, c, ...), or where `gone` (p,) marks coefficients that are held over the raw ones that are not."""
+    def coordinates(self, a: Array, c: Array) -> Array:
+        """(p, s): a (G, s) and c (r, s) in the places of their columns, in the frame."""
+        out = np.empty((len(self.lead) + len(self.border), a.shape[1]))
+        out[self.lead], out[self.border] = a, c
+        return out
+
+    def covariance(self, H: "ScaledArrow", further: tuple[str, ...] = ()) -> ArrowCovariance:
+        """That of the coefficients and of further parameters behind the columns of the border, H over (a, c, further)."""
+        a, c, own = self._roots(H)
+        r = len(self.border)
+        low = np.vstack([self.coordinates(a, c[:r]), c[r:]])
+        return ArrowCovariance(self.frame, 1, further, places=self.lead[:, None], blocks=own, low=low)
+
+    def _roots(self, H: "ScaledArrow") -> tuple[Array, Array, Array]:
         G, K, r = H.factor.shape
         # [[L', C], [0, T']]^-1: its first columns are 1 / L_g, its last ones of rank r
         a, c = H.factor.transposed(np.zeros((G, K, r)), np.eye(r))
-        a, c, own = H.s[:, None] * a[:, 0], H.t[:, None] * c, H.s[:, None, None] / H.factor.L
-        if gone is None:
-            return ArrowCovariance(self.lead[:, None], own, self.beta(a, c[: len(self.border)])), c[len(self.border) :]
-        here, there = ~gone[self.lead], ~gone[self.border]
-        # one column at least, which is nan for what is held also where nothing is left in the border
-        low, blocks = np.full((len(gone), max(r, 1)), np.nan), np.full((len(self.lead), 1, 1), np.nan)
-        low[~gone] = 0.0
-        low[self.lead[here], :r], low[self.border[there], :r] = a, c[: there.sum()]
+        return H.s[:, None] * a[:, 0], H.t[:, None] * c, H.s[:, None, None] / H.factor.L
+
+    def covariance_without(
+        self, H: "ScaledArrow", gone: Array, further: tuple[str, ...], gone_further: Array
+    ) -> ArrowCovariance:
+        """The same where some raw coefficients (p,) and further parameters are held, H over the raw ones that are not."""
+        a, c, own = self._roots(H)
+        here, there, kept = ~gone[self.lead], ~gone[self.border], np.flatnonzero(~gone_further)
+        p, r = len(gone), max(c.shape[1], 1)  # files take no array without columns
+        low, blocks = np.zeros((p + len(further), r)), np.zeros((len(self.lead), 1, 1))
+        if c.shape[1]:
+            low[self.lead[here]], low[self.border[there]] = a, c[: there.sum()]
+            low[p + kept] = c[there.sum() :]
         blocks[here] = own
-        return ArrowCovariance(self.lead[:, None], blocks, low), c[there.sum() :]
+        missing = np.concatenate([gone, gone_further])
+        return ArrowCovariance(
+            Frame.of_raw(p),
+            1,
+            further,
+            missing if missing.any() else None,
+            places=self.lead[:, None],
+            blocks=blocks,
+            low=low,
+        )
 
 
 class ScaledArrow(NamedTuple):
@@ -102,27 +128,28 @@ def level_rows(model: Model) -> LevelRows | None:
     X = design.X
     assert isinstance(X, UnwrittenColumns)
     first, lead, border = leading(X)
+    at = X.head_places
+    own = Frame.of(
+        *_means_and_sds(X.head), None if design.intercept is None else int(np.searchsorted(at, design.intercept))
+    )
+    own = own.with_mix(X.head)
+    frame = Frame.of_raw(len(design.columns))
+    frame.shift[at], frame.scale[at] = own.shift, own.scale
+    frame = replace(frame, intercept=design.intercept, mix=own.mix, mixed=None if own.mixed is None else at[own.mixed])
     others = [k for k in range(len(X.tail)) if k != first]
-    head, S = _standardised(design, X)
     q = sum(X.tail[k].groups for k in others)
-    whole = np.eye(q + len(S))
-    whole[q:, q:] = S
+    whole = np.eye(q + len(at))
+    whole[q:, q:] = own.T
     return LevelRows(
-        ArrowColumns(X.tail[first], tuple(X.tail[k] for k in others), head),
+        ArrowColumns(X.tail[first], tuple(X.tail[k] for k in others), own.rows(X.head)),
         lead,
         border,
         whole,
+        frame,
         prior,
     )
 
 
-def _standardised(design: Design, X: UnwrittenColumns) -> tuple[Array, Array]:
-    """The written columns on the standard scale (n, h), and S (h, h) of them."""
-    basis, at = design.frame, X.head_places
-    shift, scale = basis.shift[at], basis.scale[at]
-    # beta_j = c_j / scale_j, and that of the intercept c_0 - sum_j shift_j c_j / scale_j
-    S = np.diag(1.0 / scale)
-    if design.intercept is not None:
-        i = int(np.searchsorted(at, design.intercept))
-        S[i] -= shift / scale  # that of the intercept itself is 0
-    return (X.head - shift) / scale, S
+def _means_and_sds(X: Array) -> tuple[Array, Array]:
+    some = X[:: max(1, len(X) // 10_000)]
+    return some.mean(0), some.std(0)

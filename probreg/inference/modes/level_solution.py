@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.inference.base import Array, Solution, Status
-from probreg.inference.covariance import written_where_few
+from probreg.inference.base import Array, Solution, Status, log_names
 from probreg.inference.modes.existence import (
     Rising,
     at_limits,
@@ -53,17 +52,18 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
         refuse_collinear(problem.rows, model)
         return None
     if separated is None and lost is None:
-        scale, of_aux = problem.rows.covariance(H)
+        scale = problem.rows.covariance(H, log_names(model))
     else:
-        scale, of_aux = problem.rows.covariance(H, runaway)
+        edge = () if lost is None else lost.to_zero + lost.to_infinity
+        gone_aux = np.array([name in edge for name in model.unknown], dtype=bool)
+        scale = problem.rows.covariance_without(H, runaway, log_names(model), gone_aux)
     known = problem.parts(mode.point)[2]
-    kept = [name for name in model.unknown if lost is None or name not in lost.to_zero + lost.to_infinity]
-    sd = dict.fromkeys(model.unknown, np.nan)
     # the delta method: sd(v) = v sd(log v)
-    sd |= {name: float(known[name] * np.linalg.norm(row)) for name, row in zip(kept, of_aux)}
+    errors = scale.errors()[scale.coefficients :]
+    sd = {name: float(known[name] * error) for name, error in zip(model.unknown, errors)}
     return Solution(
         beta=problem.beta(mode.point),
-        scale=written_where_few(scale),
+        scale=scale,
         aux=at_limits({name: known[name] for name in model.unknown}, lost),
         aux_sd=sd,
         status=status,

@@ -51,14 +51,20 @@ def least_squares_of_levels(model: Model) -> LevelSquares | None:
     c = np.asarray(solve_upper(F[:-1, :-1], F[:-1, -1]), dtype=float)
     means, of_y = within.means[:, :-1], within.means[:, -1]
     # cov(c) = root root', cov(a, c) = -m root root', cov(a) = diag(1 / weight) + m root root' m'
-    low = rows.beta(-means @ root, root)
+    low = rows.coordinates(-means @ root, root)
     blocks = np.sqrt(1.0 / within.weight)[:, None, None]
     rss = least = float(F[-1, -1]) ** 2
     if rows.prior.size:
         flat = _within(rows, model, np.zeros_like(precision))
         least = np.nan if flat is None else _least(flat[1])
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
-    return LevelSquares(beta, ArrowCovariance(rows.lead[:, None], blocks, low), rss, least, rows.prior.size)
+    return LevelSquares(
+        beta,
+        ArrowCovariance(rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low),
+        rss,
+        least,
+        rows.prior.size,
+    )
 
 
 def _within(rows: LevelRows, model: Model, precision: Array) -> tuple[Within, Array] | None:

@@ -8,10 +8,10 @@ sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lapack, qr
+from scipy.linalg import lapack, qr
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.data import Design
@@ -26,9 +26,10 @@ from probreg.inference.base import (
     Status,
     edges,
     kinds,
+    log_names,
     reproduced,
 )
-from probreg.inference.covariance import DenseCovariance, root_of_curvature
+from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_pseudo_inverse
 from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, undetermined, unidentified
 from probreg.inference.modes.existence import (
     Rising,
@@ -407,46 +408,33 @@ def rough_log_aux(model: Model) -> Array:
     return np.log([aux[a] for a in model.unknown])
 
 
-def covariance_at(mode: Mode) -> Array | None:
-    """Inverse curvature over (vec gamma, log aux); None when it is not positive definite."""
-    H = mode.local.curvature
-    d = np.sqrt(np.abs(np.diagonal(H)))
-    if not (np.isfinite(d).all() and (d > 0).all()):
-        return None
-    try:
-        # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2).
-        inverse = cho_solve(cho_factor(H / np.outer(d, d)), np.eye(len(H)))
-    except np.linalg.LinAlgError:
-        return None
-    return inverse / np.outer(d, d)
-
-
 @one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
-    T = map_of_columns(model.design.frame.T, model.shape[1])
-    k, beta = mode.gamma.size, model.design.frame.T @ mode.gamma
+    frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
+    beta = frame.T @ mode.gamma
     status, detail, not_estimable, null = mode.status, "", None, None
-    cov: Any = root_of_curvature(mode.local.curvature)
     separated, said = _separated(model, mode)
     lost = None if separated is not None else runs_away(model, mode.gamma, mode.log_aux, mode.local)
     opened = None if separated is None and lost is None else open_directions(model)
     if separated is not None:
         status, detail, not_estimable = Status.NO_MAXIMUM, words_of_separation(separated), separated.not_estimable
-        cov = _bounded_part(mode, T, not_estimable, _held(model, separated, opened), ())
+        cov = _bounded_part(model, mode, not_estimable, _held(model, separated, opened), ())
     elif lost is not None:
         status, detail, not_estimable = lost_words(model, lost)
         gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
-        cov = _bounded_part(mode, T, lost.not_estimable, _held(model, lost, opened), gone_aux)
-    elif cov is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
-        cov, null = _deficient(model, mode, T, None if cov is None else cov @ cov.T)
+        cov = _bounded_part(model, mode, lost.not_estimable, _held(model, lost, opened), gone_aux)
+    else:
+        root = root_of_curvature(mode.local.curvature)
+        if root is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
+            cov, null = _deficient(model, mode, root)
+        else:
+            cov = DenseCovariance(frame, m, log_names(model), root=root)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
             beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
             detail = combinations(model.design.moments.rank, model.design.columns)
             not_estimable = np.repeat(touched(null)[:, None], len(model.likelihood.contrast_matrix), 1)
-    else:
-        cov = DenseCovariance(model.design.frame, model.shape[1], cov)
     if opened is not None:  # what runs away and what is not identified are two reasons, and either is enough
         nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
@@ -455,10 +443,10 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             beta = beta - null @ np.linalg.pinv(null) @ beta
     aux = np.exp(mode.log_aux)
     # The delta method: sd(v) = v sd(log v).
-    sd = aux * (cov.others if isinstance(cov, DenseCovariance) else np.sqrt(np.diagonal(cov)[k:]))
+    sd = aux * cov.errors()[k:]
     return Solution(
         beta=beta,
-        scale=cov if isinstance(cov, DenseCovariance) else cov[:k, :k],
+        scale=cov,
         aux=at_limits(dict(zip(model.unknown, aux)), lost),
         aux_sd=dict(zip(model.unknown, map(float, sd))),
         status=status,
@@ -548,38 +536,39 @@ def _held(model: Model, found: Separation | Rising, opened: Open | None) -> Arra
     return held.reshape(p, m)
 
 
-def _bounded_part(mode: Mode, T: Array, not_estimable: Array, held: Array, gone_aux: Sequence[int]) -> Array:
-    """Covariance with some coefficients and nuisance parameters held where they are, nan for those that run away."""
-    S = with_aux(T, len(mode.log_aux))
-    H = np.linalg.solve(S.T, mode.local.curvature) @ np.linalg.inv(S)
+def _bounded_part(
+    model: Model, mode: Mode, not_estimable: Array, held: Array, gone_aux: Sequence[int]
+) -> DenseCovariance:
+    """The covariance with some coefficients and nuisance parameters held where they are; those that run away are missing."""
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
     gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
     aux = np.zeros(len(mode.log_aux), dtype=bool)
     aux[np.array(gone_aux, dtype=int)] = True
-    keep = ~np.concatenate([held.ravel(), aux])
-    cov = np.full(H.shape, np.nan)
-    if keep.any():
-        cov[np.ix_(keep, keep)] = np.linalg.pinv(H[np.ix_(keep, keep)], hermitian=True)
-    lost = np.concatenate([(gone | held).ravel(), aux])
-    cov[lost], cov[:, lost] = np.nan, np.nan
-    return cov
+    # phi with (gamma, log aux) = Z phi spans the directions along which nothing that is held moves
+    S = with_aux(map_of_columns(model.design.frame.T, m), len(mode.log_aux))
+    fixed = S[np.concatenate([held.ravel(), aux])]
+    Z = np.linalg.qr((fixed / np.linalg.norm(fixed, axis=1, keepdims=True)).T, mode="complete")[0][:, len(fixed) :]
+    root = Z @ root_of_pseudo_inverse(Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1]))
+    missing = np.concatenate([(gone | held).ravel(), aux])
+    return DenseCovariance(model.design.frame, m, log_names(model), missing if missing.any() else None, root=root)
 
 
-def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[Array, Array | None]:
-    """Covariance over (vec beta, log aux), and the directions (p, k) that collinear columns without a prior leave open:
-    there the covariance is that of the coefficients of least norm."""
-    S = with_aux(T, len(mode.log_aux))
+def _deficient(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovariance, Array | None]:
+    """The covariance, and the directions (p, j) that collinear columns without a prior leave open: there the covariance is that
+    of the coefficients of least norm."""
+    frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
     rank = model.design.moments.rank
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():
-        if cov is None:
+        if root is None:
             raise NotConverged(
                 _no_joint_mode(model)
                 or "newton: the curvature at the end is not positive definite: start elsewhere, or give a prior"
             )
-        return S @ cov @ S.T, None
+        return DenseCovariance(frame, m, log_names(model), root=root), None
     N = unidentified(rank, model.shape[0])
-    project = np.eye(len(N)) - N @ np.linalg.pinv(N)
-    P = with_aux(map_of_columns(project, model.shape[1]), len(mode.log_aux))
-    return P @ S @ np.linalg.pinv(mode.local.curvature, rcond=1e-11, hermitian=True) @ S.T @ P.T, N
+    root = root_of_pseudo_inverse(mode.local.curvature)
+    of_beta = (frame.T @ root[:k].reshape(len(N), -1)).reshape(len(N), -1)
+    of_beta = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(k, -1)
+    return DenseCovariance.of_raw_root(frame, m, np.vstack([of_beta, root[k:]]), log_names(model)), N

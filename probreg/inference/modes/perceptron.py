@@ -9,6 +9,7 @@ from probreg import online
 from probreg.arguments.scalars import Count, check_fields
 from probreg.data.rows import times_weights
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, kinds
+from probreg.inference.covariance import NoCovariance
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
 
@@ -100,7 +101,7 @@ class Perceptron(Method):
         k = gamma.size
         return Solution(
             beta=d.basis.T @ gamma[:, None],
-            scale=np.full((k, k), np.nan),
+            scale=NoCovariance.of(k, 1),
             status=Status.SEPARATED if done else Status.UNSEPARATED,
             detail=""
             if done

@@ -17,6 +17,7 @@ from probreg.arguments.scalars import Count, Flag, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.epochs import (
     Pass,
@@ -358,7 +359,7 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
     errors = "classical, with s² = RSS/(n - rank)" if base.df is not None else "of the curvature of the log posterior"
     return replace(
         base,
-        scale=np.full((base.beta.size, base.beta.size), np.nan) if gone else base.scale,
+        scale=NoCovariance.of(*model.shape, base.scale.further) if gone else base.scale,
         detail=base.detail or words,
         stats={**base.stats, "passes": float(total), "distance": mode.decrement, **found.promised},
         notes=(
@@ -396,7 +397,7 @@ def _least_squares(model: Model, mode: Mode) -> Solution:
     return replace(
         found,
         beta=beta,
-        scale=growth**2 * found.scale,
+        scale=found.scale.scaled(growth**2),
         aux=aux,
         aux_sd={a: found.aux_sd[a] * ratio.get(a, 1.0) for a in aux},
         status=status,

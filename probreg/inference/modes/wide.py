@@ -31,7 +31,7 @@ FEW = 200  # columns up to which their own p x p work is as quick
 def refuse_written_out(solution: Solution, what: str) -> None:
     """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
     k = solution.beta.size
-    if isinstance(solution.scale, ParameterCovariance) and not solution.scale.written and k > SOON:
+    if solution.scale.compact and k > SOON:
         part = "; a fit of some of the groups has it" if solution.found is not None else ""
         raise DataError(
             f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
@@ -114,7 +114,7 @@ class Rotated:
     def back(self, found: Solution, unit: float = 1.0) -> Solution:
         """The solution over all coefficients, where w has the standard deviation `unit`; without draws."""
         not_estimable = null = None
-        scale: Any = self._covariance(found.scale, unit)
+        scale = self._covariance(found.scale, unit)
         f = len(self.flat)
         if found.not_estimable is not None:
             not_estimable = np.zeros((self.original.shape[0], found.not_estimable.shape[1]), bool)
@@ -124,14 +124,16 @@ class Rotated:
             null[self.flat] = found.null_space[:f]
         return replace(found, beta=self.beta(found.beta), scale=scale, not_estimable=not_estimable, null_space=null)
 
-    def _covariance(self, inner: Array, unit: float) -> FactoredCovariance:
+    def _covariance(self, inner: ParameterCovariance, unit: float) -> FactoredCovariance:
         """Over all coefficients, from that over (beta_F, u): Q holds the axes of F, of length 1, before those of u."""
         (p, m), f, r = self.original.shape, len(self.flat), len(self.flat) + self.Q.shape[1]
         axes, spread = np.zeros((p, r)), np.ones(p)
         axes[self.flat, np.arange(f)] = 1.0
         axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
         each = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
-        return FactoredCovariance(np.repeat(spread, m), map_of_columns(axes, m), np.asarray(inner) / np.outer(each, each))
+        each = np.concatenate([each, np.ones(len(inner.further))])
+        root = inner.raw_root() / each[:, None]
+        return FactoredCovariance.of(np.repeat(spread, m), map_of_columns(axes, m), root @ root.T, m, inner.further)
 
     def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,

@@ -8,7 +8,19 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    kinds,
+    log_names,
+    sigma_note,
+)
+from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import open_directions, touched
 from probreg.inference.modes.existence import Rising, at_limits, lost_words, runaway, undecided
 from probreg.inference.modes.newton import runs_away
@@ -140,7 +152,7 @@ def kinked_solution(
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
     return Solution(
         beta=beta,
-        scale=np.broadcast_to(np.nan, (beta.size, beta.size)),  # thousands of columns would fill the memory
+        scale=NoCovariance.of(*beta.shape, log_names(model)),
         aux=aux,
         aux_sd=dict.fromkeys(aux, np.nan),
         status=status,

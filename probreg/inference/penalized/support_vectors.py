@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Positive
+from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import Array, Resolved, Solution, Status
-from probreg.inference.modes.newton import Mode, covariance_at
+from probreg.inference.covariance import DenseCovariance, NoCovariance, root_of_curvature
+from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.normal_columns import independent_normals
 from probreg.inference.penalized.kink_mode import KinkMode, kink_mode
 from probreg.inference.penalized.piecewise_linear import (
@@ -62,7 +64,7 @@ class SupportVectors(InteriorPoint):
         status = Status.CONVERGED if at.converged else Status.STALLED
         if of_kernel:
             k = len(beta)
-            scale = OnRequest((k, k), partial(_covariance, found, beta, at.violation))
+            scale = DenseCovariance(Frame.of_raw(k), 1, root=OnRequest((k, k), partial(_root, found, beta)))
             solution = with_certificate(found, Solution(beta, scale, status=status), at, steps=at.steps)
         else:
             local = found.value_grad_hessian_standardised(gamma)
@@ -71,7 +73,7 @@ class SupportVectors(InteriorPoint):
         note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
         said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
         if not estimated:
-            solution = replace(solution, scale=np.broadcast_to(np.nan, solution.scale.shape))
+            solution = replace(solution, scale=NoCovariance.of(*solution.beta.shape))
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
         return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
 
@@ -95,13 +97,12 @@ def _of_one_kernel(model: Model) -> bool:
     return len(of) == 1 and len(of[0].columns) + intercept == model.shape[0]
 
 
-def _covariance(model: Model, beta: Array, violation: float) -> Array:
-    """The inverse of the expected information of the log posterior over the coefficients of a kernel."""
-    local = model.value_grad_hessian(beta)
-    cov = covariance_at(Mode(beta, np.empty(0), local, violation, 0, Status.CONVERGED))
-    if cov is None:
+def _root(model: Model, beta: Array) -> Array:
+    """A root of the inverse expected information of the log posterior over the coefficients of a kernel."""
+    root = root_of_curvature(model.value_grad_hessian(beta).curvature)
+    if root is None:
         raise NotConverged("interior_point: the expected information is not positive definite: use a smaller C")
-    return cov
+    return root
 
 
 def _times(model: Model, tau: float) -> dict[Key, Prior]:

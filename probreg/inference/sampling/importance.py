@@ -9,7 +9,7 @@ The largest weights give way to the quantiles of a Pareto tail, whose shape judg
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from probreg.inference.base import (
     kinds,
     sigma_note,
 )
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.sampling.laplace import Peak, further_modes, peak
 from probreg.inference.sampling.working import with_corrected_intervals
@@ -235,7 +236,7 @@ class Importance(Method):
         stats = _stats(found, error, chosen) | {"n": model.design.total}
         solution = Solution(
             beta=mean[:k].reshape(model.shape),
-            scale=cov[:k, :k],
+            scale=cov,
             aux={a: v[0] for a, v in aux.items()},
             aux_sd={a: v[1] for a, v in aux.items()},
             draws=Draws({"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()}),
@@ -319,14 +320,18 @@ def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
     return log_lik_of_moments(model.design.moments, beta, sigma)
 
 
-def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, Array, tuple[float, float]]:
+def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, DenseCovariance, tuple[float, float]]:
     """Mean and covariance of (vec beta, log aux), and the largest Monte Carlo errors of a mean, in sd, and of an sd, in
     proportion. The mean of z under q is zero, so that only weighted less plain mean is estimated (a control variate)."""
     # E_p[z] is about sum_s (w_s - 1/S) z_s, since sum_s z_s / S estimates E_q[z] = 0.
     pull = w - 1.0 / len(w)
     centred = z - w @ z
-    cov = at.root @ (centred.T @ (w[:, None] * centred)) @ at.root.T
-    x = centred @ at.root.T / np.sqrt(np.diagonal(cov))
+    peak_covariance = at.found.scale
+    assert isinstance(peak_covariance, DenseCovariance)
+    # cov(z) = R'R with the QR factor R of the weighted rows, so that cov(theta) = (root R')(root R')'
+    R = np.linalg.qr(np.sqrt(w)[:, None] * centred, mode="r")
+    cov = replace(peak_covariance, root=peak_covariance.root @ R.T)
+    x = centred @ at.root.T / cov.errors()
     # Delta method of self-normalised weights, x in posterior standard deviations:
     # se(mean) = (sum_s (w_s - 1/S)^2 x_s^2)^(1/2), se(sd)/sd = (sum_s w_s^2 (x_s^2 - 1)^2)^(1/2) / 2.
     of_mean = np.sqrt((pull**2) @ x**2)

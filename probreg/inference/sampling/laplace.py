@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.errors import Incompatible
@@ -24,13 +23,13 @@ from probreg.inference.base import (
     sigma_note,
     times_root,
 )
+from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.modes.newton import solution_at
 from probreg.inference.modes.wide import rotated
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior, SmoothPrior
 
 
@@ -42,7 +41,7 @@ class Peak(NamedTuple):
     same draw in whatever units the columns are, and about whatever zero.
     """
 
-    found: Solution  # the mode with its covariance
+    found: Solution  # the mode with its covariance, which is dense
     centre: Array  # (p m + a,)
     root: Array  # (p m + a, p m + a)
 
@@ -64,14 +63,8 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
     found = solution_at(model, mode)
     if found.status is not Status.CONVERGED:
         raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
-    H, k, m = mode.local.curvature, mode.gamma.size, mode.gamma.shape[1]
-    d = np.sqrt(np.diagonal(H))
-    # H = D R'R D: root = (R D)^-1 on standardised columns, so that z = root^-1 (theta - mode) has curvature 1; then
-    # beta = T gamma.
-    R = np.linalg.cholesky(H / np.outer(d, d)).T
-    root = solve_triangular(R, np.eye(len(H))) / d[:, None]
-    root[:k] = map_of_columns(model.design.frame.T, m) @ root[:k]
-    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), root)
+    # z = root^-1 (theta - mode) has the curvature 1
+    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), found.scale.raw_root())
 
 
 def further_modes(model: Model) -> str | None:
@@ -179,7 +172,7 @@ class LaplaceApproximation(Method):
         self, model: Model, estimate: Array, made_of: Mapping[str, Array], rng: np.random.Generator
     ) -> Draws:
         """Draws of beta and aux with log q, from the centre (k,) and the root (k, k) of the normal of (vec beta, log aux)."""
-        at = Peak(Solution(estimate, np.nan), made_of["centre"], made_of["root"])
+        at = Peak(Solution(estimate, NoCovariance.of(*estimate.shape)), made_of["centre"], made_of["root"])
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
         beta, log_aux = at.points(z)
         # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.

@@ -23,13 +23,12 @@ from probreg.inference.base import (
     Routine,
     Solution,
     Status,
-    has_effects,
     improper,
-    moments_of_draws,
+    log_names,
     sigma_note,
     with_proper_correlations,
 )
-from probreg.inference.covariance import covariance_of_sample
+from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.existence import Rising
 from probreg.inference.modes.newton import find_mode, runs_away
@@ -150,11 +149,12 @@ _WORDS = {"compiled": "compiled engine, on the densities of this package", "pymc
 
 def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str, ...]) -> Solution:
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
+    beta = draws["beta"].reshape(-1, *model.shape)
+    log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1)) if model.unknown else None
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
-    mean, cov = moments_of_draws(draws["beta"])
     return Solution(
-        beta=mean,
-        scale=cov if has_effects(model) else covariance_of_sample(model.design.frame, draws["beta"].reshape(-1, *model.shape)),
+        beta=beta.mean(0),
+        scale=DenseCovariance.of_sample(model.design.frame, beta, log_aux, log_names(model)),
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
         draws=Draws(draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine),

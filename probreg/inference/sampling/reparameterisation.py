@@ -16,16 +16,17 @@ from scipy.special import gammaln
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
+from probreg.inference.covariance import root_of_curvature
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
-from probreg.inference.modes.newton import covariance_at
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
 from probreg.numerics.frame import map_of_columns, with_aux
+from probreg.numerics.linalg import factor_of
 from probreg.priors import (
     BlockPrior,
     ExponentialPower,
@@ -102,14 +103,17 @@ def _by_mode(model: Model) -> AffineMap | None:
     kinked = isinstance(model.likelihood, ProximalLikelihood)  # its steps are those of an interior point
     smooth = model.joint.gaussian if kinked else model.joint.smooth
     mode = any_mode(model if smooth else replace(model, prior=proxy_prior(model)), tol=1e-4)
-    cov = covariance_at(mode)
-    if mode.status is not Status.CONVERGED or (mode.steps > _STEPS and not kinked) or cov is None:
+    root = root_of_curvature(mode.local.curvature)
+    if mode.status is not Status.CONVERGED or (mode.steps > _STEPS and not kinked) or root is None:
         return None
     T = with_aux(map_of_columns(model.design.frame.T, model.shape[1]), len(mode.log_aux))
-    # (beta, log aux) = T (gamma, log aux), H^-1 = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
+    # (beta, log aux) = T (gamma, log aux), H^-1 = K K' = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     return AffineMap(
-        centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
+        centre,
+        T @ np.asarray(factor_of(root.T)).T,
+        True,
+        "sampled in coordinates whitened by the curvature at the mode",
     )
 
 

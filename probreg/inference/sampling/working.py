@@ -18,7 +18,7 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
     likelihood = model.likelihood
     if not isinstance(likelihood, ProximalLikelihood) or not likelihood.working or not model.design.n:
         return solution
-    sd, beta = np.sqrt(np.diagonal(sandwich_of_posterior(model, solution))), solution.beta[:, 0]
+    sd, beta = np.sqrt(sandwich_of_posterior(model, solution)), solution.beta[:, 0]
     columns = model.design.columns[:_SHOWN]
     told = [f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}" for c, b, s in zip(columns, beta, sd)]
     more = f" and {len(beta) - _SHOWN} more" if len(beta) > _SHOWN else ""
@@ -30,12 +30,13 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
 
 
 def sandwich_of_posterior(model: Model, solution: Solution) -> Array:
-    """V M V, V the posterior covariance of the coefficients and M the sum of squares of the rows' scores at its mean, (p, p)."""
+    """(p,) variances of V M V, V the posterior covariance of the coefficients and M the sum of squares of the rows' scores."""
     design, likelihood = model.design, model.likelihood
     assert isinstance(likelihood, ProximalLikelihood)
     known = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     score = likelihood.score(design.observed, model.eta(solution.beta), **known)[:, 0]
     # M = sum_i w_i u_i^2 x_i x_i', u_i = d log p / d eta_i
-    M = design.X.T @ ((full_weights(design.weights, design.n) * score**2)[:, None] * design.X)
-    V = np.asarray(solution.covariance)
-    return np.asarray(V @ M @ V)
+    V, w = solution.covariance, full_weights(design.weights, design.n)
+    # V M V = (V X'D) (V X'D)', D = diag(w^(1/2) u)
+    moved = V.raw_root()[: V.coefficients] @ V.half(design.X * (np.sqrt(w) * score)[:, None]).T
+    return np.square(moved).sum(1)

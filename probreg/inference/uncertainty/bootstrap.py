@@ -11,14 +11,15 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
-from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status, has_effects
-from probreg.inference.covariance import covariance_of_sample
+from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status, log_names
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
 from probreg.inference.varying import SCALES_AS_KNOWN
 from probreg.model.model import Model
+from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import one_blas_thread
 from probreg.system.progress import each_of
 
@@ -170,15 +171,19 @@ def _of_groups(kind: str, model: Model) -> str | None:
     return None
 
 
-def _own_of_groups(model: Model, found: Solution, scale: Array) -> Array:
-    """The covariance of replicates, in which effects of groups have that of the estimate: their replicates are of other groups."""
-    names = {c for term in model.design.recipe.grouped.values() for c in term.columns}
-    own = np.repeat([c in names for c in model.design.columns], model.shape[1])
-    if not own.any():
-        return scale
-    scale = np.where(own[:, None] | own[None, :], 0.0, scale)
-    scale[np.ix_(own, own)] = np.asarray(found.scale)[np.ix_(own, own)]
-    return scale
+def _covariance(model: Model, found: Solution, replicates: Array, logs: Array | None) -> ParameterCovariance:
+    """The covariance of replicates (R, p, m). Effects of groups have that of the estimate: their replicates are of other groups."""
+    own = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
+    if not len(own):
+        return DenseCovariance.of_sample(model.design.frame, replicates, logs, () if logs is None else log_names(model))
+    m, k = model.shape[1], model.shape[0] * model.shape[1]
+    sample = replicates.copy()
+    sample[:, own] = replicates[:, own].mean(0)
+    known = found.scale.half(np.eye(k)[vec_entries(own, m)])
+    root = np.zeros((k, known.shape[1]))
+    root[vec_entries(own, m)] = known
+    root = np.hstack([DenseCovariance.of_sample(model.design.frame, sample).raw_root(), root])
+    return DenseCovariance.of_raw_root(model.design.frame, m, root)
 
 
 def _chosen(method: Method, model: Model) -> Method:
@@ -211,17 +216,16 @@ def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
     """Standard errors of the reported coefficients, (p, D)."""
     missing = solution.status is Status.NO_MAXIMUM
     scale = covariance_of_kind(model, solution, "HC0").matrix if robust and not missing else solution.scale
-    (p, m), D = model.shape, model.likelihood.contrast_matrix
+    D = model.likelihood.contrast_matrix
     with np.errstate(invalid="ignore"):
-        # Var of (beta D')_jd = D_d V_jj D_d', V_jj (m, m) the block of column j.
-        return np.sqrt(np.einsum("da,jajb,db->jd", D, scale.reshape(p, m, p, m), D))
+        return scale.errors_of(D)
 
 
 def _gathered(
     method: Bootstrap, inner: Method, model: Model, found: Solution, runs: list[Replicate], wanted: tuple[bool, bool]
 ) -> Solution:
     """The estimate with its replicates, their covariance, and a count of those that have no estimate."""
-    whole = [r.beta.ravel() for r in runs if r.beta is not None]
+    whole = [r for r in runs if r.beta is not None]
     failures = Counter(r.failure for r in runs if r.failure)
     if len(whole) < 2:
         raise Incompatible(
@@ -247,12 +251,13 @@ def _gathered(
     lost = sum(failures.values())
     said = f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}" if lost else ""
     sd = {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown} if method.kind != "wild" else found.aux_sd
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [[np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown] for r in whole]
+    joint = bool(model.unknown) and method.kind != "wild" and np.isfinite(logs).all()
     how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
     return replace(
         found,
-        scale=_own_of_groups(model, found, np.atleast_2d(np.cov(np.array(whole).T)))
-        if has_effects(model)
-        else covariance_of_sample(model.design.frame, np.stack([r.beta for r in runs if r.beta is not None])),
+        scale=_covariance(model, found, np.stack([r.beta for r in whole]), np.array(logs) if joint else None),
         aux_sd=sd,
         replicates=replicates,
         status=Status.RESAMPLED if found.status.good else found.status,

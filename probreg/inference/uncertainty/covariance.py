@@ -12,8 +12,8 @@ import numpy as np
 
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
-from probreg.inference.base import Array, Method, Solution, Status
-from probreg.inference.covariance import DenseCovariance, root_of_square
+from probreg.inference.base import Array, Method, Solution, Status, log_names
+from probreg.inference.covariance import NoCovariance, ParameterCovariance, root_of_square
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
@@ -96,7 +96,7 @@ def check_settings(groups: Any, lags: int | None, small_sample: str, kind: str) 
 class Spread(NamedTuple):
     """A covariance of vec(beta), the degrees of freedom of a t interval from it, and what it is."""
 
-    matrix: Any  # (p m, p m)
+    matrix: ParameterCovariance
     df: float | None
     words: Words
 
@@ -194,7 +194,7 @@ def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) ->
     n = model.design.total
     # RSS/n = s^2 (n - rank)/n: no correction for the coefficients.
     words: Words = {"sigma2": float(found.words["sigma2"]) * found.df / n, "sigma2_is": "RSS/n"}
-    return Spread(found.matrix * found.df / n, None, words)
+    return Spread(found.matrix.scaled(found.df / n), None, words)
 
 
 def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
@@ -211,13 +211,14 @@ def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
 def _expected(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "expected information")
     # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
-    return Spread(at.of_root(root_of_square(at.expected)), None, {})
+    return Spread(at.of_root(np.linalg.cholesky(at.expected)), None, {})
 
 
 def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "sampling covariance")
     # cov of the estimator over new responses: V I V, which is V where the prior is flat.
-    return Spread(at.on_theta(at.expected @ at.data_information @ at.expected), None, {})
+    A = np.linalg.cholesky(at.expected)
+    return Spread(at.of_root(A @ root_of_square(A.T @ at.data_information @ A)), None, {})
 
 
 # ---- from the rows --------------------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callabl
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
         factor = _full(at) if corrected else 1.0
-        return Spread(_sandwich(at, factor * at.meat(power)), solution.df, {"factor": factor})
+        return Spread(at.sandwich(at.meat(power), factor), solution.df, {"factor": factor})
 
     return make
 
@@ -237,14 +238,11 @@ def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callabl
 _KINKS = "V holds the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
-def _sandwich(at: Estimate, meat: Array) -> DenseCovariance:
-    return at.sandwich(meat)
-
-
-def _refuse_within_groups(model: Model, clustered: Any, single: Any) -> None:
+def _refuse_within_groups(model: Model, clustered: ParameterCovariance, single: ParameterCovariance) -> None:
     """Incompatible for coefficients with a variance of 0 to rounding, beside the variance `single` of independent rows: their scores
     sum to 0 in every group, because columns fit the mean of each group exactly."""
-    small = np.diagonal(np.asarray(clustered)) <= _OF_ROUNDING**2 * np.diagonal(np.asarray(single))
+    k = clustered.coefficients
+    small = clustered.errors()[:k] <= _OF_ROUNDING * single.errors()[:k]
     if small.any():
         columns = [model.design.columns[j] for j in np.flatnonzero(small.reshape(model.shape[0], -1).any(1))]
         raise Incompatible(
@@ -263,38 +261,39 @@ def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     whole = settings.small_sample == "stata"  # one factor of V1 + V2 - V12, not one of each part
     factors = [cluster_factor(at, min(counts) if whole else g, settings.small_sample) for g in counts]
     squares = [cluster_square(rows, c) for c in sets]
-    parts = [f * _sandwich(at, M) for f, M in zip(factors, squares)]
-    _refuse_within_groups(model, _sandwich(at, sum(squares[: len(ways)])), _sandwich(at, rows.T @ rows))
+    meats = [f * M for f, M in zip(factors, squares)]
+    _refuse_within_groups(model, at.sandwich(sum(squares[1 : len(ways)], squares[0])), at.sandwich(rows.T @ rows))
     words: dict[str, str | float] = {
         "groups": " x ".join(map(str, counts[: len(ways)])),
         "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
         "factor": factors[0] if len(ways) == 1 or whole else ", ".join(f"{f:.6g}" for f in factors),
     }
-    matrix = parts[0]
+    meat = meats[0]
     if len(ways) == 2:
         words["ways"] = _WAYS + ("of the whole, as Stata's ivreg2" if whole else "of each part")
-        matrix, negative = _positive_part(*map(np.asarray, parts))
+        meat, negative = _positive_part(at, *meats)
         words |= {"eigenvalues": negative} if negative else {}
-    return Spread(matrix, min(counts[: len(ways)]) - 1.0, words)
+    return Spread(at.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
 
 
 _WAYS = "two: V1 + V2 - V12 (Cameron, Gelbach & Miller 2011), with a factor "
 
 
-def _positive_part(first: Array, second: Array, both: Array) -> tuple[Array, str]:
-    """V1 + V2 - V12, which need not be a covariance: negative eigenvalues, in units of the standard errors without V12, are
-    set to 0, and that is said."""
-    # V1 + V2 - V12, the third by the groups that both ways make (Cameron, Gelbach & Miller 2011).
-    V = first + second - both
-    d = np.sqrt(np.diagonal(first + second))
-    told = np.flatnonzero(d > 0.0)  # not nan, as of a coefficient without an estimate
-    at, unit = np.ix_(told, told), np.outer(d[told], d[told])
-    value, vector = np.linalg.eigh(V[at] / unit)
+def _positive_part(at: Estimate, first: Array, second: Array, both: Array) -> tuple[Array, str]:
+    """The meat M1 + M2 - M12, the third by the groups that both ways make. V M V need not be a covariance: negative eigenvalues,
+    in units of the standard errors without M12, are set to 0, and the words report it."""
+    # in whitened coordinates z = W'u, W W' = (M1 + M2)^+ (Cameron, Gelbach & Miller 2011)
+    A = at.bread
+    whole, less = A.T @ (first + second) @ A, A.T @ both @ A
+    root = root_of_square(whole)
+    inverse = np.linalg.pinv(root)
+    value, vector = np.linalg.eigh(np.eye(root.shape[1]) - inverse @ less @ inverse.T)
     if not (value < -1e-12).any():
-        return V, ""
-    V[at] = (vector * np.maximum(value, 0.0)) @ vector.T * unit
+        return first + second - both, ""
+    # M = A'^-1 root Q diag(max(v, 0)) Q' root' A^-1
+    half = np.linalg.solve(A.T, root @ vector[:, value > 0.0] * np.sqrt(value[value > 0.0]))
     return (
-        V,
+        half @ half.T,
         f"{int((value < 0).sum())} of {len(value)} were negative and are set to 0: too few groups for two ways",
     )
 
@@ -320,7 +319,7 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
     }
     # M = S_0 + sum_l (1 - l/(L + 1)) (S_l + S_l'), S_l = sum_t u_t u_(t-l)' (Newey & West 1987).
     meat = factor * bartlett_square(at.score_rows(at.scores), lags)
-    return Spread(_sandwich(at, meat), solution.df, words)
+    return Spread(at.sandwich(meat), solution.df, words)
 
 
 def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
@@ -383,7 +382,7 @@ def with_sandwich(model: Model, solution: Solution) -> Solution:
     try:
         spread = covariance_of_kind(model, solution, "HC0")
     except ProbregError as error:
-        nothing = np.full((solution.beta.size, solution.beta.size), np.nan)
+        nothing = NoCovariance.of(*model.shape, log_names(model))
         return replace(solution, scale=nothing, notes=(*solution.notes, f"no standard errors: {error}"))
     said = "standard errors are the sandwich HC0, with the density of the residuals at the quantile by a kernel"
     return replace(solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, said))
@@ -395,15 +394,15 @@ def with_errors(model: Model, solution: Solution) -> Solution:
     of the rows' scores u_i (Binder 1983; rows are the units that were sampled), for a model under sampling weights."""
     if solution.status is Status.NO_MAXIMUM or has_nonsmooth_terms(model):
         return solution
-    n, k = model.design.total, solution.beta.size
+    n = model.design.total
     try:
         at = estimate_of(model, solution, "a sandwich covariance")
-        over_phi = n / (n - 1.0) * at.observed @ at.meat(None) @ at.observed if n > 1 else np.nan * at.observed
+        none: ParameterCovariance = NoCovariance.of(*model.shape, log_names(model))
+        V = at.sandwich(at.meat(None), n / (n - 1.0)) if n > 1 else none
     except NotConverged as error:
-        return replace(solution, scale=np.full((k, k), np.nan), df=None, notes=(*solution.notes, str(error)))
-    V = at.frame @ over_phi @ at.frame.T
-    spread = np.sqrt(np.diagonal(V)[k:])  # of log aux, by the delta method that of aux over aux
-    aux_sd = {a: solution.aux[a] * float(s) for a, s in zip(model.unknown, spread)}
+        return replace(solution, scale=NoCovariance.of(*model.shape), df=None, notes=(*solution.notes, str(error)))
+    # of log aux, by the delta method that of aux over aux
+    aux_sd = {a: solution.aux[a] * float(s) for a, s in zip(model.unknown, V.errors()[V.coefficients :])}
     dropped = ("log_evidence", "log_likelihood_of_scales", "log_likelihood")
     stats = {name: value for name, value in solution.stats.items() if name not in dropped}
     own = tuple(note.split("; standard errors")[0] for note in solution.notes if not note.startswith("standard errors"))
@@ -411,6 +410,4 @@ def with_errors(model: Model, solution: Solution) -> Solution:
         *own,
         "standard errors are the sandwich of the sampling weights, times n/(n - 1); weights are normalised to sum to n",
     )
-    return replace(
-        solution, scale=V[:k, :k], aux_sd=aux_sd, df=None, sandwich="sampling-weighted", stats=stats, notes=notes
-    )
+    return replace(solution, scale=V, aux_sd=aux_sd, df=None, sandwich="sampling-weighted", stats=stats, notes=notes)

@@ -248,7 +248,7 @@ def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]
     head = problem.model.design.head
     if isinstance(surface := problem.surface, ArrowSurface):
         at = arrow_estimate(surface, theta)
-        return at.beta[head, 0], np.asarray(at.scale[np.ix_(head, head)])
+        return at.beta[head, 0], at.scale.block(head)
     model: Model = replace(problem.model, prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])))
     sigma = float(np.exp(theta[-1])) if problem.noise else float(model.fixed[model.noise_scale])
     given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), sigma)

@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from probreg.data import Block, Frame
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import Array, Solution, Status, held_at_limits
+from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
 from probreg.inference.covariance import DenseCovariance, root_of_square
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.wide import refuse_written_out
@@ -149,24 +149,28 @@ class Estimate:
     def of_root(self, root: Array) -> DenseCovariance:
         """The covariance whose root over phi, or over its coefficients only, is `root`."""
         whole = self.inside[:, : len(root)] @ root
-        size = self.size + (len(self.model.unknown) if len(root) == self.inside.shape[1] else 0)
-        return DenseCovariance(self.model.design.frame, self.model.shape[1], whole[:size])
+        joint = len(root) == self.inside.shape[1]
+        further = log_names(self.model) if joint else ()
+        size = self.size + len(further)
+        out = DenseCovariance(self.model.design.frame, self.model.shape[1], further, root=whole[:size])
+        N = self.solution.null_space
+        if N is None:
+            return out
+        # of collinear columns the coefficients of least norm: beta - N N^+ beta
+        raw = out.raw_root()
+        of_beta = raw[: self.size].reshape(len(N), -1)
+        raw[: self.size] = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(self.size, -1)
+        return DenseCovariance.of_raw_root(out.frame, out.m, raw, further)
 
     @cached_property
     def bread(self) -> Array:
         """A root (r, r) of `observed` over phi."""
-        return root_of_square(self.observed)
+        return np.linalg.cholesky(self.observed)
 
     def sandwich(self, meat: Array, factor: float = 1.0) -> DenseCovariance:
         """V M V, V = A A' the bread: A (A'M A)^(1/2) is its root."""
         A = self.bread
         return self.of_root(np.sqrt(factor) * A @ root_of_square(A.T @ meat @ A))
-
-    def on_theta(self, over_phi: Array) -> Array:
-        """A matrix over phi, or over its coefficients only, as the (p m, p m) matrix of the coefficients."""
-        # beta = F phi + constant: cov(beta) = F cov(phi) F'.
-        F = self.frame[: self.size, : len(over_phi)]
-        return F @ over_phi @ F.T
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
+from probreg.inference.covariance import ParameterCovariance
 from probreg.model.model import Model
 
 SINGULAR = 1e-10  # an eigenvalue of R: without these rows the coefficients are not identified
@@ -30,7 +31,7 @@ class WhitenedRows(NamedTuple):
         e = root * (d.observed - model.eta(beta[:, None])[:, 0]) / sigma
         return cls(e, d.X * (root / sigma)[:, None], root)
 
-    def apart(self, rows: Array, V: Array) -> Array:
+    def apart(self, rows: Array, V: ParameterCovariance) -> Array:
         """R (n_g, n_g) of some rows."""
-        R = np.eye(len(rows)) - self.X[rows] @ V @ self.X[rows].T
-        return np.asarray((R + R.T) / 2.0)
+        B = V.half(self.X[rows])
+        return np.asarray(np.eye(len(rows)) - B @ B.T)

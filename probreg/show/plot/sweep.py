@@ -121,8 +121,6 @@ def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> fl
     made = design.at(with_group_columns(design.recipe, rows), offset=_offset(design, 2))
     made = rows_of_groups(made, "typical") if design.recipe.grouped else made
     step = made.X[1] - made.X[0]
-    p, m = fit.model.shape
     change = step @ fit.solution.beta
-    S = np.nan_to_num(fit.solution.scale).reshape(p, m, p, m)
-    V = np.einsum("p,pkql,q->kl", step, S, step)
-    return float(change @ np.linalg.pinv(V) @ change) if np.isfinite(change).all() else 0.0
+    V = fit.solution.scale.of_rows(step[None])[0]
+    return float(change @ np.linalg.pinv(V) @ change) if np.isfinite(change).all() and np.isfinite(V).all() else 0.0

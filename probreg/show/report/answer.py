@@ -23,7 +23,7 @@ from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model
-from probreg.numerics.frame import covariance_through, map_of_columns
+from probreg.numerics.frame import map_of_columns
 from probreg.show.report.tables import minus
 from probreg.system.terminal import probability_said
 
@@ -273,7 +273,7 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array,
     z = T @ (c @ beta)
     above, drawn = nothing, None
     V, V_df, _ = fit.spread()
-    se = np.sqrt(np.maximum(np.diagonal(covariance_through(G, V)), 0.0))
+    se = np.linalg.norm(V.half(G), axis=1)
     if draws is not None and draws.elliptical:
         with np.errstate(all="ignore"):
             above = ndtr(z / se) if df is None else stdtr(df, z / se)

@@ -176,7 +176,7 @@ class SymmetricInterval(IntervalKind):
         if self.name == "t" and df is None:
             whose = f"the {given.words.get('kind', 'given')} covariance" if given is not None else self.of.method.name
             raise Incompatible(f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'")
-        error = own.error if given is None else Estimated(own.beta, given.scale).error
+        error = own.error if given is None else np.sqrt(np.diagonal(given.scale)).reshape(own.beta.shape)
         half = quantile(prob, None if self.name == "wald" else df) * error
         return own.beta - half, own.beta + half
 
