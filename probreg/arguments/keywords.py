@@ -61,7 +61,10 @@ LIKELIHOOD_WORDS = {
         ("ordinal", "ordered", "cumulative", "ordered_logit"),
         "an ordinal likelihood is not available; likelihood='categorical' models the levels without their order",
     ),
-    **dict.fromkeys(("quantile", "quantreg"), "quantile regression is not available"),
+    **dict.fromkeys(
+        ("quantreg", "quantile_regression", "rq", "pinball", "check_loss"),
+        "a quantile is likelihood=pr.likelihoods.Quantile(0.9), or pr.quantile_regression(formula, data, tau=0.9)",
+    ),
     **dict.fromkeys(("cox", "coxph", "survival"), "survival times are not available"),
 }
 METHOD_WORDS = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from probreg.arguments.scalars import Positive, Probability, Word, checked
+from probreg.arguments.scalars import Flag, Positive, Probability, Word, checked, shown_value
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.assess.guarantee import RiskBounds
 from probreg.comparison.guarantees import guarantee_notes, guarantees_of
@@ -150,7 +150,8 @@ class Comparison:
         return (*notes(self, self.spellings), *(guarantee_notes(self.guarantees) if self.guarantees else ()))
 
     def __repr__(self) -> str:
-        return text(self, self._reasons, self.notes, self.spellings)
+        guarantees = guarantee_notes(self.guarantees) if self.guarantees else ()
+        return text(self, self._reasons, self.notes, self.spellings, guarantees)
 
     def _repr_html_(self) -> str:
         return as_html(self, self._reasons, self.notes, self.spellings)
@@ -164,7 +165,7 @@ def compare(
     kind: Word | None = None,
     baseline: Word | None = None,
     apart: Positive = 0.1,
-    guarantee: Mapping[str, object] | None = None,
+    guarantee: Mapping[str, object] | Flag | None = None,
 ) -> Comparison:
     """Fits of the same rows and columns as one table, with differences and ratios against a baseline.
 
@@ -181,8 +182,9 @@ def compare(
         The name of the fit to hold the others against; the first by default.
     apart : float
         Differences beyond so many SE of the baseline get a reason.
-    guarantee : mapping, optional
-        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds its first line for each of K fits, at delta / K.
+    guarantee : mapping or bool, optional
+        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}; True for its defaults. The printed comparison has its first line
+        for each of K fits, at delta / K.
 
     Returns
     -------
@@ -214,5 +216,10 @@ def compare(
         refuse_unlike(base, several[base], name, fit, functions)
         refuse_written_out(fit.solution, "compare")
     check_kind(several, kind)
-    promised = {} if guarantee is None else guarantees_of(several, guarantee)
+    if not isinstance(guarantee, Mapping | bool | None):
+        raise DataError(
+            f"guarantee is a mapping of settings such as {{'y_range': (0, 1)}}, or True, got {shown_value(guarantee)}"
+        )
+    asked = {} if guarantee is True else guarantee
+    promised = guarantees_of(several, asked) if isinstance(asked, Mapping) else {}
     return Comparison(several, base, prob, dataset(several, base, prob, kind), apart, promised)

@@ -33,13 +33,16 @@ MOST = 3  # reasons that are printed
 MANY = 8  # fits with a line of their own in the head
 
 
-def text(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str]) -> str:
-    """Everything as lines of text; `why` has a sentence by parameter and fit."""
+def text(
+    of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str], guarantees: Sequence[str] = ()
+) -> str:
+    """Everything as lines of text; `why` has a sentence by parameter and fit, `guarantees` are printed in full."""
     head = [line for said in _header(of, spellings) for line in _wrapped(said)]
     largest = _largest(of, why)
     reasons = [line for said in largest for line in _wrapped(f"  {said}")]
     below = [*_of_smooths(of), *(line for said in _of_the_rows(of) for line in _wrapped(said))]
     below += ["", "Why they differ", *reasons] if reasons else []
+    below += ["", *(line for said in guarantees for line in _wrapped(said))] if guarantees else []
     below += _behind(sum(map(len, why.values())) - len(largest), notes)
     room = LINES - len(head) - len(below) - 2
     auxiliary = int((of.data["role"].values != "coefficient").sum())

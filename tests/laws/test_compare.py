@@ -733,3 +733,51 @@ def test_heads_name_only_what_the_table_has():
     beside = repr(compare({"ML": apart, "ridge": pr.fit(apart.model.with_prior("weak"))}))
     assert re.search(r"ML +newton, no intervals", beside)
     assert re.search(r"ridge +newton, Wald intervals", beside)
+
+
+def counts_by(right: str, **more) -> pr.Model:
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=40), "z": rng.normal(size=40)}
+    data["k"] = rng.poisson(np.exp(0.3 * data["x"]))
+    return pr.Model.from_formula(f"k ~ {right}", data, likelihood="poisson", **more)
+
+
+def test_fits_of_one_answer_share_their_stacking_weight():
+    alike = {"one": pr.fit(counts_by("x")), "other": pr.fit(counts_by("x"))}
+    np.testing.assert_allclose(pr.compare_models(alike).table["weight"], 0.5)
+    prior = {"prior": pr.Normal(2.0)}
+    posteriors = {
+        "laplace": pr.fit(counts_by("x", **prior), "laplace", seed=1),
+        "importance": pr.fit(counts_by("x", **prior), "importance", seed=2),
+    }
+    np.testing.assert_allclose(pr.compare_models(posteriors).table["weight"], 0.5)
+    third = {**posteriors, "z": pr.fit(counts_by("z", **prior), "laplace", seed=1)}
+    weight = pr.compare_models(third).table["weight"]
+    assert weight["laplace"] == weight["importance"]
+    assert weight.sum() == pytest.approx(1.0)
+
+
+def test_guarantees_are_printed_and_their_settings_checked():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 2))
+    model = pr.Model.from_arrays(X, X[:, 0] + 0.3 * rng.normal(size=60) > 0, likelihood="bernoulli")
+    fits = {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(1.0)))}
+    for setting in (True, {}, {"delta": 0.05}):
+        found = pr.compare(fits, guarantee=setting)
+        assert set(found.guarantees) == {"ML", "ridge"}
+        limits = [f"{one.held_out.bound.value:.4g}" for one in found.guarantees.values()]
+        printed = " ".join(repr(found).split())
+        assert all(limit in printed for limit in limits)
+    assert not pr.compare(fits, guarantee=False).guarantees
+    line = {"ML": pr.fit(pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=60)))}
+    with pytest.raises(pr.DataError, match="y_range"):
+        pr.compare(line, guarantee=True)
+    for wrong in (0.05, "yes", [1]):
+        with pytest.raises(pr.ProbregError, match="guarantee"):
+            pr.compare(fits, guarantee=wrong)
+
+
+@pytest.mark.parametrize("name", ["quantreg", "quantile_regression", "rq"])
+def test_another_name_of_quantile_regression_leads_to_it(name):
+    with pytest.raises(pr.ProbregError, match=r"Quantile\(.*quantile_regression"):
+        pr.Model.from_arrays([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], likelihood=name)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import logsumexp
 
 from probreg.arguments.scalars import Flag, Word, checked
 from probreg.arguments.types import DataFrame, TableLike
@@ -36,6 +37,7 @@ from probreg.system.terminal import printed, table_lines
 Array = np.ndarray
 _STEPS = 5_000  # each of two steps of EM and a longer one
 _GAP = 1e-9  # per observation, by which the score may fall short of the best
+_EQUAL = 1e-6  # of log densities: two fits of one model, by methods that stop near its maximum
 
 
 def stacking(log_density: Array) -> Array:
@@ -276,13 +278,43 @@ def _comparison(
         best = int(np.nanargmax(np.where(scored, total, np.nan)))
         gaps = [_sum_and_error(each[:, j] - each[:, best]) for j in range(len(total))]
         table["elpd_diff"], table["se_diff"] = np.array(gaps).T
-        table.loc[scored, "weight"] = stacking(each[:, scored])
+        table.loc[scored, "weight"] = _shared_weights(
+            each[:, scored], [fits[name] for name in np.array(list(fits))[scored]]
+        )
         table = table.iloc[np.argsort(-np.where(scored, total, -np.inf), kind="stable")]
     first = next(iter(fits.values())).model
     table.attrs["what"] = (
         f"{first.design.response}: {first.design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
     )
     return ModelComparison(table, pointwise, (*notes, *_notes(fits, first.design.total)))
+
+
+def _shared_weights(log_density: Array, fits: Sequence[Fit]) -> Array:
+    """Stacking weights (K,) of (N, K), where fits of one answer share the weight of their mean density: equal densities, and posteriors of
+    one model, whose densities differ by the error of their draws."""
+    group = np.arange(len(fits))
+    for k, fit in enumerate(fits):
+        for j in range(k):
+            near = np.abs(log_density[:, k] - log_density[:, j]).max(initial=0.0) < _EQUAL
+            if near or (fit.target == "posterior" and _is_same_model(fit, fits[j])):
+                group[k] = group[j]
+                break
+    kept = np.unique(group)
+    mean = [logsumexp(log_density[:, group == g], axis=1) - np.log((group == g).sum()) for g in kept]
+    weight = dict(zip(kept, stacking(np.stack(mean, 1))))
+    return np.array([weight[g] / (group == g).sum() for g in group])
+
+
+def _is_same_model(one: Fit, other: Fit) -> bool:
+    a, b = one.model, other.model
+    if a is b:
+        return one.target == other.target
+    alike = one.target == other.target and a.likelihood == b.likelihood and a.design.columns == b.design.columns
+    if not (alike and repr(a.joint) == repr(b.joint) and a.fixed == b.fixed and repr(a.aux) == repr(b.aux)):
+        return False
+    x, y = a.design, b.design
+    offsets = [np.zeros((d.n, 1)) if d.offset is None else d.offset for d in (x, y)]
+    return x.n == y.n and np.array_equal(*offsets) and np.array_equal(np.asarray(x.X), np.asarray(y.X))
 
 
 def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
