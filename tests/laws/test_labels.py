@@ -162,6 +162,15 @@ def test_effects_of_dates(tmp_path):
     np.testing.assert_allclose(pr.predictions(again, by="when").table["estimate"], MEANS, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "arrow", "parquet", "feather"])
+def test_an_hour_that_comes_twice_is_two_labels(kind, tmp_path):
+    hours = pd.date_range("2024-11-03 05:00", periods=4, freq="h", tz="UTC").tz_convert("America/New_York")
+    data = DATA.assign(when=np.repeat(hours.to_numpy(dtype=object), 5)).astype({"when": "datetime64[ns, America/New_York]"})
+    fit = pr.fit(model("y ~ 0 + C(when)", data, kind, tmp_path))
+    np.testing.assert_allclose(np.sort(fit.coef), MEANS, rtol=1e-12)
+    np.testing.assert_allclose(fit.predict(data)["mean"], np.repeat(MEANS, 5), rtol=1e-12)
+
+
 def test_a_date_alone_is_no_predictor_and_no_multiplier():
     data = DATA.assign(when=np.repeat(DAYS.to_numpy(), 5))
     with pytest.raises(pr.DataError, match=r"C\(when\)"):

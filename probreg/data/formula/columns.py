@@ -200,7 +200,7 @@ def _from_series(series: Any) -> Any:
             return series.to_numpy(dtype=float, na_value=np.nan)
         return _from_objects(series.to_numpy(dtype=object, na_value=None))
     if types.is_datetime64_any_dtype(series.dtype):
-        return series.dt.tz_localize(None).to_numpy() if series.dt.tz else series.to_numpy()
+        return series.to_numpy(dtype=object if series.dt.tz else None)  # of a zone, in which an hour can come twice
     return _from_array(np.asarray(series.to_numpy(dtype=object)) if series.dtype.kind in "OUSb" else series.to_numpy())
 
 
