@@ -73,7 +73,7 @@ def require_predictive(solution: Solution, method: Method) -> None:
         raise Incompatible(
             f"{method.name} has no probabilities: np.sign(X @ coef) classifies, and newton or nuts predict"
         )
-    if solution.status is Status.NO_MAXIMUM:
+    if solution.status in (Status.NO_MAXIMUM, Status.SCALE_AT_INFINITY):
         raise NotConverged(
             f"{method.name}: {solution.status.value} ({solution.detail}); so there is nothing to predict from"
         )

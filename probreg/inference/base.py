@@ -88,6 +88,7 @@ class Status(Enum):
         "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
     )
     NO_MAXIMUM = "no maximum likelihood estimate exists, the likelihood rises for ever: give a prior such as Normal(2.5), or drop columns"
+    SCALE_AT_INFINITY = "no estimate of a prior scale exists, the evidence rises for ever with it: state the scale, or give it a proper prior such as HalfNormal(2.0)"
     AT_ZERO = "a nuisance parameter has no estimate, the likelihood rises as it runs to 0: fit the model of that limit, or give it a proper prior"
 
     @property

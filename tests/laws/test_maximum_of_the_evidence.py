@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference.base import Status
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.varying import FoundScales
 from probreg.likelihoods import Likelihood, SmoothLikelihood
@@ -87,3 +88,27 @@ def require_maximum(likelihood: Likelihood, terms: str, criterion: str) -> None:
     top = surface(found.theta).value
     for move in moves_of(found, np.random.default_rng(5)):
         assert surface(found.theta + move).value <= top + 1e-6 * (1.0 + abs(top))
+
+
+# ---- maxima at infinity ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("terms", ["s(x)", "gp(x, basis='hsgp')"])
+def test_a_function_that_separates_the_classes_has_no_estimate_of_its_scale(terms: str) -> None:
+    x = np.linspace(-1, 1, 40)
+    data = {"x": x, "y": (np.abs(x) > 0.5).astype(int)}
+    with pytest.warns(pr.errors.ProbregWarning, match="runs to infinity"):
+        fit = pr.fit(pr.Model.from_formula(f"y ~ {terms}", data, likelihood="bernoulli"))
+    assert fit.solution.status is Status.SCALE_AT_INFINITY
+    assert not fit.solution.status.good
+    with pytest.raises(pr.errors.NotConverged, match="proper prior"):
+        fit.predict({"x": [0.0, 0.2]})
+
+
+def test_a_proper_prior_of_the_scale_is_the_remedy_for_separated_classes() -> None:
+    x = np.linspace(-1, 1, 40)
+    data = {"x": x, "y": (np.abs(x) > 0.5).astype(int)}
+    prior = {"s(x)": Normal(pr.HalfNormal(2.0))}
+    fit = pr.fit(pr.Model.from_formula("y ~ s(x)", data, likelihood="bernoulli", prior=prior), "evidence")
+    assert fit.solution.status.good
+    assert np.isfinite(fit.predict({"x": [0.0]})["mean"]).all()

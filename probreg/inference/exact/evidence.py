@@ -184,6 +184,11 @@ class Evidence(Method):
         elif isinstance(surface, ArrowLaplaceSurface) and self.criterion == "ML" and inner.method.target == "mode":
             solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
             inner = inner._replace(solution=_at_estimate(solved, arrow_estimate(surface, top.theta)))
+        if top.rising:
+            solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
+            names = ", ".join(problem.names[j] for j in top.rising)
+            detail = f"the evidence rises as {names} runs to infinity, because the function of its columns separates the classes"
+            inner = inner._replace(solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail))
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
         return inner._replace(

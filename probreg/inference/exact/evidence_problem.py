@@ -29,6 +29,7 @@ from probreg.inference.exact.scale_search import HELD, EvidenceMaximum, maximise
 from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
+from probreg.likelihoods import MayDiverge
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.model.process_bases import FAR
@@ -49,6 +50,8 @@ from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_leng
 from probreg.priors.joint import Key, mapping_of
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
+_FAR_UP = 4.0  # of a log: a scale 50 times that of the start
+_RISE = 0.5  # of the evidence, over the scales between there and the end of the search
 _STEPS = 100  # of a search with one coordinate held
 _ROUNDS = 5  # of searches, with anchors chosen where the last one ended
 _STILL = 1e-4  # of the logs between two of them
@@ -269,6 +272,8 @@ class EvidenceProblem:
             settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
             if settled:
                 break
+        if rising := self._rising(top, starts[0]):
+            return self._bounded(top, rising, starts[0])
         name = self.model.likelihood.noise_scale
         if name in self.outer and (top.ended or top.steps < max_steps) and self._noiseless(top):
             give = (
@@ -289,6 +294,35 @@ class EvidenceProblem:
                 f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma"
             )
         return top
+
+    def _rising(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
+        """Scales far above their start with which the evidence rises still: their function separates the classes."""
+        if not isinstance(self.model.likelihood, MayDiverge):
+            return ()
+        far = np.flatnonzero(self.groups.scaling & ~top.vanished)
+        far = far[top.theta[far] > start[far] + _FAR_UP]
+
+        def value(theta: Array) -> float:
+            try:
+                return self.surface(theta).value
+            except (Incompatible, NotConverged, np.linalg.LinAlgError):  # too far out for a double
+                return -np.inf
+
+        def rises(j: int) -> bool:
+            # from where the search passed, and beyond its end
+            e = np.arange(len(start)) == j
+            low, end = (value(t) for t in (np.where(e, start + _FAR_UP, top.theta), top.theta + 3.0 * e))
+            return max(top.at.value if np.isfinite(top.at.value) else -np.inf, end) > low + _RISE and (
+                not top.ended or end > top.at.value
+            )
+
+        return tuple(int(j) for j in far if rises(j))
+
+    def _bounded(self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array) -> EvidenceMaximum:
+        """The maximum with the scales that rise for ever at a large value."""
+        theta = top.theta.copy()
+        theta[list(rising)] = start[list(rising)] + _FAR_UP
+        return top._replace(theta=theta, at=self.surface(theta), ended=True, rising=rising)
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""

@@ -33,6 +33,7 @@ class EvidenceMaximum(NamedTuple):
     steps: int
     decrement: float
     ended: bool = True
+    rising: tuple[int, ...] = ()  # scales with which f rises for ever
 
 
 def maximise_log_scales(
