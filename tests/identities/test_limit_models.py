@@ -75,3 +75,26 @@ def test_the_parameter_is_reported_at_its_limit(pair, tmp_path):
     pr.report(fit, tmp_path / "report.html")
     resampled = pr.fit(fit.model, pr.Bootstrap(reps=10), seed=1)
     assert np.isfinite(resampled.std_error).all()
+
+
+TERMS = {"s(z)": "k ~ s(z)", "(1 | g)": "k ~ z + (1 | g)"}
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_smooths_and_groups_are_those_of_the_limit(name):
+    z = np.linspace(0.0, 10.0, 80)
+    data = {"k": [3, 4, 5, 4] * 20, "z": z, "g": np.repeat(list("abcdefghij"), 8)}
+    of_limit, other = (
+        pr.fit(pr.Model.from_formula(TERMS[name], data, likelihood=likelihood))
+        for likelihood in ("negative_binomial", "poisson")
+    )
+    assert of_limit.solution.status.name == "AT_ZERO"
+    np.testing.assert_allclose(of_limit.coef, other.coef, atol=1e-6)
+    new = {"z": [0.0, 5.0], "g": ["a", "c"]}
+    one, two = (f.predict(new).to_dataframe() for f in (of_limit, other))
+    np.testing.assert_allclose(one.filter(like="mean"), two.filter(like="mean"), rtol=1e-5)
+    assert np.abs(one.filter(like="new") - two.filter(like="new")).to_numpy().max() <= 1
+    if name == "s(z)":
+        assert of_limit.smooths["edf"].item() == pytest.approx(1.0, abs=5e-5)
+    else:
+        assert of_limit.hyper["sd(Intercept | g)"] == pytest.approx(0.0, abs=1e-6)
