@@ -59,7 +59,8 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     Reference form: f is 0 for the reference class (the first unless `reference` names one) and a coefficient is a log odds
     against it. Symmetric form: C is an orthonormal basis of the vectors that sum to zero, no class is singled out, and the K
     reported coefficients of a column sum to zero; it goes with a flat prior or with normal priors, which do not depend on the
-    choice of that basis.
+    choice of that basis. A normal prior of unknown scale has one scale for all classes then, and one for each predictor of the
+    reference form.
     """
 
     levels: tuple[Level, ...] = (0, 1, 2)

@@ -17,7 +17,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood
 from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
-from probreg.priors import AuxPrior, FisherPrior, GaussianPrior, JointPrior, Prior, WholePrior
+from probreg.priors import AuxPrior, FisherPrior, Flat, GaussianPrior, JointPrior, LatentPrior, Prior, WholePrior
 from probreg.priors.text import AuxLike, read_aux
 from probreg.priors.weak import PriorLike
 
@@ -226,6 +226,11 @@ def check_offset(design: Design, likelihood: Likelihood) -> None:
         )
 
 
+def _normal_of_one_scale(prior: Prior) -> bool:
+    """Whether a prior is normal given its hyperparameters, which all linear predictors share: rotations of these leave it alone."""
+    return isinstance(prior, LatentPrior) and prior.normal and not np.any(getattr(prior.base, "location", 0.0))
+
+
 def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]) -> None:
     """Incompatible for priors that mean nothing under this likelihood."""
     varies = [name for name in unknown if name != likelihood.noise_scale]
@@ -239,7 +244,11 @@ def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
-        if not prior.of_kind(GaussianPrior, WholePrior):
+        normal = (
+            isinstance(b.prior, Flat | GaussianPrior | WholePrior) or _normal_of_one_scale(b.prior)
+            for b in prior.blocks
+        )
+        if not all(normal):
             raise Incompatible(
                 "a symmetric softmax takes flat, normal or Jeffreys priors, which do not depend on its basis. A lasso or elastic net of all "
                 "classes, as in glmnet, is not available: state the prior of log odds against a reference class, likelihood='categorical'"

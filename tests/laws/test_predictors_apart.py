@@ -161,6 +161,43 @@ def test_effects_of_a_new_group_have_the_covariance_of_each_predictor():
         assert np.var(new[:, k] - typical[:, k]) == pytest.approx(expected, rel=0.15)
 
 
+@pytest.mark.parametrize("formula", ["y ~ x + (1 | g)", "y ~ s(x)"])
+def test_the_symmetric_form_has_one_scale_whatever_the_order_of_classes(formula):
+    data = rows()
+    found = []
+    for levels in (("a", "b", "c"), ("c", "a", "b")):
+        likelihood = pr.likelihoods.Categorical(levels=levels, symmetric=True)
+        fit = pr.fit(model(formula, data, likelihood=likelihood))
+        found.append((fit.solution.stats["log_evidence"], fit.predict(data)["mean"].sel(level="b").values))
+        made = fit.stated_model if "|" in formula else model(formula, data, likelihood=likelihood)
+        assert [len(of) for of in hyper_names(made.joint, made.design).values()] == [1]
+    assert found[0][0] == pytest.approx(found[1][0], abs=1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
+
+
+def test_a_standard_deviation_of_one_class_is_tested_alone():
+    data = rows()
+    fit = pr.fit(model("y ~ x + (1 | g)", data))
+    found = pr.hypothesis(fit, "sd(Intercept | g)[c] = 0")
+    assert found.tests["RLRT"].statistic == pytest.approx(0.0, abs=1e-4)  # its estimate is zero
+    other = pr.hypothesis(fit, "sd(Intercept | g)[b] = 0").tests["RLRT"]
+    assert other.statistic > 5.0
+    with pytest.raises(pr.errors.DataError):
+        pr.hypothesis(fit, "sd(Intercept | g) = 0")
+
+
+def test_counts_of_classes_and_single_rows_have_the_same_scales():
+    data = rows()
+    fit = pr.fit(model("y ~ 1 + (1 | g)", data))
+    groups, of = np.unique(data["g"], return_inverse=True)
+    counts = {c: np.bincount(of[data["y"] == c], minlength=len(groups)) for c in "abc"}
+    both = pr.fit(
+        pr.Model.from_formula("counts(a, b, c) ~ 1 + (1 | g)", {**counts, "g": groups}, likelihood="multinomial")
+    )
+    for name, value in fit.solution.found.values.items():
+        assert both.solution.found.values[name] == pytest.approx(value, abs=1e-4)
+
+
 def test_classes_of_a_symmetric_form_share_a_scale():
     symmetric = pr.likelihoods.Categorical(symmetric=True)
     shared = model("y ~ x + (1 | g)", likelihood=symmetric, prior={"(1 | g)": Normal(0.5)})

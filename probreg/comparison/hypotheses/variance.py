@@ -230,5 +230,5 @@ def _sds(fit: Fit, asked: Question) -> Array:
 def _estimates(fit: Fit, asked: Question) -> Any:
     import pandas as pd
 
-    name = f"sd({asked.term.effects[asked.effect]} | {asked.term.group})"
+    name = f"sd({asked.term.effects[asked.effect]} | {asked.term.group}){asked.outcome}"
     return pd.DataFrame({"combination": [name], "value": [0.0], "estimate": [_sds(fit, asked)[asked.effect]]})

@@ -83,6 +83,7 @@ class ArrowLayout:
         m = self.model.shape[1]
         at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
         lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
+        starts: dict[tuple[int, ...], int] = {}  # of columns, which the blocks of linear predictors share
 
         def place(g: LatentGroup, start: int, count: int) -> slice:
             """Where `count` columns of a group stand, those of one linear predictor every m-th from its own."""
@@ -95,26 +96,25 @@ class ArrowLayout:
         behind += [i for i, term in enumerate(self._terms) if term is None]
         for i in [*self._leading, *behind]:
             g, own = self.groups.groups[i], slice(int(at[i]), int(at[i + 1]))
-            last = g.predictor is None or g.predictor == m - 1  # of the blocks of these columns
-            if (term := self._terms[i]) is None:
-                q = len(g.columns)
-                rest.append(LatentBlock(g, own, place(g, r, q), 1, q * g.width(m), False))
-                r += q * m * last
-                continue
-            G, K = term.shape
-            if i in self._leading:
-                lead.append(LatentBlock(g, own, place(g, k, K), G, K * g.width(m), True))
-                k += K * m * last
-            else:
-                rest.append(LatentBlock(g, own, place(g, r, G * K), G, K * g.width(m), True))
-                r += G * K * m * last
+            (G, K), repeated = (1, len(g.columns)), (term := self._terms[i]) is not None
+            if term is not None:
+                G, K = term.shape
+            leads = i in self._leading
+            count = K if leads else G * K
+            if g.columns not in starts:
+                starts[g.columns] = k if leads else r
+                k, r = (k + count * m, r) if leads else (k, r + count * m)
+            block = LatentBlock(g, own, place(g, starts[g.columns], count), G, K * g.width(m), repeated)
+            (lead if leads else rest).append(block)
+        lead.sort(key=lambda b: b.place.stop)
+        rest.sort(key=lambda b: b.place.stop)
         return lead, rest
 
     @cached_property
     def _first(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
         """Of the blocks of the same columns in several linear predictors the first."""
-        lead, rest = self.blocks
-        return [b for b in lead if not b.group.predictor], [b for b in rest if not b.group.predictor]
+        lead, rest = ({b.group.columns: b for b in reversed(part)} for part in self.blocks)
+        return list(lead.values())[::-1], list(rest.values())[::-1]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -150,11 +150,10 @@ class ArrowLayout:
     def columns(self) -> ArrowColumns:
         """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
         design, rest = self.model.design, self._first[1]
-        leading = [i for i in self._leading if not self.groups.groups[i].predictor]
-        first = self._columns[leading[0]]
-        for i in leading[1:]:
-            first = first.beside(self._columns[i])
         of = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
+        first, *others_lead = (of[id(b.group)] for b in self._first[0])
+        for more in others_lead:
+            first = first.beside(more)
         others = tuple(of[id(b.group)] for b in rest if b.repeated)
         dense = [self._own(b) for b in rest if not b.repeated]
         last = [design.X[:, list(self.known)], self._standardised]

@@ -124,7 +124,9 @@ class EvidenceProblem:
         """All informative groups of a Gaussian model, else those of unknown scale."""
         blocks = self.model.joint.blocks
         unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
-        kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
+        # of columns with unknown hyperparameters in one linear predictor, the others too
+        here = {blocks[i].columns for i in unknown}
+        kept = blocks if self.exact else [b if b.columns in here else replace(b, prior=Flat()) for b in blocks]
         return as_groups(kept, unknown, self.per_column, variance_left_at_rows(self.model) if self.exact else {})
 
     @property
