@@ -345,3 +345,24 @@ def test_derivatives_have_an_axis_for_each_predictor(name):
     few = likelihood.value_grad_hessian(y, eta, **aux)
     k = m + len(aux)
     assert (few[0].shape, few[1].shape, few[2].shape) == ((n,), (n, k), (n, k, k))
+
+
+def test_a_correlation_is_a_beta_variable_between_minus_one_and_one():
+    from probreg.priors.correlations import PartialCorrelation
+
+    prior, r = PartialCorrelation(1.7), np.array([-0.9, -0.2, 0.0, 0.55])
+    expected = stats.beta.logpdf((1 + r) / 2, 1.7, 1.7) - np.log(2)
+    np.testing.assert_allclose(prior.log_prob_of_correlation(r), expected, rtol=1e-12)
+
+
+def test_the_curvature_of_a_power_is_the_expected_one():
+    model = pr.Model.from_arrays(X, RESPONSES["power"], likelihood=of.PowerNoise(1.3))
+    sigma, p = 1.3, 1.3
+    found = model.value_grad_hessian(BETA_HERE, sigma=sigma).curvature
+    r = np.linspace(-60.0, 60.0, 2_000_001)
+    slope = p * np.abs(r) ** (p - 1) * np.sign(r)
+    information = float((slope**2 * stats.gennorm.pdf(r, p)).sum() * (r[1] - r[0])) / sigma**2
+    Z = np.c_[np.ones(9), X]
+    np.testing.assert_allclose(found[:3, :3], information * Z.T @ Z, rtol=1e-4)
+    np.testing.assert_allclose(found[:3, 3], 0.0, atol=1e-12)
+    assert found[3, 3] == pytest.approx(9 * p, rel=1e-12)
