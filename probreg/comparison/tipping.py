@@ -95,7 +95,7 @@ def _stated_scales(model: Model, k: int) -> Array:
     for b in model.joint.blocks:
         if not isinstance(b.prior, Flat) and not model.design.of_terms[list(b.columns)].any():
             s = prior_scale(b)
-            b.put(scale, np.nan if s is None else np.broadcast_to(s, len(b.columns))[:, None])
+            b.put(scale, np.broadcast_to(np.nan if s is None else s, len(b.columns))[:, None])
     return scale.ravel()
 
 

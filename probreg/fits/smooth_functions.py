@@ -288,10 +288,10 @@ def _drawn_process(model: Model, solution: Solution, function: TermFunction) -> 
 def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
     """tau of the only block of a process, in each draw (S,), or one number (1,)."""
     first = list(model.design.columns).index(function.of.blocks[0][0])
-    each = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
-    if len(each) > 1:
+    blocks = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
+    if len(blocks) > 1:
         raise Incompatible(f"{function.label}: linear predictors have scales of their own, off the rows of its columns")
-    (i,) = each
+    (i,) = blocks
     prior, unit = model.joint.blocks[i].prior, np.ones(1)
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]

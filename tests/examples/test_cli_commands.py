@@ -85,6 +85,18 @@ def test_predict_of_new_groups_is_wider_than_of_known_ones(folder):
     assert (new["mean_upper"] - new["mean_lower"] > known["mean_upper"] - known["mean_lower"]).all()
 
 
+def test_predict_of_a_new_class_of_a_known_group(folder):
+    rows = pr.load_dataset("sleepstudy").assign(half=lambda d: np.where(d["days"] < 5, "a", "b"))
+    rows.to_csv("rows.csv", index=False)
+    well("fit", "rows.csv", "reaction ~ days + (1 | subject / half)", "--save", "fit.nc")
+    rows.iloc[[0]].assign(half="c").to_csv("new.csv", index=False)
+    found = table_of(well("predict", "fit.nc", "new.csv", "--groups", "subject=known,subject:half=new"))
+    expected = pr.load_fit("fit.nc").predict(
+        rows.iloc[[0]].assign(half="c"), groups={"subject": "known", "subject:half": "new"}, output="pandas"
+    )
+    np.testing.assert_allclose(found["mean_std_error"], expected["mean_std_error"], rtol=1e-9)
+
+
 def test_predict_says_which_row_it_cannot_read_and_a_blank_line_of_one_column_is_a_row(folder):
     well("fit", *ORINGS, "--save", "fit.nc")
     for content in ("temperature\n31\n\n53\n", "temperature,x\n31,1\n,2\n"):
@@ -376,7 +388,9 @@ def test_the_commands_of_the_page_print_what_it_shows(folder):
 
 
 def test_labels_beside_missing_values_keep_their_digits(folder):
-    rows = pd.DataFrame({"user": pd.array([1_700_000_000_000_000_000 + d for d in (0, 60, 300)] * 3 + [None], dtype="Int64")})
+    rows = pd.DataFrame(
+        {"user": pd.array([1_700_000_000_000_000_000 + d for d in (0, 60, 300)] * 3 + [None], dtype="Int64")}
+    )
     rows["y"] = range(10)
     rows.to_csv("ids.csv", index=False)
     rows.to_parquet("ids.parquet")

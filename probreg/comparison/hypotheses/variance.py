@@ -124,8 +124,8 @@ def _question(fit: Fit, text: str) -> Question:
     if not outcomes and met["outcome"] is None:
         return Question(terms[0], effect_at)
     if met["outcome"] not in outcomes:
-        known = ", ".join(f"sd({effect} | {met['group']})[{name}]" for name in outcomes)
-        raise DataError(f"the hypothesis {shown_formula(text)} is of one of {known or 'one linear predictor'}")
+        each = ", ".join(f"sd({effect} | {met['group']})[{name}]" for name in outcomes)
+        raise DataError(f"the hypothesis {shown_formula(text)}: expected one of {each or 'sd(effect | group)'}")
     return Question(terms[0], effect_at, outcomes.index(met["outcome"]), f"[{met['outcome']}]")
 
 

@@ -10,6 +10,7 @@ from probreg.arguments.types import DataArray
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference import METHODS, Method
+from probreg.model.group_effects import Groups
 
 _TRUTH = {"true": True, "false": False, "yes": True, "no": False}
 KINDS = ("classical", "ml", "observed", "expected", "sampling", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC")
@@ -78,9 +79,16 @@ def read_groups(text: str | None) -> Any:
     >>> read_groups("new"), read_groups("s=known,s:c=new")
     ('new', {'s': 'known', 's:c': 'new'})
     """
-    if text is None or "=" not in text:
-        return text
-    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    if text is None:
+        return None
+    pairs = [part.partition("=")[::2] if "=" in text else ("", part) for part in text.split(",")]
+    for factor, how in pairs:
+        if how not in get_args(Groups) or ("=" in text and not factor):
+            kinds = ", ".join(get_args(Groups))
+            raise DataError(
+                f"--groups {text!r}: {how!r} is not one of {kinds}; write one of them, or FACTOR=WORD for each factor"
+            )
+    return dict(pairs) if "=" in text else text
 
 
 def check_covariance(text: str) -> None:
