@@ -119,7 +119,7 @@ def predictions(
     [0.333333, 0.666667]
     """
     asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
-    of, keys = _population(fit, data, by, "typical" if asked.clusters is not None else groups, grid, unit)
+    of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
     asked = _sampled(asked, of)
     names, rows = row_groups(of, keys)
     effects = [
@@ -219,7 +219,7 @@ def comparisons(
         raise DataError(f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}")
     check_adjust(adjust)
     asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
-    of, keys = _population(fit, data, by, "typical" if asked.clusters is not None else groups, grid, unit)
+    of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
     asked = _sampled(asked, of)
     names, rows = row_groups(of, keys)
     wanted = _wanted(of, variables)
@@ -305,7 +305,7 @@ def slopes(
     True
     """
     asked = _question(fit, data, at, None, groups, prob, covariance, lags, average_over)
-    of, keys = _population(fit, data, by, "typical" if asked.clusters is not None else groups, None, unit)
+    of, keys = _population(fit, data, by, _own_groups(asked, groups), None, unit)
     asked = _sampled(asked, of)
     names, rows = row_groups(of, keys)
     effects = []
@@ -353,6 +353,11 @@ def _question(
     return EffectQuestion(
         prob, covariance, groups if clustered else None, lags, data if clustered else None, sample=sample
     )
+
+
+def _own_groups(asked: EffectQuestion, groups: Any) -> GroupsLike:
+    """The groups whose effects the rows have, where `groups` is not the labels of clusters."""
+    return "typical" if asked.clusters is not None else groups
 
 
 def _sampled(asked: EffectQuestion, of: Population) -> EffectQuestion:

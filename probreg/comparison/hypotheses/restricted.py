@@ -114,6 +114,7 @@ def root(t: float, df: float | None, tail: int = 0) -> Test:
 def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
     """LR and score, by fitting the restricted model; least squares by its sums of squares."""
     if fit.model.likelihood.least_squares:
+        score: float | None
         lr, score = _of_least_squares(fit, found)
     else:
         if not fit.model.design.reachable:

@@ -109,7 +109,7 @@ def _question(fit: Fit, text: str) -> Question:
     grouped = list(fit.model.design.recipe.grouped.values())
     # effects as coefficients are called, in any spelling of the formula
     spelled = {e: Names({e: (0,)}).called(met["effect"]) for t in grouped for e in t.effects}
-    effect = next((e for e, name in spelled.items() if name), met["effect"])
+    effect: str = next((e for e, name in spelled.items() if name), str(met["effect"]))
     terms = [t for t in grouped if t.group == met["group"] and effect in t.effects]
     if not terms:
         known = [f"sd({e} | {t.group})" for t in grouped for e in t.effects]

@@ -314,7 +314,7 @@ def _is_same_model(one: Fit, other: Fit) -> bool:
         return False
     x, y = a.design, b.design
     offsets = [np.zeros((d.n, 1)) if d.offset is None else d.offset for d in (x, y)]
-    return x.n == y.n and np.array_equal(*offsets) and np.array_equal(np.asarray(x.X), np.asarray(y.X))
+    return x.n == y.n and np.array_equal(offsets[0], offsets[1]) and np.array_equal(np.asarray(x.X), np.asarray(y.X))
 
 
 def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:

@@ -121,11 +121,17 @@ def _bread_times(at: Estimate, over_theta: Array) -> Array:
     """V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta` (R, p m + a)."""
     s, model = at.solution, at.model
     V = s.scale
-    known = isinstance(V, DenseCovariance) and V.missing is None and V.frame.equals(model.design.frame)
+    if (
+        not isinstance(V, DenseCovariance)
+        or V.missing is not None
+        or s.sandwich
+        or not V.frame.equals(model.design.frame)
+    ):
+        return np.asarray(at.inside @ at.observed @ (over_theta @ at.inside).T)
     # the covariance of the fit is the inverse observed information: no other pass over the rows is needed
-    if known and not s.sandwich and s.stats.get("decrement", np.inf) < _AT_TOP and len(V.root) == over_theta.shape[1]:
+    if s.stats.get("decrement", np.inf) < _AT_TOP and len(V.root) == over_theta.shape[1]:
         return np.asarray(V.root @ (V.root.T @ over_theta.T))
-    if known and not s.sandwich and model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
+    if model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
         # (X'X)^-1 times the sigma^2 of the scores
         k, out = at.size, np.zeros(over_theta.T.shape)
         sigma2 = float(model.noise(s.aux)) ** 2
