@@ -91,6 +91,7 @@ class Prior(NamedSettings, ABC):
     proper: bool = True
     sigma_units: bool = False
     known: ClassVar[bool] = True  # p(beta) is known without values of its hyperparameters
+    tail: float = np.inf  # degrees of freedom: p falls as |beta|^-(tail + 1) far out, inf where faster than any power
     derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
 
     @classmethod

@@ -24,6 +24,10 @@ class _Student(SmoothLocationScale):
     compiled_density = CompiledDensity(_row)
 
     @property
+    def tail(self) -> float:  # type: ignore[override]
+        return self.nu
+
+    @property
     def settings(self) -> tuple[float, ...]:
         nu = self.nu
         # log p(0) = log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2

@@ -200,11 +200,12 @@ def test_the_mean_of_weighted_points_beats_that_of_resampled_draws():
     assert np.mean(far[0]) < 0.5 * np.mean(far[1])  # the control variate: an eighth where measured
 
 
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # a k-hat above 0.7
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_what_is_weighed_is_what_is_reported(likelihood):
-    """The weighted points give the moments again, and a normal proposal agrees with the Student-t one."""
+    """The weighted points give the moments again, and another proposal agrees with it."""
     model = model_for(likelihood, Normal(0.8), aux={a: pr.priors.HalfCauchy(0.6) for a in likelihood.aux})
-    one, other = (pr.fit(model, Importance(df=df), seed=2).solution for df in (None, np.inf))
+    one, other = (pr.fit(model, Importance(df=df, max_k=2.0), seed=2).solution for df in (None, 4.0))
     found = Importance().weigh(model, np.random.default_rng(2))
     w = np.exp(found.log_weight)
     assert w.sum() == pytest.approx(1.0)
@@ -321,7 +322,7 @@ LADDER = [
             prior={"Intercept": Normal(1.0), "x": pr.priors.Cauchy(2.5)},
         ),
         "nuts",
-        "importance: k-hat .* is above 0.50",
+        "no variance",
     ),
 ]  # fmt: skip
 
@@ -358,8 +359,9 @@ def test_the_importance_rung_is_computed_once(monkeypatch):
     assert next(calls) == 1
 
 
-def test_weights_worth_few_draws_are_not_enough():
-    settled = Posterior(max_k=5.0).resolve(LADDER[-1][0], np.random.default_rng(0))
+def test_weights_worth_few_draws_are_not_enough(monkeypatch):
+    monkeypatch.setattr("probreg.inference.posterior._ESS", 1000.0)  # as many as there are draws
+    settled = Posterior(max_k=5.0).resolve(model_for(pr.Poisson(), Normal(0.8)), np.random.default_rng(0))
     assert settled.method.name == "nuts"
     assert "independent draws only" in settled.notes[0]
 
@@ -403,9 +405,8 @@ def test_ranks_are_uniform(likelihood):
 # ---- what cannot be seen from one mode -----------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of chains that short
-def test_a_posterior_of_two_equal_modes_is_never_called_settled_without_a_caution():
-    """Student-t noise about two clusters: half of the mass is ten apart, and neither points nor chains cross."""
+def test_a_posterior_of_two_equal_modes_is_averaged_over_both():
+    """Student-t noise about two clusters: half of the mass is ten apart."""
     e = 0.3 * np.sin(np.arange(12.0))
     y = np.r_[e - 5.0, 5.0 - e] + 0.001 * np.arange(24)
     model = pr.Model.from_arrays(
@@ -414,14 +415,12 @@ def test_a_posterior_of_two_equal_modes_is_never_called_settled_without_a_cautio
     grid = np.linspace(-12.0, 12.0, 4001)
     log_p = model.log_posterior(grid[:, None, None], sigma=0.5)
     w = np.exp(log_p - log_p.max())
-    assert 0.4 < w[grid > 0].sum() / w.sum() < 0.6
+    mean = w @ grid / w.sum()
+    sd = np.sqrt(w @ (grid - mean) ** 2 / w.sum())
     fit = pr.fit(model, "posterior")
-    assert abs(fit.coef.item()) > 4.0  # one of the two: what the words are for
-    with pytest.warns(pr.ProbregWarning, match="nuts: sampled, but"):
-        short = pr.fit(model_for(pr.StudentT(), Normal(1.0)), pr.NUTS(draws=20, tune=50, chains=2))
-    for given in (fit, short):
-        assert "the student likelihood can give a posterior more modes" in " ".join(given.described["notes"])
-    assert "NUTS was not needed about the mode found" in fit.described["notes"][0]
+    assert fit.coef.item() == pytest.approx(mean, abs=FAR * sd / np.sqrt(fit.solution.stats["ess"]))
+    assert fit.std_error.item() == pytest.approx(sd, rel=0.02)
+    assert "2 modes" in " ".join(fit.essential_notes)
 
 
 def test_a_concave_posterior_needs_no_caution():
@@ -473,7 +472,7 @@ def test_quadrature_does_not_take_rounding_for_a_fall_of_an_improper_posterior()
     rng = np.random.default_rng(3)
     X, columns = rng.normal(size=(4, 6)), ["Intercept", *(f"x{i}" for i in range(1, 7))]
     model = pr.Model.from_arrays(X, X.sum(1), prior=dict.fromkeys(columns, Normal(2.0)))
-    with pytest.raises(pr.Incompatible, match="does not fall off"):
+    with pytest.raises(pr.Incompatible, match="improper"):
         pr.fit(model, "quadrature")
 
 
@@ -481,14 +480,7 @@ def test_rows_that_student_noise_fits_exactly_are_refused_under_an_improper_prio
     """Two rows and two columns: p(y | sigma) tends to a constant as sigma falls, and 1 / sigma has no mass."""
     for prior in (pr.Flat(), {"Intercept": Normal(5.0), "x1": Normal(5.0)}):
         model = pr.Model.from_arrays([0.0, 1.0], [1.0, 2.0], likelihood="student", prior=prior)
-        with pytest.raises(pr.Incompatible, match=r"runs to sigma = 0\. Hold sigma"):
+        with pytest.raises(pr.Incompatible, match="improper"):
             pr.fit(model, "posterior")
     proper = pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 2.0, 4.0], likelihood="student", prior=Normal(5.0))
     assert pr.NUTS().obstacle(proper) is None
-
-
-def test_the_ladder_names_the_rung_that_failed():
-    said = Posterior().resolve(
-        pr.Model.from_arrays([0.0, 1.0], [1.0, 2.0], likelihood="student"), np.random.default_rng(0)
-    )
-    assert ". importance: newton: the curvature" in said.notes[0]

@@ -34,9 +34,9 @@ from probreg.inference.sampling.importance import (
     reliable,
     resampled,
     smoothed,
-    student_points,
     weighted_moments,
 )
+from probreg.inference.sampling.proposal import student_points
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import ValuedProcess
 

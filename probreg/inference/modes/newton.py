@@ -135,16 +135,17 @@ class Newton(Method):
 @one_blas_thread()
 def find_mode(
     model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None,
-    near: Array | None = None,
+    near: Array | None = None, log_aux: Array | None = None,
 ) -> Mode:  # fmt: skip
     """The mode of the log posterior over (beta, log aux); `near` (k, k) is about its curvature at the start, on standardised
-    columns."""
+    columns. `start` and `log_aux` are where the search begins."""
     refuse_too_wide(model.shape[0])
     if not (model.design.reachable or model.of_moments):
         raise DataError(f"a mode is found by sums over the rows, and {model.design.rows_needed}")
     if (far := distance_from_zero(model)) != 0.0:
-        return _find_about(model, far, tol=tol, max_steps=max_steps, start=start)
-    gamma, log_aux, H = _start(model, start)
+        return _find_about(model, far, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux)
+    gamma, rough, H = _start(model, start)
+    log_aux = rough if log_aux is None else log_aux
     shape, k, n = gamma.shape, gamma.size, model.design.total
     many, tol = model.design.count >= _SMALL, tol * max(1.0, np.sqrt(n))
     H = near if near is not None and many else H
@@ -203,7 +204,8 @@ def distance_from_zero(model: Model) -> float:
 
 
 def _find_about(
-    model: Model, far: float, *, tol: float, max_steps: int, start: tuple[tuple[float, ...], ...] | None
+    model: Model, far: float, *, tol: float, max_steps: int, start: tuple[tuple[float, ...], ...] | None,
+    log_aux: Array | None,
 ) -> Mode:
     """The mode by that of y - far: eta = X beta + far, so that the intercept alone is another."""
     design = model.design
@@ -214,7 +216,7 @@ def _find_about(
         moved[i] -= far
         start = tuple(tuple(row) for row in moved.tolist())
     near = replace(model, design=replace(design, y=design.observed - far))
-    found = find_mode(near, tol=tol, max_steps=max_steps, start=start)
+    found = find_mode(near, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux)
     gamma = found.gamma.copy()
     gamma[i] += far
     return found._replace(gamma=gamma)

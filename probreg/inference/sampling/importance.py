@@ -1,19 +1,20 @@
 """Importance sampling: draws about the mode, weighed by what the posterior says of them, and a judge of the weights.
 
-The proposal is Student's t with the curvature of the log posterior at its mode, so that one pass of the density over a
-few thousand points replaces a Markov chain. The weights say themselves whether that is enough: where the tail of their
-distribution is too heavy (k-hat), the method refuses.
+The first points come from a Student-t with the curvature of the log posterior at its mode, the others from wider ones about
+their weighted mean and covariance (`proposal`), so that two passes of the density over a few thousand points replace a
+Markov chain. Where the tail of the distribution of the weights is too heavy (k-hat), the method refuses.
 
 The largest weights give way to the quantiles of a Pareto tail, whose shape judges them all (Vehtari, Simpson, Gelman, Yao
 & Gabry 2024); the fit of the tail is that of Zhang & Stephens 2009.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
 from probreg.errors import NotConverged
@@ -32,13 +33,16 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import undetermined
-from probreg.inference.sampling.laplace import Peak, further_modes, peak
+from probreg.inference.modes.separation import separation
+from probreg.inference.sampling import proposal
+from probreg.inference.sampling.laplace import Peak, notes_of_modes, peaks
+from probreg.inference.sampling.proposal import Component
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, SmoothPrior
-from probreg.system.terminal import percent
+from probreg.system.terminal import few_names, percent
 
 _FEWEST = 5  # weights in a tail from which a shape can be told
 _PRIOR = 10  # the estimate of k counts so many more observations of one half
@@ -122,6 +126,7 @@ def _pareto(x: Array) -> tuple[float, float]:
 
 
 _BATCH = 500  # points at which the density is evaluated together: bounds the memory
+_ROUNDS = 0.125, 0.25, 0.5, 1.0  # of the points are drawn by the end of each round; the first ones about the mode
 _DF = (
     10.0  # k-hat is lower than under a normal where few rows leave a skew posterior, at a tenth of the effective draws
 )
@@ -147,12 +152,16 @@ class Weighted(NamedTuple):
 @METHODS.register
 @dataclass(frozen=True)
 class Importance(Method):
-    """p(beta, log aux | y) by weights p / q on draws of q = Student-t(df, mode, H^-1), H the curvature at the mode.
+    """p(beta, log aux | y) by weights p / q on draws of q, a mixture of Student-t densities.
+
+    A quarter of the points come from Student-t(df, mode, H^-1), H the curvature at the mode. The others come from
+    Student-t densities about the weighted mean of the first ones, with 1.3 times their weighted covariance. These have 5
+    degrees of freedom, or as few as the priors, so that no tail of q is lighter than that of the posterior. Where the
+    posterior can have several modes, Newton's method looks for them from a few starts, and q has a part about each.
 
     The largest weights are smoothed by a Pareto tail of shape k-hat. Reported means, standard deviations and the
     evidence (with its Monte Carlo error) are those of the weighted points. The draws of each chain are resampled from
-    its own points, copies side by side, so that they count alike. What lies beyond the reach of q, such as another
-    mode, no weight can tell.
+    its own points, copies side by side, so that they count alike.
 
     Parameters
     ----------
@@ -161,7 +170,7 @@ class Importance(Method):
     chains : int
         Number of chains, each with its own points.
     df : float, optional
-        Degrees of freedom of q, inf for a normal. By default 10, or the number of parameters where that is more: the
+        Degrees of freedom of the part of q about the mode, inf for a normal. By default 10, or the number of parameters where that is more: the
         radius of a Student-t in d dimensions is as spread as a normal's only from df = d.
     max_k : float, optional
         The largest k-hat, by default min(1 - 1 / log10 S, 0.7) for S weighed points.
@@ -221,18 +230,24 @@ class Importance(Method):
 
     def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
         """The weighted points before any are resampled or refused. Incompatible where there is no mode."""
-        return self._weigh(model, peak(model, self.name, tol=self.tol, max_steps=self.max_steps), rng)[0]
+        return self._weigh(model, peaks(model, self.name, tol=self.tol, max_steps=self.max_steps), rng)[0]
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        at = peak(model, self.name, tol=self.tol, max_steps=self.max_steps)
-        found, z = self._weigh(model, at, rng)
+        about = peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        found, z, mean_z = self._weigh(model, about, rng)
+        at = about[0]
         if not found.k_hat <= self.limit:
             raise NotConverged(_refusal(found, self.limit))
+        if (why := _without_variance(model)) is not None and self.limit < np.inf:
+            raise NotConverged(
+                f"importance: {why}, so that the posterior has no variance and weighted means do not settle. Use nuts and its "
+                "quantiles, or give a more informative prior"
+            )
         chosen = np.array([resampled(np.exp(w), self.draws, rng) for w in found.log_weight])
         chain = np.arange(self.chains)[:, None]
-        mean, cov, error = _moments(at, z, np.exp(found.log_weight.ravel()))
+        mean, cov, error = _moments(at, z, np.exp(found.log_weight.ravel()), mean_z)
         aux = {a: weighted_moments(v.ravel(), np.exp(found.log_weight.ravel())) for a, v in found.aux.items()}
-        k, settled = at.found.beta.size, found.k_hat <= reliable(found.log_weight.size)
+        k, settled = at.found.beta.size, why is None and found.k_hat <= reliable(found.log_weight.size)
         stats = _stats(found, error, chosen) | {"n": model.design.total}
         solution = Solution(
             beta=mean[:k].reshape(model.shape),
@@ -241,37 +256,104 @@ class Importance(Method):
             aux_sd={a: v[1] for a, v in aux.items()},
             draws=Draws({"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()}),
             status=Status.SAMPLED if settled else Status.UNSETTLED,
-            detail="" if settled else f"k-hat {found.k_hat:.2f}",
+            detail="" if settled else why or f"k-hat {found.k_hat:.2f}",
             stats=stats if all_proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},
             notes=(
                 *sigma_note(model, Routine("sigma is weighed with beta, its proposal on the log scale")),
                 Routine(_note(stats, found)) if settled else _note(stats, found),
-                *([told] if (told := further_modes(model)) else []),
+                *notes_of_modes(model, about),
             ),
         )
         return with_corrected_intervals(model, solution)
 
-    def _weigh(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[Weighted, Array]:
-        """The weighted points, and where they lie in the coordinates z of the proposal."""
+    def _weigh(self, model: Model, about: list[Peak], rng: np.random.Generator) -> tuple[Weighted, Array, Array | None]:
+        """The weighted points, where they lie in the coordinates z of the first mode, and the mean of the proposal there."""
+        at, into = about[0], (self.chains, self.points)
         dim = len(at.centre)
-        z, log_q = student_points(rng, self.chains * self.points, dim, max(_DF, dim) if self.df is None else self.df)
-        beta, log_aux = at.points(z)
-        aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
-        with np.errstate(all="ignore"):  # far points overflow to weight zero
-            log_p = _log_posterior(model, beta, aux) + log_aux.sum(1)
+        df = max(_DF, dim) if self.df is None else self.df
+        places = [(np.zeros(dim), np.eye(dim)), *(other.seen_from(at) for other in about[1:])]
+        tail, ends = _tail_of_posterior(model), [max(len(about), int(share * self.points)) for share in _ROUNDS]
+        counts = proposal.split(ends[0], [1.0] * len(about))
+        components = modes = [Component(*place, {df: n}) for place, n in zip(places, counts)]
+        drawn = [_at_points(model, at, self._draw(modes, rng))]
+        log_q = [proposal.log_density(modes, drawn[0].z)]
+        for before, end in pairwise(ends):
+            z, _, _, log_p = map(np.concatenate, zip(*drawn))
+            log_w, _ = smoothed(log_p - np.concatenate(log_q))
+            weight = np.exp(log_w - np.logaddexp.reduce(log_w)) if np.isfinite(log_w.max()) else np.zeros(len(log_w))
+            more = proposal.about_moments(modes, z, weight, end - before, tail)
+            components = [*components, *more]
+            log_q = [np.logaddexp(known, proposal.log_density(more, d.z)) for known, d in zip(log_q, drawn)]
+            drawn.append(_at_points(model, at, self._draw(more, rng)))
+            log_q.append(proposal.log_density(components, drawn[-1].z))
+        # each chain has its own points of every round
+        z, beta, log_aux, log_p, q = (
+            np.concatenate([v.reshape(self.chains, len(v) // self.chains, *v.shape[1:]) for v in parts], 1)
+            for parts in (*zip(*drawn), log_q)
+        )
+        z = z.reshape(-1, dim)
+        log_q_all = q.ravel() - np.log(self.points)
         # theta = centre + root z: q(theta) = q(z) / |root|, so that log w = log p(y, theta) - log q(z) + log |root|.
-        log_w = np.where(np.isnan(log_p), -np.inf, log_p) - log_q + at.log_det
-        log_weight, k_hat = smoothed(log_w)
+        log_weight, k_hat = smoothed(log_p.ravel() - log_q_all + at.log_det)
         total = float(np.logaddexp.reduce(log_weight))
         log_weight = log_weight - total
         # p(y) = E_q[w], estimated by the mean of S weights; its relative error is sd(w / mean w) / S^(1/2).
         evidence = total - float(np.log(len(z)))
         error = float(np.std(np.exp(log_weight + np.log(len(z)))) / np.sqrt(len(z)))
-        into = (self.chains, self.points)
-        kept = {a: v.reshape(into) for a, v in aux.items()}
-        return Weighted(
-            beta.reshape(*into, *model.shape), kept, log_weight.reshape(into), k_hat, evidence, error
-        ), z  # fmt: skip
+        with np.errstate(over="ignore"):  # of weight zero
+            aux = {a: np.exp(log_aux[..., i]) for i, a in enumerate(model.unknown)}
+        return Weighted(beta, aux, log_weight.reshape(into), k_hat, evidence, error), z, proposal.mean_of(components)
+
+    def _draw(self, components: Sequence[Component], rng: np.random.Generator) -> Array:
+        """Points (n, d) of some components, chain by chain."""
+        z = np.concatenate([c.draw(rng, self.chains) for c in components], 1)
+        return z.reshape(-1, z.shape[-1])
+
+
+class _Points(NamedTuple):
+    """Points z (n, d) of a round, and the log posterior there as a density over log aux, -inf where it is not a number."""
+
+    z: Array
+    beta: Array  # (n, p, m)
+    log_aux: Array  # (n, a)
+    log_p: Array  # (n,)
+
+
+def _at_points(model: Model, at: Peak, z: Array) -> _Points:
+    beta, log_aux = at.points(z)
+    with np.errstate(over="ignore"):
+        aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
+    with np.errstate(all="ignore"):  # far points overflow to weight zero
+        log_p = _log_posterior(model, beta, aux) + log_aux.sum(1)
+    return _Points(z, beta, log_aux, np.where(np.isnan(log_p), -np.inf, log_p))
+
+
+def _tail_of_posterior(model: Model) -> float:
+    """Degrees of freedom of the heaviest tail that the posterior can have: that of a prior where the likelihood is flat, and with
+    an unknown noise scale the degrees of freedom that are left."""
+    return min(_left(model), *(b.prior.tail for b in model.joint.blocks))
+
+
+def _left(model: Model) -> float:
+    """Degrees of freedom of the posterior of coefficients with a flat prior beside an unknown noise scale; inf without one."""
+    flat = float((~model.joint.informative).sum())
+    if not model.noise_unknown or not flat:
+        return np.inf
+    return max(model.design.total - flat + model.noise_prior.powers[1], 1.0)
+
+
+def _without_variance(model: Model) -> str | None:
+    """Why the posterior has no variance, in words, or None."""
+    if (left := _left(model)) <= 2.0:
+        return f"coefficients with a flat prior have {left:g} degrees of freedom"
+    heavy = [b for b in model.joint.blocks if b.prior.tail <= 2.0]
+    if not heavy:
+        return None
+    names = model.design.columns
+    flat = {tuple(names[i] for i in b.columns): Flat() if b in heavy else b.prior for b in model.joint.blocks}
+    if not (found := separation(model.with_prior(flat))):
+        return None
+    return f"the classes are separated by {few_names(found.labels)}, and the tail of the prior has {min(b.prior.tail for b in heavy):g} degrees of freedom"
 
 
 def resampled(weight: Array, draws: int, rng: np.random.Generator) -> Array:
@@ -285,17 +367,6 @@ def resampled(weight: Array, draws: int, rng: np.random.Generator) -> Array:
     # Tooth j at (j + U) / draws of the sum of the weights, one U for all (systematic resampling).
     comb = (np.arange(draws) + rng.random()) / draws * total[-1]
     return np.minimum(np.searchsorted(total, comb, side="right"), len(weight) - 1)
-
-
-def student_points(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Array, Array]:
-    """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and the log density of each."""
-    z = rng.standard_normal((n, dim))
-    if np.isinf(df):
-        return z, -0.5 * (z**2).sum(1) - 0.5 * dim * np.log(2.0 * np.pi)
-    # t = z / (chi^2_df / df)^(1/2), log q = constant - (df + d)/2 log(1 + |t|^2 / df).
-    z = z / np.sqrt(rng.chisquare(df, n) / df)[:, None]
-    constant = gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
-    return z, constant - 0.5 * (df + dim) * np.log1p((z**2).sum(1) / df)
 
 
 def _log_posterior(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
@@ -320,11 +391,11 @@ def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
     return log_lik_of_moments(model.design.moments, beta, sigma)
 
 
-def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, DenseCovariance, tuple[float, float]]:
+def _moments(at: Peak, z: Array, w: Array, known: Array | None) -> tuple[Array, DenseCovariance, tuple[float, float]]:
     """Mean and covariance of (vec beta, log aux), and the largest Monte Carlo errors of a mean, in sd, and of an sd, in
-    proportion. The mean of z under q is zero, so that only weighted less plain mean is estimated (a control variate)."""
-    # E_p[z] is about sum_s (w_s - 1/S) z_s, since sum_s z_s / S estimates E_q[z] = 0.
-    pull = w - 1.0 / len(w)
+    proportion. Where the mean of z under q is known, only weighted less plain mean is estimated (a control variate)."""
+    # E_p[z] is about E_q[z] + sum_s (w_s - 1/S) z_s, since sum_s z_s / S estimates E_q[z].
+    pull = w if known is None else w - 1.0 / len(w)
     centred = z - w @ z
     peak_covariance = at.found.scale
     assert isinstance(peak_covariance, DenseCovariance)
@@ -336,7 +407,11 @@ def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, DenseCovariance, tupl
     # se(mean) = (sum_s (w_s - 1/S)^2 x_s^2)^(1/2), se(sd)/sd = (sum_s w_s^2 (x_s^2 - 1)^2)^(1/2) / 2.
     of_mean = np.sqrt((pull**2) @ x**2)
     of_sd = 0.5 * np.sqrt((w**2) @ (x**2 - 1.0) ** 2)
-    return at.centre + at.root @ (pull @ z), cov, (float(of_mean.max()), float(of_sd.max()))
+    return (
+        at.centre + at.root @ (pull @ z + (0.0 if known is None else known)),
+        cov,
+        (float(of_mean.max()), float(of_sd.max())),
+    )
 
 
 def weighted_moments(values: Array, w: Array) -> tuple[float, float]:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Count, Positive, check_fields
-from probreg.errors import Incompatible
+from probreg.data.rows import minus_offset
+from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -25,12 +26,23 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import undetermined
-from probreg.inference.modes.newton import solution_at
+from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.modes.wide import rotated
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior, SmoothPrior
+from probreg.system.terminal import percent
+
+_APART = 1.0  # standard deviations between two modes
+_FAR = 3.0  # standard deviations of a candidate from every mode that is known
+_LOW = 30.0  # of a log posterior that a candidate may be below the first mode: Newton's method climbs from it
+_NO_MASS = 14.0  # of a log: a mode with less than a millionth of the probability of another
+_MOST = 4  # further modes
+_SUBSETS = (
+    30  # exact fits of a few rows: with half of the rows elsewhere and three columns four of them are of one kind
+)
+_CLOSER = 0.0, 1.5, 3.0  # of a log: rows of one kind have a smaller noise scale of their own
 
 
 class Peak(NamedTuple):
@@ -44,6 +56,16 @@ class Peak(NamedTuple):
     found: Solution  # the mode with its covariance, which is dense
     centre: Array  # (p m + a,)
     root: Array  # (p m + a, p m + a)
+    value: float = np.nan  # of the log posterior over (vec beta, log aux)
+
+    @property
+    def log_mass(self) -> float:
+        """The log of the probability about this mode by Laplace's approximation, up to a constant that all modes share."""
+        return self.value + self.log_det
+
+    def seen_from(self, other: "Peak") -> tuple[Array, Array]:
+        """Its centre and root in the coordinates z of another peak."""
+        return np.linalg.solve(other.root, self.centre - other.centre), np.linalg.solve(other.root, self.root)
 
     @property
     def log_det(self) -> float:
@@ -63,8 +85,85 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
     found = solution_at(model, mode)
     if found.status is not Status.CONVERGED:
         raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
+    return _peak_at(mode, found)
+
+
+def _peak_at(mode: Mode, found: Solution) -> Peak:
     # z = root^-1 (theta - mode) has the curvature 1
-    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), found.scale.raw_root())
+    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), found.scale.raw_root(), mode.local.value)
+
+
+def peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
+    """The mode that `peak` finds, and the others that Newton's method finds from candidates where there can be several.
+
+    A candidate is tried where it is far from the modes found so far, and not so low that a mode there would have no mass.
+    """
+    first = peak(model, name, tol=tol, max_steps=max_steps)
+    if further_modes(model) is None or not isinstance(model.likelihood, SmoothLikelihood) or not model.design.n:
+        return [first]
+    found, points = [first], _candidates(model, first)
+    k = first.found.beta.size
+    with np.errstate(all="ignore"):  # a far candidate overflows to no density
+        beta, aux = points[:, :k].reshape(-1, *model.shape), dict(zip(model.unknown, np.exp(points[:, k:].T)))
+        value = model.log_posterior(beta, **aux) + points[:, k:].sum(1)
+    for i in np.argsort(-value)[: np.count_nonzero(value > first.value - _LOW)]:
+        if len(found) > _MOST or any(
+            np.linalg.norm(np.linalg.solve(p.root, points[i] - p.centre)) < _FAR for p in found
+        ):
+            continue
+        try:
+            mode = find_mode(model, tol=tol, max_steps=max_steps, start=beta[i], log_aux=points[i, k:])
+            if mode.status is not Status.CONVERGED:
+                continue
+            other = _peak_at(mode, solution_at(model, mode))
+        except (ProbregError, np.linalg.LinAlgError):  # this candidate leads nowhere
+            continue
+        if all(np.linalg.norm(other.seen_from(p)[0]) > _APART for p in found):
+            found.append(other)
+    most = max(p.log_mass for p in found)
+    return [first, *(p for p in found[1:] if p.log_mass > most - _NO_MASS)]
+
+
+def _candidates(model: Model, first: Peak) -> Array:
+    """Points (k, p m + a) from which another mode may be found: the centre of the prior, all at once and one coefficient after
+    another, the maximum of the likelihood by one step of Newton's method, and of a noise scale the exact fits of as many rows as
+    there are columns, with a smaller noise scale too."""
+    k, at = first.found.beta.size, first.centre
+    centre = np.zeros(model.shape)
+    for b in model.joint.blocks:
+        centre[list(b.columns)] = np.reshape(getattr(b.prior, "location", 0.0), (-1, 1))
+    informed = np.repeat(model.joint.informative, model.shape[1])
+    swaps = np.tile(at, (int(informed.sum()) + 2, 1))
+    swaps[0, :k][informed] = centre.ravel()[informed]
+    for row, j in enumerate(np.flatnonzero(informed)):
+        swaps[row + 1, j] = centre.ravel()[j]
+    if informed.any():
+        aux = dict(zip(model.unknown, np.exp(at[k:]).tolist()))
+        local = model.with_prior(Flat()).value_grad_hessian(at[:k].reshape(model.shape), **aux)
+        swaps[-1, :k] += np.linalg.lstsq(local.curvature[:k, :k], local.gradient[:k], rcond=1e-10)[0]
+    if model.likelihood.noise_scale is None:
+        return swaps
+    rng, design = np.random.default_rng(0), model.design
+    y, size = minus_offset(design.observed, design.offset), min(design.n, model.shape[0])
+    rows = [rng.choice(design.n, size, replace=False) for _ in range(_SUBSETS)]
+    exact = np.stack([np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows])
+    scales = _CLOSER if model.unknown else _CLOSER[:1]
+    parts = [np.hstack([exact, np.tile(at[k:] - less, (len(exact), 1))]) for less in scales]
+    return np.vstack([swaps, *parts])
+
+
+def notes_of_modes(model: Model, found: list[Peak]) -> tuple[str, ...]:
+    """What a reader must know of several modes; nothing where the posterior can have one only."""
+    told = further_modes(model)
+    if told is None:
+        return ()
+    if len(found) == 1:
+        return (f"{told}; the search for others found none",)
+    mass = np.exp([p.log_mass - max(q.log_mass for q in found) for p in found])
+    shares = ", ".join(percent(v, 2) for v in mass / mass.sum())
+    return (
+        f"the posterior has {len(found)} modes, with about {shares} of the probability; an estimate is the mean over all of them",
+    )
 
 
 def further_modes(model: Model) -> str | None:
@@ -75,7 +174,7 @@ def further_modes(model: Model) -> str | None:
         causes.insert(0, f"the {model.likelihood.name} likelihood")
     if not causes:
         return None
-    return f"{' and '.join(causes)} can give a posterior more modes than the one started from, which would go unseen"
+    return f"{' and '.join(causes)} can give a posterior more modes than one"
 
 
 def _concave(prior: Prior) -> bool:

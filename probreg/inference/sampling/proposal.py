@@ -1,0 +1,129 @@
+"""Proposals of importance sampling: mixtures of Student-t densities about modes and about weighted moments.
+
+The first points come from the curvature at each mode, which says nothing of a long tail. Their weighted means and
+covariances locate the second ones, wide enough to reach into tails that the first points have only touched (Cappé et al.
+2008, adaptive importance sampling). All points are weighed by the density of the whole mixture (Veach & Guibas 1995), so
+that the weights are bounded by the widest component.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import gammaln
+
+from probreg.inference.base import Array, times_root
+
+WIDER = 1.3  # of a covariance that draws of a lighter tail have estimated
+TAIL = 5.0  # degrees of freedom of the second points, unless the posterior has a heavier tail
+_LEAST = 0.05  # share of the second points about a mode, however small its weight
+
+
+def student_points(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Array, Array]:
+    """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and the log density of each."""
+    z = rng.standard_normal((n, dim))
+    if np.isfinite(df):
+        # t = z / (chi^2_df / df)^(1/2)
+        z = z / np.sqrt(rng.chisquare(df, n) / df)[:, None]
+    return z, _student_log_density((z**2).sum(1), dim, df)
+
+
+def _student_log_density(square: Array, dim: int, df: float) -> Array:
+    """log q (n,) of a multivariate Student-t with unit scale at points of these squared lengths."""
+    if np.isinf(df):
+        return np.asarray(-0.5 * square - 0.5 * dim * np.log(2.0 * np.pi))
+    # log q = constant - (df + d)/2 log(1 + |t|^2 / df).
+    constant = gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
+    return np.asarray(constant - 0.5 * (df + dim) * np.log1p(square / df))
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """Student-t densities of centre + root t that differ in their degrees of freedom: df -> its points in each chain."""
+
+    centre: Array  # (d,)
+    root: Array  # (d, d), lower triangular unless it is that of a mode
+    counts: Mapping[float, int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+    def draw(self, rng: np.random.Generator, chains: int) -> Array:
+        """Points (chains, count, d)."""
+        dim = len(self.centre)
+        parts = [student_points(rng, chains * n, dim, df)[0].reshape(chains, n, dim) for df, n in self.counts.items()]
+        t = np.concatenate(parts, 1)
+        return self.centre + times_root(t.reshape(-1, dim), self.root).reshape(t.shape)
+
+    def log_density(self, z: Array) -> Array:
+        """log of the sum of count times density (n,) at z (n, d)."""
+        away = (z - self.centre).T
+        t = solve_triangular(self.root, away, lower=True) if self._lower else np.linalg.solve(self.root, away)
+        square, dim = np.einsum("dn,dn->n", t, t), len(self.centre)
+        parts = [np.log(n) + _student_log_density(square, dim, df) for df, n in self.counts.items()]
+        return np.asarray(np.logaddexp.reduce(parts, axis=0)) - self._log_det
+
+    @cached_property
+    def _lower(self) -> bool:
+        return bool((np.triu(self.root, 1) == 0.0).all())
+
+    @cached_property
+    def _log_det(self) -> float:
+        return float(np.linalg.slogdet(self.root)[1])
+
+
+def log_density(components: Sequence[Component], z: Array) -> Array:
+    """log of the sum over components of count times density (n,)."""
+    return np.asarray(np.logaddexp.reduce([c.log_density(z) for c in components], axis=0))
+
+
+def mean_of(components: Sequence[Component]) -> Array | None:
+    """The mean (d,) of the mixture; None where a part has no variance, so that no average of points estimates it well."""
+    if min(df for c in components for df in c.counts) <= 2.0:
+        return None
+    counts = np.array([c.count for c in components], dtype=float)
+    return np.asarray(counts @ [c.centre for c in components] / counts.sum())
+
+
+def split(count: int, shares: Sequence[float]) -> list[int]:
+    """Whole numbers that add up to `count`, each at least 1 and near its share.
+
+    >>> split(10, [0.5, 0.5, 0.01])
+    [5, 4, 1]
+    """
+    ends = np.round(np.cumsum(shares) / np.sum(shares) * (count - len(shares))).astype(int)
+    return [int(n) + 1 for n in np.diff(ends, prepend=0)]
+
+
+def about_moments(modes: Sequence[Component], z: Array, weight: Array, count: int, tail: float) -> list[Component]:
+    """Components of `count` points in each chain about the weighted mean and covariance of the points near each mode.
+
+    Each mode takes part of the weight (n,) of a point z (n, d) by its share of their mixture there. `tail` is the degrees of
+    freedom of the heaviest tail of the posterior.
+    """
+    dim = z.shape[1]
+    parts = weight[None]
+    if len(modes) > 1:
+        near = np.stack([c.log_density(z) for c in modes])
+        parts = np.exp(near - np.logaddexp.reduce(near, axis=0)) * weight
+    mass = parts.sum(1)
+    # The radius of a Student-t in d dimensions is as spread as a normal's only from df = d: two tails share the points.
+    dfs = sorted({min(TAIL, tail), max(TAIL, float(dim))})
+    heavy = 0.5 if tail < TAIL else 0.2  # of the points: the second is a guard
+    each = [1.0] if len(dfs) == 1 else [heavy, 1.0 - heavy]
+    counts = iter(split(count, [m * s for m in np.maximum(mass, _LEAST) for s in each]))
+    out = []
+    for part, total, c in zip(parts, mass, modes):
+        curvature = c.root @ c.root.T
+        centre, moment, effective = c.centre, curvature, 0.0
+        if total > 0:
+            w, effective = part / total, total**2 / (part @ part)
+            centre = w @ z
+            moment = (w[:, None] * (z - centre)).T @ (z - centre)
+        # Few effective points say little of a covariance of d dimensions: the curvature at the mode counts as d of them.
+        covariance = (effective * moment + dim * curvature) / (effective + dim)
+        out.append(Component(centre, np.linalg.cholesky(WIDER * covariance), {df: next(counts) for df in dfs}))
+    return out
