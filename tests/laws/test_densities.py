@@ -331,7 +331,23 @@ def test_sums_of_logs_and_reciprocals_are_those_of_the_gamma_function(r):
     logs, ones, squares = rising_sums(y, np.full(5, r))
     np.testing.assert_allclose(logs, gammaln(y + r) - gammaln(r) - y * np.log(r), rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(ones, r * (digamma(y + r) - digamma(r)), rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(squares, r**2 * (polygamma(1, r) - polygamma(1, y + r)), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(squares, r**2 * (polygamma(1, r) - polygamma(1, y + r)), rtol=1e-11, atol=1e-11)
+
+
+VARIANCES = {
+    "gaussian": stats.norm.var(scale=SIGMA), "student": stats.t.var(2.5, scale=SIGMA), "power": stats.gennorm.var(1.3, scale=SIGMA),
+    "poisson": stats.poisson.var(MU), "negative_binomial": stats.nbinom.var(1 / ALPHA, 1 / (1 + ALPHA * MU)),
+    "bernoulli": stats.bernoulli.var(P), "absolute": stats.laplace.var(scale=SIGMA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIANCES)
+def test_the_variance_of_each_row_is_that_of_scipy(name):
+    likelihood, _, eta, aux, _ = LIKELIHOOD_CASES[name]
+    found = likelihood.response_variance(eta, **aux)
+    if found is not None:
+        np.testing.assert_allclose(found, np.broadcast_to(VARIANCES[name], 5), rtol=1e-10)
+        assert np.shape(found) == (5,)
 
 
 @pytest.mark.parametrize("name", LIKELIHOOD_CASES)
