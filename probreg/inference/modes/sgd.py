@@ -353,7 +353,7 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
     if base.status is Status.NO_MAXIMUM:
         words = f"after {total} passes, where the likelihood still rises towards infinity"
     if "exact_fit" in base.stats:
-        words = f"after {total} passes, at coefficients that meet every response to {base.aux[model.likelihood.noise_scale]:.2g}"
+        words = f"after {total} passes, at coefficients that meet every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
     what = "average of the last stage" if method.averages(model.design.n) else "last iterate"
     gone = base.status is Status.NO_MAXIMUM
     errors = "classical, with s² = RSS/(n - rank)" if base.df is not None else "of the curvature of the log posterior"
@@ -386,7 +386,7 @@ def _least_squares(model: Model, mode: Mode) -> Solution:
         beta = beta - found.null_space @ np.linalg.pinv(found.null_space) @ beta
     status = mode.status if found.status is Status.EXACT else found.status
     if "exact_fit" in found.stats:
-        reached = aux[model.likelihood.noise_scale] <= _EXACT * float(np.std(model.design.observed))
+        reached = aux[str(model.likelihood.noise_scale)] <= _EXACT * float(np.std(model.design.observed))
         status = Status.CONVERGED if reached else Status.SHORT
     # s^2 and sigma^2 are in proportion to the residual sum of squares, here at least that of the exact solution.
     ratio = {a: v / found.aux[a] for a, v in aux.items() if found.aux[a] > 0}
