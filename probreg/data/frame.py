@@ -88,6 +88,13 @@ class Frame:
         G = G / self.scale[:, None]
         return G if self.mix is None else self._mixed(G.swapaxes(1, 2)).swapaxes(1, 2)
 
+    def differences(self, X: Array) -> Array:
+        """T'x of combinations X (n, p) of rows, whose entry for the intercept is 0 in a difference of two rows."""
+        i = self.intercept
+        if i is None or not self.shift.any() or (X[:, i] == 1.0).all():
+            return self.rows(X)
+        return self.gradients(X[..., None])[..., 0]
+
     def _mixed(self, U: Array) -> Array:
         """U M along the last axis, in place."""
         assert self.mix is not None

@@ -346,7 +346,7 @@ class DenseCovariance(ParameterCovariance):
     def half_of_rows(self, X: Any) -> Array:
         k, m = self.coefficients, self.m
         root = self.root[:k].reshape(len(self.frame.scale), -1)
-        B = (self.frame.gradients(np.asarray(X)[..., None])[..., 0] @ root).reshape(X.shape[0], m, self.root.shape[1])
+        B = (self.frame.differences(np.asarray(X)) @ root).reshape(X.shape[0], m, self.root.shape[1])
         if self.missing is not None and (gone := self.missing[:k].reshape(-1, m).any(1)).any():
             B[(np.asarray(X)[:, gone] != 0).any(1)] = np.nan
         return B
@@ -631,12 +631,12 @@ class ArrowCovariance(ParameterCovariance):
         """(n, m, r), u W of each predictor at rows X."""
         m, W = self.m, self.low[: self.coefficients]
         if not isinstance(X, UnwrittenColumns):
-            U = self.frame.gradients(np.asarray(X)[..., None])[..., 0]
+            U = self.frame.differences(np.asarray(X))
             return np.stack([U @ W[j::m] for j in range(m)], 1)
         head = X.head_places
         frame = self.frame.of_columns(head)
         rest = np.setdiff1d(np.arange(X.shape[1]), head)
-        U, sparse = frame.gradients(X.head[..., None])[..., 0], X.sparse()[:, rest]
+        U, sparse = frame.differences(X.head), X.sparse()[:, rest]
         return np.stack([U @ W[j::m][head] + sparse @ W[j::m][rest] for j in range(m)], 1)
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:

@@ -213,7 +213,7 @@ def test_what_is_weighed_is_what_is_reported(likelihood):
     assert one.stats["k_hat"] == found.k_hat
     mean = np.einsum("cs,cspm->pm", w, found.beta)
     cov = np.einsum("cs,csi,csj->ij", w, *[(found.beta - mean).reshape(*w.shape, -1)] * 2)
-    np.testing.assert_allclose(one.scale, cov, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(one.scale.matrix(), cov, rtol=1e-8, atol=1e-12)
     sd = np.sqrt(np.diagonal(cov)).reshape(mean.shape)
     assert np.abs((one.beta - mean) / sd).max() < FAR / np.sqrt(found.ess)
     error = np.hypot(one.stats["mcse_mean"], other.stats["mcse_mean"])
@@ -259,7 +259,7 @@ def same(a: pr.Fit, b: pr.Fit, back: Array) -> None:
     m = x.beta.shape[1]
     np.testing.assert_allclose(back @ y.beta, x.beta, rtol=1e-6, atol=1e-7)
     S = np.kron(back, np.eye(m))
-    np.testing.assert_allclose(S @ y.scale @ S.T, x.scale, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(S @ y.scale.matrix() @ S.T, x.scale.matrix(), rtol=1e-5, atol=1e-8)
     for name in ("k_hat", "ess"):
         assert y.stats[name] == pytest.approx(x.stats[name], rel=1e-4, abs=1e-4)
     for a_ in x.aux:

@@ -227,6 +227,6 @@ def test_a_matrix_whose_digits_cancel_is_refused_by_column() -> None:
     with pytest.raises(pr.DataError, match=r"I\(t \*\* \d\)|'t'"):
         pr.predictions(raw, covariance=raw.covariance("HC3"))
     centred = pr.fit(pr.Model.from_formula("y ~ c + I(c**2) + I(c**3) + I(c**4)", data))
-    given = pr.predictions(centred, covariance=centred.covariance("HC3")).table["std_error"]
-    named_kind = pr.predictions(raw, covariance="HC3").table["std_error"]
-    np.testing.assert_allclose(named_kind, given, rtol=1e-6)
+    given = pr.predictions(centred, at={"c": [-17.0, -10.0]}, covariance=centred.covariance("HC3")).table["std_error"]
+    by_name = pr.predictions(raw, at={"t": [1983.0, 1990.0]}, covariance="HC3").table["std_error"]
+    np.testing.assert_allclose(by_name, given, rtol=1e-6)

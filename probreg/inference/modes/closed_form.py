@@ -424,15 +424,16 @@ def _mean_square(moments: Moments) -> float:
 
 def _joint(model: Model, unscaled: DenseCovariance, noise: NoiseFound) -> DenseCovariance:
     """The covariance over (beta, log sigma): the two are independent."""
-    k, a = len(unscaled.root), len(noise.aux)
-    root = np.zeros((k + a, unscaled.root.shape[1] + a))
-    root[:k, : root.shape[1] - a] = noise.error * unscaled.root
-    error = _errors_of_logs(noise)
-    root[k:, root.shape[1] - a :] = np.diag(np.nan_to_num(error))
-    missing = np.concatenate([np.zeros(k, dtype=bool), np.isnan(error)])
-    return replace(
-        unscaled.scaled(noise.error**2), root=root, further=log_names(model), missing=missing if missing.any() else None
-    )
+    (k, r), a = unscaled.root.shape, len(noise.aux)
+    root, missing, variances = np.zeros((k + a, r + a)), None, unscaled.variances
+    root[:k, :r] = noise.error * unscaled.root
+    if a:
+        error = _errors_of_logs(noise)
+        lost = np.isnan(error)
+        root[k:, r:] = np.diag(np.where(lost, 0.0, error))
+        missing = np.concatenate([np.zeros(k, dtype=bool), lost]) if lost.any() else None
+    variances = None if variances is None else noise.error**2 * variances
+    return DenseCovariance(unscaled.frame, 1, log_names(model), missing, variances, root=root)
 
 
 def _errors_of_logs(noise: NoiseFound) -> Array:
