@@ -112,7 +112,8 @@ def peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
         ):
             continue
         try:
-            mode = find_mode(model, tol=tol, max_steps=max_steps, start=beta[i], log_aux=points[i, k:])
+            start = tuple(map(tuple, beta[i].tolist()))
+            mode = find_mode(model, tol=tol, max_steps=max_steps, start=start, log_aux=points[i, k:])
             if mode.status is not Status.CONVERGED:
                 continue
             other = _peak_at(mode, solution_at(model, mode))
