@@ -169,5 +169,7 @@ class Fitted:
 def has_working_errors(fit: Fitted) -> bool:
     """Whether the standard errors of a mode are those of a working density, which is no statement about the response."""
     s = fit.solution
+    if not fit.model.likelihood.working:
+        return False
     own = s.draws is None and not s.sandwich and s.replicates is None and bool(np.isfinite(s.scale.diagonal()).any())
-    return bool(fit.model.likelihood.working) and own
+    return own
