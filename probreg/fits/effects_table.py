@@ -70,8 +70,8 @@ def means_and_spreads(model: Model, solution: Solution, of: EffectsOfGroup) -> t
     mean = outcomes_of(model, solution.beta[of.columns])
     at = of.columns[..., None] * m + np.arange(m)
     if not model.likelihood.outcomes:
-        return mean, solution.covariance.errors()[of.columns]
-    V = solution.covariance
+        return mean, solution.given_scales.errors()[of.columns]
+    V = solution.given_scales
     each = [V.block(own) for own in at.reshape(-1, m)]
     roots = np.stack([root_of_square(block) for block in each])
     return mean, np.linalg.norm(D @ roots, axis=-1).reshape(*at.shape[:-1], len(D))

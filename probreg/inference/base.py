@@ -11,8 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -149,6 +150,24 @@ class Draws:
         return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.values.items()}
 
 
+class _MadeOnUse:
+    """A field that may be given as a function, which is called when the field is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            raise AttributeError(self.name)  # so that the field has no default
+        value = instance.__dict__[self.name]
+        if callable(value):
+            value = instance.__dict__[self.name] = value()
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__[self.name] = value
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """An estimate as plain arrays, the draws behind it where there are any, and how the method ended.
@@ -159,7 +178,7 @@ class Solution:
     """
 
     beta: Array  # (p, m)
-    scale: ParameterCovariance  # or a matrix (p m, p m), which becomes one
+    scale: ParameterCovariance = _MadeOnUse()  # type: ignore[assignment]  # or a matrix (p m, p m), which becomes one
     df: float | None = None
     aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown
     aux_sd: Mapping[str, float] = field(default_factory=dict)
@@ -174,6 +193,9 @@ class Solution:
 
     draws: Draws | None = None  # of a posterior
     scales: FoundScales | None = None  # scales at the maximum of the evidence, which the model holds
+    conditional: ParameterCovariance | None = (
+        None  # given the scales and nuisance parameters, where `scale` counts their errors
+    )
     replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
 
     status: Status = Status.EXACT
@@ -183,7 +205,7 @@ class Solution:
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, np.ndarray):  # of a method that a user wrote
+        if isinstance(self.__dict__["scale"], np.ndarray):  # of a method that a user wrote
             names = tuple(f"number {j}" for j in range(len(self.beta)))
             object.__setattr__(self, "scale", MatrixCovariance.of(self.scale, names, self.beta.shape[1]))
 
@@ -211,6 +233,11 @@ class Solution:
             effects = {k: v for k, v in drawn.items() if k.startswith(OF_EFFECTS)}
             return {**effects, **found, **drawn}
         return {**self.hyper, **found}
+
+    @property
+    def given_scales(self) -> ParameterCovariance:
+        """`covariance` given the scales and nuisance parameters that were found."""
+        return self.covariance if self.conditional is None else self.conditional
 
     @property
     def found(self) -> FoundScales | None:
@@ -507,6 +534,13 @@ def with_found_scales(model: Model, solution: Solution, found: FoundScales | Non
     if status.good and (zero := found.at_limit):
         limits = model.likelihood.at_zero
         status, detail = Status.AT_ZERO, "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
+    own = solution.draws is None and solution.replicates is None and not solution.sandwich
+    if found.joint_of is not None and status.good and own:
+        known = solution.scale
+        scale: Any = partial(found.joint_of, found, known)
+        return replace(
+            solution, scale=scale, conditional=known, scales=found, notes=notes, status=status, detail=detail
+        )
     return replace(solution, scales=found, notes=notes, status=status, detail=detail)
 
 

@@ -104,6 +104,24 @@ class ParameterCovariance(ABC):
             out[: self.coefficients][np.isinf(self.variances)] = np.inf
         return out
 
+    def with_spread(self, spread: Array) -> "ParameterCovariance":
+        """The covariance plus spread spread', spread (p m, r) over raw coefficients."""
+        over = self.frame.from_raw(spread.reshape(len(self.frame.scale), -1)).reshape(self.coefficients, -1)
+        more = np.vstack([over, np.zeros((len(self.further), spread.shape[1]))])
+        return self._with_columns(more)
+
+    def _with_columns(self, root: Array) -> "ParameterCovariance":
+        own = self.raw_root()
+        own = np.vstack(
+            [
+                self.frame.from_raw(own[: self.coefficients].reshape(len(self.frame.scale), -1)).reshape(
+                    self.coefficients, -1
+                ),
+                own[self.coefficients :],
+            ]
+        )
+        return DenseCovariance(self.frame, self.m, self.further, self.missing, root=np.hstack([own, root]))
+
     def unbounded_at(self, entries: Array) -> Self:
         """The same where some coefficients (p m,) bool have an infinite variance: combinations with them are nan."""
         missing = np.zeros(self.size, dtype=bool) if self.missing is None else self.missing.copy()
@@ -292,6 +310,9 @@ class DenseCovariance(ParameterCovariance):
         root = root_of_square(np.where(missing[:, None] | missing, 0.0, V))
         of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
         return cls(frame, m, further, missing if missing.any() else None, root=np.vstack([of_gamma, root[p * m :]]))
+
+    def _with_columns(self, root: Array) -> "DenseCovariance":
+        return replace(self, root=np.hstack([self.root, root]), variances=None)
 
     @classmethod
     def of_raw_root(cls, frame: Frame, m: int, root: Array, further: tuple[str, ...] = ()) -> "DenseCovariance":
@@ -557,6 +578,9 @@ class ArrowCovariance(ParameterCovariance):
     @property
     def _arrays(self) -> dict[str, Array | None]:
         return {"places": self.places, "blocks": self.blocks, "low": self.low}
+
+    def _with_columns(self, root: Array) -> "ArrowCovariance":
+        return replace(self, low=np.hstack([self.low, root]))
 
     def _check(self) -> None:
         if len(self.low) != self.size or not (self.places < self.coefficients).all():

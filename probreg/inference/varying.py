@@ -259,6 +259,8 @@ class FoundScales:
         No density of a hyperparameter took part, so that the criterion alone was maximised.
     points : int
         Of adaptive Gauss-Hermite quadrature in each group; one is Laplace's method, exact for Gaussian noise.
+    joint_of : callable, optional
+        Makes the covariance of the coefficients that counts the errors of these estimates, from this and the one at the estimates.
     """
 
     stated: Model
@@ -269,6 +271,7 @@ class FoundScales:
     vanished: Array
     plain: bool
     points: int = 1
+    joint_of: Callable[..., Any] | None = None
 
     @property
     def count(self) -> int:

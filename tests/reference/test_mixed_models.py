@@ -8,6 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference.base import Status
+from tests.conftest import reference_path
 
 CSV = Path(__file__).parent / "data" / "csv"
 SALAMANDERS = "count ~ spp + mined + (1 | site)"
@@ -57,3 +58,48 @@ def test_a_nuisance_parameter_without_overdispersion_ends_at_its_limit():
     assert fit.solution.hyper["alpha"][0] == 0.0
     np.testing.assert_allclose(fit.coef, poisson.coef, atol=1e-7)
     np.testing.assert_allclose(fit.std_error, poisson.std_error, rtol=1e-6, atol=1e-7)
+
+
+# ---- standard errors ---------------------------------------------------------------------------------------------------
+
+
+def test_standard_errors_of_a_binomial_mixed_model_are_those_of_glmmtmb():
+    """glmmTMB(cbind(incidence, size - incidence) ~ period + (1 | herd), cbpp, family = binomial)."""
+    data = pd.read_csv(reference_path("multilevel/cbpp.csv"), dtype={"herd": str, "period": str})
+    model = pr.Model.from_formula("p(incidence, size) ~ period + (1 | herd)", data, likelihood="binomial")
+    fit = pr.fit(model, pr.Evidence(criterion="ML"))
+    np.testing.assert_allclose(fit.std_error, [0.232472, 0.3066425, 0.3266379, 0.4274366], rtol=0, atol=6e-7)
+    conditional = np.sqrt(np.diagonal(fit.covariance("conditional")))
+    np.testing.assert_allclose(conditional, [0.2279, 0.3054, 0.3260, 0.4288], rtol=0, atol=5e-5)
+
+
+def test_joint_errors_are_saved_with_the_fit(tmp_path):
+    fit = pr.fit(pr.Model.from_formula(SALAMANDERS, read("salamanders"), likelihood="negative_binomial"))
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    np.testing.assert_array_equal(again.std_error, fit.std_error)
+    np.testing.assert_array_equal(again.covariance("conditional"), fit.covariance("conditional"))
+    assert (fit.std_error > np.sqrt(np.diagonal(fit.covariance("conditional")))).all()
+
+
+# ---- profiles and held scales ------------------------------------------------------------------------------------------
+
+
+def test_a_profile_of_a_standard_deviation_follows_both_signs_of_the_correlation():
+    """confint of lme4::lmer(distance ~ age * Sex + (age | Subject), Orthodont, REML = FALSE): 0.001 to 4.148."""
+    data, method = read("orthodont"), pr.Evidence(criterion="ML")
+    fit = pr.fit(pr.Model.from_formula("distance ~ age * Sex + (age | Subject)", data), method)
+    lower, upper = fit.aux_interval("sd(Intercept | Subject)")
+    assert (lower, upper) == pytest.approx((0.001, 4.148), abs=6e-4)
+    for end in (lower, upper):
+        prior = {"(age | Subject)": pr.Covariance(sd={"Intercept": end})}
+        held = pr.fit(pr.Model.from_formula("distance ~ age * Sex + (age | Subject)", data, prior=prior), method)
+        assert 2.0 * (fit.log_likelihood - held.log_likelihood) == pytest.approx(3.841459, abs=1e-3)
+
+
+def test_a_standard_deviation_beside_one_that_is_held_is_at_its_maximum():
+    """At sd(Intercept) = 11.174 the log-likelihood is -835.136, by lme4's deviance function."""
+    prior = {"(temperature | replicate)": pr.Covariance(sd={"temperature": 0.07314})}
+    model = pr.Model.from_formula("angle ~ temperature + (temperature | replicate)", read("cake"), prior=prior)
+    fit = pr.fit(model, pr.Evidence(criterion="ML"))
+    assert fit.log_likelihood == pytest.approx(-835.136, abs=1e-3)
+    assert fit.hyper["sd(Intercept | replicate)"] == pytest.approx(11.174, abs=2e-3)

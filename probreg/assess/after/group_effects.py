@@ -36,7 +36,7 @@ def standardised_effects(fit: Fit) -> Iterator[StandardisedEffects]:
         (G, K), term = effects.term.shape, effects.term
         if draws is None:
             mean = fit.solution.beta[effects.columns]
-            variance = fit.solution.scale.diagonal().reshape(-1, m)[effects.columns]
+            variance = fit.solution.given_scales.diagonal().reshape(-1, m)[effects.columns]
         else:
             drawn = draws.flat["beta"][:, effects.columns]
             mean, variance = drawn.mean(0), drawn.var(0)

@@ -294,6 +294,8 @@ def _of_found_scales(fit: Fit, L: Array, degrees: bool) -> tuple[str, ...]:
         ("denominator degrees of freedom: Satterthwaite's",)
         if degrees
         else ("standard deviations of effects are taken as known",)
+        if fit.solution.conditional is None
+        else ()
     )
     other = (
         "REML compares only models of the same flat columns"

@@ -59,6 +59,7 @@ _ROOT = "probreg"
 _MOMENTS = "moments_"
 _BY_GROUP = "by_group"
 _FACTOR = "scale_"
+_JOINT = "joint_"  # of the covariance that counts the errors of scales, where `scale` is the one given these
 _REPLICATE = "replicate_"
 _MARGINAL = "marginal_"
 _MADE_OF = "made_of_"
@@ -288,11 +289,13 @@ def _frame_of(moments: Mapping[str, Any], intercept: int | None) -> Frame:
 
 def _solution_group(s: Solution, remade: bool, moments: Any, intercept: int | None) -> Any:
     # one nan where no parameter has a standard error: columns may be thousands
-    arrays = {"": np.array(np.nan)} if isinstance(s.scale, NoCovariance) else s.scale.arrays()
-    if moments is not None and s.scale.frame.equals(_frame_of(moments, intercept)):
+    scale = s.scale if s.conditional is None else s.conditional
+    arrays = {"": np.array(np.nan)} if isinstance(scale, NoCovariance) else scale.arrays()
+    if moments is not None and scale.frame.equals(_frame_of(moments, intercept)):
         arrays.pop("frame", None)
     scale_parts: dict[str, Any] = {f"{_FACTOR}{k}" if k else "scale": v for k, v in arrays.items()}
     parts = {"beta": s.beta} | scale_parts
+    parts |= {} if s.conditional is None else {f"{_JOINT}{k}": v for k, v in s.scale.arrays().items()}
     parts |= {} if s.not_estimable is None else {"not_estimable": s.not_estimable.astype(np.int8)}
     parts |= {} if s.null_space is None else {"null_space": s.null_space}
     parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
@@ -321,6 +324,14 @@ def _scale(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> Par
         frame = Frame.of(kept.mean, kept.scale, intercept) if of_moments else raw  # type: ignore[union-attr]
         parts["frame"] = np.stack([frame.shift, frame.scale])
     return ParameterCovariance.from_arrays(parts, model.shape[1], intercept, tuple(further))
+
+
+def _joint(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> ParameterCovariance | None:
+    """The covariance that counts the errors of scales; None where the file has none."""
+    parts = {name.removeprefix(_JOINT): v for name, v in numbers.items() if name.startswith(_JOINT)}
+    if not parts:
+        return None
+    return ParameterCovariance.from_arrays(parts, model.shape[1], model.design.intercept, tuple(further))
 
 
 def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
@@ -552,12 +563,13 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
     sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
     numbers = read_arrays(file, "solution", SOLUTION, sizes)
     marks = s.get("routine", [])  # files of an earlier version have none
-    replicates = None
+    scale, replicates = _scale(numbers, model, s.get("further", [])), None
     if s["replicates"] is not None:
         replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
     out = Solution(
         beta=numbers["beta"],
-        scale=_scale(numbers, model, s.get("further", [])),
+        scale=scale if (joint := _joint(numbers, model, s.get("further", []))) is None else joint,
+        conditional=None if joint is None else scale,
         df=s["df"],
         aux=s["aux"],
         aux_sd=s["aux_sd"],

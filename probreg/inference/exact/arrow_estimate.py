@@ -33,7 +33,7 @@ def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) ->
         H: Arrow | SparseArrow = nodes.factor.at(0)
     else:
         at = surface.mode(theta)
-        roots, H, x = at.roots, surface.factor(at), at.x
+        return ArrowEstimate(coefficients_at(surface, theta), _covariance(layout, at.roots, surface.factor(at)))
     a, c = roots.forth(x[0][None], x[1][None])
     beta = layout.coefficients(a[0], c[0])[:, 0].reshape(p, m) + layout.centre[:, None]
     if isinstance(surface, ArrowSurface):
@@ -41,11 +41,28 @@ def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) ->
     return ArrowEstimate(beta, _covariance(layout, roots, H))
 
 
-def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) -> ArrowCovariance:
-    """Of vec beta."""
+def coefficients_at(surface: ArrowLaplaceSurface, theta: Array) -> Array:
+    """The mode (p, m) of the coefficients at theta."""
+    layout, at = surface.layout, surface.mode(theta)
+    a, c = at.roots.forth(at.x[0][None], at.x[1][None])
+    beta = layout.coefficients(a[0], c[0])[:, 0].reshape(surface.model.shape)
+    return np.asarray(beta + layout.centre[:, None])
+
+
+def covariance_given(surface: ArrowLaplaceSurface, theta: Array) -> ArrowCovariance:
+    """Of vec beta given theta: flat coefficients are known where they are coordinates of theta."""
+    at = surface.mode(theta)
+    return _covariance(surface.layout, at.roots, at.H, len(at.x[1]) - len(surface.outer))
+
+
+def _covariance(
+    layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow, width: int | None = None
+) -> ArrowCovariance:
+    """Of vec beta; coordinates of the border behind those of H, up to `width` of them, are known."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
     a, c = H.transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+    c = np.vstack([c, np.zeros(((width or r) - r, r))])
     a, c = roots.forth(a[None], c[None])
     blocks = roots.lead[0] @ H.transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
     low, m = layout.coordinates(a[0], c[0]), layout.model.shape[1]

@@ -29,6 +29,7 @@ from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
+from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.laplace_surface import LaplaceMode
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.modes.closed_form import (
@@ -65,7 +66,8 @@ _WHOLE = 1000  # coefficients above which they are solved group by group
 class Evidence(Method):
     """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma), beta integrated out.
 
-    Then `method` fits the model at these scales, which are taken as known. tau is the unknown scale of a block of
+    Then `method` fits the model at these scales. Its standard errors take them as known with
+    Gaussian noise; with other likelihoods they include the uncertainty of scales and nuisance parameters. tau is the unknown scale of a block of
     coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum likelihood proper, `GPrior(...)`,
     `R2(...)`. Densities are of the logs, on which `Reference()` is flat.
 
@@ -191,17 +193,23 @@ class Evidence(Method):
             inner = inner._replace(solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail))
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
+        found_scales = problem.found(top) if model.design.recipe.grouped or not problem.moving else None
+        joint = found_scales is not None and not problem.exact and not problem.moving and not top.rising
+        joint = joint and inner.method.target == "mode" and model.design.weight_kind != "sampling"
+        if found_scales is not None and joint:
+            found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
-            notes=(*unidentified, *problem.words(top), *inner.notes),
+            notes=(*unidentified, *problem.words(top, joint), *inner.notes),
             stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
-            found=problem.found(top) if model.design.recipe.grouped or not problem.moving else None,
+            found=found_scales,
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
         solution = settled.method.solve(settled.model, rng) if settled.solution is None else settled.solution
-        solution = with_found_scales(settled.model, solution, settled.found)
-        return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
+        notes = (*settled.notes, *solution.notes)
+        solution = replace(solution, stats={**solution.stats, **settled.stats}, notes=notes)
+        return with_found_scales(settled.model, solution, settled.found)
 
 
 def _from_surface(surface: GaussianSurface, theta: Array, model: Model) -> Solution | None:

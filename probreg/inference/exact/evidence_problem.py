@@ -396,7 +396,8 @@ class EvidenceProblem:
             out.append(replace(b, prior=prior))
         return mapping_of(out, self.model.design.columns)
 
-    def words(self, top: EvidenceMaximum) -> tuple[str, ...]:
+    def words(self, top: EvidenceMaximum, joint: bool = False) -> tuple[str, ...]:
+        """Notes on the maximum; `joint` standard errors count the uncertainty of what was found."""
         hyper, several = self.hyper(top), len(self.groups.priors) > 1
         name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
         if any(g.left for g in self.groups.groups):
@@ -432,7 +433,9 @@ class EvidenceProblem:
         aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
         said += [Routine(f"{name} = {value:.6g}, at the maximum too") for name, value in aux]
         if len(effects) == len(self.unknown):
-            return (*said, SCALES_AS_KNOWN)
+            return (*said, *(() if joint else (SCALES_AS_KNOWN,)))
+        if joint:
+            return tuple(said)
         return (
             *said,
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",

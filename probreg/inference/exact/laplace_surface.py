@@ -89,7 +89,7 @@ class LaplaceSurface(EvidenceSurface):
         """The evidence with its slopes over theta, without the priors of theta."""
         d, k, beta = len(self.groups.priors), at.beta.size, at.beta
         # over (vec beta, log of all unknown nuisance parameters), with zeros for what is not integrated
-        integrated = self._root(at)
+        integrated = self.root(at)
         root = np.zeros((k + len(self.model.unknown), integrated.shape[1]))
         root[:k] = integrated[:k]
         inner = [k + self.model.unknown.index(name) for name in at.aux]
@@ -129,7 +129,7 @@ class LaplaceSurface(EvidenceSurface):
         names = self.model.unknown
         return np.array([self.model.shape[0] * self.model.shape[1] + names.index(a) for a in self.outer], dtype=np.intp)
 
-    def _root(self, at: LaplaceMode) -> Array:
+    def root(self, at: LaplaceMode) -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
         try:
             L = np.linalg.cholesky(at.local.curvature)
@@ -210,14 +210,14 @@ class LaplaceSurface(EvidenceSurface):
     def shift(self, theta: Array) -> Array:
         """root' grad log |H|^(1/2) (r,): how far the mean is from the mode to first order, in standard deviations (Tierney & Kadane 1986)."""
         at = self.mode(theta)
-        root = self._root(at)
+        root = self.root(at)
         return np.asarray(root.T @ log_det_gradient(at.model, at.beta, at.aux, root))
 
     def conditional(self, theta: Array, shift: Array | None = None) -> ConditionalNormal:
         """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux); with a `shift` in standard deviations that is known, N(mode -
         H^-1/2 shift, H^-1) about a mode that is good enough for points which are weighed."""
         at = self.mode(theta, _TOL if shift is None else _ROUGH)
-        root = self._root(at)
+        root = self.root(at)
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
         return ConditionalNormal(centre - root @ (self.shift(theta) if shift is None else shift), root)
 

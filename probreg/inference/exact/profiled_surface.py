@@ -66,7 +66,7 @@ class ProfiledSurface(LaplaceSurface):
         self._last = LaplaceMode(theta, tol, model, beta, beta, {}, at, float(value))
         return self._last
 
-    def _root(self, at: LaplaceMode) -> Array:
+    def root(self, at: LaplaceMode) -> Array:
         """(p m, q), root root' = H_xx^-1, with zeros for what is given."""
         inside = self._inside
         root = np.zeros((len(at.local.curvature), len(inside)))

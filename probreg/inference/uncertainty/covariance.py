@@ -45,6 +45,9 @@ DEFINITIONS = {
     "cluster": "sandwich V M V, M the sum over groups of s s', s the sum of the scores of a group",
     "HAC": "sandwich V M V, M with the products of scores up to `lags` rows apart, Bartlett weights 1 - l/(lags + 1)",
     "bootstrap": "the covariance of the replicates that have an estimate",
+    "joint": "the inverse of minus the second derivatives of the criterion over scales and nuisance parameters, carried to the "
+    "coefficients, plus their covariance given these",
+    "conditional": "the covariance of the coefficients given the scales and nuisance parameters that were found",
     "sampling-weighted": "sandwich V M V over (beta, log aux), M the sum over rows of w^2 u u', u the score of a row, times "
     "n/(n - 1). Rows are the units that were sampled",
 }
@@ -133,7 +136,8 @@ def _of_mode(method: Method, solution: Solution) -> Words:
     if isinstance(method, ClosedForm) or (isinstance(method, Stochastic) and solution.df is not None):
         kind = "expected" if solution.df is None else "classical"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
-    return {"kind": "observed", "definition": DEFINITIONS["observed"]}
+    kind = "joint" if solution.conditional is not None else "observed"
+    return {"kind": kind, "definition": DEFINITIONS[kind]}
 
 
 @one_blas_thread()
@@ -360,6 +364,15 @@ def replicated(model: Model, solution: Solution, settings: Settings) -> Spread:
     return Spread(solution.scale, solution.df, {})
 
 
+def _conditional(model: Model, solution: Solution, settings: Settings) -> Spread:
+    """The covariance given the scales that were found."""
+    if solution.conditional is None:
+        raise Incompatible(
+            "covariance='conditional' is of a fit whose standard errors count the uncertainty of its scales, and this fit has none"
+        )
+    return Spread(solution.conditional, solution.df, {})
+
+
 _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "classical": _least_squares,
     "ml": _maximum_likelihood,
@@ -373,6 +386,7 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "cluster": _clustered,
     "HAC": _newey_west,
     "bootstrap": replicated,
+    "conditional": _conditional,
 }
 
 

@@ -120,7 +120,7 @@ def influence_covariance(
 def _bread_times(at: Estimate, over_theta: Array) -> Array:
     """V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta` (R, p m + a)."""
     s, model = at.solution, at.model
-    V = s.scale
+    V = s.given_scales
     if (
         not isinstance(V, DenseCovariance)
         or V.missing is not None

@@ -163,6 +163,7 @@ def _words(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
     edf = fit.smooths["edf"]
     spent = ", ".join(f"{name} {edf[name]:.3g}" for name in list(found)[:_ACROSS] if np.isfinite(edf[name]))
     law = "posterior draws" if fit.target == "posterior" else "scales taken as known"
+    law = law if fit.solution.conditional is None else "joint with the scales"
     said = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]
     said += [f"effective degrees of freedom {spent}"] if spent else []
     said += [f"{hidden} more panels can be named"] if hidden else []
