@@ -29,7 +29,7 @@ from probreg.inference.exact.scale_search import HELD, EvidenceMaximum, maximise
 from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
-from probreg.likelihoods import MayDiverge
+from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.model.process_bases import FAR
@@ -247,7 +247,7 @@ class EvidenceProblem:
             max_steps=max_steps,
             secant=self.surface.secant,
             limits=limits,
-            jumps=self.model.likelihood.curvature_jumps,
+            jumps=isinstance(likelihood := self.model.likelihood, SmoothLikelihood) and likelihood.curvature_jumps,
         )
 
     def maximise_given(self, k: int, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
@@ -318,7 +318,7 @@ class EvidenceProblem:
                 not top.ended or end > top.at.value
             )
 
-        return tuple(int(j) for j in far if rises(j))
+        return tuple(int(j) for j in far if rises(int(j)))
 
     def _bounded(self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array) -> EvidenceMaximum:
         """The maximum with the scales that rise for ever at a large value."""
