@@ -205,9 +205,9 @@ class Solution:
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 
     def __post_init__(self) -> None:
-        if isinstance(self.__dict__["scale"], np.ndarray):  # of a method that a user wrote
+        if isinstance(V := self.__dict__["scale"], np.ndarray):  # of a method that a user wrote
             names = tuple(f"number {j}" for j in range(len(self.beta)))
-            object.__setattr__(self, "scale", MatrixCovariance.of(self.scale, names, self.beta.shape[1]))
+            object.__setattr__(self, "scale", MatrixCovariance.of(V, names, self.beta.shape[1]))
 
     @property
     def posterior(self) -> Draws:

@@ -17,6 +17,7 @@ from probreg.data.frame import Frame
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import factor_of, inverse_upper
+from probreg.numerics.on_request import OnRequest
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
@@ -269,7 +270,7 @@ class ParameterCovariance(ABC):
             "missing": arrays["missing"].astype(bool) if "missing" in arrays else None,
             "variances": arrays.get("variances"),
         }  # fmt: skip
-        values = {k: arrays[k].astype(np.intp) if k == "places" else arrays[k] for k in own}
+        values: dict[str, Any] = {k: arrays[k].astype(np.intp) if k == "places" else arrays[k] for k in own}
         found = kinds[0](**common, **values)
         found._check()
         return found
@@ -295,7 +296,7 @@ class DenseCovariance(ParameterCovariance):
            [-11.25,   2.25]])
     """
 
-    root: Array = None  # type: ignore[assignment]
+    root: Array | OnRequest = None  # type: ignore[assignment]
 
     parts: ClassVar[tuple[str, ...]] = ("root",)
 
@@ -345,7 +346,7 @@ class DenseCovariance(ParameterCovariance):
 
     @property
     def _arrays(self) -> dict[str, Array | None]:
-        return {"root": self.root}
+        return {"root": np.asarray(self.root)}
 
     def _check(self) -> None:
         if len(self.root) != self.size or (self.missing is not None and len(self.missing) != self.size):

@@ -55,7 +55,7 @@ class ConflictDiagnostic(Diagnostic):
         sigma = model.noise(default=alone.stats.get("sigma_unbiased", model.noise(alone.aux)))
         prior = np.linalg.inv(model.joint.precision_of_entries(m, sigma)[np.ix_(slots, slots)])
         shift = (alone.beta - model.joint.center[:, None]).ravel()[slots]
-        d2, q = conflict(shift, prior, alone.scale[np.ix_(slots, slots)]), len(slots)
+        d2, q = conflict(shift, prior, alone.scale.block(slots)), len(slots)
         p = float(chdtrc(q, d2) if alone.df is None else fdtrc(q, alone.df, d2 / q))
         far = np.abs(shift) / np.sqrt(np.diagonal(prior))
         name = model.design.columns[where[int(far.argmax()) // m]]
@@ -76,4 +76,4 @@ def _data_alone(model: Model) -> Solution | None:
     except ProbregError:
         return None
     usable = found.status.good and not (found.not_estimable is not None and found.not_estimable.any())
-    return found if usable and np.isfinite(found.scale).all() else None
+    return found if usable and np.isfinite(found.scale.diagonal()).all() else None

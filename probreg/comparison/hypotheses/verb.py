@@ -206,7 +206,7 @@ def _of_limit(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> H
     nothing = np.full(len(read), np.nan)
     table = _table(fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing))
     tests = likelihood_tests(fit, independent(over_own(fit, L), r))
-    notes = (
+    notes: tuple[str, ...] = (
         "a coefficient has no finite estimate, so there is no Wald test; the likelihood ratio uses the limit of the likelihood",
     )
     if "score" not in {t.name for t in tests}:

@@ -152,7 +152,7 @@ def kinked_solution(
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
     return Solution(
         beta=beta,
-        scale=NoCovariance.of(*beta.shape, log_names(model)),
+        scale=NoCovariance.of(len(beta), beta.shape[1], log_names(model)),
         aux=aux,
         aux_sd=dict.fromkeys(aux, np.nan),
         status=status,

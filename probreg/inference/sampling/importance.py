@@ -41,7 +41,7 @@ from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
-from probreg.priors import Flat, GaussianPrior, SmoothPrior
+from probreg.priors import Flat, GaussianPrior, Prior, SmoothPrior
 from probreg.system.terminal import few_names, percent
 
 _FEWEST = 5  # weights in a tail from which a shape can be told
@@ -350,7 +350,9 @@ def _without_variance(model: Model) -> str | None:
     if not heavy:
         return None
     names = model.design.columns
-    flat = {tuple(names[i] for i in b.columns): Flat() if b in heavy else b.prior for b in model.joint.blocks}
+    flat: dict[str | tuple[str, ...], Prior | str] = {
+        tuple(names[i] for i in b.columns): Flat() if b in heavy else b.prior for b in model.joint.blocks
+    }
     if not (found := separation(model.with_prior(flat))):
         return None
     return f"the classes are separated by {few_names(found.labels)}, and the tail of the prior has {min(b.prior.tail for b in heavy):g} degrees of freedom"

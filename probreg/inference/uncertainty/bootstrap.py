@@ -226,6 +226,7 @@ def _gathered(
 ) -> Solution:
     """The estimate with its replicates, their covariance, and a count of those that have no estimate."""
     whole = [r for r in runs if r.beta is not None]
+    betas = [r.beta for r in runs if r.beta is not None]
     failures = Counter(r.failure for r in runs if r.failure)
     if len(whole) < 2:
         raise Incompatible(
@@ -257,7 +258,7 @@ def _gathered(
     how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
     return replace(
         found,
-        scale=_covariance(model, found, np.stack([r.beta for r in whole]), np.array(logs) if joint else None),
+        scale=_covariance(model, found, np.stack(betas), np.array(logs) if joint else None),
         aux_sd=sd,
         replicates=replicates,
         status=Status.RESAMPLED if found.status.good else found.status,
