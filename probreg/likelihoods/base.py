@@ -344,9 +344,21 @@ class MayDiverge(Likelihood):
     def recession(self, y: Array) -> Recession:
         """The rows and directions that bound the cone in which the likelihood never falls."""
 
+    @abstractmethod
+    def absent_outcomes(self, y: Array) -> Array:
+        """(k,) bool: outcomes that occur in no row of y, so that the estimate of an intercept without a prior is infinite."""
+
+    @abstractmethod
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        """The reason why an intercept without a prior has no estimate where these outcomes occur in no row."""
+
 
 class OfClasses(Likelihood):
     """What happens is one of some classes, once in a row or in each of its trials."""
+
+    def _stated_levels(self) -> tuple[Level, ...]:
+        """Return the levels that the user passed to the constructor; empty for the default ones."""
+        return () if self.levels == type(self)().levels else self.levels
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.binomial import Binomial
 from probreg.likelihoods.links import LOGIT
-from probreg.likelihoods.response import codes, finite_response, one_of, refuse, response_levels
+from probreg.likelihoods.response import absent_codes, codes, finite_response, one_of, refuse, response_levels
 from probreg.numerics.compiled.density import CompiledDensity
 
 
@@ -69,12 +69,12 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Bernoulli", event=None, reference=reference)
-        met = response_levels(values, levels)
+        met = response_levels(values, levels, stated=self._stated_levels(), other=event)
         if levels is not None or any(isinstance(v, float) for v in met):  # whole numbers come as int
             _not_shares(values)
         if len(met) != 2:
             what = (
-                f"is constant ({met[0]!r})"
+                f"is constant ({met[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
                 if len(met) == 1
                 else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
             )
@@ -95,6 +95,15 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     @property
     def classes(self) -> tuple[str, ...]:
         return str(self.levels[0]), str(self.levels[1])
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return absent_codes(y, 2)
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return (
+            f"a Bernoulli response has two levels; this one is constant ({self.levels[int(absent[0])]!r}): "
+            f"{self.mean_name('y')} is estimated as {int(absent[0])}, at infinity on the logit scale"
+        )
 
     def tally(self, y: Array) -> Array:
         return np.stack([1.0 - np.asarray(y), y], -1)

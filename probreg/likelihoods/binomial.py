@@ -82,12 +82,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         refuse("Binomial", event=None, reference=reference)
         zero_one = np.ndim(values) == 1 and self.trials is None
         bound = replace(self, trials=1) if zero_one else self
-        k, n = bound.encode(values).sum(0)
-        if k in (0, n):
-            raise DataError(
-                f"{'no' if k == 0 else 'every'} trial of {len(values)} rows is a success: the probability is estimated as "
-                f"{int(k > 0)}, at infinity on the logit scale"
-            )
+        bound.encode(values)
         return bound
 
     def encode(self, values: Array) -> Array:
@@ -132,6 +127,15 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def tally(self, y: Array) -> Array:
         k, n = self.drawn(y), np.asarray(y)[..., 1]
         return np.stack([n - k, k], -1)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return self.tally(y).sum(0) == 0
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return (
+            f"{'no' if absent[1] else 'every'} trial of {rows} rows is a success: the probability is estimated as "
+            f"{int(not absent[1])}, at infinity on the logit scale"
+        )
 
     def response(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no share of no trials

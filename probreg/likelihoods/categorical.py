@@ -9,7 +9,7 @@ import numpy as np
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Recession, ValueGradHessian
 from probreg.likelihoods.multinomial import Multinomial
-from probreg.likelihoods.response import codes, refuse, response_levels
+from probreg.likelihoods.response import absent_codes, codes, refuse, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
 from probreg.likelihoods.softmax_scores import contrasted, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
@@ -87,9 +87,12 @@ class Categorical(SoftmaxLikelihood):
         ):
             said = f" holds {values[bad[0]]:g}. For real numbers use Gaussian."
             raise row_error("a categorical response holds class labels; ", bad[0], said)
-        met = response_levels(values, levels)
+        met = response_levels(values, levels, stated=self._stated_levels(), other=reference)
         if len(met) < 2:
-            raise DataError(f"a categorical response has two or more classes; this one is constant ({met[0]!r})")
+            raise DataError(
+                f"a categorical response has two or more classes; this one is constant ({met[0]!r}), and its other classes are not "
+                "known: declare the levels of a categorical column"
+            )
         if len(met) > 20 and len(met) > len(values) / 2:
             raise DataError(
                 f"a categorical response with {len(met)} classes in {len(values)} rows: are these identifiers or numbers?"
@@ -104,6 +107,9 @@ class Categorical(SoftmaxLikelihood):
 
     def response(self, y: Array) -> Array:
         return (np.asarray(y)[..., None] == np.arange(len(self.levels))).astype(float)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return absent_codes(y, len(self.levels))
 
     def tally(self, y: Array) -> Array:
         return self.response(y)

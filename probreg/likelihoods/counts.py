@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.keywords import with_article
-from probreg.errors import DataError, row_error, such_rows
+from probreg.errors import row_error, such_rows
 from probreg.likelihoods.base import Array, ExponentialFamily, Level, MayDiverge, Recession
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import exact_counts, finite_response, refuse
@@ -28,10 +28,7 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     ) -> Self:
         kind = type(self).__name__
         refuse(kind, event=event, reference=reference)
-        if not self.encode(values).any():
-            raise DataError(
-                f"the response is 0 in every one of {len(values)} rows: the {kind} mean is estimated as 0, at infinity on the log scale"
-            )
+        self.encode(values)
         return self
 
     def encode(self, values: Array) -> Array:
@@ -53,6 +50,15 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
 
     def recession(self, y: Array) -> Recession:
         return Recession(np.arange(len(y)), -np.ones((len(y), 1)), y > 0)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return np.array([not np.any(y)])
+
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return (
+            f"the response is 0 in every one of {rows} rows: the {type(self).__name__} mean is estimated as 0, "
+            "at infinity on the log scale"
+        )
 
     @abstractmethod
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:

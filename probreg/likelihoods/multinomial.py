@@ -97,10 +97,6 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
             raise DataError(
                 f"the classes of a Multinomial response have names of their own; got {', '.join(map(str, met))}"
             )
-        if len(none := np.flatnonzero(y.sum(0) == 0)):
-            raise DataError(
-                f"class {met[none[0]]} came in no row, so that its probability is estimated as 0: leave out its column"
-            )
         return self._of_levels(met, reference)
 
     def encode(self, values: Array) -> Array:
@@ -122,6 +118,9 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
 
     def tally(self, y: Array) -> Array:
         return np.asarray(y)
+
+    def absent_outcomes(self, y: Array) -> Array:
+        return np.asarray(y).sum(0) == 0
 
     def response(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no share of no trials

@@ -1,6 +1,7 @@
 """Reading a response: numbers where numbers are wanted, levels where levels are; each refusal names row and value."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -84,12 +85,28 @@ def varied(y: np.ndarray, kind: str) -> None:
         )
 
 
-def response_levels(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level, ...]:
-    """The levels that occur, in their declared order, or sorted when none was declared; DataError for a missing one."""
+def response_levels(
+    values: np.ndarray,
+    known: Sequence[Level] | None,
+    *,
+    stated: tuple[Level, ...] = (),
+    other: Level | None = None,
+) -> tuple[Level, ...]:
+    """Return the levels that occur, in their declared order, or sorted when none was declared.
+
+    A response of one level gets its other levels from the first of these that contains it: the declared levels, `stated`, the
+    pair with `other`, 0 and 1, False and True. DataError for a missing value.
+    """
     if np.ndim(values) != 1:
         raise DataError(f"a response of levels is one column, got an array of shape {np.shape(values)}")
     _complete(values)
     present = set(_distinct(values))
+    if len(present) == 1:
+        (only,) = present
+        pair: Any = sorted((only, other)) if type(other) is type(only) and other != only else ()
+        for levels in (known or (), stated, pair, (0, 1), (False, True)):
+            if len(levels) > 1 and any(v == only and type(v) is type(only) for v in levels):
+                return tuple(levels)
     if known is not None:
         return tuple(v for v in known if v in present)
     try:
@@ -129,6 +146,11 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
         known = ", ".join(map(str, levels))
         raise row_error("", bad[0], f" of the response holds {met!r}, which is not a level of the model: {known}")
     return out
+
+
+def absent_codes(y: np.ndarray, n_levels: int) -> np.ndarray:
+    """(n_levels,) bool: codes that occur nowhere in y."""
+    return np.bincount(np.asarray(y, int), minlength=n_levels) == 0
 
 
 def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:

@@ -85,6 +85,9 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
             return f"the log odds of each class of {response} against their geometric mean (coefficients of a column sum to zero)"
         return f"the log odds of each class of {response} against the reference class {self.levels[self._base]}"
 
+    def infinite_intercept(self, absent: Array, rows: int) -> str:
+        return f"class {self.classes[int(np.argmax(absent))]} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the scale of log odds"
+
     @property
     def classes(self) -> tuple[str, ...]:
         return tuple(map(str, self.levels))

@@ -2,22 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.data import Design, Unused, as_weights, read_column, with_trials
+from probreg.data.blocks.block import Block
 from probreg.data.checked_arrays import as_weights_of_some, is_array
 from probreg.data.design import left_out_notes
 from probreg.data.formula.algebra import Counted
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood
+from probreg.likelihoods import Binomial, Gaussian, Likelihood, MayDiverge, Multinomial, SoftmaxLikelihood
 from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
-from probreg.priors import AuxPrior, FisherPrior, Flat, GaussianPrior, JointPrior, LatentPrior, Prior, WholePrior
+from probreg.model.prior_words import Stated
+from probreg.priors import (
+    AuxPrior,
+    FisherPrior,
+    Flat,
+    GaussianPrior,
+    JointPrior,
+    LatentPrior,
+    Prior,
+    Reference,
+    WholePrior,
+)
 from probreg.priors.text import AuxLike, read_aux
 from probreg.priors.weak import PriorLike
 
@@ -90,6 +103,39 @@ def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, 
         )
     kind, _ = counting(likelihood, "counts")
     return whole_counts(values, type(kind).__name__), "counts"
+
+
+def require_outcomes(model: Stated) -> None:
+    """Raise DataError where an outcome occurs in no row and a parameter that it sends to infinity has a flat prior: the intercept, or
+    the dispersion of counts that are all zero, p(0) = (1 + alpha mu)^(-1 / alpha) -> 1."""
+    design, likelihood = model.design, model.likelihood
+    if not isinstance(likelihood, MayDiverge):
+        return
+    absent = likelihood.absent_outcomes(design.sample.observed)
+    if not absent.any():
+        return
+    i = design.intercept
+    column = None if i is None or model.joint.informative[i] else design.columns[i]
+    aux = next((a for a in model.unknown if isinstance(model.aux_prior(a), Reference)), None)
+    if column is None and aux is None:
+        return
+    if design.source is not None:
+        absent = design.fold(partial(_absent_outcomes, likelihood=likelihood), np.logical_and)
+    if not absent.any():
+        return
+    if column is not None:
+        raise DataError(
+            f"{likelihood.infinite_intercept(absent, design.count)}, since the prior of {column} is flat. Give every column a "
+            f"proper prior, such as prior={{{column!r}: Normal(2.5), ...}}"
+        )
+    raise DataError(
+        f"the response is 0 in every one of {design.count} rows: {aux} has no estimate, since its prior is flat. Give it a proper "
+        f"prior, such as aux={{{aux!r}: HalfNormal(1.0)}}"
+    )
+
+
+def _absent_outcomes(block: Block, *, likelihood: MayDiverge) -> Array:
+    return likelihood.absent_outcomes(block.y)
 
 
 def read_checked_aux(likelihood: Likelihood, aux: AuxLike) -> dict[str, float | AuxPrior]:

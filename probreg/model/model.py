@@ -50,6 +50,7 @@ from probreg.model.compatibility import (
     check_precisions,
     of_rows,
     read_checked_aux,
+    require_outcomes,
     weights_of_rows,
     with_unused,
     without_zero_weights,
@@ -136,7 +137,9 @@ class Model(FromData):
         aux: AuxLike,
     ) -> "Model":
         design, prior = bound_terms(prior, design)
-        return cls(design, likelihood, prior, read_aux(aux))
+        model = cls(design, likelihood, prior, read_aux(aux))
+        require_outcomes(model)
+        return model
 
     def with_prior(self, prior: PriorLike) -> "Model":
         """The same data and likelihood under another prior.
