@@ -107,7 +107,8 @@ class Comparison:
         shift is the cause's share of the difference in SE of the baseline, log_se that of the log of the SE ratio, as in
         `pr.explain`; nan where no path of priors joins the two, and what differs is named by rule. A cause is "prior of x",
         "prior of sigma", "sigma held", "small sample", "covariance", "skewness", "approximation", "Monte Carlo error",
-        "convergence", "sampler" or "kind of interval"; by rule also "likelihood", "prior", "separation", "identification" or
+        "convergence", "sampler" or "kind of interval"; by rule also "columns", "effects by group", "smooth functions",
+        "weights" (which list other terms and weights), "likelihood", "prior", "separation", "identification" or
         "misspecification"; "" where nothing that differs explains it.
         """
         import pandas as pd
@@ -167,7 +168,7 @@ def compare(
     apart: Positive = 0.1,
     guarantee: Mapping[str, object] | Flag | None = None,
 ) -> Comparison:
-    """Fits of the same rows and columns as one table, with differences and ratios against a baseline.
+    """Fits of the same rows as one table, with differences and ratios against a baseline.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def compare(
     Raises
     ------
     DataError
-        For fits that do not share response, columns, rows, levels and link.
+        For fits that do not share response, rows, levels and link.
     Incompatible
         For a kind that none of them has.
 

@@ -10,7 +10,15 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.arguments.types import DataFrame, Dataset
-from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, differing, has_monte_carlo_error, summary
+from probreg.comparison.differences import (
+    AVERAGED,
+    DEGREES,
+    PRIOR_OF_SD,
+    differing,
+    has_monte_carlo_error,
+    structural_differences,
+    summary,
+)
 from probreg.comparison.method_steps import Estimates, covariance_step, exact_posterior, method_steps
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.path_between import groups_of, obstacle
@@ -226,7 +234,7 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[st
     a : Fit or mapping
         The baseline, in whose standard errors shifts are; or both fits by name, {"ML": a, "posterior": b}, and no b.
     b : Fit
-        The other fit, of the same rows and columns.
+        The other fit, of the same rows.
     names : pair of str, optional
         What print and picture call the two; by default their methods.
 
@@ -235,12 +243,13 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[st
     Explanation
         `shares` over (param, cause); they sum to the difference of the estimates, and to the log ratio of the standard
         errors, within 1e-8. Where no path joins the two (no maximum, another likelihood, a prior with a kink or of unknown
-        scale) all that differs is one cause.
+        scale) all that differs is one cause. Other columns, other weights and effects by group of one fit only have no path:
+        the rows are the parameters of both fits, and `without_path` lists the differences.
 
     Raises
     ------
     DataError
-        For fits that do not share response, columns, rows, levels and link; for anything but two fits, or two unlike names.
+        For fits that do not share response, rows, levels and link; for anything but two fits, or two unlike names.
 
     References
     ----------
@@ -276,19 +285,24 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
     import xarray as xr
 
     aux = tuple(name for name in a.solution.aux if name in b.solution.aux and a.model.likelihood == b.model.likelihood)
-    params = [*map(str, by_outcome(a.model, a.parameter_names)), *aux]
+    structure = structural_differences(a, b, names)
+    every = [[*map(str, by_outcome(f.model, f.parameter_names)), *aux] for f in (a, b)]
+    params = _common_parameters(a, b, every)
     ends = _estimates(a, aux), _estimates(b, aux)
-    why = obstacle(a, b)
+    if every[0] != params or every[1] != params:
+        ends = _select(ends[0], every[0], params), _select(ends[1], every[1], params)
+    why = "; ".join(structure.values()) or obstacle(a, b)
     path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
     found = None if path is None else integrated(path, _start(path, a), _start(path, b), tol)
-    steps = scale_steps(a, b, aux) if found is None else None
+    same = a.model.design.columns == b.model.design.columns and not structure
+    steps = scale_steps(a, b, aux) if found is None and same else None
     chance_known = True
     if steps is not None:
         why, causes = "", steps
     elif found is None:
         why = why or "no smooth path joins the two modes"
         unlike = differing(a, b)
-        of_model = sorted(unlike & MODEL)
+        of_model = [*structure, *sorted(unlike & MODEL)]
         # a mean beside a mode, or RSS / df beside RSS / n, parts answers to one model too: the prior is not all that differs
         by_method = "summary" in unlike and "posterior" in (summary(a), summary(b))
         by_method |= "degrees of freedom" in unlike and bool(np.isfinite(ends[0].error * ends[1].error).any())
@@ -296,7 +310,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         with np.errstate(divide="ignore", invalid="ignore"):
             shift, log_se = ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error)
         causes = {name: (shift, log_se)}
-        if a.target == b.target == "mode" and "covariance" in unlike and np.isfinite(log_se).any():
+        if same and a.target == b.target == "mode" and "covariance" in unlike and np.isfinite(log_se).any():
             # another covariance moves no estimate; its part of the errors is told where one mode has both kinds
             none, step = np.zeros(len(shift)), covariance_step(a, b, aux)
             if step is None:
@@ -318,6 +332,19 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         "baseline_se": ("param", ends[0].error), "other_se": ("param", ends[1].error),
     }  # fmt: skip
     return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why, lost, chance_known)
+
+
+def _common_parameters(a: Fit, b: Fit, every: list[list[str]]) -> list[str]:
+    """Return the parameters of both fits, without coefficients of functions that have other columns in each."""
+    apart, outcomes = terms_apart((a, b)), a.model.likelihood.outcomes or ("",)
+    columns = [c for _ in outcomes for c in a.model.design.head_columns]
+    gone = {param for param, column in zip(every[0], columns) if column in apart}
+    return [param for param in every[0] if param in set(every[1]) - gone]
+
+
+def _select(of: Estimates, names: list[str], params: list[str]) -> Estimates:
+    at = [names.index(param) for param in params]
+    return Estimates(of.value[at], of.error[at])
 
 
 def _estimates(fit: Fit, aux: tuple[str, ...]) -> Estimates:

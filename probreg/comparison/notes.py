@@ -18,10 +18,8 @@ WEIGHT_NOTE = (
 NO_WEIGHT_NOTE = (
     "prior weight: not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
 )
-EFFECTS_NOTE = "fits have other effects by group: these stand in no table, and reasons for differences are left out"
-TERMS_NOTE = (
-    "fits have other columns for a smooth function or process: its coefficients are left out, and reasons with them"
-)
+EFFECTS_NOTE = "fits have other effects by group: their coefficients are left out"
+TERMS_NOTE = "fits have other columns for a smooth function or process: its coefficients are left out"
 
 
 def terms_note(of: Compared) -> list[str]:

@@ -49,10 +49,12 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     import xarray as xr
 
     frames = {name: pd.DataFrame(_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
-    if gone := terms_apart(fits.values()):
+    gone = terms_apart(fits.values())
+    if gone:
         outside = {name: [c not in gone for c in _of_columns(fits[name], frame)] for name, frame in frames.items()}
         frames = {name: frame[outside[name]] for name, frame in frames.items()}
-    names = list(dict.fromkeys(p for frame in frames.values() for p in frame.index))
+    index = _union_of_parameters(fits, frames, gone)
+    names = list(index)
     first = frames[base].reindex(names)
     for name in frames:
         frame = frames[name].reindex(names)
@@ -62,17 +64,8 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         frames[name] = frame
     data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
     text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
-    p, outcomes = (
-        [c for c in fits[base].model.design.head_columns if c not in gone],
-        fits[base].model.likelihood.outcomes or ("",),
-    )
-    more = len(names) - len(p) * len(outcomes)
-    coords = {
-        "fit": list(fits), "param": names,
-        "coef": ("param", [c for _ in outcomes for c in p] + names[len(names) - more:]),
-        "outcome": ("param", [o for o in outcomes for _ in p] + [""] * more),
-        "role": ("param", ["coefficient"] * (len(names) - more) + ["auxiliary"] * more),
-    }  # fmt: skip
+    coords: dict[str, Any] = {"fit": list(fits), "param": names}
+    coords |= {key: ("param", [row[i] for row in index.values()]) for i, key in enumerate(("coef", "outcome", "role"))}
     facts = pd.DataFrame(
         [
             {
@@ -93,6 +86,23 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})
+
+
+def _union_of_parameters(
+    fits: Mapping[str, Fit], frames: Mapping[str, Any], gone: frozenset[str]
+) -> dict[str, tuple[str, str, str]]:
+    """Return the parameters of all fits with their column, outcome and role: coefficients by outcome, then the others."""
+    out: dict[str, tuple[str, str, str]] = {}
+    outcomes = next(iter(fits.values())).model.likelihood.outcomes or ("",)
+    for name, fit in fits.items():
+        columns = [c for c in fit.model.design.head_columns if c not in gone]
+        coefficients = [(c, o, "coefficient") for o in outcomes for c in columns]
+        params = list(map(str, frames[name].index))
+        others = [(p, "", "auxiliary") for p in params[len(coefficients) :]]
+        for param, row in zip(params, coefficients + others, strict=True):
+            out.setdefault(param, row)
+    order = {o: i for i, o in enumerate(outcomes)}
+    return dict(sorted(out.items(), key=lambda one: order[one[1][1]] if one[1][2] == "coefficient" else len(order)))
 
 
 def _of_columns(fit: Fit, frame: Any) -> list[str]:

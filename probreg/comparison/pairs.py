@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from probreg.comparison.differences import differing
+from probreg.comparison.differences import differing, structural_differences
 from probreg.comparison.evidence import r_hats, sandwich_ratios
 from probreg.comparison.explanation import Explanation, explanation
 from probreg.comparison.numbers import NUMBERS, WORDS, Compared
@@ -42,6 +42,11 @@ class Pair:
     def differ(self) -> set[str]:
         """In what the fits differ, by name."""
         return differing(self.base_fit, self.fit)
+
+    @cached_property
+    def structure(self) -> dict[str, str]:
+        """Differences in columns, terms and weights by cause, in words."""
+        return structural_differences(self.base_fit, self.fit, (self.base_name, self.name))
 
     @cached_property
     def alike(self) -> bool:

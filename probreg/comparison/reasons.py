@@ -18,7 +18,7 @@ from probreg.comparison.evidence import freedom, telling
 from probreg.comparison.methods import of_interval, of_method, troubled
 from probreg.comparison.numbers import Compared
 from probreg.comparison.pairs import Pair, pairs_with_baseline
-from probreg.comparison.same_question import number_of_observations, terms_apart
+from probreg.comparison.same_question import number_of_observations
 from probreg.comparison.share_words import CHANCE, called, lack_of_estimate, moved_by, widened
 from probreg.comparison.words import Cause, described
 from probreg.fits.goodness import exact_fit
@@ -50,10 +50,7 @@ class Reason:
 
 
 def found(of: Compared) -> list[Reason]:
-    """One Reason for every parameter and fit that stands apart from the baseline; none where fits have other functions, since what
-    the parameters are beside them is another question."""
-    if terms_apart(of.fits.values()):
-        return []
+    """One Reason for every parameter and fit that stands apart from the baseline."""
     params = tuple(map(str, of.data["param"].values))
     with np.errstate(invalid="ignore", divide="ignore"):  # an SE of 0 or none: such a ratio compares as false
         each = [_reason(pair, j) for pair in pairs_with_baseline(of, params) for j in range(len(params))]
@@ -150,6 +147,10 @@ def _arm(pair: Pair, j: int) -> float:
 
 def _by_rule(pair: Pair, j: int) -> list[Cause]:
     """What differs in the models, and in the methods where nothing does or both part the answers."""
+    if pair.structure:
+        causes = [Cause(name, sentence) for name, sentence in pair.structure.items()]
+        others = ["separation"] * bool(pair.without_maximum) + [name for name in RULED if name in pair.differ]
+        return [*causes, *(_cause(pair, name, j) for name in [*others, *_beside_the_model(pair, j)])]
     names = ["separation"] * bool(pair.without_maximum) + [name for name in RULED if name in pair.differ]
     if not names and (own := of_method(pair, j)) is not None:
         names = [own]
@@ -194,6 +195,8 @@ def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
         lack = "which meets every response" if exact_fit(pair.base_fit) else "whose SE is 0"
         where = f"not at the estimate of {pair.base_name}, {lack}"
     where += f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else ""
+    if pair.structure:
+        return f"{where}; {'; '.join(c.said for c in causes)}"
     of_model = [c.name for c in causes if c.name in RULED]
     if of_model and not set(of_model) & set(RULED[:3]) and set(METHOD) & {c.name for c in causes}:
         return f"{where}; {', '.join(of_model)} and method, whose shares cannot be told apart"

@@ -1,4 +1,4 @@
-"""Which fits may stand side by side: the same response, columns, levels, link and rows, and a name for each."""
+"""Which fits share a table: those with the same response, levels, link and rows; and a name for each fit."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -78,62 +78,83 @@ def terms_apart(fits: Iterable[Fit]) -> frozenset[str]:
     terms = [{t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)} for d in designs]
     first, same = designs[0], set[str]()
     for name, columns in terms[0].items():
-        at = [first.columns.index(c) for c in columns]
-        if all(there.get(name) == columns and _same_columns(first, d, at) for there, d in zip(terms[1:], designs[1:])):
+        if all(
+            there.get(name) == columns and _same_columns(first, d, columns) for there, d in zip(terms[1:], designs[1:])
+        ):
             same.add(name)
     return frozenset(c for each in terms for name, columns in each.items() if name not in same for c in columns)
 
 
-def _same_columns(first: Any, other: Any, at: list[int]) -> bool:
-    """Whether these columns of one design are those of another, where both have their rows."""
-    if first is other or first.columns != other.columns or not (first.n and other.n and first.n == other.n):
+def _same_columns(first: Any, other: Any, columns: tuple[str, ...]) -> bool:
+    """Whether two designs have equal values in these columns; without rows, whether all their columns have the same names."""
+    if first is other or not (first.n and other.n and first.n == other.n):
         return bool(first.columns == other.columns)
-    return bool(np.array_equal(first.X[:, at], other.X[:, at]))
+    left, right = (d.X[:, [d.columns.index(c) for c in columns]] for d in (first, other))
+    return bool(np.array_equal(left, right))
 
 
 def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset[str] = frozenset()) -> None:
-    """DataError with the first thing in which two fits differ so that their coefficients mean different things; columns that
-    stand `apart` may differ."""
-    there = _facts(other, apart)
-    for what, a in _facts(first, apart).items():
+    """Raise DataError if two fits have another response, link, rows or values of a column that both have.
+
+    Columns in `apart` are not compared. Columns of one fit only, and weights of rows in memory, may differ.
+    """
+    d, e = first.model.design, other.model.design
+    in_memory = bool(d is e or (d.n and e.n))
+    there = _facts(other, in_memory)
+    for what, a in _facts(first, in_memory).items():
         b = there[what]
         if a is not None and b is not None and a != b:
             raise DataError(
                 f"{base!r} and {name!r} cannot stand in one table, they differ in their {what}: {_shown(a, b)} against {_shown(b, a)}. "
-                f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows and columns.'}"
+                f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows.'}"
             )
-    d, e = first.model.design, other.model.design
-    if d is e or not (d.n and e.n and d.n == e.n):
+    if d is e or not in_memory:
         return
-    left, right = (g.X[:, [c not in apart for c in g.columns]] if apart else g.X for g in (d, e))
+    left, right = d.X, e.X
+    if apart or d.columns != e.columns:
+        common = [c for c in d.columns if c in set(e.columns) - apart]
+        left, right = (g.X[:, [g.columns.index(c) for c in common]] for g in (d, e))
     for what, x, y in (
         ("response", d.y, e.y),
         ("columns", left, right),
         ("offset", d.offset, e.offset),
-        ("weights", d.weights, e.weights),
-        ("precisions", d.precision, e.precision),
     ):
         if x is y or (x is not None and y is not None and np.array_equal(x, y)):
             continue
         where = "one of them has none" if x is None or y is None else f"first in row {d.row_name(_first_row(x, y))}"
-        advice = f". {_SAME_WEIGHTS}" if what in ("weights", "precisions") else ""
-        raise DataError(
-            f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where}){advice}"
-        )
+        raise DataError(f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where})")
 
 
-def _facts(fit: Fit, apart: frozenset[str]) -> dict[str, Any]:
-    """What gives coefficients their meaning; None where a saved fit does not know it."""
+def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
+    """Return the properties that two fits of one table share; None where a saved fit does not have them.
+
+    Without the rows of both fits in memory, equal weights are part of the evidence that the rows are the same.
+    """
     design, likelihood = fit.model.design, fit.model.likelihood
-    return {
-        "response": design.response, "columns": tuple(c for c in design.columns if c not in apart), "levels": (likelihood.levels, likelihood.outcomes),
-        "link": likelihood.link, "kinds of weights": design.weight_kind, "number of observations": number_of_observations(fit),
-    }  # fmt: skip
+    facts = {
+        "response": design.response,
+        "levels": (likelihood.levels, likelihood.outcomes),
+        "link": likelihood.link,
+    }
+    if in_memory:
+        return facts | {"number of rows": design.n}
+    return facts | {"kinds of weights": design.weight_kind, "number of observations": number_of_observations(fit)}
 
 
 def number_of_observations(fit: Fit) -> float | None:
     """The total weight of the rows; None for a fit that was saved without them and did not note it."""
     return fit.model.design.total if fit.model.design.reachable else fit.solution.stats.get("n")
+
+
+def shorten_names(names: Iterable[str]) -> str:
+    """Return names as a list in a sentence, of many names the first.
+
+    >>> shorten_names(["x", "z"]), shorten_names(f"x{j}" for j in range(10))
+    ('x, z', 'x0, x1, x2, x3, x4, x5, x6, x7 and 2 more')
+    """
+    every = list(names)
+    rest = len(every) - _MANY
+    return ", ".join(every[:_MANY]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _shown(value: Any, other: Any) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from probreg.arguments.types import Dataset
+from probreg.comparison.differences import STRUCTURE
 from probreg.fits.fit import Fit
 from probreg.inference import Status
 
@@ -80,7 +81,11 @@ def moved_by(
     """
     if cause == CHANCE and not known:
         return _untold(shift, log_se, difference, log_ratio)
-    plural = (" and " in cause and not kind_and_subject(cause)[0]) or cause.startswith("degrees of freedom of")
+    plural = (
+        (" and " in cause and not kind_and_subject(cause)[0])
+        or cause in STRUCTURE
+        or cause.startswith("degrees of freedom of")
+    )
     said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
     widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
     if abs(shift) > 0.25 * wider or not widens:

@@ -232,8 +232,10 @@ def test_functions_with_other_columns_stand_in_one_table():
         assert table.data["estimate"].sel(fit=name, param="z").item() == fit.coef.sel(coef="z").item()
     assert set(table.smooths.index.get_level_values("fit")) == {"smooth", "process", "posterior"}
     assert "its coefficients are left out" in repr(table)
-    with pytest.raises(pr.errors.DataError, match="they differ in their columns"):
-        pr.compare({"with": fits["smooth"], "without": pr.fit(model_of("y ~ s(x)"))})
+    without = pr.compare({"with": fits["smooth"], "without": pr.fit(model_of("y ~ s(x)"))})
+    assert np.isnan(without.data["estimate"].sel(fit="without", param="z"))
+    assert set(without.causes["cause"]) >= {"columns"}
+    assert "smooth functions" not in set(without.causes["cause"])
 
 
 @pytest.mark.parametrize("likelihood", ["student", "negative_binomial"])
