@@ -220,7 +220,9 @@ class Solution:
         """`scale`, times df / (df - 2) for a posterior with Student-t marginals, inf up to df = 2."""
         if self.draws is None or self.df is None:
             return self.scale
-        return self.scale.scaled(self.df / (self.df - 2.0) if self.df > 2 else np.inf)
+        if self.df <= 2.0:
+            return self.scale.unbounded_at(self.scale.diagonal() > 0.0)
+        return self.scale.scaled(self.df / (self.df - 2.0))
 
     @property
     def scalars(self) -> dict[str, tuple[float, float]]:

@@ -10,7 +10,6 @@ import pytest
 import probreg as pr
 from probreg.assess.before import Verdict
 from probreg.inference import METHODS, Draws, Method, Solution, Status
-from probreg.inference.base import moments_of_draws
 from probreg.inference.sampling import convergence
 from probreg.inference.sampling.convergence import judged, mixing
 
@@ -19,6 +18,12 @@ from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 X = np.random.default_rng(0).normal(size=(30, 1))
 Y = (X[:, 0] + np.random.default_rng(1).logistic(size=30) > 0).astype(int)
 MODEL = pr.Model.from_arrays(X, Y, columns=["x"], likelihood="bernoulli", prior=pr.Normal(1.0))
+
+
+def moments_of(draws: Any) -> tuple[Any, Any]:
+    """The mean (p, m) and the covariance (p m, p m) of draws (chain, draw, p, m)."""
+    flat = draws.reshape(-1, draws.shape[2] * draws.shape[3])
+    return flat.mean(0).reshape(draws.shape[2:]), np.cov(flat.T)
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Metropolis(Method):
 
     def solve(self, model: pr.Model, rng: np.random.Generator) -> Solution:
         draws = self._drawn(model, rng)
-        beta, cov = moments_of_draws(draws)
+        beta, cov = moments_of(draws)
         return Solution(beta, cov, draws=Draws({"beta": draws}))
 
     def _drawn(self, model: pr.Model, rng: np.random.Generator) -> Any:
@@ -105,7 +110,7 @@ def test_a_chain_that_stands_still_is_no_posterior() -> None:
 
 def claimed(beta: Any) -> tuple[Solution, dict[str, Any]]:
     """The verdict on these draws (chain, draw, p, m), and the measures that it is made from."""
-    mean, cov = moments_of_draws(beta)
+    mean, cov = moments_of(beta)
     solution = Solution(mean, cov, draws=Draws({"beta": beta}), status=Status.SAMPLED)
     return judged(MODEL, solution), mixing(MODEL, solution)
 
@@ -167,7 +172,7 @@ def exact_quantiles(model: pr.Model, probs: Any) -> Any:
     """Quantiles (len(probs), 2) of the two coefficients by the trapezoidal rule on a grid of 401 points a side, from -8 to 8
     standard errors about the mode, where what is left out is below 1e-13."""
     mode, t = pr.fit(model, "newton").solution, np.linspace(-8.0, 8.0, 401)
-    se = np.sqrt(np.diagonal(mode.scale))
+    se = np.sqrt(mode.scale.diagonal())
     each = np.stack(np.meshgrid(t, t, indexing="ij"), -1)[..., None] * se[:, None] + mode.beta
     lp = model.log_posterior(each)
     density = np.exp(lp - lp.max())
