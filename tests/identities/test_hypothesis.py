@@ -548,3 +548,26 @@ def test_a_null_that_separates_all_rows_has_a_ratio_of_zero_and_no_score_test():
     found = hypothesis(fit, "x2 = 0")
     assert found["LR"].statistic == pytest.approx(0.0, abs=1e-9)
     assert "score" not in found.tests
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0])
+def test_bayes_factor_of_a_quadrature_posterior_is_a_ratio_of_evidences(scale):
+    """The densities of the equality are exact, so both routes agree to rounding."""
+    data = rows(n=40).assign(both=lambda d: d["x1"] + d["x2"])
+
+    def fit_terms(terms: str, **sd: float) -> pr.Fit:
+        prior = {"Intercept": pr.Normal(3.0), **{name: pr.Normal(value) for name, value in sd.items()}}
+        model = pr.Model.from_formula(f"line ~ {terms}", data).with_prior(prior)
+        return pr.fit(model.with_aux(sigma=pr.priors.HalfNormal(scale)), "posterior")
+
+    full = fit_terms("x1 + x2", x1=0.7, x2=0.7)
+    assert full.method.name == "quadrature"
+    # equal coefficients under Normal(0.7) each have precision 2 / 0.7^2
+    restricted_fits = {"x2 = 0": fit_terms("x1", x1=0.7), "x1 = x2": fit_terms("both", both=0.7 / np.sqrt(2.0))}
+    for text, small in restricted_fits.items():
+        ratio = small.solution.stats["log_evidence"] - full.solution.stats["log_evidence"]
+        assert hypothesis(full, text).log_bayes_factor == pytest.approx(ratio, abs=1e-10)
+    assert hypothesis(full, "Intercept = 0, x1 = 0").log_bayes_factor is None  # only one combination has a mixture
+    relative = pr.fit(full.model.with_prior(pr.Normal(0.7, sigma_units=True)), "posterior")
+    assert relative.method.name == "quadrature"
+    assert hypothesis(relative, "x1 = 0").log_bayes_factor is None  # its prior density is an integral over sigma

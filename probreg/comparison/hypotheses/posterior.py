@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtr, fdtr, gammaln, ndtr, stdtr
+from scipy.special import chdtr, fdtr, gammaln, logsumexp, ndtr, stdtr
 
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
@@ -154,12 +154,18 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     it, where both densities are known exactly; None elsewhere (Dickey 1971). The restricted model has the prior of the
     other parameters given L beta = r."""
     model, s = fit.model, fit.solution
-    if not has_exact_law(fit) or not model.joint.gaussian:
+    if not model.likelihood.least_squares or not model.joint.gaussian:
         return None
     involved = np.abs(L).max(0) > 0
     own = np.flatnonzero(model.joint.informative)
     if not set(np.flatnonzero(involved)) <= set(own):
         return None
+    if not has_exact_law(fit):
+        if model.joint.sigma_units[involved].any() or (log_density := _log_mixture_density(fit, L, r)) is None:
+            return None
+        # the prior in raw units has one density at every sigma
+        V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
+        return log_density - _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), None)
     unknown = bool(model.unknown)
     V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
     df: float | None = None
@@ -170,6 +176,19 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
         df, V = 2.0 * prior.shape, V * prior.scale / prior.shape
     after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
     return after - _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df)
+
+
+def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
+    """Return log p(L beta = r | y) of one combination, a mixture of normals over nodes of sigma; None for other posteriors."""
+    known = reported_marginals(fit.model, fit.solution.posterior)
+    if len(r) != 1 or known is None or "log_sigma" not in known or fit.model.design.recipe.processes:
+        return None
+    given = predictors_given_sigma(fit.model, L, np.exp(known["log_sigma"]))
+    if given is None:
+        return None
+    mean, sd = (part[:, 0] for part in given)
+    log_normal = -0.5 * np.square((r[0] - mean) / sd) - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
+    return float(logsumexp(log_normal, b=known["weight"]))
 
 
 def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> float:
