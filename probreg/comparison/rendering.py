@@ -177,7 +177,7 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
         said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
         other = fit.described["models"]
         said += [other] if other != attrs["models"] else []
-        said += [f"prior {prior_line(fit.stated_model)}"] if fit.model.joint.informative.any() else []
+        said += [f"prior {prior_line(fit.stated_model)}"] if not fit.model.flat else []
         status = (
             fit.solution.status.value.partition(":")[0]
             if fit.solution.status.good

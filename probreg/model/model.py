@@ -60,9 +60,9 @@ from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, JointPrior, Prior, Reference, joint
+from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key, mapping_of
-from probreg.priors.text import AuxLike, read_aux
+from probreg.priors.text import AuxLike, read_aux, read_prior
 from probreg.priors.weak import PriorLike
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
@@ -147,7 +147,8 @@ class Model(FromData):
         Parameters
         ----------
         prior : Prior or str or mapping
-            As in `from_formula`.
+            As in `from_formula`. `Flat()` for all columns also removes the priors of nuisance parameters, so that the mode is the
+            maximum likelihood estimate; values that are held stay.
 
         Returns
         -------
@@ -155,7 +156,9 @@ class Model(FromData):
             The new model; this one is unchanged.
         """
         design, bound = bound_terms(prior, self.design)
-        return replace(self, design=design, prior=bound, scales_compared=0)
+        held = {name: value for name, value in self.aux.items() if not isinstance(value, AuxPrior)}
+        aux = held if isinstance(read_prior(prior), Flat) else self.aux
+        return replace(self, design=design, prior=bound, aux=aux, scales_compared=0)
 
     def with_aux(self, **aux: float | str | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed, or under these priors.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.model.prior_predictive import one_sd_moves
-from probreg.model.prior_words import Stated, prior_line, written_prior
+from probreg.model.prior_words import Stated, coefficient_prior_line, written_prior
 from probreg.priors import Normal, Reference, joint
 from probreg.priors.joint import first_of
 from probreg.priors.weak import WEAK, WEAK_FACTOR
@@ -27,7 +27,7 @@ def model_words(model: Stated) -> list[str]:
     return [
         f"Model: {model.likelihood.describe(d.response)}",
         held,
-        f"prior {prior_line(model).partition('; sigma ~')[0]}",
+        f"prior {coefficient_prior_line(model)}",
         *aux,
     ]
 

@@ -67,7 +67,7 @@ def prior_words(model: Stated) -> str:
 
 
 def prior_line(model: Stated) -> str:
-    """The priors of coefficients that are not flat, the first of many; of a model without one that it is flat, and the others.
+    """Describe the priors that are not flat: of coefficients, the first of many, and of nuisance parameters.
 
     >>> from probreg import Model
     >>> from probreg.priors import HalfNormal, Normal
@@ -75,6 +75,8 @@ def prior_line(model: Stated) -> str:
     'Normal(2.5) in units of sd(y) on standardised x1'
     >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], aux={"sigma": HalfNormal(1.0)}))
     'flat; sigma ~ HalfNormal(1)'
+    >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], prior=Normal(2.0), aux={"sigma": HalfNormal(1.0)}))
+    'Normal(2) on x1; sigma ~ HalfNormal(1)'
     >>> each = {name: Normal(0.5) for name in ("a", "b", "c")} | {"d": Normal(2.0)}
     >>> prior_line(Model.from_arrays(np.eye(6)[:, :4], np.arange(6.0), columns=["a", "b", "c", "d"], prior=each))
     'Normal(0.5) on a, b, c; Normal(2) on d'
@@ -82,12 +84,16 @@ def prior_line(model: Stated) -> str:
     >>> prior_line(Model.from_arrays(np.eye(4)[:, :2], np.arange(4.0), columns=["a", "b"], prior=each))
     'Normal(HalfNormal(1)) on a; Normal(HalfNormal(1)) on b'
     """
+    aux = {a: model.aux_prior(a) for a in model.unknown}
+    stated = [f"{a} ~ {written_prior(v)}" for a, v in aux.items() if not isinstance(v, Reference)]
+    return "; ".join([coefficient_prior_line(model), *stated])
+
+
+def coefficient_prior_line(model: Stated) -> str:
+    """Describe the priors of coefficients that are not flat, the first of many; "flat" for a model without one."""
     told = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     if not told:
-        aux = {a: model.aux_prior(a) for a in model.unknown}
-        return "; ".join(
-            ["flat", *(f"{a} ~ {written_prior(v)}" for a, v in aux.items() if not isinstance(v, Reference))]
-        )
+        return "flat"
     said = _of_blocks(model, told)
     more = [f"{len(said) - _BLOCKS} more"] if len(said) > _BLOCKS else []
     return "; ".join([*said[:_BLOCKS], *more])

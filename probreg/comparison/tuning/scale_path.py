@@ -19,7 +19,7 @@ from probreg.fits.inference_data import coefficient_dims, labelled, model_coordi
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
-from probreg.model.prior_words import prior_line
+from probreg.model.prior_words import coefficient_prior_line
 from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
 from probreg.system.notebook import notebook_html
@@ -71,7 +71,7 @@ class RegularisationPath:
         forms = "; ".join(
             f"{read.form} on {', '.join(names[j] for j in b.columns)}" for b, read in reads if read is not None
         )
-        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {prior_line(model)}", "R": forms}
+        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {coefficient_prior_line(model)}", "R": forms}
         return xr.Dataset(columns, {"scale": found.scales, **model_coordinates(model)}, attrs)
 
     @property
@@ -149,7 +149,7 @@ class RegularisationPath:
         scales, bad = self.scales, sum(not s.good for s in self.solution.status)
         lines = [
             f"Path: {self.model.likelihood.describe(self.model.design.response)}",
-            f"{len(scales)} modes, every scale of {prior_line(self.model)}, times {scales[0]:.4g} to {scales[-1]:.4g}",
+            f"{len(scales)} modes, every scale of {coefficient_prior_line(self.model)}, times {scales[0]:.4g} to {scales[-1]:.4g}",
         ]
         if bad < len(scales):
             df = self.data["df"].values
