@@ -176,7 +176,8 @@ class Fit(FitStatistics):
         ----------
         kind : str, optional
             For a point estimate: "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0"
-            to "HC3", "cluster" or "HAC" (Bartlett).
+            to "HC3", "cluster" or "HAC" (Bartlett). "conditional" leaves out the uncertainty of scales that the
+            default errors of a mixed model or a smooth include.
         groups : str or array (n,) or pair of these, optional
             For "cluster": a column's name, one label per row, or two of these for two ways.
         data : table, optional

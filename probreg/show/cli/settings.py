@@ -13,7 +13,9 @@ from probreg.inference import METHODS, Method
 from probreg.model.group_effects import Groups
 
 _TRUTH = {"true": True, "false": False, "yes": True, "no": False}
-KINDS = ("classical", "ml", "observed", "expected", "sampling", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC")
+KINDS = (
+    "classical", "ml", "observed", "expected", "conditional", "sampling", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC",
+)  # fmt: skip
 
 
 def method_of(name: str, settings: Sequence[str] = ()) -> Method:
