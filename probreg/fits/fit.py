@@ -1213,6 +1213,7 @@ def fit(
     if not isinstance(chosen, Method):
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
     with limited(threads), progress_bar(chosen.name, show=chosen.progress if progress is None else progress):
+        _require_rows(model)
         if (why := method_obstacle(chosen, model)) is not None:
             tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}
             able = [
@@ -1223,8 +1224,7 @@ def fit(
             raise Incompatible(f"{why}. These can fit this model: {with_other}{', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved, scales = chosen.resolve(model, rng)
-        if not model.joint.informative.all() or any(model.aux_prior(a).name == "reference" for a in model.unknown):
-            require_rows_left(model.design)
+        _require_rows(model)
         solution = chosen.solve(model, rng) if solved is None else solved
         if model.design.weight_kind == "sampling":
             from probreg.inference.uncertainty.covariance import with_errors
@@ -1244,6 +1244,12 @@ def fit(
             raise NotConverged(message)
         warn_caller(message)
     return Fit(model, chosen, solution, seed, notes)
+
+
+def _require_rows(model: Model) -> None:
+    """DataError where no rows are left and the priors alone give no estimate."""
+    if not model.joint.informative.all() or any(model.aux_prior(a).name == "reference" for a in model.unknown):
+        require_rows_left(model.design)
 
 
 def load_fit(path: str | Path) -> Fit:

@@ -334,7 +334,7 @@ def read_formula(
     require(table, used)
     table, names = _with_arguments(table, used, weights, offset)
     weight = named[0] if named else names.get("weights")
-    whole, dropped, notes = complete(table, missing) if missing != "raise" else (table, (), ())
+    whole, dropped, notes = (table, (), ()) if isinstance(missing, str) and missing == "raise" else complete(table, missing)
     memory, counted = Memory(), _is_counted(whole, weight, kind)
     table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
     refuse_infinite(table)
