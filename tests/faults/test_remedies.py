@@ -46,7 +46,9 @@ def test_kernel_ridge_takes_the_basis_that_its_error_names() -> None:
 
 def test_the_notes_of_a_process_at_the_maximum() -> None:
     """By the names of its hyperparameters; a length that was found is no length that nobody stated."""
-    fit = pr.gp(X, ROWS["y"])
+    with pytest.raises(pr.Incompatible, match="rises as sigma falls to 0, because the columns can reproduce the response"):
+        pr.gp(X, ROWS["y"])  # two waves without noise
+    fit = pr.gp(X, ROWS["y"] + np.random.default_rng(0).normal(0.0, 0.1, len(X)))
     notes = [note for note in fit.notes if note.startswith("gp(x1): amplitude ")]
     assert len(notes) == 1
     assert notes[0].endswith(" at the maximum")

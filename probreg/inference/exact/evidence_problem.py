@@ -58,6 +58,7 @@ _STILL = 1e-4  # of the logs between two of them
 _CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
 _DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
 _NO_NOISE = 1e-9  # of the spread of y
+_IN_ROUNDING = 1e-7  # of the spread of y: noise whose variance is next to the rounding of that of the columns
 
 
 def with_kernel(
@@ -330,7 +331,8 @@ class EvidenceProblem:
         """sigma has run away, or to where nothing depends on it."""
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
         k = len(self.groups.priors) + self.outer.index(self.model.noise_scale)
-        far = top.theta[k] < np.log(_NO_NOISE * self.surface.response_scale)
+        least = _NO_NOISE if top.ended else _IN_ROUNDING  # where rounding ends the search on its way down
+        far = top.theta[k] < np.log(least * self.surface.response_scale)
         return bool(far or -top.at.hessian[k, k] < 1e-6 * self.model.design.total)
 
     @property
