@@ -105,9 +105,13 @@ def test_names_that_meet_are_refused():
         read_formula("y ~ (0 + b | g) + `(0 + b | g)[s, b]`", clash | {"(0 + b | g)[s, b]": DATA["x"]})
 
 
-@pytest.mark.parametrize("key", ["g", "x || g", "1 | g", "(x | h)"])
-def test_a_prior_for_no_term_lists_terms_as_they_are_written(key):
-    with pytest.raises(DataError, match=r"which is not a column: Intercept, x, \(x \| g\) \(3 groups of 2 effects\)$"):
+LISTED = r"which is not a column: Intercept, x, \(x \| g\) \(3 groups of 2 effects\)$"
+NEAR = r"which is not a column; did you mean '\(x \| g\)'\?$"
+
+
+@pytest.mark.parametrize(("key", "said"), [("g", NEAR), ("x || g", LISTED), ("1 | g", LISTED), ("(x | h)", LISTED)])
+def test_a_prior_for_no_term_lists_terms_as_they_are_written(key, said):
+    with pytest.raises(DataError, match=said):
         pr.Model.from_formula("y ~ x + (x | g)", DATA, prior={key: pr.priors.Covariance(sd=1.0)})
 
 

@@ -221,7 +221,7 @@ PRIORS = [
     ({"prior": Normal((1.0, 2.0, 3.0))}, pr.DataError, "stated for 3 columns and touches 2: x1, x2.*intercept is free"),
     ({"prior": {("x1", "x2"): Normal((1.0, 2.0, 3.0))}}, pr.DataError, "stated for 3 columns and touches 2: x1, x2$"),
     ({"prior": Normal(1.0, sigma_units=True), "likelihood": "bernoulli"}, pr.Incompatible, "in units of sigma needs a likelihood with a noise scale; bernoulli"),
-    ({"prior": pr.Laplace(1.0), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "goes with flat, normal or Jeffreys priors, .* likelihood='categorical'"),
+    ({"prior": pr.Laplace(1.0), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "takes flat, normal or Jeffreys priors, .* likelihood='categorical'"),
     ({"prior": Normal(1.0, location=0.5), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "their prior has location 0"),
     ({"likelihood": Normal(1.0)}, pr.Incompatible, "likelihood is a Likelihood or the name of one, got Normal from probreg.priors"),
     ({"likelihood": pr.priors.StudentT(1.0)}, pr.Incompatible, "got StudentT from probreg.priors"),

@@ -137,9 +137,9 @@ def test_keys_that_are_no_names_are_refused(key):
 
 
 def test_penalties_that_no_package_has_are_not_spelt():
-    with pytest.raises(pr.Incompatible, match=r"softmax of all classes.*symmetric=True"):
+    with pytest.raises(pr.Incompatible, match=r"coefficients of all classes.*symmetric=True"):
         model("categorical", Normal(1.0)).penalty()
-    with pytest.raises(pr.Incompatible, match="softmax of all classes"):
+    with pytest.raises(pr.Incompatible, match="of all classes"):
         Normal.from_ridge(C=1.0, model=model("categorical", pr.Flat()))
     held = model("student", Normal(1.0), aux={"sigma": 1.0}).penalty()
     assert "no other package has it" in repr(held)

@@ -200,7 +200,7 @@ def test_what_learns_from_the_response(tmp_path: Path) -> None:
 
 def test_missing_everywhere(tmp_path: Path) -> None:
     path = stored(tmp_path / "a.parquet", y=[1.0, 2.0], x=[np.nan, np.nan])
-    refused("no row of a.parquet is complete", "y ~ x", path, missing="drop")
+    refused("a.parquet holds no rows that count: none is complete", "y ~ x", path, missing="drop")
     refused("missing='ignore' is not known", "y ~ x", path, missing="ignore")
 
 

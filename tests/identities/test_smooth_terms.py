@@ -123,7 +123,7 @@ def test_sentences_call_the_columns_of_a_block_by_the_term() -> None:
     assert all(name in said for name in ("s(x)", "t2(z, w)[1]", "t2(z, w)[2]", "t2(z, w)[3]"))
     assert "[3.1]" not in said
     told = unfolded(fit.model.with_prior({}))[1]
-    assert "tau reference on s(x); normal with scale 1 times tau, tau reference on t2(z, w)[1]; " in told
+    assert "tau ~ Reference() on s(x); normal with scale 1 times tau, tau ~ Reference() on t2(z, w)[1]; " in told
 
 
 def test_checks_take_a_term_as_one_thing() -> None:

@@ -276,6 +276,11 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
             beta = np.empty(model.shape)
             for b in model.joint.blocks:
                 term = model.design.grouped_of(b.columns)
+                if b.predictor is not None:  # with scales of its own
+                    assert term is not None
+                    value = np.asarray(found[f"effects[{term.group}][{b.outcome}]"])
+                    beta[list(b.columns), b.predictor] = value.ravel()
+                    continue
                 names = [f"effects[{term.group}]"] if term else [model.design.columns[j] for j in b.columns]
                 value = np.stack([np.asarray(found[name]).reshape(model.shape[1], -1) for name in names])
                 beta[list(b.columns)] = value[0].T if term else value[:, :, 0]
@@ -301,7 +306,9 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
 def test_the_plain_pymc_model_has_the_models_density(which):
     model = model_of(which)
     made = model.to_pymc()
-    assert made.named_vars_to_dims["effects[g]"][-2] == "g"
+    named = [f"effects[g][{b.outcome}]" for b in model.joint.blocks if b.predictor is not None] or ["effects[g]"]
+    for name in named:
+        assert made.named_vars_to_dims[name] == made.named_vars_to_dims[f"{name}_offset"] == ("g", "effect")
     assert list(made.coords["g"]) == list("pqrs")
     check(model, made, parts=True)
 

@@ -239,11 +239,13 @@ def test_marginal_effects_of_stata(scaled_executions):
     precision before they were used: five digits."""
     module = printed("discrete.tests.results.results_count_margins")
     names = ["income", "perpoverty", "perblack", "vc", "south", "degree"]
-    found, result = pr.slopes(scaled_executions, names).table, module.results_poisson_margins_cont
+    found, result = pr.slopes(scaled_executions, names, average_over="sample"), module.results_poisson_margins_cont
+    found = found.table
     np.testing.assert_allclose(found["estimate"], result.margins_table[:, 0], rtol=1e-5)
     np.testing.assert_allclose(found["std_error"], result.margins_table[:, 1], rtol=1e-5)
     np.testing.assert_allclose(found[["lower", "upper"]], result.margins_table[:, 4:6], rtol=1e-5)
-    step, result = pr.comparisons(scaled_executions, {"south": (0, 1)}).table, module.results_poisson_margins_dummy
+    step = pr.comparisons(scaled_executions, {"south": (0, 1)}, average_over="sample").table
+    result = module.results_poisson_margins_dummy
     south = [i for i, row in enumerate(result.margins_table[:, 0]) if row != 0][4]
     np.testing.assert_allclose(step["estimate"], result.margins_table[south, 0], rtol=1e-5)
     np.testing.assert_allclose(step["std_error"], result.margins_table[south, 1], rtol=1e-5)
@@ -274,10 +276,10 @@ def test_logit_of_stata(grades):
 
 def test_average_slopes_of_a_logit_are_statas(grades):
     fit, result = grades
-    found = pr.slopes(fit, ["gpa", "tuce", "psi"]).table
+    found = pr.slopes(fit, ["gpa", "tuce", "psi"], average_over="sample").table
     np.testing.assert_allclose(found["estimate"], result.margeff_nodummy_dydx, rtol=1e-7)
     np.testing.assert_allclose(found["std_error"], result.margeff_nodummy_dydx_se, atol=6e-8)
-    step = pr.comparisons(fit, {"psi": (0, 1)}).table
+    step = pr.comparisons(fit, {"psi": (0, 1)}, average_over="sample").table
     np.testing.assert_allclose(step["estimate"], result.margeff_dummy_dydx[2], rtol=1e-7)
     np.testing.assert_allclose(step["std_error"], result.margeff_dummy_dydx_se[2], atol=6e-8)
 
@@ -327,7 +329,7 @@ def test_multinomial_logit_of_stata_and_r():
     np.testing.assert_allclose(fit.std_error.values, result.bse[order], rtol=1e-7)
     assert fit.log_likelihood == pytest.approx(result.llf, abs=1e-7)
     np.testing.assert_allclose(fit.predict()["mean"], result.phat, atol=1e-7)
-    found, names = pr.slopes(fit).table, ["density", "self_lr", "age", "education", "income"]
+    found, names = pr.slopes(fit, average_over="sample").table, ["density", "self_lr", "age", "education", "income"]
     for word, theirs in (("estimate", result.margeff_dydx_overall), ("std_error", result.margeff_dydx_overall_se)):
         ours = np.stack([found.loc[found["variable"] == name, word].to_numpy() for name in names])
         # Stata differentiates numerically: its slopes of the last class miss a sum of zero over the classes by 2.6e-8.
