@@ -221,7 +221,7 @@ class Fit(FitStatistics):
         self,
         covariance: CovarianceLike | None = None,
         *,
-        groups: Any = None,
+        groups: str | ArrayLike | tuple[str, str] | None = None,
         data: TableLike | None = None,
         lags: int | None = None,
     ) -> "Spread":
@@ -1109,7 +1109,7 @@ class Fit(FitStatistics):
         unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
         unknown = unknown or self.model.design.weight_kind == "sampling"
         likelihood = {} if unknown else {"log_likelihood": self.conditional_log_likelihood}
-        of_rows = {} if rows else self.statistics_of_rows()
+        of_rows = {} if rows else self._statistics_of_rows()
         stats = {**self.solution.stats, **likelihood, **of_rows}
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
         if rows:

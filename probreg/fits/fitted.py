@@ -136,10 +136,6 @@ class Fitted:
             return np.inf  # the columns meet every response
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
-    def statistic_saved_without_rows(self, name: str) -> float | None:
-        """A statistic of the rows as `save` wrote it, of a fit that was saved without them; None for other fits."""
-        return None if self.model.design.reachable else self.solution.stats.get(f"{OF_ROWS}{name}")
-
     @property
     def described(self) -> dict[str, Any]:
         """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
@@ -164,6 +160,11 @@ class Fitted:
             said += f" by {POINTS.format(found.points) if found.points > 1 else LAPLACE}"
         own = self.target == "posterior" or self.solution.replicates is not None
         return f"{said}, {self.method.name}" if own else said
+
+
+def statistic_saved_without_rows(fit: Fitted, name: str) -> float | None:
+    """A statistic of the rows as `save` wrote it, of a fit that was saved without them; None for other fits."""
+    return None if fit.model.design.reachable else fit.solution.stats.get(f"{OF_ROWS}{name}")
 
 
 def has_working_errors(fit: Fitted) -> bool:

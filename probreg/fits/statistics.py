@@ -14,7 +14,7 @@ from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.effects_table import with_random_parameters
-from probreg.fits.fitted import OF_ROWS, Fitted
+from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
 from probreg.fits.goodness import (
     deviance_at,
     estimated_coefficients,
@@ -192,7 +192,7 @@ class FitStatistics(Fitted):
     @cached_property
     def _conditional_deviance(self) -> float:
         """D given the effects of groups."""
-        if (saved := self.statistic_saved_without_rows("deviance")) is not None:
+        if (saved := statistic_saved_without_rows(self, "deviance")) is not None:
             return saved
         require_predictive(self.solution, self.method)
         return deviance_at(self.model, self.solution.beta, self.solution.aux)
@@ -215,7 +215,7 @@ class FitStatistics(Fitted):
             raise Incompatible(
                 "null_deviance is of fits without effects by group; fit the intercept alone and compare the log-likelihoods"
             )
-        if (saved := self.statistic_saved_without_rows("null_deviance")) is not None:
+        if (saved := statistic_saved_without_rows(self, "null_deviance")) is not None:
             return saved
         require_predictive(self.solution, self.method)
         return null_deviance(self.model, self.solution.aux)
@@ -243,7 +243,7 @@ class FitStatistics(Fitted):
         ----------
         McFadden 1974; Koenker & Machado 1999.
         """
-        if (saved := self.statistic_saved_without_rows("r_squared")) is not None:
+        if (saved := statistic_saved_without_rows(self, "r_squared")) is not None:
             return saved
         return share_explained(self, self._conditional_deviance if is_density(self.model) else np.nan)
 
@@ -494,7 +494,7 @@ class FitStatistics(Fitted):
         except ProbregError:
             return None
 
-    def statistics_of_rows(self) -> dict[str, float]:
+    def _statistics_of_rows(self) -> dict[str, float]:
         """Statistics that `save` writes because nothing but the rows has them: deviances, R² and degrees of freedom of terms."""
         own = {"deviance": "_conditional_deviance", "null_deviance": "null_deviance", "r_squared": "r_squared"}
         found = {name: float(self._told(attribute)) for name, attribute in own.items()}

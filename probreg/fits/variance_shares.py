@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.fits.fitted import Fitted
+from probreg.fits.fitted import Fitted, statistic_saved_without_rows
 from probreg.inference.base import has_effects
 from probreg.inference.varying import stated_covariance
 from probreg.model.pymc_graph import hyper_names
@@ -59,7 +59,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         raise Incompatible(
             f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"
         )
-    saved = [fit.statistic_saved_without_rows(part) for part in VarianceShares._fields]
+    saved = [statistic_saved_without_rows(fit, part) for part in VarianceShares._fields]
     if None not in saved:
         return VarianceShares(*saved)  # type: ignore[arg-type]
     design = model.design.whole

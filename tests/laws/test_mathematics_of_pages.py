@@ -1,4 +1,4 @@
-"""The mathematics that pages set between dollars is LaTeX that becomes MathML, and their sentences can be read at once."""
+"""The mathematics that pages set between dollars is LaTeX that becomes MathML."""
 
 import pathlib
 import re
@@ -11,7 +11,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EXPLAINED = sorted((ROOT / "docs" / "explanation").glob("*.md"))
 OURS = [*EXPLAINED, ROOT / "docs" / "notation.md"]
-LONGEST = 25  # words of a sentence
 DISPLAY, INLINE = re.compile(r"\$\$(.+?)\$\$", re.DOTALL), re.compile(r"\$([^$\n]+?)\$")
 
 
@@ -58,32 +57,3 @@ def test_the_check_of_formulas_can_fail():
     assert "braces" in str(fault(r"\frac12 x"))
     assert "a bar" in str(fault("|x|"))
     assert fault(r"\operatorname{tr} H + \frac{1}{2}") is None
-
-
-def sentences(text: str) -> list[str]:
-    """Sentences of paragraphs and lists; headings, tables and quotations are none, and a formula is a word."""
-    text = DISPLAY.sub(" . ", without_code(text))
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", INLINE.sub("formula", text))
-    kept = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "#", ">"))]
-    parts = re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.) ", "\n".join(kept), flags=re.MULTILINE)
-    return [s for part in parts for s in re.split(r"[.!?]\**(?:\s|$)|[;:]\s", part)]
-
-
-def words(sentence: str) -> int:
-    return len(re.findall(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*|\b[aAI]\b", sentence))
-
-
-@pytest.mark.parametrize("page", EXPLAINED, ids=of_page)
-def test_no_sentence_is_too_long_to_be_read_at_once(page: pathlib.Path):
-    assert [" ".join(s.split()) for s in sentences(page.read_text()) if words(s) > LONGEST] == []
-
-
-def test_long_sentences_are_seen():
-    (long, *_) = sentences("word " * (LONGEST + 1) + "stops here. Another.")
-    assert words(long) == LONGEST + 3
-    assert [words(s) for s in sentences("One two. Three: four $x + y$ five.\n\n| a b c |\n\n- six") if s.strip()] == [
-        2,
-        1,
-        3,
-        1,
-    ]

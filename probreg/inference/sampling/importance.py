@@ -276,16 +276,16 @@ class Importance(Method):
         counts = proposal.split(ends[0], [1.0] * len(about))
         components = modes = [Component(*place, {df: n}) for place, n in zip(places, counts)]
         drawn = [_at_points(model, at, self._draw(modes, rng))]
-        log_q = [proposal.log_density(modes, drawn[0].z)]
+        log_q = [proposal.mixture_log_density(modes, drawn[0].z)]
         for before, end in pairwise(ends):
             z, _, _, log_p = map(np.concatenate, zip(*drawn))
             log_w, _ = smoothed(log_p - np.concatenate(log_q))
             weight = np.exp(log_w - np.logaddexp.reduce(log_w)) if np.isfinite(log_w.max()) else np.zeros(len(log_w))
             more = proposal.about_moments(modes, z, weight, end - before, tail)
             components = [*components, *more]
-            log_q = [np.logaddexp(known, proposal.log_density(more, d.z)) for known, d in zip(log_q, drawn)]
+            log_q = [np.logaddexp(known, proposal.mixture_log_density(more, d.z)) for known, d in zip(log_q, drawn)]
             drawn.append(_at_points(model, at, self._draw(more, rng)))
-            log_q.append(proposal.log_density(components, drawn[-1].z))
+            log_q.append(proposal.mixture_log_density(components, drawn[-1].z))
         # each chain has its own points of every round
         z, beta, log_aux, log_p, q = (
             np.concatenate([v.reshape(self.chains, len(v) // self.chains, *v.shape[1:]) for v in parts], 1)

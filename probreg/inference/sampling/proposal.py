@@ -75,7 +75,7 @@ class Component:
         return float(np.linalg.slogdet(self.root)[1])
 
 
-def log_density(components: Sequence[Component], z: Array) -> Array:
+def mixture_log_density(components: Sequence[Component], z: Array) -> Array:
     """log of the sum over components of count times density (n,)."""
     return np.asarray(np.logaddexp.reduce([c.log_density(z) for c in components], axis=0))
 
@@ -92,7 +92,7 @@ def split(count: int, shares: Sequence[float]) -> list[int]:
     """Whole numbers that add up to `count`, each at least 1 and near its share.
 
     >>> split(10, [0.5, 0.5, 0.01])
-    [5, 4, 1]
+    [4, 5, 1]
     """
     ends = np.round(np.cumsum(shares) / np.sum(shares) * (count - len(shares))).astype(int)
     return [int(n) + 1 for n in np.diff(ends, prepend=0)]
