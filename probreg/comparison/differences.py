@@ -136,7 +136,8 @@ def _covariance(fit: Fit) -> str:
     """The kind of standard errors, "" for a posterior; the classical one is the observed one but for its divisor."""
     if fit.target == "posterior":
         return ""
-    kind = str(reported(fit.model, fit.method, fit.solution)["kind"])
+    # by its own name: that a prior holds the bread is the prior's part
+    kind = fit.solution.sandwich or str(reported(fit.model, fit.method, fit.solution)["kind"])
     if fit.solution.replicates is not None:
         return f"{getattr(fit.method, 'kind', '')} bootstrap"
     return "curvature" if kind in ("classical", "expected", "observed") else kind

@@ -179,7 +179,7 @@ def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
     if a.solution.replicates is not None or b.solution.replicates is not None:
         return None
     for fit, other, sign in ((a, b, 1.0), (b, a, -1.0)):
-        kind = str(reported(other.model, other.method, other.solution)["kind"])
+        kind = other.solution.sandwich or str(reported(other.model, other.method, other.solution)["kind"])
         try:
             square = np.asarray(fit.covariance(kind), dtype=float).reshape(fit.coef.size, -1)
         except ProbregError:

@@ -48,7 +48,7 @@ def test_the_pull_is_the_slope_of_the_mode_over_the_power_of_the_prior():
 def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
     method = "conjugate" if prior.name == "normal" else "nuts" if prior.name == "laplace" else "newton"
     model = gaussian(prior, intercept=False)
-    fit = pr.fit(model, pr.NUTS(draws=200, tune=200, chains=2), seed=1) if method == "nuts" else pr.fit(model, method)
+    fit = pr.fit(model, pr.NUTS(draws=500, tune=300, chains=4), seed=1) if method == "nuts" else pr.fit(model, method)
     table = prior_weight(fit).table
     if prior.name == "normal":
         z = table["ml"] / np.sqrt(0.1**2 + table["ml_se"] ** 2)

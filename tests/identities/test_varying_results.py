@@ -58,7 +58,7 @@ def test_effects_of_a_softmax_stand_by_outcome(rows):
     fit = pr.fit(pr.Model.from_formula("c ~ x + (1 | g)", rows, likelihood="categorical"))
     assert fit.tree["estimate"]["effects[g]"].dims == ("g", "effect", "outcome")
     assert set(fit.effects()["outcome"]) == {"b", "c"}
-    assert len(fit.summary()) == 5  # two coefficients by two outcomes, and the standard deviation
+    assert len(fit.summary()) == 6  # two coefficients by two outcomes, and the standard deviation of each outcome
     assert fit.coef.shape == (2, 2)
 
 

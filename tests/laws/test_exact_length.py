@@ -71,7 +71,7 @@ def test_at_the_rows_the_moments_are_those_of_quadrature(nodes, fitted):
     _, mean, sd = by_grid(DATA)
     S, F, tol = fit.solution, fit.model.design.X, 4.0 / nodes
     np.testing.assert_allclose((F @ S.beta)[:, 0], mean, atol=tol * sd.min())
-    np.testing.assert_allclose(np.sqrt(np.einsum("ij,jk,ik->i", F, S.scale, F)), sd, rtol=tol)
+    np.testing.assert_allclose(np.sqrt(np.einsum("ij,jk,ik->i", F, S.scale.matrix(), F)), sd, rtol=tol)
 
 
 def test_off_the_rows_predictions_are_those_of_quadrature(fitted):

@@ -382,23 +382,26 @@ def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
     assert false <= 8  # 2 expected; at two standard errors 135
 
 
-def test_another_covariance_is_not_blamed_on_the_prior():
+def test_the_sandwich_of_a_penalised_mode_is_no_other_covariance():
     x, rng = np.random.default_rng(2).normal(size=60), np.random.default_rng(3)
     q = pr.quantile_regression("y ~ x", {"x": x, "y": x + rng.normal(size=60)})
     weak = pr.fit(q.model.with_prior(pr.Normal(5.0)))
     found = pr.explain(q, weak)
     assert found.without_path
-    assert found.shares["cause"].values.tolist() == ["covariance", "prior"]
-    # the step is that of the same mode with the other's kind of covariance; the prior has the rest
-    own = np.log(np.sqrt(np.diagonal(q.covariance("expected"))) / q.std_error.values)
-    np.testing.assert_allclose(found.shares["log_se"].sel(cause="covariance").values[:2], own, rtol=1e-12)
+    # both errors are HC0, one with the prior in its bread, which is the prior's part
+    assert found.shares["cause"].values.tolist() == ["prior"]
     assert float(np.abs(found.shares["log_se"].sel(cause="prior")).max()) < 0.01  # Normal(5) does next to nothing
     np.testing.assert_allclose(found.shares["log_se"].sum("cause"), found.shares["log_se_ratio"], atol=1e-12)
-    np.testing.assert_array_equal(found.shares["shift"].sel(cause="covariance"), 0.0)
-    back = pr.explain(weak, q)
-    assert "covariance" in back.shares["cause"]
-    ratio = np.exp(float(found.shares["log_se"].sel(param="x", cause="covariance")))
-    assert f"covariance multiplies its SE by {ratio:.3g}" in found.sentences["x"]
+    assert pr.explain(weak, q).shares["cause"].values.tolist() == ["prior"]
+
+
+def test_another_covariance_is_not_blamed_on_the_prior():
+    x, rng = np.random.default_rng(2).normal(size=60), np.random.default_rng(3)
+    q = pr.quantile_regression("y ~ x", {"x": x, "y": x + rng.normal(size=60)})
+    found = pr.explain(pr.fit(q.model, pr.Bootstrap(reps=40)), pr.fit(q.model.with_prior(pr.Normal(5.0))))
+    assert found.shares["cause"].values.tolist() == ["prior", "covariance and prior"]
+    np.testing.assert_array_equal(found.shares["shift"].sel(cause="covariance and prior"), 0.0)
+    np.testing.assert_array_equal(found.shares["log_se"].sel(cause="prior"), 0.0)
 
 
 def test_what_no_path_splits_says_why_it_stays_one_cause():

@@ -328,9 +328,11 @@ def test_a_posterior_of_a_process_comes_back_from_its_file(drawn, tmp_path) -> N
         np.testing.assert_array_equal(again.solution.draws[name], values)
     tree, back = drawn.tree, again.tree
     total = sum(tree["log_prior"][name].values for name in tree["log_prior"].data_vars)
+    total = total + tree["log_prior_of_effects"]["beta"].values
     np.testing.assert_allclose(total.ravel(), log_prior_of_draws(drawn.model, drawn.solution.draws.flat), rtol=1e-10)
-    for name in tree["log_prior"].data_vars:
-        np.testing.assert_allclose(back["log_prior"][name].values, tree["log_prior"][name].values, rtol=1e-12)
+    for group in ("log_prior", "log_prior_of_effects"):
+        for name in tree[group].data_vars:
+            np.testing.assert_allclose(back[group][name].values, tree[group][name].values, rtol=1e-12)
     draws = drawn.solution.draws.flat
     lp = drawn.model.log_lik(draws["beta"], sigma=draws["sigma"]) + log_prior_of_draws(drawn.model, draws)
     np.testing.assert_allclose(tree["sample_stats"]["lp"].values.ravel(), lp)

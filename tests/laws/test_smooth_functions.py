@@ -441,8 +441,8 @@ def test_effects_read_what_enters_smooth_functions(terms: str, tmp_path) -> None
     at = {"x": [1.0, 5.0]} | ({"g": ["a", "c"]} if "by=g" in terms else {})
     for effect in (
         lambda fit, **data: pr.predictions(fit, at=at, **data),
-        lambda fit, **data: pr.slopes(fit, "x", **data),
-        lambda fit, **data: pr.comparisons(fit, "g" if "by=g" in terms else "x", **data),
+        lambda fit, **data: pr.slopes(fit, "x", average_over="sample", **data),
+        lambda fit, **data: pr.comparisons(fit, "g" if "by=g" in terms else "x", average_over="sample", **data),
     ):
         known = effect(fit, data=table).table.select_dtypes("number")
         for one in (fit, again):

@@ -85,11 +85,10 @@ def test_the_prior_of_a_scale_is_none_of_effects(sleep):
     assert len(str(caught.value)) < 200
 
 
-def test_a_loaded_fit_says_why_it_has_no_r_squared(sleep, tmp_path):
-    again = pr.load_fit(pr.fit(sleep).save(tmp_path / "fit.nc"))
-    assert "no R² and no ICC: " in str(again)
-    whole = pr.load_fit(pr.fit(sleep).save(tmp_path / "whole.nc", rows=True))
-    assert "ICC 0.7217" in str(whole)
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_loaded_fit_keeps_its_r_squared(sleep, tmp_path, rows):
+    again = pr.load_fit(pr.fit(sleep).save(tmp_path / "fit.nc", rows=rows))
+    assert "ICC 0.7217" in str(again)
 
 
 def test_a_bootstrap_says_which_intervals_its_scales_have(sleep):

@@ -246,7 +246,8 @@ def _refuse_within_groups(model: Model, clustered: ParameterCovariance, single: 
     """Incompatible for coefficients with a variance of 0 to rounding, beside the variance `single` of independent rows: their scores
     sum to 0 in every group, because columns fit the mean of each group exactly."""
     k = clustered.coefficients
-    small = clustered.errors()[:k] <= _OF_ROUNDING * single.errors()[:k]
+    alone = single.errors()[:k]
+    small = (clustered.errors()[:k] <= _OF_ROUNDING * alone) & (alone > 0.0)  # 0 alone: a coefficient without an estimate
     if small.any():
         columns = [model.design.columns[j] for j in np.flatnonzero(small.reshape(model.shape[0], -1).any(1))]
         raise Incompatible(

@@ -28,7 +28,8 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     if np.all(np.asarray(at.tube) == 0.0):
         # without a tube the share of residuals below 0 is that of the slopes, tau of a quantile
         share = float(np.mean(at.up / (at.up + at.down)))
-        beyond, p = float(w.sum()) * min(share, 1.0 - share), model.shape[0]
+        # columns that are combinations of others, between which a prior decides, fit no more of the rows
+        beyond, p = float(w.sum()) * min(share, 1.0 - share), design.moments.rank.rank
         if beyond < _FEW * p * (1.0 - 1e-9):  # rounding of tau apart
             raise Incompatible(
                 f"a sandwich covariance needs the density of the residuals at the quantile, on one side of which {beyond:.3g} of "
