@@ -110,6 +110,13 @@ class DrawnProcess:
             out[mine] += self.amplitude[mine, None] * (z @ vector.T)
         return out
 
+    def mean_of_sums(self, sums: RowSums) -> Array:
+        """The mean over the atoms (n, m) of sums, less what the columns say of them."""
+        out = -self._columns_of(sums) @ self.at_rows.mean(0)
+        for _, made, u in self._nodes:
+            out += sums.columns(made) @ u.sum(0) / len(self.table)
+        return out
+
     def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "DrawnSums":
         """Draws of all sums, less what the columns say of them."""
         whole, own = self.sums(sums, rng), self._columns_of(sums)

@@ -196,6 +196,11 @@ class OffSpan:
         """Draws (S, E) of the weighted sums, one for each of S atoms."""
         return sum(p.draws_of_sums(sums[p.key], weights, size, rng) for p in self.processes)
 
+    def mean_of_sums(self, sums: Mapping[str, RowSums]) -> Array | None:
+        """The mean over the atoms (n, m) of the sums; None where they have the mean 0."""
+        each = [p.mean_of_sums(sums[p.key]) for p in self.processes if isinstance(p, DrawnProcess)]
+        return sum(each[1:], each[0]) if each else None
+
     def joint(self, sums: Mapping[str, RowSums], size: int, width: int, rng: np.random.Generator) -> "JointDraws":
         """Draws of all sums at once, for each of S atoms and m linear predictors."""
         return JointDraws(tuple(p.joint(sums[p.key], size, width, rng) for p in self.processes))

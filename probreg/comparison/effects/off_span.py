@@ -6,6 +6,7 @@ is far from independent between rows near one another, so that the effect takes 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -81,6 +82,14 @@ class EffectSums:
     ) -> Array | float:
         """What it adds to each draw of effects that are linear in eta, (S, E)."""
         return self.off.draws_of_sums(self.sums, self.weights(fit, terms, link), size, rng)
+
+    @cached_property
+    def _mean(self) -> Array | None:
+        return self.off.mean_of_sums(self.sums)
+
+    def means(self, target: Target) -> Sequence[Array]:
+        """The mean over the draws of what is added to the predictors of a target, () where it is 0."""
+        return () if self._mean is None else [self._mean[place] for place in self.places[id(target)]]
 
     def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:
         """Draws of all sums, for effects that are not linear in them."""

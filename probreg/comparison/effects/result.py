@@ -284,7 +284,9 @@ class _LinearEffect(NamedTuple):
     size: Array  # (R,), of the averages, below which moves are rounding
 
 
-def _linearised(fit: Fit, q: AveragedEffect, scale: Scale, sample: RowSample | None = None) -> _LinearEffect:
+def _linearised(
+    fit: Fit, q: AveragedEffect, scale: Scale, sample: RowSample | None = None, left: EffectSums | None = None
+) -> _LinearEffect:
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
     value, gradient, moves, size = np.zeros(()), np.zeros(()), np.zeros(()), np.zeros(())
     for term in q.terms:
@@ -294,16 +296,27 @@ def _linearised(fit: Fit, q: AveragedEffect, scale: Scale, sample: RowSample | N
         value, gradient = value + term.sign * z, gradient + term.sign * g / slope[..., None]
         size = np.maximum(size, np.abs(a / slope))
         if sample is not None:
+            added = () if left is None else left.means(term.target)
+            if len(added):  # rows differ as the process does, of which columns may say nothing there
+                # what is added is less the columns at the mean of the draws
+                h = term.target.values(fit.model, fit.solution.posterior.flat["beta"].mean(0), known, added)
+                a = np.stack([g.share @ h[g.rows] for g in q.groups])
+                slope = scale.link.slope(scale.link.forward(a))
+                size = np.maximum(size, np.abs(a / slope))
             moves = moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
     out = value.ravel(), gradient.reshape(value.size, -1)
     return _LinearEffect(*out, None if sample is None else moves.reshape(len(moves), -1), size.ravel())
 
 
 def _linearised_all(
-    fit: Fit, quantities: Sequence[AveragedEffect], scale: Scale, sample: RowSample | None
+    fit: Fit,
+    quantities: Sequence[AveragedEffect],
+    scale: Scale,
+    sample: RowSample | None,
+    left: EffectSums | None = None,
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
-    found = [_linearised(fit, q, scale, sample) for q in quantities]
+    found = [_linearised(fit, q, scale, sample, left) for q in quantities]
     z, G = np.concatenate([f.value for f in found]), np.concatenate([f.gradient for f in found])
     if sample is None:
         return z, G, None
@@ -325,7 +338,7 @@ def _of_draws(
     z = np.concatenate(_drawn(fit, quantities, scale, posterior, joint), 1)
     if left is not None and linear:
         z = z + left.draws_of_linear(fit, [q.terms for q in quantities], scale.link, size, rng)
-    rows = None if asked.sample is None else _linearised_all(fit, quantities, scale, asked.sample)[2]
+    rows = None if asked.sample is None else _linearised_all(fit, quantities, scale, asked.sample, left)[2]
     kind = f"equal-tailed, from {len(z)} draws"
     estimate = scale.back.inverse(z).mean(0)
     if rows is not None:
