@@ -42,7 +42,7 @@ def fits() -> dict[str, pr.Fit]:
     return {
         "ml": ml,
         "posterior": pr.fit(ml.model.with_prior(pr.Normal(1.0)), "posterior", seed=1),
-        "chains": pr.fit(ml.model.with_prior(pr.Normal(1.0)), pr.NUTS(draws=300, tune=300), seed=1),
+        "chains": pr.fit(ml.model.with_prior(pr.Normal(1.0)), pr.NUTS(draws=400, tune=500), seed=1),
         "smooth": pr.fit(pr.Model.from_formula("stack_loss ~ s(air_flow, k=5)", plant)),
         "groups": pr.fit(pr.Model.from_formula("reaction ~ days + (1 | subject)", sleep)),
         "weighted": pr.fit(
