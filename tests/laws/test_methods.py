@@ -115,8 +115,13 @@ def decrement(model: pr.Model, fit: pr.Fit, x: Array, se: Array) -> float:
     return float(np.sqrt(slope @ np.linalg.solve(H, slope)))
 
 
+SANDWICHED = [
+    (m, k) for m, k in ESTIMATED if k.name == "interior_point" and m.likelihood.name in ("absolute", "quantile")
+]
+
+
 # what is short of a mode, resampled, or a sandwich has a covariance of its own
-@over([(m, k) for m, k in ESTIMATED if k.accuracy == 0 and k.name not in ("bootstrap", "interior_point")], "mode")
+@over([c for c in ESTIMATED if c[1].accuracy == 0 and c[1].name != "bootstrap" and c not in SANDWICHED], "mode")
 def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
     fit = pr.fit(model, method)
     x, se, k = vector(fit), units(fit), model.shape[0] * model.shape[1]
@@ -136,6 +141,14 @@ def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
     np.testing.assert_allclose(
         fit.solution.scale.matrix() / np.outer(se[:k], se[:k]), inverse / np.outer(se[:k], se[:k]), atol=1e-5
     )
+
+
+@over(SANDWICHED, "mode")
+def test_the_covariance_of_a_quantile_fit_is_its_sandwich(model, method):
+    fit = pr.fit(model, method)
+    np.testing.assert_allclose(fit.covariance(), fit.covariance("HC0"), rtol=1e-10)
+    # the curvature of the working density is another
+    assert not np.allclose(fit.covariance(), fit.covariance("expected"), rtol=1e-3)
 
 
 def whitened(fit: pr.Fit) -> tuple[Array, Array, int]:
