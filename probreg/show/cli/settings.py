@@ -98,7 +98,7 @@ def check_covariance(text: str) -> None:
 
     >>> check_covariance("HC4")
     Traceback (most recent call last):
-    probreg.errors.DataError: no covariance is called 'HC4'; did you mean 'HC3'? There are: classical, ml, observed, expected, sampling, HC0, HC1, HC2, HC3, cluster:COLUMN, HAC:LAGS
+    probreg.errors.DataError: no covariance is called 'HC4'; did you mean 'HC3'? There are: classical, ...
     """
     kind, colon, of = text.partition(":")
     if kind not in KINDS:
