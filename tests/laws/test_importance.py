@@ -440,7 +440,9 @@ def test_a_concave_posterior_needs_no_caution():
 
 
 @pytest.mark.parametrize(
-    "sigma", [pr.priors.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.priors.Uniform(0.0, 3.0)], ids=named
+    "sigma",
+    [pytest.param(pr.priors.HalfCauchy(1.0), marks=pytest.mark.slow), pr.HalfNormal(1.0), pr.priors.Uniform(0.0, 3.0)],
+    ids=named,
 )
 def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monkeypatch):
     """Fewer rows than columns, held by priors alone: the density of log sigma falls as slowly as sigma itself."""

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -89,29 +90,20 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
         lines.detach().seek(0)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading would be cut
-            rows = pd.read_csv(
-                raw,
+            read = partial(
+                pd.read_csv,
                 sep=separator,
                 decimal=decimal,
                 encoding="utf-8-sig",
                 keep_default_na=False,
                 na_values=list(MISSING),
                 index_col=False,
-                skip_blank_lines=len(head) > 1,  # of one column a blank line is a missing value
+                skip_blank_lines=len(head) > 1,  # in a file of one column a blank line is a missing value
             )
+            rows = read(raw)
             if rounded := _rounded(rows):
                 raw.seek(0)
-                again = pd.read_csv(
-                    raw,
-                    sep=separator,
-                    decimal=decimal,
-                    encoding="utf-8-sig",
-                    keep_default_na=False,
-                    na_values=list(MISSING),
-                    usecols=rounded,
-                    skip_blank_lines=len(head) > 1,
-                    dtype_backend="numpy_nullable",
-                )
+                again = read(raw, usecols=rounded, dtype_backend="numpy_nullable")
                 rows = rows.assign(**{name: again[name] for name in rounded})
     except UnicodeDecodeError as error:
         raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
