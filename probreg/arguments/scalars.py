@@ -273,7 +273,7 @@ class Declared(NamedTuple):
 
     @property
     def reader_of_text(self) -> Callable[[str], Any] | None:
-        """The function that makes an instance of one of the classes from text, where one has it."""
+        """Return the function that builds one of the classes from text, or None."""
         return next((c.from_text for c in self.classes if hasattr(c, "from_text")), None)
 
     @property

@@ -89,7 +89,7 @@ class Frame:
         return G if self.mix is None else self._mixed(G.swapaxes(1, 2)).swapaxes(1, 2)
 
     def differences(self, X: Array) -> Array:
-        """T'x of combinations X (n, p) of rows, whose entry for the intercept is 0 in a difference of two rows."""
+        """Return T'x for linear combinations X (n, p) of rows; the entry of the intercept is 0 for a difference of two rows."""
         i = self.intercept
         if i is None or not self.shift.any() or (X[:, i] == 1.0).all():
             return self.rows(X)

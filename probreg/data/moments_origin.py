@@ -120,7 +120,7 @@ def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
 
 
 def read_held(path: str | Path) -> dict[str, Any]:
-    """The plain data of a file. DataError for one that holds none, and for one whose bytes are not those that were written."""
+    """Return the plain data of a file. DataError if there are none or if the digest does not match the bytes."""
     data = read_plain(path)
     try:
         held = json.loads(data)

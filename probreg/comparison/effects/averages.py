@@ -96,7 +96,7 @@ class AverageMean:
         return [(jacobian(model.likelihood, self.eta(beta)), self.X)]
 
     def eta(self, beta: Array) -> Array:
-        """The linear predictors; those of one estimate are kept, since values, slopes and scores use them."""
+        """Return the linear predictors; a single estimate is cached because values, slopes and scores share it."""
         if beta.ndim > 2:
             return plus_offset(self.X @ beta, self.offset)
         if self.kept.get("beta") is not beta:
@@ -189,7 +189,7 @@ def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, a
 
 
 def moves_of_rows(h: Array, value: Array, groups: Sequence[RowGroup], units: Array) -> Array:
-    """What one unit of each row adds to the averages (G, K) of h (n, K): share_i (h_i - average) / units_i, (n, G, K)."""
+    """Return the influence (n, G, K) of one unit of each row on the averages of h (n, K): share_i (h_i - average) / units_i."""
     out = np.zeros((len(h), *value.shape))
     for number, g in enumerate(groups):
         # a row of weight zero has no units

@@ -88,7 +88,7 @@ class EffectSums:
         return self.off.mean_of_sums(self.sums)
 
     def means(self, target: Target) -> Sequence[Array]:
-        """The mean over the draws of what is added to the predictors of a target, () where it is 0."""
+        """Return the mean, over the draws, of the term that is added to the predictors of a target; () if it is 0."""
         return () if self._mean is None else [self._mean[place] for place in self.places[id(target)]]
 
     def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:

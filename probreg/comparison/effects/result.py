@@ -125,7 +125,7 @@ def evaluate_effects(
     fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, *, what: str
 ) -> Effects:
     """The table of these quantities, by the delta method for a mode, from the draws for a posterior; with a family p-values and
-    intervals that hold for all of them together, with a sample standard errors that count the sampling of the rows."""
+    simultaneous intervals; for sampled rows the standard errors include the sampling of the rows."""
     import pandas as pd
 
     labels = [row for q in quantities for row in _labels(fit, q)]
@@ -226,8 +226,11 @@ def _of_delta(
 def _covariance_of(
     fit: Fit, G: Array, asked: EffectQuestion, rows: SampledRows | None
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
-    """The covariance (R, R) of effects with gradients G, its degrees of freedom and what it is: by influence functions where rows
-    are a sample and a sandwich is asked for, or nothing else for maximum likelihood; else of the coefficients, with the rows'."""
+    """Return the covariance (R, R) of effects with gradients G, its degrees of freedom and its description.
+
+    Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood).
+    Otherwise it is the covariance of the coefficients plus that of the average over the rows.
+    """
     kind = asked.covariance
     if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
         return _by_influence(fit, G, rows, kind, asked)
@@ -276,7 +279,7 @@ def _together(fit: Fit, family: Family, z: Array, cov: Array, df: float | Array 
 
 
 class _LinearEffect(NamedTuple):
-    """Effects on the scale of the link: values (R,), gradients (R, p m), and of sampled rows what a unit of each adds, (n, R)."""
+    """Effects on the link scale: values (R,), gradients (R, p m) and, for sampled rows, the influence of one unit (n, R)."""
 
     value: Array
     gradient: Array
@@ -350,7 +353,7 @@ def _of_draws(
 
 
 def _row_noise(rows: SampledRows, seed: int, size: int) -> Array:
-    """(S, R) of what another sample of the rows would add: the normal limit of averages under Dirichlet weights of the rows."""
+    """Return draws (S, R) of the sampling error of the rows: the normal limit of the Bayesian bootstrap of the averages."""
     value, vector = np.linalg.eigh(rows.covariance())
     root = vector * np.sqrt(np.where(value > 0.0, value, 0.0))
     return np.asarray(np.random.default_rng([seed, 8]).standard_normal((size, len(value))) @ root.T)

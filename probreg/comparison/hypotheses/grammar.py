@@ -112,14 +112,14 @@ class Names:
         return HypothesisToken("name", exact, place, exact) if exact else None
 
     def called(self, name: str) -> str | None:
-        """The name of the fit that is spelled so, between backquotes too."""
+        """Return the coefficient with this spelling, with or without backquotes, or None."""
         if name in self.known or not name:
             return name if name in self.known else None
         found, end = self._respelled(name, 0)
         return found if end == len(name.rstrip()) else None
 
     def refuse_ambiguous(self, name: str) -> None:
-        """DataError for a name without backquotes that is also a sum of other names."""
+        """Raise DataError for a name without backquotes that also reads as a sum of other names."""
         if name not in self._ambiguous:
             others = Names({n: where for n, where in self.known.items() if n != name}, self.terms, self.smooth)
             self._ambiguous[name] = _OPERATOR.search(name) is not None and _is_sum(name, others)
@@ -149,11 +149,11 @@ class Names:
 
     @cached_property
     def _longest(self) -> int:
-        """Letters of a factor beyond which it is none of these names, spaces included."""
+        """The greatest length of a factor that can still be one of the names, spaces included."""
         return _ROOM + 2 * max(map(len, self.known), default=0)
 
     def _respelled(self, text: str, place: int) -> tuple[str, int]:
-        """The longest name that factors at this place make, each written as a formula files it, and where it ends."""
+        """Return the longest name formed by the factors at this place, in the formula's own spelling, and its end."""
         best, end, factors = "", place, list[str]()
         while (factor := _factor(text, place, self._longest)) is not None:
             written, place = factor
@@ -212,7 +212,7 @@ def _factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
 
 
 def _closing(text: str, place: int, last: int) -> int:
-    """The place after the parenthesis that closes the one before `place`; `place` where none does up to `last`."""
+    """Return the place after the matching parenthesis, or `place` if there is none up to `last`."""
     depth = 1
     for met in _WITHIN_CALL.finditer(text, place, last):
         depth += {"(": 1, ")": -1}.get(met.group(), 0)
@@ -246,7 +246,7 @@ def _is_sum(text: str, names: Names) -> bool:
 
 
 def _written(name: str) -> str:
-    """A name as a hypothesis has to write it."""
+    """Return the spelling of a name in a hypothesis: in backquotes where it reads as a number."""
     return quoted(name) if not name or _is_arithmetic(name) else name
 
 

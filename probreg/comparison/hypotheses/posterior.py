@@ -192,7 +192,7 @@ def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
 
 
 def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> float:
-    """Of a normal, or of a Student-t on df degrees of freedom, in len(x) dimensions, with the squared scale half half'."""
+    """Return the log density at x of a normal, or of a Student t with df degrees of freedom, with scale matrix half half'."""
     q, d = len(x), x - centre
     R = np.linalg.qr(half.T, mode="r")
     W = float(np.square(np.linalg.solve(R.T, d)).sum())

@@ -122,7 +122,7 @@ class Files:
         return replace(self, paths=self.paths[number : number + 1], marks=self.marks[number : number + 1])
 
     def require_unchanged(self) -> None:
-        """DataError when one of the files is another than when the model was made."""
+        """Raise DataError if one of the files changed after the model was built."""
         for path in self.paths:
             self._unchanged(path)
 
@@ -286,7 +286,7 @@ def _csv_batches(path: Path, types: dict[str, Any], delimiter: str) -> Generator
 
 
 def _refuse_cell(path: Path, numbers: Sequence[str], delimiter: str) -> None:
-    """DataError that names the first cell, in a column of numbers, that is none."""
+    """Return the error that names the first cell of a numeric column that is not a number."""
     import pyarrow as pa
 
     row = 0
@@ -367,7 +367,7 @@ def _is_label(types: Mapping[str, Any] | None, name: str) -> bool:
 
 
 def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
-    """Numbers that came as text, with every digit of them; `row` is the number of the first row of the batch."""
+    """Parse numbers that were read as text, with all their digits; `row` is the number of the first row of the batch."""
     import pyarrow as pa
 
     column = batch.column(name)
@@ -391,7 +391,7 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
 
 
 def _label(text: str) -> int | float | None:
-    """The number that a text writes, with every digit of a whole one; None for another text."""
+    """Return the number in a text, a whole number exactly; None if the text is not a number."""
     if re.fullmatch(r"\s*[-+]?[0-9]+\s*", text):
         return int(text)
     if not reads_as_number(text) or "_" in text:

@@ -169,7 +169,7 @@ def plan(
 
 
 def _no_numbers(files: Tables, name: str) -> DataError:
-    """The error for a column of text in the place of numbers, with its first cell that is no number."""
+    """Return the error for a text column where numbers are needed; it names the first cell that is not a number."""
     with closing(files.batches([name])) as batches:
         for batch in batches:
             column = batch.table.columns[name]
@@ -254,7 +254,7 @@ def _plain_recipe(plan: Plan) -> Recipe:
 
 
 def _levels_named(factor: Expression) -> bool:
-    """The levels of a factor stand in the formula: C(x, levels=...)."""
+    """Whether the formula lists the levels of the factor: C(x, levels=...)."""
     return factor.coding is not None and "levels" in coding_arguments(factor.coding)
 
 

@@ -158,12 +158,12 @@ def _whole_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def _is_exact(number: float, value: Any) -> bool:
-    """Whether a float is the value that it was made of: to the last digit of a whole number, and of a decimal as it is written."""
+    """Return whether a float equals the value that it was made of, to the last digit."""
     return Decimal(repr(number)) == value if isinstance(value, Decimal) else number == value
 
 
 def joined_columns(parts: Sequence[Any]) -> np.ndarray:
-    """Parts of one column below one another; whole numbers beside floats keep every digit."""
+    """Concatenate the parts of one column; whole numbers next to floats keep all their digits."""
     kinds = {part.dtype.kind for part in parts}
     large = any(
         part.dtype.kind in "iu" and len(part) and max(abs(int(part.min())), int(part.max())) > EXACT for part in parts
@@ -232,7 +232,7 @@ def _from_arrow(data: Any) -> Table:
 
 
 def fits_floats(column: Any) -> bool:
-    """Whether a column of arrow has no whole number that is not a float exactly."""
+    """Return whether every whole number of an Arrow column is exactly a float."""
     import pyarrow as pa
     from pyarrow import compute
 

@@ -408,7 +408,7 @@ def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
 
 
 def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarray:
-    """Whether each row (n,) has another weight than 0: the others are as absent. DataError where none has."""
+    """Return which rows (n,) have a weight other than 0. DataError if all weights are 0."""
     every = np.ones(len(table.rows), dtype=bool)
     if weight is None or kind_of(table.columns[weight]) not in ("number", "truth"):
         return every
@@ -435,7 +435,7 @@ def _unused(
     known: Mapping[str, np.ndarray],
     offset: Callable[[Table], np.ndarray | None],
 ) -> Unused:
-    """Rows of weight 0 at what the others taught: nan where the columns cannot be made, such as at a level that no other row has.
+    """Columns of rows of weight 0 under transforms learned from the other rows; nan where they cannot be computed (an unknown level).
 
     `known` are the inputs of the other rows, of which the first stands in for those of a row that has none.
     """
@@ -477,7 +477,7 @@ def _unused(
 
 
 def _by_part[T](read: Callable[[Table], T], blank: Callable[[Table], T], table: Table) -> list[T]:
-    """What rows hold, of as many together as can be read; `blank` for a row that cannot."""
+    """Read the rows in the largest groups that can be read; a row that cannot be read becomes `blank`."""
     out, waiting, tries = list[T](), [table], 0
     while waiting:
         some, tries = waiting.pop(), tries + 1

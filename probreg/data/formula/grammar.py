@@ -228,7 +228,7 @@ class Expression:
 
     @property
     def names_labels(self) -> bool:
-        """Whether it has a whole number that is no float, such as an identifier that a column is compared with."""
+        """Whether it holds a whole number that no float represents, such as an identifier in a comparison."""
         return any(
             isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT for n in ast.walk(self.tree)
         )
@@ -254,7 +254,7 @@ class Expression:
         )
 
     def _instead(self, call: ast.Call, name: str) -> str:
-        """How a formula says what a function of another package does; the nearest of its own functions for another name."""
+        """Return the spelling here of a function of another package, or the function with the most similar name."""
         given = [str(a.value) if _is_text(a) and isinstance(a, ast.Constant) else self.written(a) for a in call.args]
         places = [*given, *("a b c"[2 * i] for i in range(len(given), 3))]
         if name == "cbind" and len(given) == 2 and given[1].endswith(f" - {given[0]}"):

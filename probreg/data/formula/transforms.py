@@ -61,7 +61,7 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
 
 
 def _learn_poly(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Monic orthogonal polynomials under the weights: P_k = (x - alpha_(k-1)) P_(k-1) - norm_(k-1)/norm_(k-2) P_(k-2)."""
+    """Return monic orthogonal polynomials under the weights: P_k = (x - alpha_(k-1)) P_(k-1) - norm_(k-1)/norm_(k-2) P_(k-2)."""
     if words.get("raw", False):
         return {}
     alpha, norms, before, P = dict[int, float](), dict[int, float](), np.zeros(len(x)), np.ones(len(x))

@@ -201,7 +201,7 @@ def stated_kernel(
 
 
 def with_spread(x: Array, counts: Array | None) -> Array:
-    """x (n, d) in units in which the columns have the standard deviations of rows that count so often."""
+    """Return x (n, d) in units of the weighted standard deviations of its columns."""
     if counts is None or len(x) < 2 or not np.ptp(x, axis=0).all():
         return x
     about = x - np.average(x, axis=0, weights=counts)

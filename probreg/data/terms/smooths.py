@@ -79,12 +79,12 @@ class Roughness:
 
 
 def _mean(columns: Array, counts: Array | None) -> Array:
-    """The means of columns (n, q) over rows that count so often."""
+    """Return the weighted means of columns (n, q)."""
     return np.asarray(columns.mean(0) if counts is None else np.average(columns, axis=0, weights=counts))
 
 
 def _size(columns: Array, counts: Array | None) -> float:
-    """The root of the mean sum of squares of columns (n, q) about their means, over rows that count so often."""
+    """Return the root of the mean sum of squares of columns (n, q) about their weighted means."""
     return float(np.sqrt(_mean((columns - _mean(columns, counts)) ** 2, counts).sum())) or 1.0
 
 
