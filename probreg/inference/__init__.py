@@ -17,7 +17,7 @@ from probreg.inference.base import (
     Status as Status,
 )
 from probreg.inference.modes.closed_form import ClosedForm as ClosedForm
-from probreg.inference.modes.newton import Newton as Newton
+from probreg.inference.modes.newton_method import Newton as Newton
 from probreg.registry import names_from
 
 if TYPE_CHECKING:

@@ -79,6 +79,7 @@ class Status(Enum):
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
     UNSETTLED = "weighted draws whose means do not settle: sample with nuts, or use a more informative prior"
     UNWEIGHED = "an approximation that no weights vouch for: sample with nuts, or use a more informative prior"
+    ONE_OF_SEVERAL = "a normal approximation about one of several modes: use posterior, whose draws cover the modes that it finds, or nuts"
     SEPARATED = "converged: the classes are separated, without a mistake"
     UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
     SHORT = "stopped short of the maximum: more epochs, or newton"

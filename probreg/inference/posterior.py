@@ -21,8 +21,8 @@ from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
 from probreg.inference.exact.quadrature import Quadrature
+from probreg.inference.modes.existence import further_modes
 from probreg.inference.sampling.importance import Importance
-from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.nuts import NUTS
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior

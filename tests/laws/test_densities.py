@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg import likelihoods as of, priors
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import LIKELIHOODS
 from probreg.priors import AUX_PRIORS, PRIORS
 

@@ -13,7 +13,7 @@ from probreg.errors import ProbregWarning
 from probreg.inference.base import Status
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.level_rows import level_rows
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 
 RNG = np.random.default_rng(3)
 N = 120

@@ -10,7 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.data.terms.smooths import ThinPlate
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.numerics.linalg import limited
 
 N, P = 60_000, 20

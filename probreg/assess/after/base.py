@@ -18,7 +18,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.residuals import noiseless as noiseless, reachable as reachable
 from probreg.inference import Status
 from probreg.inference.base import markov
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
 

@@ -15,7 +15,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit, fit as fit_model
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.inference.penalized.degrees import information_of
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.likelihoods import SmoothLikelihood

@@ -20,10 +20,11 @@ from probreg.data.blocks.survey import join_surveys, kept_rows
 from probreg.inference.base import Array, Routine, Status, sigma_note
 from probreg.inference.modes.closed_form import unidentified
 from probreg.inference.modes.separation import Separation, labels_of, non_zero, separation
-from probreg.likelihoods import MayDiverge
+from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
 from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns
+from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior
 from probreg.system.terminal import few_names
 
 _ZERO = 1e-7  # of the largest movement: what the linear programme leaves of an equality
@@ -273,3 +274,18 @@ def lost_words(model: Model, lost: Rising) -> tuple[Status, str, Array | None]:
     if not lost.not_estimable.any():
         return Status.NO_MAXIMUM if lost.to_infinity else Status.AT_ZERO, "; ".join(told), None
     return Status.NO_MAXIMUM, "; ".join([lost.words, *told]), lost.not_estimable
+
+
+def further_modes(model: Model) -> str | None:
+    """Why the posterior can have several modes, or None if log p is concave in beta given the nuisance parameters."""
+    wide = [b.prior.name for b in model.joint.blocks if not _concave(b.prior)]
+    causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
+    if not (isinstance(model.likelihood, DifferentiableLikelihood) and model.likelihood.concave):
+        causes.insert(0, f"the {model.likelihood.name} likelihood")
+    if not causes:
+        return None
+    return f"{' and '.join(causes)} can give a posterior more modes than one"
+
+
+def _concave(prior: Prior) -> bool:
+    return isinstance(prior, Flat | GaussianPrior) or (isinstance(prior, ProximalPrior) and prior.convex)

@@ -6,31 +6,26 @@ sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, qr
 
-from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.data import Design
 from probreg.data.moments import refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import (
-    METHODS,
     Array,
-    Method,
     Solution,
     Status,
-    edges,
-    kinds,
     log_names,
     reproduced,
 )
 from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_pseudo_inverse
-from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, undetermined, unidentified
+from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, unidentified
 from probreg.inference.modes.existence import (
     Rising,
     at_limits,
@@ -42,16 +37,13 @@ from probreg.inference.modes.existence import (
     undecided,
     words_of_separation,
 )
-from probreg.inference.modes.level_solution import solve_levels
 from probreg.inference.modes.separation import Separation
-from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor, sample_of
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread, sum_over_blocks, weighted_gram
-from probreg.priors import SmoothPrior
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
 _EXACT = 30.0  # |eta| up to which 1 - p keeps three digits or more
@@ -71,65 +63,6 @@ class Mode(NamedTuple):
     decrement: float
     steps: int
     status: Status
-
-
-@METHODS.register
-@dataclass(frozen=True)
-class Newton(Method):
-    """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
-
-    sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
-    likelihood. The covariance is the inverse observed curvature over (beta, log aux).
-
-    Parameters
-    ----------
-    tol : float
-        It stops at a decrement of `tol` sqrt(n) standard errors, after which one more step squares the error.
-    max_steps : int
-        The most Newton steps.
-    start : array (p, m), optional
-        Coefficients on the raw columns to start from.
-
-    References
-    ----------
-    Boyd & Vandenberghe 2004, section 9.5.
-
-    Examples
-    --------
-    >>> from probreg.likelihoods import Bernoulli
-    >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
-    >>> found = Newton().solve(model, np.random.default_rng(0))
-    >>> found.beta[:, 0].round(6), np.log([1 / 2, 4]).round(6)
-    (array([-0.693147,  1.386294]), array([-0.693147,  1.386294]))
-    """
-
-    tol: Positive = 1e-7
-    max_steps: Count = 100
-    start: Matrix | None = None
-
-    name = "newton"
-    pseudo = True
-    likelihood = SmoothLikelihood
-    prior = SmoothPrior
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
-
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        given = None if self.start is None else started(model, self.start)
-        if (of_levels := solve_levels(model, tol=self.tol, max_steps=self.max_steps, start=given)) is not None:
-            return of_levels
-        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
-            start = None if self.start is None else wide.start(started(model, self.start))
-            found = replace(self, start=start).solve(wide.tilted, rng)
-            return wide.back(found, found.aux[model.noise_scale] if wide.relative else 1.0)
-        mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
-        if mode.status is not Status.CONVERGED and (why := _no_joint_mode(model)) is not None:
-            raise NotConverged(why)
-        return solution_at(model, mode)
 
 
 @one_blas_thread()
@@ -204,7 +137,12 @@ def distance_from_zero(model: Model) -> float:
 
 
 def _find_about(
-    model: Model, far: float, *, tol: float, max_steps: int, start: tuple[tuple[float, ...], ...] | None,
+    model: Model,
+    far: float,
+    *,
+    tol: float,
+    max_steps: int,
+    start: tuple[tuple[float, ...], ...] | None,
     log_aux: Array | None,
 ) -> Mode:
     """The mode by that of y - far: eta = X beta + far, so that the intercept alone is another."""
@@ -460,7 +398,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     )
 
 
-def _no_joint_mode(model: Model) -> str | None:
+def no_joint_mode(model: Model) -> str | None:
     """Why beta and sigma have no joint mode, in words; None where columns leave residuals."""
     if not (model.likelihood.least_squares and model.noise_unknown and reproduced(model)):
         return None
@@ -565,7 +503,7 @@ def _deficient(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovar
     if not len(dropped) or model.joint.informative[dropped].all():
         if root is None:
             raise NotConverged(
-                _no_joint_mode(model)
+                no_joint_mode(model)
                 or "newton: the curvature at the end is not positive definite: start elsewhere, or give a prior"
             )
         return DenseCovariance(frame, m, log_names(model), root=root), None

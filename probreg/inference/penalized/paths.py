@@ -29,7 +29,7 @@ import numpy as np
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm, open_directions
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.modes.wide import Rotated, rotated
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent, Joint, Lasso, solve_joint

@@ -33,9 +33,10 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import undetermined
+from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.peaks import Peak, find_peaks, note_of_modes
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import proposal
-from probreg.inference.sampling.laplace import Peak, notes_of_modes, peaks
 from probreg.inference.sampling.proposal import Component
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
@@ -230,10 +231,10 @@ class Importance(Method):
 
     def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
         """The weighted points before any are resampled or refused. Incompatible where there is no mode."""
-        return self._weigh(model, peaks(model, self.name, tol=self.tol, max_steps=self.max_steps), rng)[0]
+        return self._weigh(model, find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps), rng)[0]
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        about = peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        about = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
         found, z, mean_z = self._weigh(model, about, rng)
         at = about[0]
         if not found.k_hat <= self.limit:
@@ -261,7 +262,11 @@ class Importance(Method):
             notes=(
                 *sigma_note(model, Routine("sigma is weighed with beta, its proposal on the log scale")),
                 Routine(_note(stats, found)) if settled else _note(stats, found),
-                *notes_of_modes(model, about),
+                *(
+                    [note_of_modes(model, about, "an estimate is the mean over all of them")]
+                    if further_modes(model)
+                    else []
+                ),
             ),
         )
         return with_corrected_intervals(model, solution)

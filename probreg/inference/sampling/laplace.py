@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from probreg.arguments.scalars import Count, Positive, check_fields
-from probreg.data.rows import minus_offset
-from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -22,164 +19,15 @@ from probreg.inference.base import (
     improper,
     kinds,
     sigma_note,
-    times_root,
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import undetermined
-from probreg.inference.modes.newton import Mode, find_mode, solution_at
+from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, note_of_modes, place_of, shares_of
 from probreg.inference.modes.wide import rotated
-from probreg.inference.penalized.piecewise_linear import any_mode
-from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood, SmoothLikelihood
+from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior, SmoothPrior
-from probreg.system.terminal import percent
-
-_APART = 1.0  # standard deviations between two modes
-_FAR = 3.0  # standard deviations of a candidate from every mode that is known
-_LOW = 30.0  # of a log posterior that a candidate may be below the first mode: Newton's method climbs from it
-_NO_MASS = 14.0  # of a log: a mode with less than a millionth of the probability of another
-_MOST = 4  # further modes
-_SUBSETS = (
-    30  # exact fits of a few rows: with half of the rows elsewhere and three columns four of them are of one kind
-)
-_CLOSER = 0.0, 1.5, 3.0  # of a log: rows of one kind have a smaller noise scale of their own
-
-
-class Peak(NamedTuple):
-    """The mode of the log posterior and its curvature, as the map z -> (vec beta, log aux) = centre + root z under which
-    the curvature is the identity.
-
-    `root` is the inverse of the upper Cholesky factor of the curvature on the raw columns, so that the same z means the
-    same draw in whatever units the columns are, and about whatever zero.
-    """
-
-    found: Solution  # the mode with its covariance, which is dense
-    centre: Array  # (p m + a,)
-    root: Array  # (p m + a, p m + a)
-    value: float = np.nan  # of the log posterior over (vec beta, log aux)
-
-    @property
-    def log_mass(self) -> float:
-        """The log of the probability about this mode by Laplace's approximation, up to a constant that all modes share."""
-        return self.value + self.log_det
-
-    def seen_from(self, other: "Peak") -> tuple[Array, Array]:
-        """Its centre and root in the coordinates z of another peak."""
-        return np.linalg.solve(other.root, self.centre - other.centre), np.linalg.solve(other.root, self.root)
-
-    @property
-    def log_det(self) -> float:
-        """log |d (vec beta, log aux) / d z|."""
-        return float(np.linalg.slogdet(self.root)[1])
-
-    def points(self, z: Array) -> tuple[Array, Array]:
-        """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
-        # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
-        at, k = self.centre + times_root(z, self.root), self.found.beta.size
-        return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
-
-
-def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
-    """The mode and its curvature, the expected one where the likelihood has kinks. Incompatible, in the name of a method, where there is none."""
-    mode = any_mode(model, tol=tol, max_steps=max_steps)
-    found = solution_at(model, mode)
-    if found.status is not Status.CONVERGED:
-        raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
-    return _peak_at(mode, found)
-
-
-def _peak_at(mode: Mode, found: Solution) -> Peak:
-    # z = root^-1 (theta - mode) has the curvature 1
-    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), found.scale.raw_root(), mode.local.value)
-
-
-def peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
-    """The mode that `peak` finds, and the others that Newton's method finds from candidates where there can be several.
-
-    A candidate is tried where it is far from the modes found so far, and not so low that a mode there would have no mass.
-    """
-    first = peak(model, name, tol=tol, max_steps=max_steps)
-    if further_modes(model) is None or not isinstance(model.likelihood, SmoothLikelihood) or not model.design.n:
-        return [first]
-    found, points = [first], _candidates(model, first)
-    k = first.found.beta.size
-    with np.errstate(all="ignore"):  # a far candidate overflows to no density
-        beta, aux = points[:, :k].reshape(-1, *model.shape), dict(zip(model.unknown, np.exp(points[:, k:].T)))
-        value = model.log_posterior(beta, **aux) + points[:, k:].sum(1)
-    for i in np.argsort(-value)[: np.count_nonzero(value > first.value - _LOW)]:
-        if len(found) > _MOST or any(
-            np.linalg.norm(np.linalg.solve(p.root, points[i] - p.centre)) < _FAR for p in found
-        ):
-            continue
-        try:
-            start = tuple(map(tuple, beta[i].tolist()))
-            mode = find_mode(model, tol=tol, max_steps=max_steps, start=start, log_aux=points[i, k:])
-            if mode.status is not Status.CONVERGED:
-                continue
-            other = _peak_at(mode, solution_at(model, mode))
-        except (ProbregError, np.linalg.LinAlgError):  # this candidate leads nowhere
-            continue
-        if all(np.linalg.norm(other.seen_from(p)[0]) > _APART for p in found):
-            found.append(other)
-    most = max(p.log_mass for p in found)
-    return [first, *(p for p in found[1:] if p.log_mass > most - _NO_MASS)]
-
-
-def _candidates(model: Model, first: Peak) -> Array:
-    """Points (k, p m + a) from which another mode may be found: the centre of the prior, all at once and one coefficient after
-    another, the maximum of the likelihood by one step of Newton's method, and of a noise scale the exact fits of as many rows as
-    there are columns, with a smaller noise scale too."""
-    k, at = first.found.beta.size, first.centre
-    centre = np.zeros(model.shape)
-    for b in model.joint.blocks:
-        centre[list(b.columns)] = np.reshape(getattr(b.prior, "location", 0.0), (-1, 1))
-    informed = np.repeat(model.joint.informative, model.shape[1])
-    swaps = np.tile(at, (int(informed.sum()) + 2, 1))
-    swaps[0, :k][informed] = centre.ravel()[informed]
-    for row, j in enumerate(np.flatnonzero(informed)):
-        swaps[row + 1, j] = centre.ravel()[j]
-    if informed.any():
-        aux = dict(zip(model.unknown, np.exp(at[k:]).tolist()))
-        local = model.with_prior(Flat()).value_grad_hessian(at[:k].reshape(model.shape), **aux)
-        swaps[-1, :k] += np.linalg.lstsq(local.curvature[:k, :k], local.gradient[:k], rcond=1e-10)[0]
-    if model.likelihood.noise_scale is None:
-        return swaps
-    rng, design = np.random.default_rng(0), model.design
-    y, size = minus_offset(design.observed, design.offset), min(design.n, model.shape[0])
-    rows = [rng.choice(design.n, size, replace=False) for _ in range(_SUBSETS)]
-    exact = np.stack([np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows])
-    scales = _CLOSER if model.unknown else _CLOSER[:1]
-    parts = [np.hstack([exact, np.tile(at[k:] - less, (len(exact), 1))]) for less in scales]
-    return np.vstack([swaps, *parts])
-
-
-def notes_of_modes(model: Model, found: list[Peak]) -> tuple[str, ...]:
-    """What a reader must know of several modes; nothing where the posterior can have one only."""
-    told = further_modes(model)
-    if told is None:
-        return ()
-    if len(found) == 1:
-        return (f"{told}; the search for others found none",)
-    mass = np.exp([p.log_mass - max(q.log_mass for q in found) for p in found])
-    shares = ", ".join(percent(v, 2) for v in mass / mass.sum())
-    return (
-        f"the posterior has {len(found)} modes, with about {shares} of the probability; an estimate is the mean over all of them",
-    )
-
-
-def further_modes(model: Model) -> str | None:
-    """What about one mode cannot be seen, in words: None where log p is concave in beta, given the nuisance parameters."""
-    wide = [b.prior.name for b in model.joint.blocks if not _concave(b.prior)]
-    causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
-    if not (isinstance(model.likelihood, DifferentiableLikelihood) and model.likelihood.concave):
-        causes.insert(0, f"the {model.likelihood.name} likelihood")
-    if not causes:
-        return None
-    return f"{' and '.join(causes)} can give a posterior more modes than one"
-
-
-def _concave(prior: Prior) -> bool:
-    return isinstance(prior, Flat | GaussianPrior) or (isinstance(prior, ProximalPrior) and prior.convex)
+from probreg.priors import SmoothPrior
 
 
 @METHODS.register
@@ -189,7 +37,8 @@ class LaplaceApproximation(Method):
 
     Draws are independent. Each carries log q, its density under the approximation as a density of (beta, aux). Beside
     it stands log p, the log posterior, from which importance weights follow. Exact when the log posterior is quadratic.
-    It needs a mode that exists.
+    It needs a mode that exists. Of several modes it takes the one with the most probability; if another has more than one
+    percent, that is the status of the fit.
 
     Parameters
     ----------
@@ -247,14 +96,19 @@ class LaplaceApproximation(Method):
 
     def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
         """The draws, and sigma at the mode."""
-        at = peak(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        about = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        shares = shares_of(about)
+        at = about[int(shares.argmax())]
         found = at.found
+        others = [p for p, share in zip(about, shares) if p is not at and share > SHARE]
         # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
         variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
         # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
         mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in found.aux.items()}
         solution = replace(
             found,
+            status=Status.ONE_OF_SEVERAL if others else found.status,
+            detail="; ".join(f"another at {place_of(model, p, at)}" for p in others),
             aux=mean_aux,
             aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
             draws=self.draws_again(model, found.beta, {"centre": at.centre, "root": at.root}, rng),
@@ -264,6 +118,11 @@ class LaplaceApproximation(Method):
                     Routine("sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"),
                 ),
                 found.notes[-1],
+                *(
+                    [note_of_modes(model, about, "the approximation is about the one with the most")]
+                    if further_modes(model)
+                    else []
+                ),
             ),
         )
         return solution, model.likelihood.noise(found.aux, np.nan)

@@ -8,13 +8,14 @@ its sufficient statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cos
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, Fraction, check_fields
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -30,21 +31,22 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
-from probreg.inference.modes.existence import Rising
+from probreg.inference.modes.existence import Rising, further_modes
 from probreg.inference.modes.newton import find_mode, runs_away
+from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, note_of_modes, shares_of
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
 from probreg.inference.sampling.group_density import GroupDensity
-from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
-from probreg.inference.sampling.reparameterisation import proxy_prior
+from probreg.inference.sampling.reparameterisation import AffineMap, proxy_prior
 from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
 from probreg.system.interrupts import Interrupts
+from probreg.system.terminal import percent
 
 _TUNE = {"compiled": 300, "pymc": 400}
 Engine = Literal["auto", "compiled", "pymc"]
@@ -129,9 +131,9 @@ class NUTS(Method):
         tune = _TUNE[engine] if self.tune is None else self.tune
         seed = int(rng.integers(2**31))
         with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
-            density, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
+            densities, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
             run = SamplerSettings(seed, self.draws, tune, self.chains, self.target_accept, self.progress)
-            drawn = sample(density, run, interrupts)
+            drawn = _sample_all(densities, run, interrupts)
         return with_corrected_intervals(model, _solution(model, drawn, engine, (why, *notes)))
 
     def _engine(self, model: Model) -> tuple[str, str]:
@@ -163,22 +165,61 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
     )
 
 
-def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
-    """The compiled density; chains start at draws of the normal approximation where there is one."""
+def _sample_all(densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts) -> SamplerOutput:
+    """Draws of one density, or of the same one in several coordinates, which chains take in turn."""
+    if len(densities) == 1:
+        return sample(densities[0], run, interrupts)
+    parts = [
+        sample(densities[c % len(densities)], replace(run, seed=run.seed + c, chains=1), interrupts)
+        for c in range(run.chains)
+    ]
+    return SamplerOutput(*({name: np.concatenate([p[i][name] for p in parts]) for name in parts[0][i]} for i in (0, 1)))
+
+
+def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
+    """The compiled density, in coordinates about each mode where there are several; chains start at draws of the normal
+    approximation where there is one."""
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
-        return _native_by_groups(model)
+        density, notes = _native_by_groups(model)
+        return [density], notes
+    modes = _modes(model)
+    shares = shares_of(modes)
+    if (shares > SHARE).sum() > 1:
+        note = "sampled in coordinates whitened by the curvature at each mode"
+        maps = [AffineMap(p.centre, p.root, True, note) for p, share in zip(modes, shares) if share > SHARE]
+        made = [_affine(model, at) for at in maps]
+    else:
+        made = [_affine(model)]
+    at = made[0][1]
+    if modes:
+        told = [note_of_modes(model, modes, f"chains start in turn at those with more than {percent(SHARE)}")]
+    else:
+        told = [reason] if at.whitened and (reason := further_modes(model)) else []
+    return [density for density, _ in made], (Routine(at.note), *told)
+
+
+def _modes(model: Model) -> list[Peak]:
+    """The modes that are found, of a posterior that can have several."""
+    if further_modes(model) is None or not model.joint.smooth:
+        return []
+    try:
+        return find_peaks(model, "nuts", tol=1e-7, max_steps=100)
+    except (ProbregError, np.linalg.LinAlgError):  # a sampler needs no mode
+        return []
+
+
+def _affine(model: Model, at: AffineMap | None = None) -> tuple[Density, AffineMap]:
     whole = compiled_whole(model)  # then compiled code is worth loading for a few rows too: it runs the sampler
-    found = ReparameterisedDensity.of(model, compiled=whole or None)
+    found = ReparameterisedDensity.of(model, at, compiled=whole or None)
     shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
     size = found.at.A.shape[1]
 
     def start(rng: np.random.Generator) -> Array:
         return np.asarray(rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size))
 
-    told = further_modes(model) if found.at.whitened else None
-    notes = (Routine(found.at.note), *([told] if told else []))
     target = affine_density(model, found.at, found.rows) if whole and found.rows is not None else None
-    return Density(size, found.log_prob, found.unfold, start, shapes, found.compiled, target, found.at.whitened), notes
+    density = Density(size, found.log_prob, found.unfold, start, shapes, found.compiled, target, found.at.whitened)
+    return density, found.at
 
 
 def _native_by_groups(model: Model) -> tuple[Density, tuple[str, ...]]:
@@ -190,12 +231,12 @@ def _native_by_groups(model: Model) -> tuple[Density, tuple[str, ...]]:
     return Density(found.size, found.log_prob, found.unfold, found.start, shapes, found.compiled), notes
 
 
-def _by_pymc(model: Model, why: str) -> tuple[Density, tuple[str, ...]]:
+def _by_pymc(model: Model, why: str) -> tuple[list[Density], tuple[str, ...]]:
     """PyMC's graph; loading PyMC takes seconds the first time, so that a terminal is told."""
     if "pymc" not in sys.modules and sys.stderr.isatty():
         print(f"probreg: {why}; PyMC is loading", file=sys.stderr)  # noqa: T201  progress, on a terminal alone
     graph, notes = pymc_engine.made(model)
-    return density_of(graph), notes
+    return [density_of(graph)], notes
 
 
 def _proper(model: Model) -> None:

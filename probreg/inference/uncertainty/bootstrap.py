@@ -13,7 +13,7 @@ from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status, log_names
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source

@@ -17,7 +17,7 @@ from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
 from probreg.inference.covariance import DenseCovariance, root_of_square
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.uncertainty.kink_density import curvature_at_kinks

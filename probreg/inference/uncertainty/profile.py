@@ -13,7 +13,7 @@ import numpy as np
 from probreg.data.rows import times_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits
-from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import escapes
 from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
 from probreg.likelihoods import SmoothLikelihood

@@ -1,0 +1,84 @@
+"""The mode of a smooth log posterior by Newton's method."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
+from probreg.errors import NotConverged
+from probreg.inference.base import METHODS, Method, Solution, Status, edges, kinds
+from probreg.inference.modes.closed_form import undetermined
+from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.level_solution import solve_levels
+from probreg.inference.modes.newton import find_mode, no_joint_mode, solution_at, started
+from probreg.inference.modes.wide import rotated
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.priors import SmoothPrior
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Newton(Method):
+    """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
+
+    sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
+    likelihood. The covariance is the inverse observed curvature over (beta, log aux).
+
+    Where the log posterior can have several local maxima (Student-t noise, priors with heavy tails), the search begins from
+    several points, and the highest maximum is the estimate; a note names the others. With `start` it begins there only.
+
+    Parameters
+    ----------
+    tol : float
+        It stops at a decrement of `tol` sqrt(n) standard errors, after which one more step squares the error.
+    max_steps : int
+        The most Newton steps.
+    start : array (p, m), optional
+        Coefficients on the raw columns to start from; the maximum near them is then the estimate.
+
+    References
+    ----------
+    Boyd & Vandenberghe 2004, section 9.5.
+
+    Examples
+    --------
+    >>> from probreg.likelihoods import Bernoulli
+    >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
+    >>> found = Newton().solve(model, np.random.default_rng(0))
+    >>> found.beta[:, 0].round(6), np.log([1 / 2, 4]).round(6)
+    (array([-0.693147,  1.386294]), array([-0.693147,  1.386294]))
+    """
+
+    tol: Positive = 1e-7
+    max_steps: Count = 100
+    start: Matrix | None = None
+
+    name = "newton"
+    pseudo = True
+    likelihood = SmoothLikelihood
+    prior = SmoothPrior
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        given = None if self.start is None else started(model, self.start)
+        if (of_levels := solve_levels(model, tol=self.tol, max_steps=self.max_steps, start=given)) is not None:
+            return of_levels
+        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
+            start = None if self.start is None else wide.start(started(model, self.start))
+            found = replace(self, start=start).solve(wide.tilted, rng)
+            return wide.back(found, found.aux[model.noise_scale] if wide.relative else 1.0)
+        mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
+        if mode.status is not Status.CONVERGED and (why := no_joint_mode(model)) is not None:
+            raise NotConverged(why)
+        found = solution_at(model, mode)
+        if self.start is not None or found.status is not Status.CONVERGED or further_modes(model) is None:
+            return found
+        from probreg.inference.modes.peaks import Peak, highest_solution
+
+        return highest_solution(model, Peak.of(mode, found), tol=self.tol, max_steps=self.max_steps)
