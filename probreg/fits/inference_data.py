@@ -120,12 +120,12 @@ def covariance_values(model: Model, covariance: Any) -> Array:
 
 def observation_rows(model: Model, *, repeat: bool = True) -> tuple[Array, Array | None]:
     """Which row each observation is, and its weight: rows of a whole-number weight are repeated, so that leaving one
-    out leaves out one observation; other weights, and those of more than a million observations, multiply the log
+    out leaves out one observation; sampling weights, and those of more than a million observations, multiply the log
     density of their row."""
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
-    if repeat and (w % 1 == 0).all() and w.sum() <= _MOST:
+    if repeat and model.design.weight_kind == "frequency" and (w % 1 == 0).all() and w.sum() <= _MOST:
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
 

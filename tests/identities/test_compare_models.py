@@ -103,6 +103,73 @@ def test_a_row_of_weight_three_is_three_observations(case):
     np.testing.assert_allclose(a[same].astype(float), b[same].astype(float), rtol=1e-6)
 
 
+SAMPLING = np.random.default_rng(9).uniform(0.2, 4.0, 40)
+SAMPLED = [
+    ("line", "gaussian"),
+    ("line", pr.StudentT(nu=4.0)),
+    ("binary", "bernoulli"),
+    ("count", "poisson"),
+    ("kind", "categorical"),
+]
+
+
+@pytest.mark.parametrize(("response", "likelihood"), SAMPLED, ids=[str(case[1]) for case in SAMPLED])
+@pytest.mark.parametrize("prior", [pr.Flat(), pr.Normal(0.5)], ids=["flat", "normal"])
+def test_a_sampling_weight_leaves_with_its_row(response, likelihood, prior):
+    """The truth is a refit of the other rows; the score is w_i log p(y_i), w of sum n."""
+    frame, n = rows(), 40
+
+    def model_of(kept):
+        weights = pr.weights.sampling(SAMPLING[kept])
+        table = frame.iloc[kept]
+        return pr.Model.from_formula(f"{response} ~ x + z", table, likelihood=likelihood, prior=prior, weights=weights)
+
+    fit = pr.fit(model_of(np.arange(n)))
+    d, expected = fit.model.design, []
+    for i in range(n):
+        again = pr.fit(model_of(np.delete(np.arange(n), i)))
+        eta, aux = d.X[[i]] @ again.solution.beta, {**fit.model.fixed, **again.solution.aux}
+        log_p = fit.model.likelihood.log_prob(d.observed[[i]], eta, **aux)
+        expected.append(float(log_p[0]) * SAMPLING[i] * n / SAMPLING.sum())
+    found = compare_models({"fit": fit})
+    np.testing.assert_allclose(found.pointwise.sel(fit="fit"), expected, rtol=1e-6)
+    assert found.table.loc["fit", "elpd_loo"] == pytest.approx(sum(expected), rel=1e-7)
+    assert np.isnan(found.table.loc["fit", "AIC"])
+
+
+def test_equal_sampling_weights_change_no_score():
+    weights = [None, pr.weights.sampling(np.full(40, 3.0))]
+    rights = ("x + z", "x")
+    one, other = (compare_models({r: fitted("count", "poisson", r, weights=w) for r in rights}) for w in weights)
+    for column in ("elpd_loo", "se_loo", "elpd_diff", "se_diff", "weight", "p_loo"):
+        np.testing.assert_allclose(other.table[column], one.table[column], rtol=1e-6, atol=1e-9)
+    assert other.difference(*rights) == pytest.approx(one.difference(*rights))
+
+
+def test_stacking_by_shares_is_stacking_of_repeated_rows():
+    log_p = np.log(np.random.default_rng(2).uniform(0.05, 1.0, (12, 3)))
+    times = np.arange(12) % 3 + 1
+    np.testing.assert_allclose(
+        stacking(log_p, times / times.sum()), stacking(np.repeat(log_p, times, axis=0)), atol=1e-6
+    )
+
+
+def test_a_row_without_sampling_weight_says_nothing():
+    weight = SAMPLING * (np.arange(40) != 3)
+    fits = {r: fitted("count", "poisson", r, weights=pr.weights.sampling(weight)) for r in ("x + z", "x")}
+    some = {
+        r: pr.fit(
+            pr.Model.from_formula(
+                f"count ~ {r}", rows().drop(3), likelihood="poisson", weights=pr.weights.sampling(np.delete(weight, 3))
+            )
+        )
+        for r in ("x + z", "x")
+    }
+    one, other = compare_models(fits).table, compare_models(some).table
+    for column in ("elpd_loo", "elpd_diff", "weight"):
+        np.testing.assert_allclose(one[column], other[column], rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(("response", "likelihood", "peer"), [("binary", "bernoulli", "Logit"), ("count", "poisson", "Poisson"), ("kind", "categorical", "MNLogit"), ("line", "gaussian", "OLS")])  # fmt: skip
 def test_criteria_are_those_of_statsmodels(response, likelihood, peer):
     sm = pytest.importorskip("statsmodels.api")

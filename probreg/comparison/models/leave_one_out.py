@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.comparison.models.left_out_modes import without_each_row
+from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import left_out_rows
@@ -74,11 +75,11 @@ def leave_one_out(fit: Fit) -> LeftOut:
 
 def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
     """sqrt(w_i) e_i and 1 - h_i of one observation of each row with precision w_i, `unit` the variance in the scale of the
-    solution; 0 where a row settles a coefficient alone."""
+    solution; 0 where a row settles a coefficient alone. Of a sampling weight h_i is that of the whole row."""
     d = model.design
     root = _root(model)
     # h_i = w_i x_i'V x_i with V the covariance at unit variance.
-    h = root**2 * s.scale.of_rows(d.X)[:, 0, 0] / unit
+    h = _left_out_weight(model) * root**2 * s.scale.of_rows(d.X)[:, 0, 0] / unit
     rest = 1.0 - h
     return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
 
@@ -89,17 +90,23 @@ def _root(model: Model) -> Array:
     return np.ones(model.design.n) if w is None else np.sqrt(w)
 
 
+def _left_out_weight(model: Model) -> Array | float:
+    """The weight that leaving one out takes from its row: one of a frequency, all of a sampling weight."""
+    return full_weights(model.design.weights, model.design.n) if model.design.weight_kind == "sampling" else 1.0
+
+
 def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """N(y_i; x_i b(-i), RSS(-i) / (n - 1)), or the given sigma."""
     model, n = fit.model, fit.model.design.total
     s = ClosedForm().solve(model, np.random.default_rng(0))  # the hat matrix, whatever the method was
     sigma = model.noise(s.aux)
     unit = sigma**2 if s.df is None else s.stats["rss"] / s.df
+    a = _left_out_weight(model)
     with np.errstate(divide="ignore", invalid="ignore"):
         e, rest = _residuals(model, s, unit)
         e = np.where(rest > 0, e, np.nan)
-        # n sigma_ml^2 = RSS; without the row RSS_(i) = RSS - w_i e_i^2 / (1 - h_i), over its n - 1 observations.
-        variance = sigma**2 if not model.unknown else (n * sigma**2 - e**2 / rest) / (n - 1.0)
+        # n sigma_ml^2 = RSS; without a of the row RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a.
+        variance = sigma**2 if not model.unknown else (n * sigma**2 - a * e**2 / rest) / (n - a)
         log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (2.0 * variance)
     return _collected(log_p + np.log(_root(model)), rows, weight, "closed form", fit)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
@@ -64,6 +65,8 @@ def without_each_row(fit: Fit) -> WithoutEachRow | str:
 def _same_model_of_fewer_rows(fit: Fit) -> bool:
     """Whether priors are the same without a row, and weights count observations."""
     model, w = fit.model, fit.model.design.weights
+    if model.design.weight_kind == "sampling":  # the weights of the other rows change too
+        return False
     stated = [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
     whole = w is None or bool((w % 1 == 0).all())
     return whole and fit.solution.found is None and not any(p.data_dependent for p in stated)
@@ -122,10 +125,8 @@ def _without(fit: Fit, row: int) -> float:
     it by a search of its own. nan where there is none, or where a prior that is relative to the rows has no meaning for those left."""
     model, shape = fit.model, fit.model.shape
     d = model.design
-    weights = np.ones(d.n) if d.weights is None else d.weights.copy()
-    weights[row] = max(weights[row] - 1.0, 0.0)
     try:
-        rest = replace(model, design=replace(d, weights=weights))
+        rest = replace(model, design=replace(d, weights=_weights_without(d, row)))
     except DataError:
         return np.nan
     k = shape[0] * shape[1]
@@ -144,6 +145,16 @@ def _without(fit: Fit, row: int) -> float:
                 return np.nan
             return _log_density(model, row, d.frame.T @ point[:k].reshape(shape), _aux(model, point[k:]))
     return _anew(rest, row)
+
+
+def _weights_without(design: Design, row: int) -> Array:
+    """Frequencies without one observation of a row; sampling weights without the row, the others normalised to their number."""
+    weights = full_weights(design.weights, design.n).copy()
+    if design.weight_kind == "sampling":
+        weights[row] = 0.0
+        return weights * (np.count_nonzero(weights) / weights.sum())
+    weights[row] = max(weights[row] - 1.0, 0.0)
+    return weights
 
 
 def _anew(rest: Model, row: int) -> float:
