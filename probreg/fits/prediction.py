@@ -350,7 +350,7 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
     sigma = np.exp(nodes["log_sigma"])
     given = predictors_given_sigma(model, design.X, sigma)
     assert given is not None
-    eta, sd = np.stack([plus_offset(row[:, None], design.offset) for row in given[0]]), given[1]
+    eta, sd = np.stack([plus_offset(row[:, None], design.offset) for row in given.mean]), given.sd
     mean, share = _eta(design, solution.beta)[:, 0], nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))

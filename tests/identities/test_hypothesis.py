@@ -556,8 +556,9 @@ def test_bayes_factor_of_a_quadrature_posterior_is_a_ratio_of_evidences(scale):
     data = rows(n=40).assign(both=lambda d: d["x1"] + d["x2"])
 
     def fit_terms(terms: str, **sd: float) -> pr.Fit:
-        prior = {"Intercept": pr.Normal(3.0), **{name: pr.Normal(value) for name, value in sd.items()}}
-        model = pr.Model.from_formula(f"line ~ {terms}", data).with_prior(prior)
+        model = pr.Model.from_formula(f"line ~ {terms}", data)
+        sd = {"Intercept": 3.0, **sd}
+        model = model.with_prior({name: pr.Normal(sd[name]) for name in model.design.columns})
         return pr.fit(model.with_aux(sigma=pr.priors.HalfNormal(scale)), "posterior")
 
     full = fit_terms("x1 + x2", x1=0.7, x2=0.7)
@@ -567,7 +568,33 @@ def test_bayes_factor_of_a_quadrature_posterior_is_a_ratio_of_evidences(scale):
     for text, small in restricted_fits.items():
         ratio = small.solution.stats["log_evidence"] - full.solution.stats["log_evidence"]
         assert hypothesis(full, text).log_bayes_factor == pytest.approx(ratio, abs=1e-10)
-    assert hypothesis(full, "Intercept = 0, x1 = 0").log_bayes_factor is None  # only one combination has a mixture
+    both = fit_terms("x2 - 1", x2=0.7)
+    ratio = both.solution.stats["log_evidence"] - full.solution.stats["log_evidence"]
+    assert hypothesis(full, "Intercept = 0, x1 = 0").log_bayes_factor == pytest.approx(ratio, abs=1e-10)
+    # of a prior in units of sigma the density at its centre is E[1 / sigma], which is not finite under HalfNormal
     relative = pr.fit(full.model.with_prior(pr.Normal(0.7, sigma_units=True)), "posterior")
     assert relative.method.name == "quadrature"
-    assert hypothesis(relative, "x1 = 0").log_bayes_factor is None  # its prior density is an integral over sigma
+    assert hypothesis(relative, "x1 = 0").log_bayes_factor is None
+
+
+@pytest.mark.parametrize("text", ["x1 = 0", "x1 = 0, x2 = 0", "x1 = 0, Intercept = 1"])
+def test_bayes_factor_under_priors_in_units_of_sigma_is_a_ratio_of_evidences(text):
+    """p(sigma^2) given q coefficients at the centre of their prior is InverseGamma with q / 2 more in the shape."""
+    data = rows(n=40)
+    sd = {"Intercept": pr.Normal(3.0), "x1": pr.Normal(0.7, sigma_units=True), "x2": pr.Normal(0.7, sigma_units=True)}
+
+    def fit_terms(held: dict[str, float], shape: float) -> pr.Fit:
+        kept = [name for name in sd if name not in held]
+        right = " + ".join([name for name in kept if name != "Intercept"] or ["1"])
+        model = pr.Model.from_formula(
+            f"line ~ {right}" + (" - 1" if "Intercept" in held else ""),
+            data,
+            offset=np.full(40, held.get("Intercept", 0.0)),
+        )
+        prior = {name: sd[name] for name in kept}
+        return pr.fit(model.with_prior(prior).with_aux(sigma=pr.priors.InverseGamma(shape, 1.5)), "quadrature")
+
+    held = {part.split(" = ")[0]: float(part.split(" = ")[1]) for part in text.split(", ")}
+    full, small = fit_terms({}, 2.0), fit_terms(held, 2.0 + sum(name != "Intercept" for name in held) / 2.0)
+    ratio = small.solution.stats["log_evidence"] - full.solution.stats["log_evidence"]
+    assert hypothesis(full, text).log_bayes_factor == pytest.approx(ratio, abs=1e-9)

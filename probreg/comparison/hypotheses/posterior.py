@@ -8,7 +8,7 @@ from scipy.special import chdtr, fdtr, gammaln, logsumexp, ndtr, stdtr
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import reported_marginals
-from probreg.inference.exact.quadrature import predictors_given_sigma
+from probreg.inference.exact.quadrature import log_mean_over, predictors_given_sigma
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.uncertainty.intervals.marginals import above_zero, of_coefficients
 from probreg.priors import InverseGamma
@@ -57,7 +57,7 @@ def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
     if "log_sigma" not in known or fit.model.design.recipe.processes:
         return None
     given = predictors_given_sigma(fit.model, over_own(fit, L), np.exp(known["log_sigma"]))
-    return None if given is None else {"weight": weight, "mean": given[0], "sd": given[1]}
+    return None if given is None else {"weight": weight, "mean": given.mean, "sd": given.sd}
 
 
 def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
@@ -161,11 +161,8 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     if not set(np.flatnonzero(involved)) <= set(own):
         return None
     if not has_exact_law(fit):
-        if model.joint.sigma_units[involved].any() or (log_density := _log_mixture_density(fit, L, r)) is None:
-            return None
-        # the prior in raw units has one density at every sigma
-        V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
-        return log_density - _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), None)
+        posterior, prior_density = _log_mixture_density(fit, L, r), _log_prior_density(fit, L, r)
+        return None if posterior is None or prior_density is None else posterior - prior_density
     unknown = bool(model.unknown)
     V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
     df: float | None = None
@@ -175,28 +172,42 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
             return None
         df, V = 2.0 * prior.shape, V * prior.scale / prior.shape
     after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
-    return after - _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df)
+    before = _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df)
+    return float(after - before)
 
 
 def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
-    """Return log p(L beta = r | y) of one combination, a mixture of normals over nodes of sigma; None for other posteriors."""
+    """Return log p(L beta = r | y) of a mixture of normals over nodes of sigma; None for other posteriors."""
     known = reported_marginals(fit.model, fit.solution.posterior)
-    if len(r) != 1 or known is None or "log_sigma" not in known or fit.model.design.recipe.processes:
+    if known is None or "log_sigma" not in known or fit.model.design.recipe.processes:
         return None
     given = predictors_given_sigma(fit.model, L, np.exp(known["log_sigma"]))
-    if given is None:
-        return None
-    mean, sd = (part[:, 0] for part in given)
-    log_normal = -0.5 * np.square((r[0] - mean) / sd) - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
-    return float(logsumexp(log_normal, b=known["weight"]))
+    return None if given is None else float(logsumexp(_log_density(r, given.mean, given.half, None), b=known["weight"]))
 
 
-def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> float:
-    """Return the log density at x of a normal, or of a Student t with df degrees of freedom, with scale matrix half half'."""
+def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
+    """Return log p(L beta = r) under the prior, integrated over sigma where it is in units of sigma; None if that is not finite."""
+    joint, own = fit.model.joint, np.flatnonzero(fit.model.joint.informative)
+    centre, root = L @ joint.center, np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)]))
+
+    def given(u: Array) -> Array:
+        """log p(L beta = r | sigma) at each log sigma."""
+        scale = np.where(joint.sigma_units[own], np.exp(u)[:, None], 1.0)
+        return _log_density(r, centre, (L[:, own] * scale[:, None, :]) @ root, None)
+
+    if not joint.sigma_units[np.abs(L).max(0) > 0].any():
+        return float(given(np.zeros(1))[0])
+    sigma = fit.model.noise_prior
+    return log_mean_over(sigma, given) if sigma.proper else None
+
+
+def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Array:
+    """Return the log density at x (q,) of a normal, or of a Student t with df degrees of freedom, with scale matrix half half', of
+    centres (..., q) and halves (..., q, k)."""
     q, d = len(x), x - centre
-    R = np.linalg.qr(half.T, mode="r")
-    W = float(np.square(np.linalg.solve(R.T, d)).sum())
-    root = float(np.log(np.abs(np.diagonal(R))).sum())
+    R = np.linalg.qr(np.swapaxes(half, -1, -2), mode="r")
+    W = np.square(np.linalg.solve(np.swapaxes(R, -1, -2), np.broadcast_to(d, R.shape[:-1])[..., None])).sum((-1, -2))
+    root = np.log(np.abs(np.diagonal(R, axis1=-2, axis2=-1))).sum(-1)
     if df is None:
         return -0.5 * (q * np.log(2.0 * np.pi) + W) - root
     top = float(gammaln((df + q) / 2) - gammaln(df / 2)) - 0.5 * q * np.log(df * np.pi)

@@ -320,8 +320,8 @@ def _shared_weights(log_density: Array, fits: Sequence[Fit], weight: Array | Non
                 break
     kept = np.unique(group)
     mean = [logsumexp(log_density[:, group == g], axis=1) - np.log((group == g).sum()) for g in kept]
-    weight = dict(zip(kept, stacking(np.stack(mean, 1), share)))
-    return np.array([weight[g] / (group == g).sum() for g in group])
+    by_group = dict(zip(kept, stacking(np.stack(mean, 1), share)))
+    return np.array([by_group[g] / (group == g).sum() for g in group])
 
 
 def _is_same_model(one: Fit, other: Fit) -> bool:

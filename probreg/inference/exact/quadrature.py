@@ -1,7 +1,9 @@
 """The Gaussian posterior under any prior of sigma and any normal prior: exact in beta, one integral over log sigma."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,8 @@ _DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
 _SPACING = (
     0.2  # of nodes in log sigma at most: the rule is then exact to rounding for densities that fall as powers of sigma
 )
+_REACHES = 16.0, 32.0, 128.0  # of log sigma about its centre, in which the density is to fall off
+LogDensity = Callable[[Array], Array]
 
 
 @METHODS.register
@@ -121,13 +125,7 @@ class Quadrature(Method):
 
     def _nodes(self, density: "_Density") -> tuple[Array, Array]:
         """Nodes in log sigma over the range that matters, and log(weight * integrand) at each."""
-        low, high = _range(density)
-        # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
-        # Their largest spacing is pi/2 times the mean one.
-        count = max(self.nodes, int(np.ceil(np.pi / 2 * (high - low) / _SPACING)))
-        x, w = np.polynomial.legendre.leggauss(count)
-        u = (high - low) / 2 * x + (high + low) / 2
-        return u, density(u) + np.log(w * (high - low) / 2)
+        return _nodes_between(density, *_range(density), self.nodes)
 
     def _draw(self, density: "_Density", rng: np.random.Generator, u: Array, scale: str) -> dict[str, Array]:
         """sigma by inverting its distribution function on a fine grid, beta from its normal given sigma."""
@@ -145,16 +143,53 @@ class Quadrature(Method):
         return {"beta": chains_of(beta[..., None], self.chains), scale: chains_of(sigma, self.chains)}
 
 
-def predictors_given_sigma(model: Model, X: Array, sigma: Array) -> tuple[Array, Array] | None:
-    """Mean and standard deviation (K, n) of x'beta at rows X (n, p) given each sigma (K,); None for a model that `Quadrature` does
-    not take."""
+class NormalsGivenSigma(NamedTuple):
+    """X beta = gamma C' is normal given each sigma (K,); the entries of gamma are independent, with variances v."""
+
+    C: Array  # (n, p)
+    gamma: Array  # (K, p)
+    v: Array  # (K, p)
+
+    @property
+    def mean(self) -> Array:
+        """(K, n)."""
+        return self.gamma @ self.C.T
+
+    @property
+    def sd(self) -> Array:
+        """(K, n)."""
+        return np.sqrt(self.v @ np.square(self.C).T)
+
+    @property
+    def half(self) -> Array:
+        """(K, n, p), times its transpose the covariance."""
+        return self.C * np.sqrt(self.v)[:, None, :]
+
+
+def predictors_given_sigma(model: Model, X: Array, sigma: Array) -> NormalsGivenSigma | None:
+    """x'beta at rows X (n, p) given each sigma (K,); None for a model that `Quadrature` does not take."""
     if Quadrature().obstacle(model) is not None:
         return None
     moments = replace(model.design.moments, factor=np.asarray(model.design.moments.factor, dtype=float))
     density = _Density(moments, PriorRows.of(model.joint), model.noise_prior)
     w, gamma = density.conditional(sigma)
-    C = X @ density.to_beta(np.eye(moments.p)).T  # x'beta = C gamma, Var(x'beta | sigma) = sigma^2 sum_i C_i^2 / w_i
-    return gamma @ C.T, sigma[:, None] * np.sqrt((1.0 / w) @ np.square(C).T)
+    return NormalsGivenSigma(X @ density.to_beta(np.eye(moments.p)).T, gamma, np.square(sigma)[:, None] / w)
+
+
+def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
+    """log E[exp(log_value(log sigma))] under a proper prior of sigma; None where it is not finite."""
+
+    def log_density(u: Array) -> Array:
+        return prior.log_prob(np.exp(u)) + u + log_value(u)
+
+    support = np.log(np.maximum(prior.support, np.finfo(float).tiny))
+    both = prior.support[0] > 0 and np.isfinite(support[1])
+    ends: tuple[float, float] | None = (float(support[0]), float(support[1])) if both else None
+    for reach in _REACHES:
+        ends = ends or _narrowed(log_density, -reach, reach)
+    if ends is None:
+        return None
+    return float(np.logaddexp.reduce(_nodes_between(log_density, *ends, Quadrature.nodes)[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,11 +341,21 @@ def _with_infinite_moments(model: Model, found: Solution, below: float, unbounde
     )
 
 
+def _nodes_between(log_density: LogDensity, low: float, high: float, least: int) -> tuple[Array, Array]:
+    """Nodes u between two ends, at least so many, and log(weight * density) at each."""
+    # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
+    # Their largest spacing is pi/2 times the mean one.
+    count = max(least, int(np.ceil(np.pi / 2 * (high - low) / _SPACING)))
+    x, w = np.polynomial.legendre.leggauss(count)
+    u = (high - low) / 2 * x + (high + low) / 2
+    return u, log_density(u) + np.log(w * (high - low) / 2)
+
+
 def _range(density: _Density) -> tuple[float, float]:
     """Where the density of log sigma exceeds exp(-60) of its peak; Incompatible when it does not fall off."""
     centre = float(np.log(_typical(density.moments)))
     # A proper prior of sigma bounds a slow fall; under an improper one rounding would pass for a fall.
-    for reach in (16.0, 32.0, 128.0) if density.sigma.proper else (16.0, 32.0):
+    for reach in _REACHES if density.sigma.proper else _REACHES[:2]:
         ends = _narrowed(density, centre - reach, centre + reach)
         if ends is not None and density.moments_below > 0.0:
             return ends
@@ -320,7 +365,7 @@ def _range(density: _Density) -> tuple[float, float]:
     )
 
 
-def _narrowed(density: _Density, low: float, high: float) -> tuple[float, float] | None:
+def _narrowed(density: LogDensity, low: float, high: float) -> tuple[float, float] | None:
     """The part of an interval where the density exceeds exp(-60) of its peak; None where it does so at an end."""
     first = True
     while True:
@@ -335,7 +380,7 @@ def _narrowed(density: _Density, low: float, high: float) -> tuple[float, float]
         low, high, first = grid[before], grid[after], False
 
 
-def _edge(density: _Density, outside: float, inside: float) -> float:
+def _edge(density: LogDensity, outside: float, inside: float) -> float:
     """The end of the support between two points when the prior of sigma has a hard bound there, else the outer point."""
     if np.isfinite(density(np.array([outside]))[0]):
         return outside
