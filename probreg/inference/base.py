@@ -494,9 +494,12 @@ def rows_to_spare(model: Model) -> float | None:
         return None
     moments = model.design.moments
     own = np.flatnonzero(~model.joint.sigma_units)
+    tiny = (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
+    # the residual of all columns is at most that of some: where it is far from 0, none of the decompositions below is needed
+    if moments.factor[-1, -1] ** 2 > 1e6 * tiny and moments.weight > len(own):
+        return None
     F = np.asarray(triangular(moments.factor[:, [*own, moments.p]]), dtype=float)
     rank = rank_of(F[:-1, :-1])
-    tiny = (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
     if triangular(F[:, [*rank.kept, -1]])[len(rank.kept), -1] ** 2 <= tiny:
         return max(float(moments.weight - rank.rank), 0.0)
     # columns that are dependent up to rounding only reproduce any response where they are as many as the rows

@@ -30,6 +30,10 @@ class RowGroup:
     rows: Array
     share: Array
 
+    def select(self, values: Array) -> Array:
+        """Return the rows (b, ...) of this group from values (n, ...), without a copy if these are all rows in order."""
+        return values if len(self.rows) == len(values) else values[self.rows]
+
 
 class Target(Protocol):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
@@ -175,11 +179,11 @@ def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, a
     """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and what is averaged, (n, K)."""
     h, pairs = target.values(model, beta, aux), target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
-    value = np.stack([g.share @ h[g.rows] for g in groups])
+    value = np.stack([g.share @ g.select(h) for g in groups])
     gradient = np.stack(
         [
             sum(
-                (_outer(g.share[:, None, None] * L[g.rows], X[g.rows]) for L, X in pairs),
+                (_outer(g.share[:, None, None] * g.select(L), g.select(X)) for L, X in pairs),
                 np.zeros((h.shape[1], *beta.shape)),
             )
             for g in groups
@@ -193,8 +197,8 @@ def moves_of_rows(h: Array, value: Array, groups: Sequence[RowGroup], units: Arr
     out = np.zeros((len(h), *value.shape))
     for number, g in enumerate(groups):
         # a row of weight zero has no units
-        each = np.divide(g.share, units[g.rows], out=np.zeros(len(g.rows)), where=units[g.rows] > 0)
-        out[g.rows, number] = each[:, None] * (h[g.rows] - value[number])
+        each = np.divide(g.share, g.select(units), out=np.zeros(len(g.rows)), where=g.select(units) > 0)
+        out[g.rows, number] = each[:, None] * (g.select(h) - value[number])
     return out
 
 

@@ -308,9 +308,11 @@ def row_groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]],
     for name in by:
         if name not in of.table:
             raise DataError(f"by={name!r} is no variable of these rows; there are: {', '.join(of.table)}")
+    if not by:
+        return [{}], [RowGroup(np.arange(of.n), of.weights / of.weights.sum())]
     columns = [np.asarray(of.table[name]) for name in by]
     lists = [list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist() for x in columns]
-    keys = list(zip(*lists)) if by else [()] * of.n
+    keys = list(zip(*lists))
     seen = sorted(set(keys), key=lambda k: tuple((isinstance(v, str), v) for v in k))
     if len(seen) > _MOST_GROUPS:
         raise DataError(f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one")

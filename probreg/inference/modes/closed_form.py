@@ -5,6 +5,7 @@ A normal prior is a set of further rows: with P = L L' its precision in units of
 triangular reduction therefore turns moments into the posterior, without forming X'X.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -328,7 +329,7 @@ def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0)
     deficient = bool(given.rank.dropped)
     found = Solution(
         beta=beta[:, None],
-        scale=_joint(model, unscaled, noise),
+        scale=lambda: _joint(model, unscaled(), noise),  # type: ignore[arg-type]
         aux=noise.aux,
         aux_sd=noise.aux_sd,
         df=noise.df,
@@ -466,11 +467,11 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     return DenseCovariance(frame, 1, root=frame.T_inverse @ L)
 
 
-def _coefficients(given: Conditional, design: Design) -> tuple[Array, DenseCovariance, Array]:
-    """Coefficients of least norm, their covariance at sigma = 1, and the directions (p, k) that are not identified."""
+def _coefficients(given: Conditional, design: Design) -> tuple[Array, Callable[[], DenseCovariance], Array]:
+    """Coefficients of least norm, the function that computes their covariance at sigma = 1, and the directions (p, k) that are not identified."""
     rank, p = given.rank, design.moments.p
     if not rank.dropped:
-        return given.mean, unscaled_covariance(given, design), np.zeros((p, 0))
+        return given.mean, partial(unscaled_covariance, given, design), np.zeros((p, 0))
     kept = list(rank.kept)
     # The kept columns of the triangular factor, reduced once more, are the model without the dropped columns.
     F = np.linalg.qr(np.asarray(given.factor, dtype=float)[:, [*kept, p]], mode="r")
@@ -481,7 +482,7 @@ def _coefficients(given: Conditional, design: Design) -> tuple[Array, DenseCovar
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
-    return project @ beta, DenseCovariance.of_raw_root(frame, 1, project @ root), N
+    return project @ beta, partial(DenseCovariance.of_raw_root, frame, 1, project @ root), N
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:
