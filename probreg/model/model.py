@@ -827,7 +827,7 @@ class Model(FromData):
         return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
 
     @checked
-    def to_pymc(self, *, response: Flag = True) -> Any:
+    def to_pymc(self, *, response: Flag = True, noncentered: Flag = True) -> Any:
         """The plain PyMC model eta = X beta + offset: all rows, named dims, for use with anything of PyMC.
 
         Each term of the formula is a variable of its name, effects by group are `effects[g]` over (group, effect), and the response
@@ -838,6 +838,9 @@ class Model(FromData):
         ----------
         response : bool
             Whether the likelihood is part of it. Without it the model ends at `eta`, for a likelihood of your own.
+        noncentered : bool
+            Whether effects by group of unknown scale are written as a scale times standard normal variables, which samples better.
+            Without it their variables have the names and values of the posterior of a fit, as `az.loo_moment_match` needs.
 
         Returns
         -------
@@ -861,7 +864,9 @@ class Model(FromData):
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
-        return build_pymc_model(self.design, self.likelihood, self.joint, aux, response=response)
+        return build_pymc_model(
+            self.design, self.likelihood, self.joint, aux, response=response, noncentered=noncentered
+        )
 
 
 def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalModel:

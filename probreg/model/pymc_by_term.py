@@ -22,7 +22,13 @@ _MOST = 50  # terms of one variable each; of more, PyMC would compile for minute
 
 
 def build_pymc_model(
-    design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mapping[str, float | AuxPrior], *, response: bool
+    design: Design,
+    likelihood: Likelihood,
+    prior: JointPrior,
+    aux: Mapping[str, float | AuxPrior],
+    *,
+    response: bool,
+    noncentered: bool = True,
 ) -> Any:
     """The PyMC model; without `response` it ends at the linear predictor `eta`. Rows with frequency weights enter as a potential,
     log p times the weight."""
@@ -37,7 +43,7 @@ def build_pymc_model(
                 model.add_coord(f"coef_{i}", [design.columns[j] for j in b.columns])
                 model.add_coords({"predictor": [str(k) for k in range(likelihood.width)]} if several else {})
         hyper = hyper_variables(prior, design, several)
-        variables = _Variables(design, likelihood, prior)
+        variables = _Variables(design, likelihood, prior, noncentered)
         beta = variables.beta([part for i in range(len(prior.blocks)) for part in variables.of_block(i, unit, hyper)])
         shown = beta @ likelihood.contrast_matrix.T if several else beta[:, 0]
         pm.Deterministic("beta", shown, dims=("coef", "outcome") if several else ("coef",))
@@ -72,7 +78,8 @@ def _density(block: BlockPrior) -> Prior:
 class _Variables:
     """The coefficients as variables of the PyMC model that is open, term by term."""
 
-    def __init__(self, design: Design, likelihood: Likelihood, prior: JointPrior) -> None:
+    def __init__(self, design: Design, likelihood: Likelihood, prior: JointPrior, noncentered: bool) -> None:
+        self.noncentered = noncentered
         hyper = [name for names in hyper_names(prior, design).values() for name in names.values()]
         self.design, self.prior, self.m = design, prior, likelihood.width
         self.suffix = ""  # of the names of variables of one predictor of several
@@ -114,11 +121,14 @@ class _Variables:
         if (term := self.design.grouped_of(block.columns)) is not None:
             if (root := block.prior.root_of_groups(own)) is not None:
                 root = root * scale_unit(block, unit)
-                yield block.columns, self._noncentred(term, root) if own else self._correlated(term, root)
+                yield (
+                    block.columns,
+                    self._noncentred(term, root) if own and self.noncentered else self._correlated(term, root),
+                )
                 return
             name, coords = self._of_groups(term)
             prior, factor = unit_prior(block), scale_factor(block, unit, own)
-            if own and isinstance(prior, Normal) and prior.scale == 1.0 and prior.location == 0.0:
+            if own and self.noncentered and isinstance(prior, Normal) and prior.scale == 1.0 and prior.location == 0.0:
                 yield block.columns, self._noncentred(term, factor * np.eye(len(term.effects)))
                 return
             yield block.columns, self._variable(name, coords, prior, factor)
