@@ -136,7 +136,7 @@ def effects_table(model: Model, method: Method, solution: Solution, group: str |
     """A row for each group and effect, and outcome where there are several."""
     import pandas as pd
 
-    if not solution.covariance.known:
+    if not solution.given_scales.known:
         raise Incompatible(f"{method.name} gives no standard errors, so no spread of effects")
     of = effects_called(model, group)
     mean, sd = means_and_spreads(model, solution, of)

@@ -168,16 +168,16 @@ class Fit(FitStatistics):
     ) -> DataArray:
         """Covariance of the coefficients, with every convention in its attributes.
 
-        Without a kind it is sigma^2 (X'X)^-1 for least squares and the inverse observed information for other point
-        estimates. For a posterior it is the posterior covariance, after a bootstrap that of the replicates.
+        Without a kind it is sigma^2 (X'X)^-1 for least squares, the inverse observed information for other point
+        estimates, and "joint" or "conditional" where scales were estimated: the attributes say which. For a posterior it is the posterior covariance, after a bootstrap that of the replicates.
         docs/explanation/intervals.md says more.
 
         Parameters
         ----------
         kind : str, optional
             For a point estimate: "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0"
-            to "HC3", "cluster" or "HAC" (Bartlett). "conditional" leaves out the uncertainty of scales that the
-            default errors of a mixed model or a smooth include.
+            to "HC3", "cluster" or "HAC" (Bartlett). For estimated scales of effects, smooths and processes "joint"
+            includes their uncertainty and "conditional" takes them as known.
         groups : str or array (n,) or pair of these, optional
             For "cluster": a column's name, one label per row, or two of these for two ways.
         data : table, optional

@@ -20,7 +20,7 @@ from probreg.inference.base import essential, has_effects, markov, reported_esti
 from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
 from probreg.inference.uncertainty.intervals.marginals import above_zero
-from probreg.inference.varying import OF_EFFECTS, groups_said, held_scales
+from probreg.inference.varying import OF_EFFECTS, SCALES_AS_KNOWN, groups_said, held_scales
 from probreg.model.prior_words import prior_line
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import (
@@ -224,10 +224,13 @@ def posterior_median(fit: FitStatistics) -> Array:
 
 
 def _notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
-    """What a reader must know, without the two estimates of sigma where the foot has both."""
+    """What a reader must know, without the two estimates of sigma where the foot has both, and what another covariance changes."""
     told = any(_BOTH_SIGMAS in line for line in foot)
+    joint = table.attrs.get("covariance") == "joint"
     return tuple(
-        n for n in essential(table.attrs["notes"]) if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n)
+        n
+        for n in essential(table.attrs["notes"])
+        if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n) and not (joint and n == SCALES_AS_KNOWN)
     )
 
 

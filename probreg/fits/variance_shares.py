@@ -76,7 +76,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     Empty for a posterior that averages over the scales, and without standard errors.
     """
     s, m = fit.solution, fit.model.shape[1]
-    V = s.covariance
+    V = s.given_scales
     if (s.found is None and s.draws is not None) or not np.isfinite(V.errors()).all() or V.coefficients > _WRITTEN:
         return {}
     place = {c: j for j, c in enumerate(fit.model.design.columns)}

@@ -507,6 +507,16 @@ class FactoredCovariance(ParameterCovariance):
         if len(self.inner) != self.axes.shape[1] + len(self.further):
             raise DataError("the factors of its covariance are of other parameters")
 
+    def _with_columns(self, root: Array) -> "FactoredCovariance":
+        k, r = self.coefficients, self.axes.shape[1]
+        E = np.divide(root[:k], self.spread[:, None], out=np.zeros_like(root[:k]), where=self.spread[:, None] > 0.0)
+        # D (I - Q Q' + Q S Q' + E E') D, with axes for what Q leaves of E
+        axes = np.hstack([self.axes, np.linalg.qr(np.hstack([self.axes, E]))[0][:, r:]])
+        over = np.vstack([axes.T @ E, root[k:]])
+        inner, old = np.eye(len(over)), np.r_[:r, axes.shape[1] : len(over)]
+        inner[np.ix_(old, old)] = self.inner
+        return replace(self, axes=axes, inner=inner + over @ over.T, variances=None)
+
     def _half(self, G: Array) -> Array:
         k = self.coefficients
         g = G[:, :k] * self.spread

@@ -19,7 +19,7 @@ from probreg.priors import AuxPrior, GaussianPrior, GroupNormal, HierarchicalPri
 
 Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
-SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their uncertainty"
+SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; covariance('joint'), integrate and nuts count their uncertainty"
 _ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
 _SAME_NOISE = 1e-9  # of the largest variance of the noise of a row
 _STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
@@ -260,7 +260,8 @@ class FoundScales:
     points : int
         Of adaptive Gauss-Hermite quadrature in each group; one is Laplace's method, exact for Gaussian noise.
     joint_of : callable, optional
-        Makes the covariance of the coefficients that counts the errors of these estimates, from this and the one at the estimates.
+        Makes the covariance of the coefficients that counts the errors of these estimates, from this, the one at the estimates and the
+        model there. None where the standard errors of the fit are the conditional ones.
     """
 
     stated: Model
@@ -291,6 +292,11 @@ class FoundScales:
         if len(H) and np.isfinite(H).all() and np.linalg.eigvalsh(H)[0] > 0:
             out[np.ix_(free, free)] = np.linalg.inv(H)
         return out
+
+    @property
+    def has_free_scales(self) -> bool:
+        """Whether some of theta has not vanished."""
+        return not bool(self._lost.all())
 
     @cached_property
     def _lost(self) -> Array:

@@ -178,7 +178,7 @@ def test_a_covariance_is_that_of_the_library(folder, text, asked):
 
 
 def test_every_kind_of_covariance_is_known_to_the_command_line():
-    assert set(KINDS) == set(DEFINITIONS) - {"bootstrap", "joint", "sampling-weighted"}
+    assert set(KINDS) == set(DEFINITIONS) - {"bootstrap", "sampling-weighted"}
 
 
 def test_every_setting_of_every_method_can_be_read_from_its_default():

@@ -147,8 +147,8 @@ def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
 
 
 def mackay(fit: pr.Fit, columns: list[int], scale: Array) -> tuple[Array, Array]:
-    """gamma_j = 1 - S_jj / scale_j^2 of these columns, from the covariance of the fit alone, and m_j^2 / scale_j^2."""
-    S = fit.solution.scale.matrix()[np.ix_(columns, columns)]
+    """gamma_j = 1 - S_jj / scale_j^2 of these columns, from the covariance of the fit at known scales alone, and m_j^2 / scale_j^2."""
+    S = fit.solution.given_scales.matrix()[np.ix_(columns, columns)]
     return 1.0 - np.diagonal(S) / scale**2, np.square(fit.solution.beta[columns, 0]) / scale**2
 
 

@@ -81,6 +81,8 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
     drawn = V.draws(np.random.default_rng(0), 100_000)
     size = np.sqrt(np.diagonal(whole))
     np.testing.assert_allclose(np.cov(drawn.T) / np.outer(size, size), whole / np.outer(size, size), atol=0.02)
+    spread = RNG.normal(size=(P * M, 2))
+    np.testing.assert_allclose(V.with_spread(spread).matrix(), dense + spread @ spread.T, **near)
     np.testing.assert_allclose(V.scaled(4.0).errors()[: P * M], 2.0 * V.errors()[: P * M], rtol=1e-12)
 
 

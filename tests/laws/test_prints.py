@@ -19,7 +19,7 @@ MATTERS = {  # the first words of what must be read beside the numbers, by metho
     "laplace": [],
     "posterior": [],
     "nuts": [],
-    "evidence": ["prior scale", "scales found by evidence are taken as known"],
+    "evidence": ["prior scale"],
 }
 
 

@@ -1,5 +1,6 @@
 """Mixed models against the numbers that glmmTMB, lme4 and nlme return."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,60 @@ def test_standard_errors_of_a_binomial_mixed_model_are_those_of_glmmtmb():
     np.testing.assert_allclose(fit.std_error, [0.232472, 0.3066425, 0.3266379, 0.4274366], rtol=0, atol=6e-7)
     conditional = np.sqrt(np.diagonal(fit.covariance("conditional")))
     np.testing.assert_allclose(conditional, [0.2279, 0.3054, 0.3260, 0.4288], rtol=0, atol=5e-5)
+
+
+def test_standard_errors_of_a_logistic_mixed_model_are_those_of_glmer():
+    """glmer(y ~ trt + I(week > 2) + (1 | ID), MASS::bacteria, binomial, control = glmerControl(tolPwrss = 1e-12)), lme4 1.1-31.
+
+    Conditional ones are sqrt(diag(vcov(m, use.hessian = FALSE))).
+    """
+    design = json.loads(reference_path("tables/logistic/bacteria_main.json").read_text())["design"]
+    _, second, third, week = np.array(design["X"]).T  # contrasts of successive treatments
+    # rows are in the order of the children, and of the weeks of each
+    child = np.cumsum(np.diff(week, prepend=np.inf) <= 0)
+    assert child[-1] == 50
+    table = {"y": design["y"], "drug": (second > 0) & (third < 0), "encourage": third > 0, "late": week > 2}
+    table |= {"child": child}
+    model = pr.Model.from_formula("y ~ drug + encourage + late + (1 | child)", table, likelihood="bernoulli")
+    fit = pr.fit(model, pr.Evidence(criterion="ML"))
+    np.testing.assert_allclose(fit.std_error, [0.696180, 0.677144, 0.683264, 0.476013], rtol=2e-4)
+    assert fit.log_likelihood == pytest.approx(-96.130687, abs=1e-5)
+    conditional = np.sqrt(np.diagonal(fit.covariance("conditional")))
+    np.testing.assert_allclose(conditional, [0.590472, 0.656571, 0.668645, 0.461219], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_intervals_of_a_slope_cover_it_in_small_binary_groups():
+    """150 groups of 3 rows. Quadrature, because Laplace's approximation has a bias of the estimates in such groups."""
+    runs, joint, conditional = 200, 0, 0
+    group, method = np.repeat(np.arange(150), 3), pr.Evidence(criterion="ML", points=5)
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        x = (rng.normal(size=150)[group] + rng.normal(size=450)) / np.sqrt(2.0)
+        eta = x - 0.5 + 1.2 * rng.normal(size=150)[group]
+        table = {"y": (rng.uniform(size=450) < 1.0 / (1.0 + np.exp(-eta))) * 1, "x": x, "g": group}
+        fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", table, likelihood="bernoulli"), method)
+        away = abs(float(fit.coef.sel(coef="x")) - 1.0) / 1.959964
+        joint += away <= float(fit.std_error.sel(coef="x"))
+        conditional += away <= np.sqrt(float(fit.covariance("conditional").sel(param="x", param_="x")))
+    # two Monte Carlo errors of the share of 200 runs
+    assert joint / runs == pytest.approx(0.95, abs=2.0 * np.sqrt(0.95 * 0.05 / runs))
+    assert conditional < joint
+
+
+def test_errors_of_a_smooth_lie_between_those_of_mgcv():
+    """gam(y ~ s(x), method = "REML"), mgcv 1.8-41: sqrt(diag(X Vp X')) at known scales and sqrt(diag(X Vc X')), whose part of second
+    order joint errors leave out, at rows 1, 20, 40 and 60."""
+    rng = np.random.default_rng(0)
+    x, level = rng.uniform(0, 10, 80), rng.normal(0, 1, 10)
+    y = np.sin(x) + np.repeat(level, 8) + 0.4 * rng.normal(size=80)
+    fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": y}))
+    at = fit.model.design.X[[0, 19, 39, 59]]
+    known, joint = (np.sqrt(fit.spread(kind).matrix.of_rows(at)[:, 0, 0]) for kind in ("conditional", "joint"))
+    np.testing.assert_allclose(known, [0.22551115, 0.24051524, 0.23614173, 0.28795990], rtol=1e-6)
+    with_second_order = np.array([0.22915769, 0.25351720, 0.26029629, 0.29153945])
+    assert ((known < joint) & (joint < with_second_order)).all()
+    np.testing.assert_allclose(joint, with_second_order, rtol=0.02)
 
 
 def test_joint_errors_are_saved_with_the_fit(tmp_path):

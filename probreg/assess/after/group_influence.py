@@ -31,7 +31,7 @@ def group_influence(fit: Fit, key: str) -> GroupInfluence:
     model, s = fit.model, fit.solution
     d, sigma = model.design, float(model.noise(fit.aux))
     all_rows = WhitenedRows.of(model, s.beta[:, 0], sigma)
-    V, flat = s.scale, np.flatnonzero(~model.joint.informative)
+    V, flat = s.given_scales, np.flatnonzero(~model.joint.informative)
     term, codes = d.recipe.grouped[key], np.asarray(d.inputs[key])[:, 0].astype(int)
     of_flat = V.half(np.eye(model.shape[0])[flat])
     R_flat = np.linalg.qr(of_flat.T, mode="r")  # V_ff = R'R

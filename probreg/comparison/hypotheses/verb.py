@@ -240,7 +240,9 @@ def _of_mode(
     half = quantile(prob, each) * se
     value = L @ beta
     estimates = _table(fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half})
-    notes: tuple[str, ...] = () if fit.model.flat else _of_found_scales(fit, L, degrees is not None)
+    notes: tuple[str, ...] = (
+        () if fit.model.flat else _of_found_scales(fit, L, degrees is not None, str(words.get("kind")))
+    )
     notes += (f"covariance: {words.get('kind', 'given')}",) if given is not None else ()
     if read[0].relation != "=":
         if len(read) > 1:
@@ -284,7 +286,7 @@ def _satterthwaite(fit: Fit) -> Satterthwaite | None:
     return None if found is None or why_no_satterthwaite(fit.solution) else satterthwaite(found)
 
 
-def _of_found_scales(fit: Fit, L: Array, degrees: bool) -> tuple[str, ...]:
+def _of_found_scales(fit: Fit, L: Array, degrees: bool, kind: str) -> tuple[str, ...]:
     """What a reader has to know of tests of a mode: that it is one under a prior, or at scales found by evidence."""
     under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
     if not flat_at_found_scales(fit) or L[:, under].any():
@@ -294,7 +296,7 @@ def _of_found_scales(fit: Fit, L: Array, degrees: bool) -> tuple[str, ...]:
         ("denominator degrees of freedom: Satterthwaite's",)
         if degrees
         else ("standard deviations of effects are taken as known",)
-        if fit.solution.conditional is None
+        if kind != "joint"
         else ()
     )
     other = (

@@ -99,7 +99,7 @@ def _exact(fit: Fit, group: str, each: list[Array]) -> LeftOut:
         if fit.model.flat and fit.model.unknown:
             return _of_least_squares(fit, each)
         sigma = float(fit.model.noise(fit.aux))
-        found = _given(fit.model, fit.solution.beta[:, 0], fit.solution.scale, sigma, each)
+        found = _given(fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each)
         said: tuple[str, ...] = ()
         if fit.solution.stats.get("ratios_found"):
             said = (f"the scales were found on all rows and are held while each {group} is left out",)

@@ -79,7 +79,7 @@ def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
     d = model.design
     root = _root(model)
     # h_i = w_i x_i'V x_i with V the covariance at unit variance.
-    h = _left_out_weight(model) * root**2 * s.scale.of_rows(d.X)[:, 0, 0] / unit
+    h = _left_out_weight(model) * root**2 * (s.conditional or s.scale).of_rows(d.X)[:, 0, 0] / unit
     rest = 1.0 - h
     return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
 

@@ -26,27 +26,32 @@ class ArrowEstimate(NamedTuple):
 
 def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) -> ArrowEstimate:
     """At the hyperparameters theta."""
-    layout, (p, m) = surface.layout, surface.model.shape
+    layout = surface.layout
     if isinstance(surface, ArrowSurface):
         nodes = surface.at_nodes(theta[None])
-        roots, x = nodes.roots, (nodes.mean[0][0], nodes.mean[1][0])
-        H: Arrow | SparseArrow = nodes.factor.at(0)
-    else:
-        at = surface.mode(theta)
-        return ArrowEstimate(coefficients_at(surface, theta), _covariance(layout, at.roots, surface.factor(at)))
+        beta = _coefficients(surface, nodes.roots, (nodes.mean[0][0], nodes.mean[1][0]))
+        return ArrowEstimate(beta, _covariance(layout, nodes.roots, nodes.factor.at(0)))
+    at = surface.mode(theta)
+    return ArrowEstimate(_coefficients(surface, at.roots, at.x), _covariance(layout, at.roots, surface.factor(at)))
+
+
+def coefficients_at(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) -> Array:
+    """The mode (p, m) of the coefficients at theta."""
+    if isinstance(surface, ArrowSurface):
+        nodes = surface.at_nodes(theta[None])
+        return _coefficients(surface, nodes.roots, (nodes.mean[0][0], nodes.mean[1][0]))
+    at = surface.mode(theta)
+    return _coefficients(surface, at.roots, at.x)
+
+
+def _coefficients(surface: ArrowSurface | ArrowLaplaceSurface, roots: ArrowRoots, x: tuple[Array, Array]) -> Array:
+    """(p, m), from coordinates x of groups and of the border."""
+    layout = surface.layout
     a, c = roots.forth(x[0][None], x[1][None])
-    beta = layout.coefficients(a[0], c[0])[:, 0].reshape(p, m) + layout.centre[:, None]
+    beta = np.asarray(layout.coefficients(a[0], c[0]).reshape(surface.model.shape) + layout.centre[:, None])
     if isinstance(surface, ArrowSurface):
         beta[list(layout.flat), 0] += layout.T @ surface.fitted
-    return ArrowEstimate(beta, _covariance(layout, roots, H))
-
-
-def coefficients_at(surface: ArrowLaplaceSurface, theta: Array) -> Array:
-    """The mode (p, m) of the coefficients at theta."""
-    layout, at = surface.layout, surface.mode(theta)
-    a, c = at.roots.forth(at.x[0][None], at.x[1][None])
-    beta = layout.coefficients(a[0], c[0])[:, 0].reshape(surface.model.shape)
-    return np.asarray(beta + layout.centre[:, None])
+    return beta
 
 
 def covariance_given(surface: ArrowLaplaceSurface, theta: Array) -> ArrowCovariance:

@@ -66,9 +66,9 @@ _WHOLE = 1000  # coefficients above which they are solved group by group
 class Evidence(Method):
     """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma), beta integrated out.
 
-    Then `method` fits the model at these scales. Its standard errors take them as known with
-    Gaussian noise; with other likelihoods they include the uncertainty of scales and nuisance parameters. tau is the unknown scale of a block of
-    coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum likelihood proper, `GPrior(...)`,
+    Then `method` fits the model at these scales. Its standard errors include the uncertainty of scales and nuisance parameters; a
+    Gaussian model whose only unknown scales are those of effects by group has errors at known scales, as lme4 prints them.
+    `covariance("joint")` and `covariance("conditional")` give either by name. tau is the unknown scale of a block of coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum likelihood proper, `GPrior(...)`,
     `R2(...)`. Densities are of the logs, on which `Reference()` is flat.
 
     Exact for Gaussian likelihoods (Newton's method from the moments, whatever the scale of the data). For other smooth
@@ -172,7 +172,7 @@ class Evidence(Method):
             start = PriorRows.of(problem.starting_model.joint)
             require_full_rank(posterior_given_sigma(model.design.moments, start, 1.0), model, self.name)
         top = problem.maximise(self.max_steps)
-        found = problem.model_at(top)
+        found = problem.model_at(top.theta)
         if self._by_arrow(model):
             assert isinstance(surface, ArrowSurface | ArrowLaplaceSurface)  # who leaves columns unwritten has groups
             inner = Resolved(found, self._solver(model), solution=_solution(model, arrow_estimate(surface, top.theta)))
@@ -193,9 +193,9 @@ class Evidence(Method):
             inner = inner._replace(solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail))
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
-        found_scales = problem.found(top) if model.design.recipe.grouped or not problem.moving else None
-        joint = found_scales is not None and not problem.exact and not problem.moving and not top.rising
-        joint = joint and inner.method.target == "mode" and model.design.weight_kind != "sampling"
+        found_scales = problem.found(top)
+        joint = found_scales is not None and not problem.effects_alone and not top.rising
+        joint = joint and inner.method.target == "mode"
         if found_scales is not None and joint:
             found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(

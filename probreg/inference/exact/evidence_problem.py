@@ -170,6 +170,12 @@ class EvidenceProblem:
             return self.exact and not self.moving and design.moments_by_group is not None
         return any(map(design.inputs.__contains__, design.recipe.grouped))
 
+    @property
+    def effects_alone(self) -> bool:
+        """Gaussian noise, and effects by group have all unknown scales: errors of coefficients are conditional, as those of REML."""
+        effects = all(g.prior is not None and bool(g.prior.called) for g in self.unknown)
+        return self.exact and effects and bool(self.model.design.recipe.grouped)
+
     @cached_property
     def surface(self) -> EvidenceSurface:
         if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
@@ -203,9 +209,8 @@ class EvidenceProblem:
                     if isinstance(amplitude, AuxPrior)
                     else Normal(amplitude)
                 )
-                all_rows = g.prior.basis.kind == "exact"
                 found = with_kernel(
-                    found, self.model.design, g.columns, g.prior, here, plain, None if all_rows else there
+                    found, self.model.design, g.columns, g.prior, here, plain, None if _has_all_rows(g) else there
                 )
         return EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
 
@@ -349,27 +354,31 @@ class EvidenceProblem:
         if self.per_column or len(self.groups.priors) + len(self.outer) != number_of_scales(self.model):
             return None
         hessian_of = partial(np.array, top.at.hessian)
-        if self.surface.secant and self.moving:  # whose anchors were chosen on the way
-            hessian_of = partial(np.array, _hessian(self.surface, top.theta, top.at.hessian, len(self.surface.priors)))
-        elif self.surface.secant:
+        if self.surface.secant:
             hessian_of = partial(_hessian_anew, self.model, self.criterion, self.points, top.theta, top.at.hessian)
         vanished, plain = np.append(top.vanished, top.at_limit), not self._took_part(top)
         return FoundScales(
             self.model, self.criterion, top.theta, hessian_of, float(top.at.evidence), vanished, plain, self.points
         )
 
-    def model_at(self, top: EvidenceMaximum) -> Model:
-        hyper = self.hyper(top)
-        held = dict(zip(self.outer, np.exp(top.theta[len(hyper) :]).tolist()))
+    def model_at(self, theta: Array, chosen: Array | None = None) -> Model:
+        """The model at theta; the anchors of its processes are those of `chosen`, by default the same."""
+        d = len(self.groups.priors)
+        hyper, anchors = np.exp(theta[:d]), None if chosen is None else np.exp(chosen[:d])
+        held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
         found = replace(self.model, design=design, prior=prior, aux={**self.model.aux, **held}, scales_compared=0)
         for g in self.unknown:
             if (
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
             ):  # else each predictor has its own scales of sines
-                values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
+                own = self.groups.group_of == self.unknown.index(g)
+                values = dict(zip(g.hyper, hyper[own].tolist()))
+                held_at = dict(zip(g.hyper, anchors[own].tolist())) if anchors is not None else None
                 plain = Normal(g.prior.size_at(values))
-                found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
+                found = with_kernel(
+                    found, self.model.design, g.columns, g.prior, values, plain, None if _has_all_rows(g) else held_at
+                )
         return found
 
     @cached_property
@@ -522,6 +531,11 @@ class EvidenceProblem:
         return "" if group.predictor is None else f"[{self.model.joint.blocks[group.block].outcome}]"
 
 
+def _has_all_rows(group: LatentGroup) -> bool:
+    """Whether the basis of a process has every row for an anchor, so that none are chosen."""
+    return isinstance(group.prior, ProcessPrior) and group.prior.basis.kind == "exact"
+
+
 def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Array:
     """By central differences of the gradient, of a surface over d positive parameters first, where its own Hessian only steers."""
     size = np.full(len(theta), _DIFFERENCE)
@@ -535,4 +549,5 @@ def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Arr
 def _hessian_anew(model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array) -> Array:
     """The same from the rows, so that a fit holds no moments of them."""
     problem = EvidenceProblem(model, False, criterion=criterion, points=points)
+    problem.surface.choose_at(theta)
     return _hessian(problem.surface, theta, near, len(problem.surface.priors))

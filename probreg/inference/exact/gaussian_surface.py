@@ -330,6 +330,11 @@ class GaussianSurface(EvidenceSurface):
             c[flat], G[flat], F[flat] = left[:, 0], left[:, 1 : -len(flat)], left[:, -len(flat) :]
         return c, G, F
 
+    def mean(self, theta: Array) -> Array:
+        """The posterior mean (p,) of beta given theta."""
+        c, G, _ = self.coefficients
+        return c + G @ self.at_nodes(theta[None], spread=False).mean[0]
+
     def posterior(self, theta: Array) -> tuple[Array, Array, float]:
         """Mean (p,) and covariance (p, p) of beta given theta, the latter in units of sigma^2, and the least penalised sum of squares:
         what a reduction of the rows and the prior together gives, from the one decomposition of all scales."""

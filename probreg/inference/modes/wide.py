@@ -31,7 +31,7 @@ FEW = 200  # columns up to which their own p x p work is as quick
 def refuse_written_out(solution: Solution, what: str) -> None:
     """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
     k = solution.beta.size
-    if solution.scale.compact and k > SOON:
+    if solution.given_scales.compact and k > SOON:
         part = "; a fit of some of the groups has it" if solution.found is not None else ""
         raise DataError(
             f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "

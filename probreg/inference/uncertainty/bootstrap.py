@@ -179,7 +179,7 @@ def _covariance(model: Model, found: Solution, replicates: Array, logs: Array | 
     m, k = model.shape[1], model.shape[0] * model.shape[1]
     sample = replicates.copy()
     sample[:, own] = replicates[:, own].mean(0)
-    known = found.scale.half(np.eye(k)[vec_entries(own, m)])
+    known = found.given_scales.half(np.eye(k)[vec_entries(own, m)])
     root = np.zeros((k, known.shape[1]))
     root[vec_entries(own, m)] = known
     root = np.hstack([DenseCovariance.of_sample(model.design.frame, sample).raw_root(), root])

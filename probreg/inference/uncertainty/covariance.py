@@ -14,6 +14,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
 from probreg.inference.base import Array, Method, Solution, Status, log_names
 from probreg.inference.covariance import NoCovariance, ParameterCovariance, root_of_square
+from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
@@ -22,6 +23,7 @@ from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton
 from probreg.inference.uncertainty.clusters import SmallSample, bartlett_square, cluster_square, crossed, default_lags
 from probreg.inference.uncertainty.information import Estimate, estimate_of
+from probreg.inference.varying import FoundScales
 from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
@@ -133,11 +135,13 @@ def _of_mode(method: Method, solution: Solution) -> Words:
         return {"kind": "none", "definition": "no covariance: the sandwich cannot be computed"}
     if isinstance(method, InteriorPoint):
         return {"kind": "expected", "definition": DEFINITIONS["expected"]}
+    if solution.scales is not None:
+        kind = "conditional" if solution.conditional is None else "joint"
+        return {"kind": kind, "definition": DEFINITIONS[kind]}
     if isinstance(method, ClosedForm) or (isinstance(method, Stochastic) and solution.df is not None):
         kind = "expected" if solution.df is None else "classical"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
-    kind = "joint" if solution.conditional is not None else "observed"
-    return {"kind": kind, "definition": DEFINITIONS[kind]}
+    return {"kind": "observed", "definition": DEFINITIONS["observed"]}
 
 
 @one_blas_thread()
@@ -367,11 +371,28 @@ def replicated(model: Model, solution: Solution, settings: Settings) -> Spread:
 
 def _conditional(model: Model, solution: Solution, settings: Settings) -> Spread:
     """The covariance given the scales that were found."""
-    if solution.conditional is None:
+    _require_scales(solution, "conditional")
+    return Spread(solution.given_scales, solution.df, {})
+
+
+def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
+    """The covariance that includes the uncertainty of the scales that were found."""
+    found = _require_scales(solution, "joint")
+    if solution.conditional is not None:
+        return Spread(solution.scale, solution.df, {})
+    if not (found.stated.design.reachable or found.stated.design.kept is not None):
+        raise Incompatible(f"covariance='joint' needs the rows: {found.stated.design.rows_absent}")
+    return Spread(joint_covariance(found, solution.scale, model), solution.df, {})
+
+
+def _require_scales(solution: Solution, kind: str) -> FoundScales:
+    """The scales of the fit. Incompatible where none were found, or where its covariance is another one."""
+    if solution.scales is None or solution.sandwich or solution.replicates is not None:
         raise Incompatible(
-            "covariance='conditional' is of a fit whose standard errors count the uncertainty of its scales, and this fit has none"
+            f"covariance={kind!r} is for a fit that estimated scales of effects, smooths or processes and has no other covariance of "
+            f"its own; this fit has {'the scales of its model' if solution.scales is None else 'a sandwich or replicates'}"
         )
-    return Spread(solution.conditional, solution.df, {})
+    return solution.scales
 
 
 _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
@@ -388,6 +409,7 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "HAC": _newey_west,
     "bootstrap": replicated,
     "conditional": _conditional,
+    "joint": _joint,
 }
 
 

@@ -14,7 +14,7 @@ from probreg.model.group_effects import Groups
 
 _TRUTH = {"true": True, "false": False, "yes": True, "no": False}
 KINDS = (
-    "classical", "ml", "observed", "expected", "conditional", "sampling", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC",
+    "classical", "ml", "observed", "expected", "conditional", "joint", "sampling", "HC0", "HC1", "HC2", "HC3", "cluster", "HAC",
 )  # fmt: skip
 
 

@@ -1,0 +1,110 @@
+"""Standard errors that include the uncertainty of scales against the delta method: refits of the model at other scales."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+
+RNG = np.random.default_rng(8)
+N = 60
+GROUP = np.repeat(np.arange(10), 6)
+X = RNG.uniform(0.0, 10.0, N)
+Z = RNG.normal(size=N)
+ETA = np.sin(X) + RNG.normal(size=10)[GROUP]
+TABLE = {
+    "x": X, "z": Z, "g": GROUP, "y": ETA + 0.4 * RNG.normal(size=N), "k": (ETA > 0.0) * 1,
+    "u": ETA + RNG.normal(size=10)[GROUP] * Z + 0.4 * RNG.normal(size=N),
+    "count": RNG.negative_binomial(2.0, 2.0 / (2.0 + np.exp(2.0 + 1.5 * np.sin(X)))),
+}  # fmt: skip
+RIDGE = {"x": pr.Normal(pr.priors.Reference()), "z": pr.Normal(pr.priors.Reference())}
+CASES = [  # formula, likelihood, criterion, priors, kind of the default
+    ("y ~ s(x)", "gaussian", "REML", {}, "joint"),
+    ("y ~ s(x)", "gaussian", "ML", {}, "joint"),
+    ("y ~ x + z", "gaussian", "REML", RIDGE, "joint"),
+    ("y ~ z + (1 | g)", "gaussian", "REML", {}, "conditional"),
+    ("u ~ z + (z | g)", "gaussian", "ML", {}, "conditional"),
+    ("y ~ s(x) + z + (1 | g)", "gaussian", "REML", {}, "joint"),
+    ("y ~ gp(x)", "gaussian", "REML", {}, "joint"),
+    ("y ~ gp(x, basis='cholesky')", "gaussian", "REML", {}, "joint"),
+    ("y ~ gp(x, basis='hsgp')", "gaussian", "REML", {}, "joint"),
+    ("y ~ z + gp(x) + (1 | g)", "gaussian", "REML", {}, "joint"),
+    ("k ~ s(x)", "bernoulli", "REML", {}, "joint"),
+    ("k ~ z + (1 | g)", "bernoulli", "REML", {}, "joint"),
+    ("k ~ gp(x)", "bernoulli", "REML", {}, "joint"),
+    ("k ~ gp(x, basis='hsgp')", "bernoulli", "REML", {}, "joint"),
+    ("count ~ s(x)", "negative_binomial", "REML", {}, "joint"),
+]
+
+
+def second_derivatives(f, at: np.ndarray, h: float = 0.01) -> np.ndarray:
+    """By central differences of values, with an error near 1e-4 of a log."""
+    steps = h * np.eye(len(at))
+    points = [at + a * si + b * sj for si in steps for sj in steps for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+    value = f(np.array(points)).reshape(len(at), len(at), 4)
+    return (value @ [1.0, -1.0, -1.0, 1.0]) / (4.0 * h**2)
+
+
+@pytest.mark.parametrize(("formula", "likelihood", "criterion", "prior", "kind"), CASES)
+def test_joint_errors_are_those_of_the_delta_method(formula, likelihood, criterion, prior, kind):
+    model = pr.Model.from_formula(formula, TABLE, likelihood=likelihood, prior=prior)
+    fit = pr.fit(model, pr.Evidence(criterion=criterion))
+    problem, theta = EvidenceProblem(model, False, criterion=criterion), fit.solution.scales.theta
+    problem.surface.choose_at(theta)
+
+    def eta(at: np.ndarray) -> np.ndarray:
+        held = problem.model_at(at, theta)
+        beta = pr.fit(held, "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-12)).solution.beta
+        return held.design.X @ beta[:, 0]
+
+    free = ~fit.solution.scales.vanished
+    V = np.zeros((len(theta), len(theta)))
+    V[np.ix_(free, free)] = np.linalg.inv(-second_derivatives(problem.surface.values, theta)[np.ix_(free, free)])
+    h = 0.003
+    J = np.array([(eta(theta + h * e) - eta(theta - h * e)) / (2.0 * h) for e in np.eye(len(theta))]).T
+    X = fit.model.design.X
+    joint, conditional = (fit.spread(k).matrix.of_rows(X)[:, 0, 0] for k in ("joint", "conditional"))
+    added = np.einsum("ij,jk,ik->i", J, V, J)
+    assert added.max() > 1e-3 * conditional.max()
+    np.testing.assert_allclose(joint - conditional, added, rtol=0.01, atol=1e-3 * added.max())
+    assert fit.covariance().attrs["kind"] == kind
+    np.testing.assert_array_equal(fit.covariance(), fit.covariance(kind))
+    assert f"{kind} covariance" in repr(fit)
+
+
+@pytest.mark.parametrize("basis", ["exact", "hsgp"])
+def test_joint_errors_between_the_rows_are_those_of_the_delta_method(basis):
+    model = pr.Model.from_formula(f"y ~ gp(x, basis='{basis}')", TABLE)
+    fit = pr.fit(model)
+    scales, problem = fit.solution.scales, EvidenceProblem(model, False)
+    new = {"x": np.linspace(0.5, 9.5, 13)}
+
+    def mean(at: np.ndarray) -> np.ndarray:
+        return pr.fit(problem.model_at(at, scales.theta), "closed_form").predict(new)["mean"].values
+
+    J = np.array([(mean(scales.theta + e) - mean(scales.theta - e)) / 0.006 for e in 0.003 * np.eye(3)]).T
+    X = fit.model.design.at(new).X
+    joint, conditional = (fit.spread(k).matrix.of_rows(X)[:, 0, 0] for k in ("joint", "conditional"))
+    added = np.einsum("ij,jk,ik->i", J, scales.covariance, J)
+    np.testing.assert_allclose(joint - conditional, added, rtol=0.01, atol=1e-3 * added.max())
+
+
+def test_joint_errors_of_many_columns_are_those_of_few():
+    """More columns than rows: the covariance in factors."""
+    wide = np.random.default_rng(2).normal(size=(30, 50))
+    y = wide[:, :5].sum(1) + np.random.default_rng(3).normal(size=30)
+    names = [f"x{j}" for j in range(50)]
+    prior = {tuple(names[:20]): pr.Normal(pr.priors.Reference()), tuple(names[20:]): pr.Normal(pr.priors.Reference())}
+    fit = pr.fit(pr.Model.from_arrays(wide, y, columns=names, prior=prior), "evidence")
+    assert fit.covariance().attrs["kind"] == "joint"
+    joint, conditional = fit.covariance("joint").values, fit.covariance("conditional").values
+    added = np.linalg.eigvalsh(joint - conditional)
+    assert added.min() > -1e-9 * added.max()
+    assert (added > 1e-9 * added.max()).sum() <= 3  # two scales and sigma
+
+
+def test_a_model_of_known_scales_has_no_joint_covariance():
+    fit = pr.fit(pr.Model.from_formula("y ~ z", TABLE))
+    for kind in ("joint", "conditional"):
+        with pytest.raises(pr.errors.Incompatible):
+            fit.covariance(kind)
