@@ -210,6 +210,8 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
         where = list(b.columns)
         if isinstance(b.prior, Flat) or model.design.of_terms[where].all():
             continue
+        if model.joint.contrast is not None and isinstance(b.prior, ProximalPrior):
+            continue  # a penalty of all classes, which has no draws
         try:
             unit = sigma if b.prior.sigma_units else 1.0
             draws = b.prior.sample(rng, (_DRAWS, len(where), b.width(model.shape[1])), unit)

@@ -22,7 +22,7 @@ from probreg.inference import Method, Solution, Status
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.modes.closed_form import touched
-from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals.arithmetic import FEW, equal_tail, mean_and_sd, quantile
 from probreg.likelihoods import EpsilonInsensitive, OfClasses, OfTrials, ProximalLikelihood, UnivariateLikelihood
@@ -436,7 +436,7 @@ def _errorless(model: Model, solution: Solution) -> bool:
 
 def _why_errorless(model: Model) -> str:
     if has_nonsmooth_terms(model):
-        return NO_ERRORS
+        return no_errors(model)
     if isinstance(model.likelihood, EpsilonInsensitive):
         return "every residual is within epsilon, so that the noise has no estimate"
     return "the estimate has no standard errors, see the notes of the fit"
@@ -486,7 +486,7 @@ def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
             return Prediction(mean, none, (none, none), None, likely, f"no intervals: {_why_errorless(model)}")
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
         new, said = _new(model, _mixture(model, atoms, design), prob, noise)
-        kind = f"no interval of the {likelihood.centre}: {NO_ERRORS}; {said}"
+        kind = f"no interval of the {likelihood.centre}: {no_errors(model)}; {said}"
         return Prediction(mean, none, (none, none), new, None, kind)
     error, interval = _error_and_interval(model, solution, design, prob)
     if not isinstance(likelihood, UnivariateLikelihood):

@@ -27,7 +27,7 @@ from probreg.likelihoods import Likelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
-from probreg.numerics.frame import map_of_predictors, vec_entries
+from probreg.numerics.frame import between_outcomes, map_of_predictors, vec_entries
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
@@ -564,6 +564,8 @@ def sigma_note(model: Model, how: str) -> tuple[str, ...]:
 
 def reported_coefficients(model: Model, beta: Array) -> Array:
     """Reported coefficients, of h of the p columns: (..., h) for one predictor, (..., h, outcomes) for several."""
+    if model.joint.contrast is not None:
+        return model.joint.scores(beta)[..., model.design.head, :]
     return outcomes_of(model, beta[..., model.design.head, :] if has_effects(model) else beta)
 
 
@@ -599,16 +601,13 @@ def coefficients_of_reported(model: Model, beta: Array) -> Array:
 
 def reported_matrix(model: Model, M: Array) -> Array:
     """A matrix over vec(beta) as one over the reported coefficients, column first, then outcome."""
-    p, m = len(model.design.head), model.shape[1]
+    m = model.shape[1]
     if has_effects(model):
         at = vec_entries(tuple(model.design.head.tolist()), m)
         M = M[np.ix_(at, at)]
     if not _mixes(model):
         return M
-    D = model.likelihood.contrast_matrix
-    # Column by column, so that the nan of one column stays there.
-    blocks = np.einsum("ka,iajb,lb->ikjl", D, M.reshape(p, m, p, m), D)
-    return blocks.reshape(p * len(D), p * len(D))
+    return between_outcomes(M, model.likelihood.contrast_matrix)
 
 
 def reported_covariance(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:

@@ -59,7 +59,8 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     Reference form: f is 0 for the reference class (the first unless `reference` names one) and a coefficient is a log odds
     against it. Symmetric form: C is an orthonormal basis of the vectors that sum to zero, no class is singled out, and the K
     reported coefficients of a column sum to zero; it goes with a flat prior or with normal priors, which do not depend on the
-    choice of that basis. A normal prior of unknown scale has one scale for all classes then, and one for each predictor of the
+    choice of that basis. Laplace and elastic-net priors are penalties of the K coefficients, as in glmnet: these then have the common
+    shift of the smallest penalty in place of the sum zero, so that some are exactly 0. A normal prior of unknown scale has one scale for all classes then, and one for each predictor of the
     reference form.
     """
 
@@ -82,7 +83,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     def describe(self, response: str) -> str:
         if self.symmetric:
-            return f"the log odds of each class of {response} against their geometric mean (coefficients of a column sum to zero)"
+            return f"the log odds of each class of {response} against their geometric mean"
         return f"the log odds of each class of {response} against the reference class {self.levels[self._base]}"
 
     def infinite_intercept(self, absent: Array, rows: int) -> str:

@@ -28,9 +28,11 @@ from probreg.priors import (
     JointPrior,
     LatentPrior,
     Prior,
+    ProximalPrior,
     Reference,
     WholePrior,
 )
+from probreg.priors.joint import location_of
 from probreg.priors.text import AuxLike, read_aux
 from probreg.priors.weak import PriorLike
 
@@ -272,9 +274,14 @@ def check_offset(design: Design, likelihood: Likelihood) -> None:
         )
 
 
-def _normal_of_one_scale(prior: Prior) -> bool:
-    """Whether a prior is normal given its hyperparameters, which all linear predictors share: rotations of these leave it alone."""
-    return isinstance(prior, LatentPrior) and prior.normal and not np.any(getattr(prior.base, "location", 0.0))
+def _is_same_in_every_basis(prior: Prior, q: int) -> bool:
+    """Whether a prior of q columns is the same in every basis of a symmetric softmax: rotations leave it alone, as a normal one given
+    hyperparameters that all linear predictors share, or it is of the coefficients of all classes."""
+    if isinstance(prior, ProximalPrior):
+        return prior.remove_common_shift(np.zeros((q, 2))) is not None
+    if isinstance(prior, LatentPrior):
+        return prior.normal and not np.any(getattr(prior.base, "location", 0.0))
+    return isinstance(prior, Flat | GaussianPrior | WholePrior)
 
 
 def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]) -> None:
@@ -290,16 +297,12 @@ def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
-        normal = (
-            isinstance(b.prior, Flat | GaussianPrior | WholePrior) or _normal_of_one_scale(b.prior)
-            for b in prior.blocks
-        )
-        if not all(normal):
+        if wrong := [b.prior.name for b in prior.blocks if not _is_same_in_every_basis(b.prior, len(b.columns))]:
             raise Incompatible(
-                "a symmetric softmax takes flat, normal or Jeffreys priors, which do not depend on its basis. A lasso or elastic net of all "
-                "classes, as in glmnet, is not available: state the prior of log odds against a reference class, likelihood='categorical'"
+                f"a symmetric softmax takes flat, normal, Laplace, elastic-net or Jeffreys priors, got {', '.join(wrong)}: other "
+                "priors are stated of log odds against a reference class, likelihood='categorical'"
             )
-        if prior.gaussian and prior.center.any():
+        if any(np.any(location_of(b)) for b in prior.blocks if isinstance(b.prior, GaussianPrior | ProximalPrior)):
             raise Incompatible(
                 "the coefficients of a symmetric softmax sum to zero over the classes: their prior has location 0"
             )

@@ -281,6 +281,7 @@ class Model(FromData):
     @cached_property
     def joint(self) -> JointPrior:
         """The prior column by column."""
+        contrast = self.likelihood.contrast_matrix
         return joint(
             self.prior,
             self.design.columns,
@@ -288,6 +289,7 @@ class Model(FromData):
             partial(rows_for, self.design, self.likelihood, self.fixed),
             self.design.shown_columns,
             self.likelihood.predictors_apart,
+            contrast if len(contrast) > self.likelihood.width else None,
         )
 
     @property

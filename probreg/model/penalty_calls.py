@@ -36,9 +36,9 @@ def setting_of(model: Penalised) -> Setting:
     """What the criterion of another package needs to know of the data; see `Model.penalty_setting`."""
     if isinstance(model.likelihood, SoftmaxLikelihood) and not model.likelihood.symmetric:
         raise Incompatible(
-            "other packages penalise the coefficients of all classes, and this model has log odds against a reference class. For a "
-            "ridge use Categorical(symmetric=True); a lasso or elastic net of all classes is not available: state the scale of one of "
-            "the log odds, such as Laplace(0.5)"
+            "other packages penalise the coefficients of all classes, and this model has log odds against a reference class. For "
+            "their ridge, lasso or elastic net use Categorical(symmetric=True); to penalise the log odds, state the scale of a prior, "
+            "such as Laplace(0.5)"
         )
     if model.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
         return Setting(model.likelihood.name, sigma=model.noise_held)

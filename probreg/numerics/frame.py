@@ -38,6 +38,21 @@ def map_of_predictors(D: Array, p: int) -> Array:
     return np.kron(np.eye(p), D)
 
 
+def between_outcomes(M: Array, D: Array) -> Array:
+    """(I_p kron D) M (I_p kron D)', (p o, p o): a matrix over vec(beta) as one over beta D', D (o, m).
+
+    The nan of one column stays in its rows and columns.
+
+    >>> between_outcomes(np.array([[2.0]]), np.array([[1.0], [-1.0]]))
+    array([[ 2., -2.],
+           [-2.,  2.]])
+    """
+    o, m = D.shape
+    p = len(M) // m
+    left = np.matmul(D, M.reshape(p, m, p * m))  # (p, o, p m)
+    return (left.reshape(p * o, p, m) @ D.T).reshape(p * o, p * o)
+
+
 def with_aux(M: Array, a: int) -> Array:
     """diag(M, I_a): a map of coefficients that leaves a nuisance parameters behind them as they are.
 

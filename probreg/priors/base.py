@@ -241,6 +241,13 @@ class ProximalPrior(Prior):
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """Lower and upper end of the subdifferential of -log p over each entry of a block (q, m), the others held."""
 
+    def remove_common_shift(self, scores: Array) -> Array | None:
+        """Return scores - c for scores (..., q, K) of K classes, c the number of each column at which -log p is least.
+
+        None where the prior has no such form.
+        """
+        return None
+
 
 class GroupedPrior(ProximalPrior):
     """-log p = sum_g |r_g| + constant, r_j = (beta_j - location_j) / scale_j: the entries of a group have one kink together.

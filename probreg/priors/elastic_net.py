@@ -9,7 +9,7 @@ from probreg.arguments.scalars import Flag, Share
 from probreg.numerics.special import erfcx, log_ndtr, ndtri_exp
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
-from probreg.priors.location_scale import ProximalLocationScale
+from probreg.priors.location_scale import ProximalLocationScale, remove_least_shift
 from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
@@ -108,6 +108,9 @@ class ElasticNet(ProximalLocationScale):
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         pull = (1.0 - self.ratio) * r
         return pull + self.ratio * np.where(r > 0, 1.0, -1.0), pull + self.ratio * np.where(r < 0, -1.0, 1.0)
+
+    def remove_common_shift(self, scores: Array) -> Array:
+        return remove_least_shift(scores, self.ratio / self.scales, (1.0 - self.ratio) / self.scales**2)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         def logp(value: Any, location: Any, scale: Any) -> Any:

@@ -2,18 +2,23 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import shown_value
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.numerics.frame import map_of_columns, vec_entries
-from probreg.priors.base import Array, DataDependentPrior, GaussianPrior, Prior, PriorData, SmoothPrior
+from probreg.priors.base import Array, DataDependentPrior, GaussianPrior, Prior, PriorData, ProximalPrior, SmoothPrior
 from probreg.priors.flat import Flat
 from probreg.priors.latent import HierarchicalPrior
+
+PENALTY_OF_CLASSES = (
+    "a lasso or elastic net of all classes (symmetric=True) is a penalty that only its mode uses; likelihood='categorical' has "
+    "priors of log odds against a reference class, which can be sampled"
+)
 
 Key = str | tuple[str, ...]
 
@@ -116,16 +121,39 @@ def mapping_of(blocks: Iterable[BlockPrior], names: Sequence[str]) -> dict[Key, 
 
 @dataclass(frozen=True)
 class JointPrior:
-    """log p(beta) = sum over blocks of log p_b(beta[columns_b]), for beta of shape (..., p, m)."""
+    """log p(beta) = sum over blocks of log p_b(beta[columns_b]), for beta of shape (..., p, m).
+
+    With a `contrast` C (K, m), priors with kinks are of the K coefficients of a column over all classes, of which beta fixes
+    beta C' up to a shift: they have the shift of the largest density, as in glmnet, and log p is known up to a constant.
+    """
 
     blocks: tuple[BlockPrior, ...]
+    contrast: Array | None = field(default=None, compare=False)
+
+    def scores(self, beta: Array) -> Array:
+        """Return the coefficients (..., p, K) of all classes under a `contrast`; those without a kink sum to zero."""
+        assert self.contrast is not None  # callers ask first
+        out = beta @ self.contrast.T
+        for b in self.blocks:
+            if isinstance(b.prior, ProximalPrior):
+                out[..., list(b.columns), :] = self._argument(b, beta)
+        return out
+
+    def _argument(self, block: BlockPrior, beta: Array) -> Array:
+        """The coefficients that the density of a block is a function of."""
+        inside = block.take(beta)
+        if self.contrast is None or not isinstance(block.prior, ProximalPrior):
+            return inside
+        scores = block.prior.remove_common_shift(inside @ self.contrast.T)
+        assert scores is not None  # other priors are refused with the model
+        return scores
 
     def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
         """Shape (...,); `sigma` reaches the priors that are stated in its units."""
         # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for b in self.blocks:
-            total = total + b.prior.log_prob(b.take(beta), sigma if b.prior.sigma_units else 1.0)
+            total = total + b.prior.log_prob(self._argument(b, beta), sigma if b.prior.sigma_units else 1.0)
         return total
 
     def log_prob_given(
@@ -140,7 +168,7 @@ class JointPrior:
         (...,) each; with `proper` of proper blocks alone that are known."""
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
-            inside, unit, prior = b.take(beta), sigma if b.prior.sigma_units else 1.0, b.prior
+            inside, unit, prior = self._argument(b, beta), sigma if b.prior.sigma_units else 1.0, b.prior
             if proper and not (prior.proper and prior.known):
                 continue
             if i in hyper and isinstance(prior, HierarchicalPrior):
@@ -157,6 +185,8 @@ class JointPrior:
         self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
         """The same, and by number of block the hyperparameters that it was drawn at, where its prior tells them."""
+        if self.contrast is not None:
+            raise Incompatible(f"no draws of the prior: {PENALTY_OF_CLASSES}")
         out, hyper = np.empty(shape), {}
         for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0
@@ -294,12 +324,13 @@ def joint(
     rows: Callable[[tuple[int, ...]], PriorData] | None = None,
     shown: Sequence[str] | None = None,
     outcomes: Sequence[str] = (),
+    contrast: Array | None = None,
 ) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
     `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to. `shown` are
     the columns as an error lists them, those of a term as one. `outcomes` are the names of several linear predictors that have
-    hyperparameters of their own.
+    hyperparameters of their own. `contrast` (K, m) gives the coefficients of K > m classes, which priors with kinks are of.
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
@@ -335,7 +366,9 @@ def joint(
         for prior, where in chosen
         for block in _blocks_of(prior.prepare(rows(where)) if rows else prior, where, outcomes)
     ]
-    return JointPrior(tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks))
+    kinked = contrast is not None and any(isinstance(b.prior, ProximalPrior) for b in blocks)
+    flat = [BlockPrior(Flat(), rest, stated=False)] if rest else []
+    return JointPrior((*flat, *blocks), contrast if kinked else None)
 
 
 def _blocks_of(prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]) -> list[BlockPrior]:

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
-from probreg.priors.location_scale import ProximalLocationScale
+from probreg.priors.location_scale import ProximalLocationScale, remove_least_shift
 from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 
@@ -88,6 +88,9 @@ class Laplace(ProximalLocationScale):
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         # d|r| = sign(r), and the interval [-1, 1] at the kink.
         return np.where(r > 0, 1.0, -1.0), np.where(r < 0, -1.0, 1.0)
+
+    def remove_common_shift(self, scores: Array) -> Array:
+        return remove_least_shift(scores, 1.0 / self.scales, 0.0)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -26,6 +26,7 @@ def common_size(*parts: Any) -> int | None:
     return sizes.pop() if sizes else None
 
 
+_ROUNDING = 64 * np.finfo(float).eps  # relative, of scores that are sums over the linear predictors
 _DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slopes"})
 
 
@@ -112,6 +113,30 @@ class AffinePrior(Prior):
     def around(self) -> str:
         """w, less its location, in the words of a penalty."""
         return "w" if self.location == 0.0 else "(w - location)"
+
+
+def remove_least_shift(scores: Array, l1: Array, l2: Array) -> Array:
+    """Return scores - c with c = argmin_c sum_k l1 |s_k - c| + l2 (s_k - c)^2 / 2, for each column of scores (..., q, K).
+
+    l1 and l2 are numbers or of shape (q,). Where c is not unique (l2 = 0 and K even) it is the middle of its interval, as in
+    glmnet. Scores that equal c up to rounding become exactly 0.
+
+    >>> remove_least_shift(np.array([[1.0, 2.0, 4.0], [1.0, 1.0, 4.0]]), 1.0, np.array([0.0, 1.0]))
+    array([[-1.        ,  0.        ,  2.        ],
+           [-0.66666667, -0.66666667,  2.33333333]])
+    """
+    K = scores.shape[-1]
+    l1, l2 = (np.broadcast_to(v, scores.shape[-2])[:, None] for v in (l1, l2))
+    # With i scores below c the slope l1 (2 i - K) + l2 K (c - mean) is zero at c_i, and the least point is the median of
+    # s_1, ..., s_K, c_0, ..., c_K   (Li & Osher 2009).
+    roots = scores.mean(-1, keepdims=True) + l1 * (K - 2 * np.arange(K + 1)) / (K * np.where(l2 > 0, l2, 1.0))
+    c = np.where(
+        l2 > 0,
+        np.median(np.concatenate([scores, roots], -1), -1, keepdims=True),
+        np.median(scores, -1, keepdims=True),
+    )
+    out = scores - c
+    return np.where(np.abs(out) <= _ROUNDING * np.abs(scores).max(-1, keepdims=True), 0.0, out)
 
 
 class LocationScale(AffinePrior):

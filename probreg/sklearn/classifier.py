@@ -28,7 +28,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
     ----------
     likelihood : str or Likelihood
         "auto": Bernoulli for two classes, for more Categorical(symmetric=True), in which every class has coefficients that
-        sum to zero over the classes. "categorical" has the first class as reference, which priors other than flat and normal need.
+        sum to zero over the classes (under Laplace and elastic-net priors they have the shift of glmnet). "categorical" has the first class as reference, which priors other than flat, normal, Laplace and elastic net need.
     prior : str or Prior or mapping
         "weak", "flat" (maximum likelihood), a prior as text such as "normal(2.5)", an object, or a mapping from the names
         of features to priors. The intercept is free unless a mapping names it.

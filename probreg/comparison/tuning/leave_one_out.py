@@ -41,6 +41,7 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import between_outcomes
 from probreg.system.progress import each_of
 
 _LADDER = ("conjugate", "quadrature", "nuts")
@@ -173,13 +174,16 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     if model.joint.smooth:
         H, use = model.value_grad_hessian(beta, **aux).curvature, np.ones(p * m, bool)
     else:
-        H = likelihood_alone(model, aux).value_grad_hessian(beta).curvature + smooth_prior_curvature(model, beta, **aux)
         nonsmooth = NonsmoothTerms.of(model)
+        H = nonsmooth.between_scores(likelihood_alone(model, aux).value_grad_hessian(beta).curvature)
+        H = H + smooth_prior_curvature(model, beta, **aux)
         use = ~nonsmooth.at(nonsmooth.phi(beta, model.noise(aux))).ravel()
-    k = len(H) - p * m
+    k = len(H) - len(use)
     at = np.r_[use, np.ones(k, bool)]
     V = np.zeros_like(H)
     V[np.ix_(at, at)] = _inverse(H[np.ix_(at, at)])
+    if model.joint.contrast is not None:
+        V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
     V4 = V[: p * m, : p * m].reshape(p, m, p, m)
     h = np.empty((len(X), m + k, m + k))

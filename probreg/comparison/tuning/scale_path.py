@@ -49,7 +49,11 @@ class RegularisationPath:
 
         found, model = self.solution, self.model
         good = np.array([has_mode(found, i) for i in range(len(found.scales))])
-        beta = reported_coefficients(model, np.where(good[:, None, None], found.beta, np.nan))
+        known = np.where(good[:, None, None], found.beta, np.nan)
+        if model.joint.contrast is None:
+            beta = reported_coefficients(model, known)
+        else:  # the shift of an elastic net depends on its scale
+            beta = np.stack([reported_coefficients(found.model(i), v) for i, v in enumerate(known)])
         aic, bic = criteria(found)
         weight = penalties(found)
         in_rss = {}

@@ -37,23 +37,25 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
 
 def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     """The diagonal of (H + P)^-1 H over the coefficients (p, m), zero at their kinks, given aux: those of a term add up to its
-    effective degrees of freedom, q - tr((H + P)^-1 P) of its q columns."""
-    nonsmooth, (_, m) = NonsmoothTerms.of(model), model.shape
+    effective degrees of freedom, q - tr((H + P)^-1 P) of its q columns. Under a penalty of all K classes they are (p, K)."""
+    nonsmooth = NonsmoothTerms.of(model)
+    m = nonsmooth.shape[1]
     known = {**model.fixed, **aux}
     free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(known)))
     weights = nonsmooth.weights
     flat = ~model.joint.informative
-    if weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2:
+    plain = weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2
+    if plain and nonsmooth.classes is None:
         # P = 0 off the kinks: tr HH^-1 counts them   (Zou, Hastie & Tibshirani 2007).
         return free.astype(float)
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
-    H = information_of(model, beta, columns, **aux)[np.ix_(off, off)]
+    H = nonsmooth.between_scores(information_of(model, beta, columns, **aux))[np.ix_(off, off)]
     at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
-    out = np.zeros(beta.size)
+    out = np.zeros(free.size)
     out[at] = diagonal_of_shrinkage(H, P)
-    return out.reshape(beta.shape)
+    return out.reshape(free.shape)
 
 
 def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
@@ -164,13 +166,17 @@ def _part(
 
 
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
-    """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them."""
+    """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them.
+
+    Under a penalty of all K classes it is that over their scores, (p K, p K).
+    """
     nonsmooth, sigma = NonsmoothTerms.of(model), model.noise(aux)
     # beta = location + sigma (phi - location): d^2/d beta^2 = sigma^-2 d^2/d phi^2.
-    unit = np.repeat(np.where(nonsmooth.moving, sigma, 1.0), beta.shape[1])
+    unit = np.repeat(np.where(nonsmooth.moving, sigma, 1.0), nonsmooth.shape[1])
     phi = nonsmooth.phi(beta, sigma)
     if not nonsmooth.grouped:
-        return smooth_part(model).joint.curvature(beta, sigma) + np.diag(nonsmooth.hessian(phi).ravel() / unit**2)
+        smooth = nonsmooth.between_scores(smooth_part(model).joint.curvature(beta, sigma))
+        return smooth + np.diag(nonsmooth.hessian(phi).ravel() / unit**2)
     penalty = GroupNorms.of(nonsmooth, np.ones(len(beta)), beta.size)
     free, P = np.flatnonzero(~penalty.at_kink(phi.ravel())), smooth_part(model).joint.curvature(beta, sigma)
     if (curvature := penalty.curvature_among(phi.ravel(), free)) is not None:

@@ -13,13 +13,19 @@ import numpy as np
 from probreg.data import Frame
 from probreg.inference.base import Array
 from probreg.model.model import Model
+from probreg.numerics.frame import between_outcomes
 from probreg.priors import ElasticNet, ExponentialPower, Flat, GroupedPrior, Laplace, ProximalPrior
-from probreg.priors.joint import mapping_of
+from probreg.priors.joint import PENALTY_OF_CLASSES, JointPrior, mapping_of
 
-NO_ERRORS = (
-    "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
-)
 _ROUNDING = 8 * np.finfo(float).eps
+
+
+def no_errors(model: Model) -> str:
+    """Return why a mode under a prior with kinks has no standard errors, and where a spread comes from."""
+    remedy = (
+        "nuts samples the posterior, whose spread is one answer" if model.joint.contrast is None else PENALTY_OF_CLASSES
+    )
+    return f"a mode under a prior with kinks carries no standard errors: {remedy}"
 
 
 def has_nonsmooth_terms(model: Model) -> bool:
@@ -83,11 +89,13 @@ def _has_weights(prior: ProximalPrior) -> bool:
 @dataclass(frozen=True, eq=False)
 class NonsmoothTerms:
     """log p of the kinked blocks as a function of phi (p, m): beta, or what it is in units of sigma in the columns marked
-    `moving`, where beta = location + sigma (phi - location)."""
+    `moving`, where beta = location + sigma (phi - location). Of K classes with a common contrast C phi (p, K) are their scores,
+    with beta = phi C."""
 
     parts: tuple[NonsmoothBlock, ...]
     shape: tuple[int, int]
     moving: Array  # (p,) bool: stated in units of a sigma that is unknown
+    classes: JointPrior | None = None  # where the prior is of the coefficients of all classes
 
     @classmethod
     def of(cls, model: Model) -> "NonsmoothTerms":
@@ -97,7 +105,9 @@ class NonsmoothTerms:
                 held = model.noise() if b.prior.sigma_units else 1.0
                 parts.append(NonsmoothBlock(b.prior, np.array(b.columns), held))
                 moving[list(b.columns)] = b.prior.sigma_units and model.noise_unknown
-        return cls(tuple(parts), model.shape, moving)
+        if model.joint.contrast is None:
+            return cls(tuple(parts), model.shape, moving)
+        return cls(tuple(parts), (model.shape[0], len(model.joint.contrast)), moving, model.joint)
 
     @property
     def touched(self) -> Array:
@@ -163,10 +173,21 @@ class NonsmoothTerms:
         return Norms(tuple(groups), metric, ridge)
 
     def phi(self, beta: Array, sigma: float) -> Array:
-        """(p, m), beta itself but in the columns marked `moving`."""
+        """(p, m), beta itself but in the columns marked `moving`; the scores (p, K) of classes."""
+        if self.classes is not None:
+            return self.classes.scores(beta)
         # beta = b + sigma (phi - b)
         center = self.center[:, None]
         return np.where(self.moving[:, None], center + (beta - center) / sigma, beta)
+
+    def beta(self, phi: Array) -> Array:
+        """(p, m) of the scores of classes, whose common shift counts for nothing; else phi itself."""
+        # the columns of C are orthonormal and sum to zero
+        return phi if self.classes is None else phi @ self.classes.contrast
+
+    def between_scores(self, M: Array) -> Array:
+        """A matrix over vec(beta) as one over vec(phi), for classes."""
+        return M if self.classes is None else between_outcomes(M, self.classes.contrast)
 
     def log_prob(self, phi: Array) -> float:
         return sum(float(part.prior.log_prob(phi[part.columns], part.unit)) for part in self.parts)

@@ -41,7 +41,11 @@ class SearchPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SearchCoordinates:
-    """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma."""
+    """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma.
+
+    Under a penalty of all K classes they are those of the scores (p, K). The likelihood does not depend on a shift that is common
+    to the classes of a column: it is 0 in columns without a kink, and in the others the penalty fixes it.
+    """
 
     model: Model
 
@@ -59,8 +63,8 @@ class SearchCoordinates:
 
     @cached_property
     def penalty(self) -> KinkedPenalty:
-        weights, powers, m = self.nonsmooth.weights, self.nonsmooth.powers, self.model.shape[1]
-        scale, size = self.basis.scale, self.model.shape[0] * m + len(self.model.unknown)
+        weights, powers, m = self.nonsmooth.weights, self.nonsmooth.powers, self.shape[1]
+        scale, size = self.basis.scale, self._k + len(self.model.unknown)
 
         def out(values: Array, rest: float = 0.0) -> Array:
             return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), rest)]
@@ -84,16 +88,24 @@ class SearchCoordinates:
 
     def beta(self, x: Array) -> Array:
         """The coefficients on the raw columns; exactly at the kink where gamma is."""
-        at = (x[: self._k].reshape(self.model.shape) == self._center) & self.nonsmooth.touched[:, None]
-        return np.where(at, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x))
+        at = (x[: self._k].reshape(self.shape) == self._center) & self.nonsmooth.touched[:, None]
+        return self.nonsmooth.beta(np.where(at, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x)))
 
     def x(self, beta: Array, log_aux: Array) -> Array:
         x = np.r_[np.zeros(self._k), log_aux]
-        x[: self._k] = (self._center + (self.basis.T_inverse @ beta - self._center) / self.units(x)).ravel()
-        return x
+        phi = self.nonsmooth.phi(beta, 1.0) if self.nonsmooth.classes is not None else beta
+        x[: self._k] = (self._center + (self.basis.T_inverse @ phi - self._center) / self.units(x)).ravel()
+        return self._without_shift(x)
+
+    def _without_shift(self, x: Array) -> Array:
+        """The same with sum 0 over the classes in columns without a kink."""
+        if self.nonsmooth.classes is None:
+            return x
+        scores = x.reshape(self.shape)
+        return np.where(self.nonsmooth.touched[:, None], scores, scores - scores.mean(1, keepdims=True)).ravel()
 
     def _kappa(self, x: Array) -> Array:
-        return self._center + self.units(x) * (x[: self._k].reshape(self.model.shape) - self._center)
+        return self._center + self.units(x) * (x[: self._k].reshape(self.shape) - self._center)
 
     @cached_property
     def _center(self) -> Array:
@@ -101,15 +113,20 @@ class SearchCoordinates:
         return (self.nonsmooth.center * self.basis.scale)[:, None]
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.nonsmooth.shape
+
+    @property
     def _k(self) -> int:
-        return self.model.shape[0] * self.model.shape[1]
+        return self.shape[0] * self.shape[1]
 
     def aux(self, x: Array) -> dict[str, float]:
         return {a: float(np.exp(u)) for a, u in zip(self.model.unknown, x[self._k :])}
 
     def at(self, x: Array) -> SearchPoint:
         """-log p at x without the kinked part, whose own -q m log sigma is counted here."""
-        k, (_, m) = self._k, self.model.shape
+        k, (_, m) = self._k, self.shape
+        x = self._without_shift(x)
         # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns, of which f = -log p has g and H.
         units, kappa = self.units(x), self._kappa(x)
         with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
@@ -133,12 +150,25 @@ class SearchCoordinates:
         return SearchPoint(x, value, g, H)
 
     def _expansion(self, kappa: Array, aux: dict[str, float]) -> tuple[float, Array, Array]:
+        kappa = self.nonsmooth.beta(kappa)
         if self.basis.intercept is not None or self.model.design.intercept is None:
             local = self.smooth.in_frame(kappa, self.basis, aux)
-            return local.value, local.gradient, local.curvature
+            return self._of_scores(*local)
         raw, k = self.smooth.value_grad_hessian(self.basis.T @ kappa, **aux), kappa.size
         S = np.r_[np.repeat(1.0 / self.basis.scale, kappa.shape[1]), np.ones(len(raw.gradient) - k)]
-        return raw.value, S * raw.gradient, S[:, None] * raw.curvature * S
+        return self._of_scores(raw.value, S * raw.gradient, S[:, None] * raw.curvature * S)
+
+    def _of_scores(self, value: float, gradient: Array, curvature: Array) -> tuple[float, Array, Array]:
+        """The same over the scores of classes, with a curvature against the shift in columns without a kink, where it stays 0."""
+        if self.nonsmooth.classes is None:
+            return value, gradient, curvature
+        C, (p, K) = self.nonsmooth.classes.contrast, self.shape
+        H = self.nonsmooth.between_scores(curvature)
+        own = np.diagonal(H).reshape(p, K).mean(1)
+        blocks = H.reshape(p, K, p, K)  # a view
+        for j in np.flatnonzero(~self.nonsmooth.touched):
+            blocks[j, :, j, :] += own[j] / K
+        return value, (gradient.reshape(p, -1) @ C.T).ravel(), H
 
     def kkt(self, at: SearchPoint) -> float:
         """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""

@@ -346,6 +346,8 @@ def _leaving(model: Model) -> float:
     for _ in range(20):
         step = walk(model, np.array([scale]), 1e-8)[0]
         slope = _slopes(model, step).reshape(model.shape)
+        if model.joint.contrast is not None:
+            slope = slope @ model.joint.contrast.T
         if nonsmooth.moving.any():
             slope = slope * np.where(nonsmooth.moving, step.aux[model.noise_scale], 1.0)[:, None]
         # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
@@ -358,11 +360,11 @@ def _leaving(model: Model) -> float:
 
 
 def _slopes(model: Model, step: Step) -> Array:
-    """|d log p(y | beta) / d vec beta|, (p m,)."""
+    """d log p(y | beta) / d vec beta, (p m,)."""
     known = {**model.fixed, **step.aux}
     if model.likelihood.least_squares and not model.design.n:
         G, c, _ = model.design.moments.gram
-        return np.abs(c - G @ step.beta[:, 0]) / known[model.noise_scale] ** 2
+        return (c - G @ step.beta[:, 0]) / known[model.noise_scale] ** 2
     assert isinstance(model.likelihood, SmoothLikelihood)
     fn = partial(
         value_grad_hessian,
@@ -373,7 +375,7 @@ def _slopes(model: Model, step: Step) -> Array:
         known=known,
         curved=False,
     )
-    return np.abs(model.design.fold(fn)[1]).ravel()
+    return np.asarray(model.design.fold(fn)[1]).ravel()
 
 
 def _spectrum(model: Model) -> tuple[float, float]:

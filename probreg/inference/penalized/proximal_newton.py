@@ -24,7 +24,7 @@ from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import open_directions, touched
 from probreg.inference.modes.existence import Rising, at_limits, lost_words, runaway, undecided
 from probreg.inference.modes.newton import runs_away
-from probreg.inference.penalized.nonsmooth import NO_ERRORS, NonsmoothTerms, has_nonsmooth_terms
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms, has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
@@ -119,7 +119,7 @@ def local_notes(model: Model) -> tuple[str, ...]:
     heavy |= set() if concave else {f"{model.likelihood.name} likelihood"}
     if heavy:
         notes.append(f"-log p is not convex ({', '.join(sorted(heavy))}): this mode may be one of several")
-    return (*notes, NO_ERRORS)
+    return (*notes, no_errors(model))
 
 
 def kinked_solution(

@@ -45,6 +45,7 @@ from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
+from probreg.priors.joint import PENALTY_OF_CLASSES
 from probreg.system.interrupts import Interrupts
 from probreg.system.terminal import percent
 
@@ -104,6 +105,8 @@ class NUTS(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
+        if model.joint.contrast is not None:
+            return f"nuts samples a posterior, and {PENALTY_OF_CLASSES}"
         if (why := improper(self, model)) is not None:
             return why
         missing = compiled_obstacle(model)

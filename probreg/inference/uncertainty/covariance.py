@@ -18,7 +18,7 @@ from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
-from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton
 from probreg.inference.uncertainty.clusters import SmallSample, bartlett_square, cluster_square, crossed, default_lags
@@ -119,10 +119,10 @@ def reported(model: Model, method: Method, solution: Solution) -> Words:
     """Words for the covariance that a solution of the model carries already."""
     if solution.draws is not None:
         return {"kind": "posterior", "definition": "the covariance of the posterior"}
-    return {**_penalised(model, _of_mode(method, solution)), **_df(solution.df)}
+    return {**_penalised(model, _of_mode(model, method, solution)), **_df(solution.df)}
 
 
-def _of_mode(method: Method, solution: Solution) -> Words:
+def _of_mode(model: Model, method: Method, solution: Solution) -> Words:
     if solution.sandwich:
         return {"kind": solution.sandwich, "definition": DEFINITIONS[solution.sandwich]}
     if solution.replicates is not None:
@@ -130,7 +130,7 @@ def _of_mode(method: Method, solution: Solution) -> Words:
     if not method.probabilities:
         return {"kind": "none", "definition": f"{method.name} has no standard errors"}
     if not np.isfinite(solution.scale.diagonal()).any() and isinstance(method, ProximalNewton | CoordinateDescent):
-        return {"kind": "none", "definition": NO_ERRORS}
+        return {"kind": "none", "definition": no_errors(model)}
     if isinstance(method, InteriorPoint) and not np.isfinite(solution.scale.diagonal()).any():
         return {"kind": "none", "definition": "no covariance: the sandwich cannot be computed"}
     if isinstance(method, InteriorPoint):

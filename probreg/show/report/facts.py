@@ -76,7 +76,8 @@ def _levels(model: Model) -> str:
     if not likelihood.outcomes:
         return ""
     base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
-    how = f"reference {base[0]}" if base else "no reference: coefficients sum to zero"
+    shift = "sum to zero" if model.joint.contrast is None else "have the common shift of the smallest penalty"
+    how = f"reference {base[0]}" if base else f"no reference: coefficients of a column {shift}"
     return f"{', '.join(map(str, likelihood.levels))}; {how}"
 
 

@@ -21,7 +21,7 @@ from probreg.inference.base import (
     reported_estimate,
     reported_marginals,
 )
-from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.found_scales import (
@@ -162,7 +162,7 @@ class SymmetricInterval(IntervalKind):
             return
         if has_nonsmooth_terms(of.model):
             raise Incompatible(
-                f"no interval: {NO_ERRORS}; an interval with Bootstrap({of.method.name!r}) is that of the estimator"
+                f"no interval: {no_errors(of.model)}; an interval with Bootstrap({of.method.name!r}) is that of the estimator"
             )
         words = reported(of.model, of.method, s)
         if words["kind"] == "none":
