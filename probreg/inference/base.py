@@ -612,7 +612,9 @@ def reported_matrix(model: Model, M: Array) -> Array:
 
 def reported_covariance(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:
     """The covariance of the reported coefficients, nan where one has no estimate."""
-    if has_effects(model) or _mixes(model):
+    if (replicates := _replicates_with_shift(model, solution)) is not None:
+        out = np.cov(replicates.reshape(len(replicates), -1).T)
+    elif has_effects(model) or _mixes(model):
         D, h = model.likelihood.contrast_matrix, model.design.head
         L = np.zeros((len(h), len(D), *model.shape))
         L[np.arange(len(h)), :, h] = D
@@ -629,13 +631,23 @@ def reported_covariance(model: Model, solution: Solution, scale: ParameterCovari
 
 def reported_errors(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:
     """(h,) or (h, outcomes), the standard errors of the reported coefficients, nan where one has no estimate."""
-    if _mixes(model):
+    if (replicates := _replicates_with_shift(model, solution)) is not None:
+        errors = replicates.std(0, ddof=1)
+    elif _mixes(model):
         errors = scale.errors_of(model.likelihood.contrast_matrix)[model.design.head]
     else:
         errors = scale.errors()[: scale.coefficients].reshape(model.shape)[model.design.head]
     if solution.not_estimable is not None:
         errors = np.where(_gone(model, solution), np.nan, errors)
     return errors if model.likelihood.outcomes else errors[:, 0]
+
+
+def _replicates_with_shift(model: Model, solution: Solution) -> Array | None:
+    """Bootstrap replicates (R, h, outcomes) of reported coefficients that are no linear combinations of the model's own."""
+    if model.joint.contrast is None or solution.replicates is None:
+        return None
+    coef = solution.replicates["coef"][:, model.design.head]
+    return coef[np.isfinite(coef).all((1, 2))]
 
 
 def covariance_of_reported(model: Model, V: Array) -> MatrixCovariance:

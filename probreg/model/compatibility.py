@@ -25,6 +25,7 @@ from probreg.priors import (
     FisherPrior,
     Flat,
     GaussianPrior,
+    HierarchicalPrior,
     JointPrior,
     LatentPrior,
     Prior,
@@ -297,12 +298,13 @@ def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
-        if wrong := [b.prior.name for b in prior.blocks if not _is_same_in_every_basis(b.prior, len(b.columns))]:
+        if wrong := [b.prior for b in prior.blocks if not _is_same_in_every_basis(b.prior, len(b.columns))]:
+            unknown = " of unknown scale" if isinstance(wrong[0], HierarchicalPrior) else ""
             raise Incompatible(
-                f"a symmetric softmax takes flat, normal, Laplace, elastic-net or Jeffreys priors, got {', '.join(wrong)}: other "
-                "priors are stated of log odds against a reference class, likelihood='categorical'"
+                f"a symmetric softmax takes flat, normal or Jeffreys priors, or Laplace and elastic-net ones of stated scale, got "
+                f"{wrong[0].name}{unknown}. Other priors are stated of log odds against a reference class, likelihood='categorical'"
             )
         if any(np.any(location_of(b)) for b in prior.blocks if isinstance(b.prior, GaussianPrior | ProximalPrior)):
             raise Incompatible(
-                "the coefficients of a symmetric softmax sum to zero over the classes: their prior has location 0"
+                "a symmetric softmax takes priors with location 0, since a shift that all classes share changes no probability"
             )

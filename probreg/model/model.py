@@ -863,6 +863,7 @@ class Model(FromData):
         """
         from probreg.model.pymc_by_term import build_pymc_model
 
+        self.joint.require_draws()
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}

@@ -98,6 +98,7 @@ def prior_predictive(
     seed: int = 0,
 ) -> PriorPredictive:
     """Draws of coefficients, nuisance parameters, means and outcomes at the rows of the design."""
+    prior.require_draws()
     rng = np.random.default_rng(seed)
     known = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
     lost = [k for k, v in known.items() if v is None]

@@ -16,8 +16,8 @@ from probreg.priors.flat import Flat
 from probreg.priors.latent import HierarchicalPrior
 
 PENALTY_OF_CLASSES = (
-    "a lasso or elastic net of all classes (symmetric=True) is a penalty that only its mode uses; likelihood='categorical' has "
-    "priors of log odds against a reference class, which can be sampled"
+    "a lasso or elastic net of all classes (symmetric=True) has a mode and no draws; priors of log odds against a reference "
+    "class, likelihood='categorical', have both"
 )
 
 Key = str | tuple[str, ...]
@@ -139,6 +139,11 @@ class JointPrior:
                 out[..., list(b.columns), :] = self._argument(b, beta)
         return out
 
+    def require_draws(self) -> None:
+        """Raise Incompatible for a penalty of all classes, which is a function of coefficients and no density of them."""
+        if self.contrast is not None:
+            raise Incompatible(PENALTY_OF_CLASSES)
+
     def _argument(self, block: BlockPrior, beta: Array) -> Array:
         """The coefficients that the density of a block is a function of."""
         inside = block.take(beta)
@@ -185,8 +190,7 @@ class JointPrior:
         self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
         """The same, and by number of block the hyperparameters that it was drawn at, where its prior tells them."""
-        if self.contrast is not None:
-            raise Incompatible(f"no draws of the prior: {PENALTY_OF_CLASSES}")
+        self.require_draws()
         out, hyper = np.empty(shape), {}
         for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0

@@ -90,7 +90,7 @@ class Laplace(ProximalLocationScale):
         return np.where(r > 0, 1.0, -1.0), np.where(r < 0, -1.0, 1.0)
 
     def remove_common_shift(self, scores: Array) -> Array:
-        return remove_least_shift(scores, 1.0 / self.scales, 0.0)
+        return remove_least_shift(scores, 1.0 / self.scales)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

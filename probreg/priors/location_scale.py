@@ -115,7 +115,7 @@ class AffinePrior(Prior):
         return "w" if self.location == 0.0 else "(w - location)"
 
 
-def remove_least_shift(scores: Array, l1: Array, l2: Array) -> Array:
+def remove_least_shift(scores: Array, l1: Array | float, l2: Array | float = 0.0) -> Array:
     """Return scores - c with c = argmin_c sum_k l1 |s_k - c| + l2 (s_k - c)^2 / 2, for each column of scores (..., q, K).
 
     l1 and l2 are numbers or of shape (q,). Where c is not unique (l2 = 0 and K even) it is the middle of its interval, as in

@@ -45,8 +45,7 @@ def model(family: str, prior: Any, **more: Any) -> pr.Model:
 
 
 def accepted() -> list[tuple[str, Any]]:
-    pairs = [(f, p) for f in FAMILIES for p in PRIORS if f != "categorical" or isinstance(p, pr.Normal)]
-    return pairs + [("gaussian", p) for p in RELATIVE]
+    return [(f, p) for f in FAMILIES for p in PRIORS] + [("gaussian", p) for p in RELATIVE]
 
 
 each = pytest.mark.parametrize(
@@ -129,8 +128,8 @@ def test_scikit_learn_finds_the_mode(family, prior):
         return
     intercept, coef = of_sklearn(family, row, *data(family))
     if family == "categorical":
-        shown = np.vstack([intercept - intercept.mean(), coef - coef.mean(1, keepdims=True)])
-        np.testing.assert_allclose(pr.fit(m).coef.values, shown, atol=2e-6)
+        found, theirs = pr.fit(m).coef.values, np.vstack([intercept, coef])
+        np.testing.assert_allclose(found - found.mean(1)[:, None], theirs - theirs.mean(1)[:, None], atol=2e-6)
         return
     # saga stops early: a hundred-thousandth of a standard error is what it reaches here
     assert distance_from_mode(m, np.vstack([intercept[None], coef])) < 1e-5

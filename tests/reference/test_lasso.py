@@ -117,6 +117,24 @@ def test_data_of_glmnet_against_certificates(name: str, certified: Any) -> None:
         assert (np.abs(g[b == 0]) <= alpha * (1 + 1e-8)).all()
 
 
+@pytest.mark.parametrize("alpha", ["0.5", "1"])
+def test_glmnet_multinomial(alpha: str, certified: Any) -> None:
+    """The coefficients of six classes with glmnet's shift: zeros, and middles of medians where six classes have no zero."""
+    case = certified("lasso_ridge/glmnet_multinomial_fgl")
+    with reference_path("csv/fgl.csv").open() as file:
+        table = list(csv.reader(file))[1:]
+    X, y = np.array([row[:9] for row in table], float), np.array([row[9] for row in table])
+    model = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True))
+    for lam, exact in zip(case["paths"][alpha]["lambda"], case["paths"][alpha]["coef"]):
+        settings: dict[str, Any] = {"lam": lam, "of": "glmnet", "model": model, "standardize": True}
+        net = pr.priors.ElasticNet.from_elastic_net(alpha=0.5, **settings)
+        prior = net if alpha == "0.5" else pr.Laplace.from_lasso(**settings)
+        fit = pr.fit(model.with_prior(prior))
+        # glmnet was stopped at thresh = 1e-12 or later, its coefficients move in the fifth digit
+        assert_allclose(fit.coef.values.T, exact, rtol=2e-4, atol=2e-5 * np.abs(exact).max())
+        assert ((fit.coef.values.T == 0) == (np.array(exact) == 0)).all()
+
+
 # ---- packages ------------------------------------------------------------------------------------------------------
 
 

@@ -227,6 +227,8 @@ def _of_mode(
     L, r = matrix(read, len(fit.parameter_names))
     V, df, words = given or fit.spread()
     degrees = _satterthwaite(fit) if given is None else None
+    contrast = fit.model.joint.contrast
+    shifted = contrast is not None and L.reshape(len(L), -1, len(contrast)).sum(-1).any()
     each = df if degrees is None else degrees.df(L)
     beta, L = fit.solution.beta.ravel(), over_own(fit, L)  # from here on over the model's own coefficients
     B = V.half(L)
@@ -234,6 +236,11 @@ def _of_mode(
         none = words.get("kind") == "none"
         why = words["definition"] if none else "; ".join(fit.solution.notes) or fit.described["status"]
         raise Incompatible(f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}")
+    if shifted:
+        raise Incompatible(
+            f"there is no test of {text!r}: the penalty of all classes fixes a shift that is common to the classes of a column. "
+            "Test a difference between two classes"
+        )
     if exact_fit(fit):
         raise Incompatible(f"the fit is exact: residuals are rounding, so that no test of {text!r} has a value")
     se = np.linalg.norm(B, axis=1)

@@ -45,7 +45,7 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     weights = nonsmooth.weights
     flat = ~model.joint.informative
     plain = weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2
-    if plain and nonsmooth.classes is None:
+    if plain and nonsmooth.contrast is None:
         # P = 0 off the kinks: tr HH^-1 counts them   (Zou, Hastie & Tibshirani 2007).
         return free.astype(float)
     columns = np.flatnonzero(free.any(1))

@@ -22,10 +22,9 @@ _ROUNDING = 8 * np.finfo(float).eps
 
 def no_errors(model: Model) -> str:
     """Return why a mode under a prior with kinks has no standard errors, and where a spread comes from."""
-    remedy = (
-        "nuts samples the posterior, whose spread is one answer" if model.joint.contrast is None else PENALTY_OF_CLASSES
-    )
-    return f"a mode under a prior with kinks carries no standard errors: {remedy}"
+    if model.joint.contrast is not None:
+        return f"a mode under a prior with kinks carries no standard errors, and {PENALTY_OF_CLASSES}"
+    return "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
 
 
 def has_nonsmooth_terms(model: Model) -> bool:
@@ -95,7 +94,7 @@ class NonsmoothTerms:
     parts: tuple[NonsmoothBlock, ...]
     shape: tuple[int, int]
     moving: Array  # (p,) bool: stated in units of a sigma that is unknown
-    classes: JointPrior | None = None  # where the prior is of the coefficients of all classes
+    joint: JointPrior
 
     @classmethod
     def of(cls, model: Model) -> "NonsmoothTerms":
@@ -105,9 +104,14 @@ class NonsmoothTerms:
                 held = model.noise() if b.prior.sigma_units else 1.0
                 parts.append(NonsmoothBlock(b.prior, np.array(b.columns), held))
                 moving[list(b.columns)] = b.prior.sigma_units and model.noise_unknown
-        if model.joint.contrast is None:
-            return cls(tuple(parts), model.shape, moving)
-        return cls(tuple(parts), (model.shape[0], len(model.joint.contrast)), moving, model.joint)
+        contrast = model.joint.contrast
+        m = model.shape[1] if contrast is None else len(contrast)
+        return cls(tuple(parts), (model.shape[0], m), moving, model.joint)
+
+    @property
+    def contrast(self) -> Array | None:
+        """(K, m), where the prior is of the coefficients of all K classes."""
+        return self.joint.contrast
 
     @property
     def touched(self) -> Array:
@@ -174,8 +178,8 @@ class NonsmoothTerms:
 
     def phi(self, beta: Array, sigma: float) -> Array:
         """(p, m), beta itself but in the columns marked `moving`; the scores (p, K) of classes."""
-        if self.classes is not None:
-            return self.classes.scores(beta)
+        if self.contrast is not None:
+            return self.joint.scores(beta)
         # beta = b + sigma (phi - b)
         center = self.center[:, None]
         return np.where(self.moving[:, None], center + (beta - center) / sigma, beta)
@@ -183,11 +187,11 @@ class NonsmoothTerms:
     def beta(self, phi: Array) -> Array:
         """(p, m) of the scores of classes, whose common shift counts for nothing; else phi itself."""
         # the columns of C are orthonormal and sum to zero
-        return phi if self.classes is None else phi @ self.classes.contrast
+        return phi if self.contrast is None else phi @ self.contrast
 
     def between_scores(self, M: Array) -> Array:
         """A matrix over vec(beta) as one over vec(phi), for classes."""
-        return M if self.classes is None else between_outcomes(M, self.classes.contrast)
+        return M if self.contrast is None else between_outcomes(M, self.contrast)
 
     def log_prob(self, phi: Array) -> float:
         return sum(float(part.prior.log_prob(phi[part.columns], part.unit)) for part in self.parts)

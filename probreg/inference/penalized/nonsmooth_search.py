@@ -93,13 +93,13 @@ class SearchCoordinates:
 
     def x(self, beta: Array, log_aux: Array) -> Array:
         x = np.r_[np.zeros(self._k), log_aux]
-        phi = self.nonsmooth.phi(beta, 1.0) if self.nonsmooth.classes is not None else beta
+        phi = beta if self.nonsmooth.contrast is None else self.nonsmooth.phi(beta, 1.0)
         x[: self._k] = (self._center + (self.basis.T_inverse @ phi - self._center) / self.units(x)).ravel()
         return self._without_shift(x)
 
     def _without_shift(self, x: Array) -> Array:
         """The same with sum 0 over the classes in columns without a kink."""
-        if self.nonsmooth.classes is None:
+        if self.nonsmooth.contrast is None:
             return x
         scores = x.reshape(self.shape)
         return np.where(self.nonsmooth.touched[:, None], scores, scores - scores.mean(1, keepdims=True)).ravel()
@@ -160,9 +160,9 @@ class SearchCoordinates:
 
     def _of_scores(self, value: float, gradient: Array, curvature: Array) -> tuple[float, Array, Array]:
         """The same over the scores of classes, with a curvature against the shift in columns without a kink, where it stays 0."""
-        if self.nonsmooth.classes is None:
+        C, (p, K) = self.nonsmooth.contrast, self.shape
+        if C is None:
             return value, gradient, curvature
-        C, (p, K) = self.nonsmooth.classes.contrast, self.shape
         H = self.nonsmooth.between_scores(curvature)
         own = np.diagonal(H).reshape(p, K).mean(1)
         blocks = H.reshape(p, K, p, K)  # a view

@@ -106,7 +106,7 @@ class NUTS(Method):
 
     def obstacle(self, model: Model) -> str | None:
         if model.joint.contrast is not None:
-            return f"nuts samples a posterior, and {PENALTY_OF_CLASSES}"
+            return f"nuts: {PENALTY_OF_CLASSES}"
         if (why := improper(self, model)) is not None:
             return why
         missing = compiled_obstacle(model)

@@ -202,7 +202,8 @@ def _replicate(
         return Replicate(nothing, nothing, {}, None, type(error).__name__)
     if s.status.unfinished:
         return Replicate(nothing, nothing, {}, None, s.status.name)
-    coef, gone = s.beta @ D.T, np.zeros_like(nothing, dtype=bool) if s.not_estimable is None else s.not_estimable
+    coef = s.beta @ D.T if model.joint.contrast is None else model.joint.scores(s.beta)
+    gone = np.zeros_like(nothing, dtype=bool) if s.not_estimable is None else s.not_estimable
     coef = np.where(gone, np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan, coef)
     fresh = gone
     if base.not_estimable is not None:
