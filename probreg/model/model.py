@@ -41,7 +41,7 @@ from probreg.data.moments_origin import Origin
 from probreg.data.rows import own_labels, plus_offset
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, rows_named
-from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
+from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_joint,
@@ -60,7 +60,7 @@ from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
+from probreg.priors import AuxPrior, Flat, JointPrior, Prior, ProximalPrior, Reference, joint
 from probreg.priors.joint import Key, mapping_of
 from probreg.priors.text import AuxLike, read_aux, read_prior
 from probreg.priors.weak import PriorLike
@@ -281,16 +281,18 @@ class Model(FromData):
     @cached_property
     def joint(self) -> JointPrior:
         """The prior column by column."""
-        contrast = self.likelihood.contrast_matrix
-        return joint(
+        found = joint(
             self.prior,
             self.design.columns,
             self.design.free,
             partial(rows_for, self.design, self.likelihood, self.fixed),
             self.design.shown_columns,
             self.likelihood.predictors_apart,
-            contrast if len(contrast) > self.likelihood.width else None,
         )
+        symmetric = isinstance(self.likelihood, SoftmaxLikelihood) and self.likelihood.symmetric
+        if not (symmetric and any(isinstance(b.prior, ProximalPrior) for b in found.blocks)):
+            return found
+        return replace(found, contrast=self.likelihood.contrast_matrix)
 
     @property
     def moments(self) -> AnyMoments:

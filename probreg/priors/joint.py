@@ -328,13 +328,12 @@ def joint(
     rows: Callable[[tuple[int, ...]], PriorData] | None = None,
     shown: Sequence[str] | None = None,
     outcomes: Sequence[str] = (),
-    contrast: Array | None = None,
 ) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
     `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to. `shown` are
     the columns as an error lists them, those of a term as one. `outcomes` are the names of several linear predictors that have
-    hyperparameters of their own. `contrast` (K, m) gives the coefficients of K > m classes, which priors with kinks are of.
+    hyperparameters of their own.
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
@@ -370,9 +369,7 @@ def joint(
         for prior, where in chosen
         for block in _blocks_of(prior.prepare(rows(where)) if rows else prior, where, outcomes)
     ]
-    kinked = contrast is not None and any(isinstance(b.prior, ProximalPrior) for b in blocks)
-    flat = [BlockPrior(Flat(), rest, stated=False)] if rest else []
-    return JointPrior((*flat, *blocks), contrast if kinked else None)
+    return JointPrior(tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks))
 
 
 def _blocks_of(prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]) -> list[BlockPrior]:
