@@ -165,8 +165,10 @@ def test_the_penalty_has_no_draws() -> None:
                  lambda: pr.simulate(model, np.random.default_rng(0)), lambda: pr.tune(model, "psis")):  # fmt: skip
         with pytest.raises(pr.Incompatible, match="likelihood='categorical'"):
             draw()
+    fit = pr.fit(model)
     with pytest.raises(pr.Incompatible, match="no standard errors"):
-        pr.fit(model).interval()
+        fit.interval()
+    assert pr.prior_weight(fit).table["conflict"].iloc[3:].isna().all()  # the intercepts have a normal prior
 
 
 def test_the_remedy_of_the_reference_form_fits() -> None:

@@ -138,6 +138,8 @@ def columns_to_draw(model: Model) -> Array:
 def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
     """Draws of the reported coefficients from their prior (draws, parameters); None when it has none."""
     model, rng = fit.model, np.random.default_rng(0)
+    if model.joint.contrast is not None:
+        return None  # a penalty of all classes
     sigma = fit.model.noise(fit.aux)
     out = np.zeros((draws, *model.shape))
     for b in model.joint.blocks:
