@@ -42,11 +42,12 @@ def setting_of(model: Penalised) -> Setting:
         )
     if model.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
         return Setting(model.likelihood.name, sigma=model.noise_held)
+    two = isinstance(model.likelihood, SoftmaxLikelihood) and len(model.likelihood.levels) == 2
     y_sd = float(model.design.y_scale) if model.likelihood.noise_scale else None
     if isinstance(model.likelihood, OfTrials):  # the others take trials as rows of weights
         n = float(model.design.fold(partial(sums.trials, likelihood=model.likelihood))[0])
-        return Setting(model.likelihood.single, n)
-    return Setting(model.likelihood.name, model.design.total or None, model.noise_held, y_sd)
+        return Setting(model.likelihood.single, n, two_classes=two)
+    return Setting(model.likelihood.name, model.design.total or None, model.noise_held, y_sd, two)
 
 
 def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:

@@ -135,6 +135,19 @@ def test_scikit_learn_finds_the_mode(family, prior):
     assert distance_from_mode(m, np.vstack([intercept[None], coef])) < 1e-5
 
 
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
+def test_scikit_learn_finds_the_mode_of_two_classes(prior):
+    """It has one log odds ratio w of two classes: w^2 is twice the sum of the squares of two coefficients that sum to zero."""
+    X, y = data("bernoulli")
+    m = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=prior)
+    row = prior.penalty(m)["sklearn"]
+    again = READERS[type(prior)](of="sklearn", model=m, **dict(row.settings))
+    assert raw(again) == (type(prior), pytest.approx(raw(prior)[1]), pytest.approx(raw(prior)[2]))
+    intercept, coef = of_sklearn("bernoulli", row, X, y)
+    found = pr.fit(m).coef.values
+    np.testing.assert_allclose(found[:, 1] - found[:, 0], np.r_[intercept, coef[:, 0]], atol=2e-6)
+
+
 @pytest.mark.parametrize(
     ("family", "prior"),
     [a for a in accepted() if a[0] != "categorical"],

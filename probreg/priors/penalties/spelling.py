@@ -18,7 +18,7 @@ a normal prior in units of sigma.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,13 @@ class Setting:
     n: float | None = None
     sigma: float | None = None
     y_sd: float | None = None
+    two_classes: bool = False  # of a symmetric softmax, which scikit-learn has as one log odds ratio w
+
+    @property
+    def squares(self) -> float:
+        """w^2 over the sum of the squared coefficients, in scikit-learn's criterion of classes."""
+        # two coefficients of sum zero, f and -f, are w = 2 f with |w| = |f| + |-f| and w^2 = 2 (f^2 + f^2)
+        return 2.0 if self.two_classes else 1.0
 
     def need(self, **why: str) -> None:
         """DataError for a number that is asked for and not known."""
@@ -146,7 +153,7 @@ def _means_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[S
 def _sums(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
     said = []
     if at.family in ("bernoulli", "categorical"):
-        weight, share = _blend(l1, l2)
+        weight, share = _blend(l1, l2 / at.squares)
         more = "" if not l1 else f", l1_ratio={share:.12g}, solver='saga'"
         criterion = "-C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2"
         call = f"LogisticRegression(C={1 / weight:.12g}{more}{_fit(intercept)})"
@@ -226,7 +233,7 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
         C, share = _take(given, "C"), _take(given, "l1_ratio", default=0.0 if ridge else 1.0)
         if not C > 0:
             raise DataError(f"C is positive, the inverse of the penalty's weight; got {C:g}")
-        out = (share / C, (1 - share) / C)
+        out = (share / C, (1 - share) / C * at.squares)
     elif of == "sklearn" and gaussian and ridge:
         out = (0.0, _take(given, "alpha"))
     else:
@@ -340,12 +347,8 @@ def read_penalty(
     if model is None and likelihood not in FAMILIES:
         raise DataError(f"likelihood is one of {', '.join(FAMILIES)}, got {likelihood!r}")
     known = Setting(likelihood) if model is None else model.penalty_setting
-    at = Setting(
-        known.family,
-        known.n if n is None else n,
-        known.sigma if sigma is None else sigma,
-        known.y_sd if y_sd is None else y_sd,
-    )
+    given = {"n": n, "sigma": sigma, "y_sd": y_sd}
+    at = replace(known, **{name: value for name, value in given.items() if value is not None})
     if standardize and of != "glmnet":
         raise DataError(
             f"standardize= is a setting of glmnet; {of} penalises "
