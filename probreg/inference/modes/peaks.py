@@ -178,7 +178,7 @@ def _starts(model: Model, first: Peak) -> Array:
         swaps[row + 1, j] = centre.ravel()[j]
     if informed.any():
         aux = dict(zip(model.unknown, np.exp(at[k:]).tolist()))
-        local = model.with_prior(Flat()).value_grad_hessian(at[:k].reshape(model.shape), **aux)
+        local = replace(model, prior=Flat()).value_grad_hessian(at[:k].reshape(model.shape), **aux)
         swaps[-1, :k] += np.linalg.lstsq(local.curvature[:k, :k], local.gradient[:k], rcond=1e-10)[0]
     if model.likelihood.noise_scale is None or model.shape[0] > _COLUMNS:
         return swaps
