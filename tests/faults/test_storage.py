@@ -359,7 +359,7 @@ def test_draws_and_log_likelihood_are_kept_for_arviz(tmp_path):
 def test_draws_that_come_out_otherwise_are_told(tmp_path, monkeypatch):
     fit = fitted("laplace")
     path = fit.save(tmp_path / "fit.nc")
-    import probreg.inference.sampling.laplace as room
+    import probreg.inference.modes.peaks as room
 
     real = room.times_root
     monkeypatch.setattr(room, "times_root", lambda z, root: real(z, root) * (1 + 1e-15))

@@ -598,3 +598,12 @@ def test_bayes_factor_under_priors_in_units_of_sigma_is_a_ratio_of_evidences(tex
     full, small = fit_terms({}, 2.0), fit_terms(held, 2.0 + sum(name != "Intercept" for name in held) / 2.0)
     ratio = small.solution.stats["log_evidence"] - full.solution.stats["log_evidence"]
     assert hypothesis(full, text).log_bayes_factor == pytest.approx(ratio, abs=1e-9)
+
+
+def test_a_narrow_prior_of_sigma_is_nearly_a_held_sigma():
+    model = pr.Model.from_formula("line ~ x1 + x2", rows(n=40), prior=pr.Normal(1.0, sigma_units=True))
+    narrow = pr.fit(model.with_aux(sigma=pr.priors.Uniform(1.0, 1.001)), "quadrature")
+    held = pr.fit(model.with_aux(sigma=1.0005), "conjugate")
+    np.testing.assert_allclose(narrow.std_error, held.std_error, rtol=1e-5)
+    bayes = [hypothesis(fit, "x1 = 0").log_bayes_factor for fit in (narrow, held)]
+    assert bayes[0] == pytest.approx(bayes[1], abs=1e-4)

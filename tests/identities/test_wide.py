@@ -66,6 +66,11 @@ def both(monkeypatch):
     return fits
 
 
+# with more columns than rows the joint mode of sigma is far below its posterior mean
+MODE_OF_SIGMA = pytest.mark.filterwarnings("ignore:laplace. an approximation that no weights vouch for")
+
+
+@MODE_OF_SIGMA
 @pytest.mark.parametrize(("likelihood", "method", "prior", "more"), CASES)
 def test_the_coordinates_of_the_rows_give_the_same_fit(both, likelihood, method, prior, more):
     settings = {"tol": 1e-12} if method in ("newton", "laplace") else {}
@@ -104,6 +109,7 @@ def test_predictions_and_intervals_are_the_same(both, likelihood, method, prior,
     np.testing.assert_allclose(one["mean_lower"], two["mean_lower"], rtol=1e-6, atol=1e-9)
 
 
+@MODE_OF_SIGMA
 @pytest.mark.parametrize(
     ("likelihood", "method", "prior", "more"), [c for c in CASES if c[1] in ("conjugate", "laplace")]
 )

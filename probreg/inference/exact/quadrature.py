@@ -182,9 +182,7 @@ def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
     def log_density(u: Array) -> Array:
         return prior.log_prob(np.exp(u)) + u + log_value(u)
 
-    support = np.log(np.maximum(prior.support, np.finfo(float).tiny))
-    both = prior.support[0] > 0 and np.isfinite(support[1])
-    ends: tuple[float, float] | None = (float(support[0]), float(support[1])) if both else None
+    ends = _within_support(log_density, prior)
     for reach in _REACHES:
         ends = ends or _narrowed(log_density, -reach, reach)
     if ends is None:
@@ -353,6 +351,8 @@ def _nodes_between(log_density: LogDensity, low: float, high: float, least: int)
 
 def _range(density: _Density) -> tuple[float, float]:
     """Where the density of log sigma exceeds exp(-60) of its peak; Incompatible when it does not fall off."""
+    if (ends := _within_support(density, density.sigma)) is not None:
+        return ends
     centre = float(np.log(_typical(density.moments)))
     # A proper prior of sigma bounds a slow fall; under an improper one rounding would pass for a fall.
     for reach in _REACHES if density.sigma.proper else _REACHES[:2]:
@@ -365,9 +365,18 @@ def _range(density: _Density) -> tuple[float, float]:
     )
 
 
-def _narrowed(density: LogDensity, low: float, high: float) -> tuple[float, float] | None:
-    """The part of an interval where the density exceeds exp(-60) of its peak; None where it does so at an end."""
-    first = True
+def _within_support(density: LogDensity, prior: AuxPrior) -> tuple[float, float] | None:
+    """Where the density exceeds exp(-60) of its peak, if the prior has two bounds; else None."""
+    low, high = prior.support
+    return (
+        _narrowed(density, float(np.log(low)), float(np.log(high)), bounded=True) if low > 0 and high < np.inf else None
+    )
+
+
+def _narrowed(density: LogDensity, low: float, high: float, *, bounded: bool = False) -> tuple[float, float] | None:
+    """The part of an interval where the density exceeds exp(-60) of its peak; None where it does so at an end, unless the interval
+    is all of its support."""
+    first = not bounded
     while True:
         grid = np.linspace(low, high, 400)
         value = density(grid)
