@@ -310,9 +310,11 @@ def test_the_plain_pymc_model_has_the_models_density(which):
     made = model.to_pymc()
     named = [f"effects[g][{b.outcome}]" for b in model.joint.blocks if b.predictor is not None] or ["effects[g]"]
     for name in named:
-        assert made.named_vars_to_dims[name] == made.named_vars_to_dims[f"{name}_offset"] == ("g", "effect")
+        effect = "effect of g" if which == "crossed" else "effect"  # groups with other effects have labels of their own
+        assert made.named_vars_to_dims[name] == made.named_vars_to_dims[f"{name}_offset"] == ("g", effect)
     assert list(made.coords["g"]) == list("pqrs")
     check(model, made, parts=True)
+    check(model, model.to_pymc(noncentered=False), parts=True)
 
 
 @some_models
