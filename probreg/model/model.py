@@ -447,10 +447,9 @@ class Model(FromData):
     def penalty(self, *, sigma: Positive | None = None) -> "Spellings":
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
-        It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero, or GroupLaplace
-        with one of each group (celer, skglm, gglasso). Of a
-        formula with smooth functions it says what the penalty J of each is, and its weight `sp` in RSS + sum_j sp_j J_j
-        (-2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads. `s(x)` is given in the spelling of mgcv too.
+        It exists for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero. For a
+        formula with smooth functions it has the penalty J of each function and its weight `sp` in RSS + sum_j sp_j J_j
+        (-2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads.
 
         Parameters
         ----------

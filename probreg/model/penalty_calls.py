@@ -1,7 +1,7 @@
 """The prior of a model as the penalty that its mode minimises: the calls of other packages, with their numbers.
 
-The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns. Four others have calls of their own: smooth functions,
-groups of columns, a loss with a tube (support vectors) and a Gaussian process (its kernel).
+The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns. Three others have calls of their own: smooth
+functions, a loss with a tube (support vectors) and a Gaussian process (its kernel).
 """
 
 from dataclasses import replace
@@ -18,7 +18,6 @@ from probreg.model.compatibility import read_checked_aux
 from probreg.model.prior_words import Stated
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
 from probreg.priors import JointPrior
-from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
 from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
@@ -56,12 +55,8 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
     if any(c in model.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
         known = model.noise_held if sigma is None else float(sigma)
         return smooth_penalties(PenalisedModel(model.design, model.likelihood, model.joint, known))
-    groups = group_penalty(model.joint, model.design.columns, INTERCEPT)
-    if groups is None:
-        l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
-    else:
-        l1, l2, relative = np.inf, 0.0, groups.relative
-    if isinstance(model.likelihood, PiecewiseLinearLikelihood) and groups is None and l2 and not l1:
+    l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
+    if isinstance(model.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
         return _as_support_vectors(model, l2)
     columns, at = tuple(np.array(model.design.columns)[model.joint.informative].tolist()), setting_of(model)
     if sigma is not None:
@@ -82,8 +77,6 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         )
     if model.design.offset is not None:
         notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
-    if groups is not None:
-        return group_spellings(groups, at, tuple(notes), intercept=model.design.intercept is not None)
     process, said = _as_process(model.design, model.joint, l2, at.sigma)
     notes += [said] if said else []
     if process or said:

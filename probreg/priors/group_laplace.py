@@ -13,9 +13,7 @@ from probreg.priors.base import PRIORS, Array, GroupedPrior, Penalty, PerColumn,
 from probreg.priors.custom import Custom
 from probreg.priors.joint import columns_called
 from probreg.priors.location_scale import AffinePrior
-from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
-_PACKAGES = ("celer", "skglm", "gglasso", "rss")
 _NEWTON = 100  # steps, of which a few are made
 Groups = tuple[tuple[str, ...], ...] | tuple[tuple[int, ...], ...]
 
@@ -101,26 +99,6 @@ class GroupLaplace(AffinePrior, GroupedPrior):
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", None if self.groups is None else _read_groups(self.groups))
         self._check()
-
-    @classmethod
-    def from_group_lasso(
-        cls, *, groups: Any = None, root_size: bool | None = None, of: str = "celer", **settings: Any
-    ) -> "GroupLaplace":
-        """The prior whose mode is another package's group lasso: `alpha=` (celer, skglm) or `lam=` (gglasso, or of="rss":
-        RSS + lam sum_g |w_g|), with its usual weights: the roots of the sizes for gglasso, else 1; `root_size=` says others.
-
-        scikit-learn has no group lasso. The rest as in Laplace.from_lasso; the groups are stated here.
-
-        >>> GroupLaplace.from_group_lasso(alpha=0.25, of="celer", n=8, sigma=2.0).scale
-        2.0
-        """
-        if of not in _PACKAGES:
-            raise DataError(f"the group lasso is read of {', '.join(_PACKAGES)}, got of={of!r}")
-        read = read_penalty(settings_of(settings), of=of, ridge=False, **asides_of(settings))
-        if read.l2:
-            raise DataError(f"a group lasso has no part in w^2, and this penalty has one of weight {read.l2:g}")
-        scale = (read.sigma() ** 2 if read.relative else 1.0) / read.l1
-        return cls(scale, groups, root_size=of == "gglasso" if root_size is None else root_size)
 
     @property
     def data_dependent(self) -> bool:

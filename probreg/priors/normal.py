@@ -72,7 +72,7 @@ class Normal(LocationScale, GaussianPrior):
     @classmethod
     def from_ridge(cls, *, of: str = "sklearn", **settings: Any) -> "Normal":
         """The prior whose mode is another package's ridge: `alpha=` (sklearn Ridge, PoissonRegressor, glum, statsmodels),
-        `C=` (sklearn LogisticRegression), `lam=` (glmnet, MASS, or of="rss": RSS + lam |w|^2).
+        `C=` (sklearn LogisticRegression), `lam=` (glmnet, or of="rss": RSS + lam |w|^2).
 
         `likelihood=` (gaussian), `n=`, `sigma=`, `y_sd=` (sd of y with divisor N), or `model=` to read them off; glmnet's
         `standardize=True`. For Gaussian noise the scale comes in units of sigma, where sigma cancels.

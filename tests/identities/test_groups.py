@@ -1,7 +1,6 @@
 """The group lasso by routes of its own: a smooth problem, closed forms, block conditions from the arrays, the lasso, quadrature."""
 
 import itertools
-import re
 from typing import Any
 
 import numpy as np
@@ -265,53 +264,13 @@ def test_a_scale_is_tuned_by_folds_and_by_leaving_one_out():
     assert float(found["loo"].table["score"].iloc[0]) == pytest.approx(exact, rel=0.02)
 
 
-# ---- what other packages call it --------------------------------------------------------------------------------------
+# ---- penalties of other packages ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
-@pytest.mark.parametrize("settings", [{}, {"root_size": True}])
-def test_every_spelling_is_a_criterion_whose_least_point_is_the_mode(likelihood, settings):
-    X, y, groups = rows(60, (3, 1, 2), active=1)
-    names = [[f"x{j + 1}" for j in g] for g in groups]
-    aux = {"sigma": SIGMA} if likelihood == "gaussian" else {}
-    model = pr.Model.from_arrays(
-        X, response(y, likelihood), likelihood=likelihood, prior=GroupLaplace(0.2, names, **settings), aux=aux
-    )
-    spelt, fit = model.penalty(), pr.fit(model)
-    assert {r.package for r in spelt.rows} == ({"rss", "celer", "skglm", "gglasso"} if aux else {"gglasso"})
-    assert "scikit-learn has no group lasso" in spelt.notes
-    w = fit.coef.values[1:]
-    for row in spelt.rows:
-        loss, usual = {"rss": (2 * SIGMA**2, 1.0)}.get(row.package, (SIGMA**2 / 60 if aux else 1 / 60, 1.0))
-        usual = np.sqrt([3, 1, 2]) if row.package == "gglasso" else np.ones(3)
-        if own := re.search(r"(?:weights=\[|pf=c\()([^\])]*)", row.call):
-            usual = np.array([float(v) for v in own[1].split(",")])
-        slope = model.with_prior(pr.Flat()).value_grad_hessian(fit.solution.beta, **fit.aux).gradient[1 : 4 + 3] * loss
-        (number,) = row.settings.values()
-        for g, weight in zip(groups, usual):  # where a group is in, its slope has the length number * weight
-            if w[g].any():
-                assert np.linalg.norm(slope[g]) == pytest.approx(number * weight, rel=1e-6), row
-        again = GroupLaplace.from_group_lasso(
-            of=row.package, model=model, groups=names, **{{"lambda": "lam"}.get(k, k): v for k, v in row.settings.items()},
-            root_size=bool(settings),
-        )  # fmt: skip
-        scales = [m.joint.blocks[-1].prior.scales for m in (model, model.with_prior(again))]
-        if usual[0] == 1.0 or row.package != "gglasso":
-            assert np.ptp(scales[1] / scales[0]) < 1e-12
-
-
-def test_a_penalty_that_no_package_spells_is_refused():
+def test_a_penalty_of_groups_is_refused():
     X, y, groups = rows(30, (2, 1))
-    for prior in (
-        GroupLaplace(0.2, groups, location=0.1),
-        {"x1": GroupLaplace(0.2), "x2": pr.Normal(1.0), "x3": pr.Normal(1.0)},
-    ):
-        with pytest.raises(pr.Incompatible, match="one GroupLaplace prior about zero"):
-            pr.Model.from_arrays(X, y, prior=prior, aux={"sigma": 1.0}).penalty()
-    with pytest.raises(pr.Incompatible, match="one scale of a group, and those of x1, x2 differ"):
-        pr.Model.from_arrays(X, y, prior=GroupLaplace(0.2, groups, scaled=True), aux={"sigma": 1.0}).penalty()
-    with pytest.raises(pr.DataError, match="read of celer, skglm, gglasso, rss"):
-        GroupLaplace.from_group_lasso(of="sklearn", alpha=1.0, n=3, sigma=1.0)
+    with pytest.raises(pr.Incompatible):
+        pr.Model.from_arrays(X, y, prior=GroupLaplace(0.2, groups), aux={"sigma": 1.0}).penalty()
 
 
 # ---- files and posteriors ----------------------------------------------------------------------------------------------

@@ -54,11 +54,6 @@ class SmoothBasis(ABC):
         """The penalty of which the squares of a block are a multiple, where it is an integral of the function alone."""
         return None
 
-    @property
-    def knots_drawn(self) -> bool:
-        """Whether its knots are a random part of the distinct points."""
-        return False
-
     @abstractmethod
     def columns_at(self, x: Array) -> Array:
         """(n, flat + sum of blocks)."""
@@ -71,11 +66,10 @@ class SmoothBasis(ABC):
 
 @dataclass(frozen=True)
 class Roughness:
-    """J(f) = unit |u|^2 of the coefficients u of a range block; `words` say what J is, `of` which package has it so."""
+    """J(f) = unit |u|^2 of the coefficients u of a range block; `words` describe J."""
 
     unit: float
     words: str
-    of: str = ""
 
 
 def _mean(columns: Array, counts: Array | None) -> Array:
@@ -156,10 +150,6 @@ class ThinPlate(SmoothBasis):
         return self.centre + self.scale * np.array([self.knots.min(0), self.knots.max(0)])
 
     @property
-    def knots_drawn(self) -> bool:
-        return len(self.knots) >= MOST_KNOTS
-
-    @property
     def penalty(self) -> Roughness:
         """The thin plate energy; in one column with m = 2 the integral of f''(x)^2."""
         d, m, t = self.knots.shape[1], self.degree, self.transform[:, 0]
@@ -167,7 +157,7 @@ class ThinPlate(SmoothBasis):
         # is the same for each unit vector u.
         unit = abs(float(t @ _radial(self.knots, self.knots, m) @ t)) * self.scale ** (d - 2 * m)
         words = "∫ f''(x)² dx" if (d, m) == (1, 2) else f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
-        return Roughness(unit, words, "mgcv")
+        return Roughness(unit, words)
 
     def columns_at(self, x: Array) -> Array:
         return self._uncentred(x) - self.means

@@ -11,7 +11,6 @@ N observations and a log likelihood log L, or a Gaussian RSS, each package minim
 | sklearn PoissonRegressor, glum, statsmodels, glmnet | RSS/(2N) + alpha (...) | -log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) |
 | statsmodels Logit, MNLogit, Poisson by l1 | | -log L + alpha |w|_1 |
 | glmnet, Gaussian | RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s) with s the sd of y, divisor N | |
-| MASS lm.ridge | RSS + lambda sum_j (s_j w_j)^2, s_j the sd of column j, divisor N | |
 
 A Gaussian criterion is 2 sigma^2 (or sigma^2 / N) times the negative log posterior, so that sigma enters; it cancels for
 a normal prior in units of sigma.
@@ -28,7 +27,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
-PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels", "MASS", "celer", "skglm", "gglasso")
+PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels")
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
 
 
@@ -224,7 +223,7 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
     if of not in PACKAGES:
         raise DataError(f"of is one of {', '.join(PACKAGES)}, got {of!r}")
     given, gaussian = dict(settings), at.family == "gaussian"
-    if of == "rss" or of == "MASS":
+    if of == "rss":
         if not gaussian:
             raise Incompatible(f"{of} is a criterion of Gaussian models, and this one is {at.family}")
         lam = _take(given, "lam", "alpha", default=0.0)
@@ -250,10 +249,6 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
 def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool) -> tuple[float, float]:
     at.need(n=f"a criterion of {of}, which is per observation,")
     n = _known(at.n)
-    if of == "gglasso":
-        return n * _take(given, "lam", "lambda"), 0.0
-    if of in ("celer", "skglm") and at.family != "gaussian":
-        raise Incompatible(f"penalties of {of} are read for Gaussian models, and this one is {at.family}")
     if of == "glmnet":
         total = _take(given, "lam", "lambda")
         share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
@@ -341,7 +336,7 @@ def read_penalty(
 ) -> Read:
     """A package's own settings; what they need of the data is given as numbers or read off a Model.
 
-    `standardize` is glmnet's; MASS always does, and the others never.
+    `standardize` is an option of glmnet alone.
     """
     of, likelihood = read_argument("of", of, Word), read_argument("likelihood", likelihood, Word)
     if model is None and likelihood not in FAMILIES:
@@ -350,9 +345,6 @@ def read_penalty(
     given = {"n": n, "sigma": sigma, "y_sd": y_sd}
     at = replace(known, **{name: value for name, value in given.items() if value is not None})
     if standardize and of != "glmnet":
-        raise DataError(
-            f"standardize= is a setting of glmnet; {of} penalises "
-            + ("standardised columns" if of == "MASS" else "the columns it is given")
-        )
+        raise DataError(f"standardize= is an option of glmnet; {of} penalises the columns as they are")
     l1, l2 = weights(of, at, settings, ridge=ridge)
-    return Read(l1, l2, at, standardize or of == "MASS")
+    return Read(l1, l2, at, standardize)
