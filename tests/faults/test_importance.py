@@ -131,6 +131,23 @@ def test_accepted_weights_reach_into_the_long_tail(name):
     assert accepted >= 6
 
 
+def test_quantiles_settle_where_there_is_no_variance():
+    """Under a Cauchy prior P(slope > b) falls as 31.2 / b, so that the upper end is 623.2; nodes of sinh reach to 10^8."""
+    model = REFUSED["separated, Cauchy"]
+    a, t = np.linspace(-60.0, 60.0, 301), np.linspace(-np.arcsinh(50.0), np.arcsinh(1e8), 1501)
+    b = np.sinh(t)
+    log_p = np.array([np.logaddexp.reduce(model.log_posterior(np.c_[a, np.full_like(a, v)][..., None])) for v in b])
+    w = np.exp(log_p - log_p.max()) * np.cosh(t)
+    below = (np.cumsum(w) - w / 2.0) / w.sum()
+    assert np.interp(0.95, below, b) == pytest.approx(623.2, rel=1e-3)
+    with pytest.warns(pr.ProbregWarning, match="do not settle"):
+        fit = pr.fit(model, Importance(draws=10_000, max_k=np.inf), seed=1)
+    ends = fit.interval(0.9).sel(coef="x")
+    error = np.sqrt(0.05 * 0.95 / fit.solution.stats["ess"])
+    assert np.interp(ends["lower"].item(), b, below) == pytest.approx(0.05, abs=4.0 * error)
+    assert np.interp(ends["upper"].item(), b, below) == pytest.approx(0.95, abs=4.0 * error)
+
+
 def test_a_posterior_of_two_modes_is_averaged_over_both():
     """Two clusters ten apart, half of the probability about each; the values are integrals on a grid."""
     y = np.array([-5.3, -5.0, -4.7, 5.05, 4.7, 5.2])

@@ -241,8 +241,8 @@ class Importance(Method):
             raise NotConverged(_refusal(found, self.limit))
         if (why := _without_variance(model)) is not None and self.limit < np.inf:
             raise NotConverged(
-                f"importance: {why}, so that the posterior has no variance and weighted means do not settle. Use nuts and its "
-                "quantiles, or give a more informative prior"
+                f"importance: {why}, so that the posterior has no variance and weighted means do not settle. Importance(max_k=inf) "
+                "returns its draws, with quantiles that settle, or give a more informative prior"
             )
         chosen = np.array([resampled(np.exp(w), self.draws, rng) for w in found.log_weight])
         chain = np.arange(self.chains)[:, None]
