@@ -119,11 +119,10 @@ def test_data_of_glmnet_against_certificates(name: str, certified: Any) -> None:
 
 @pytest.mark.parametrize("alpha", ["0.5", "1"])
 def test_glmnet_multinomial(alpha: str, certified: Any) -> None:
-    """The coefficients of six classes with glmnet's shift: zeros, and middles of medians where six classes have no zero."""
-    case = certified("lasso_ridge/glmnet_multinomial_fgl")
-    with reference_path("csv/fgl.csv").open() as file:
-        table = list(csv.reader(file))[1:]
-    X, y = np.array([row[:9] for row in table], float), np.array([row[9] for row in table])
+    """The coefficients of seven classes with glmnet's shift, which puts the median of each column at zero."""
+    case = certified("lasso_ridge/glmnet_multinomial_anes96")
+    data = pr.datasets.load_dataset("anes96")
+    X, y = np.column_stack([data[name] for name in case["columns"]]).astype(float), np.array(data["party"], str)
     model = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True))
     for lam, exact in zip(case["paths"][alpha]["lambda"], case["paths"][alpha]["coef"]):
         settings: dict[str, Any] = {"lam": lam, "of": "glmnet", "model": model, "standardize": True}
