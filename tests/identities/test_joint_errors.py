@@ -1,10 +1,13 @@
 """Standard errors that include the uncertainty of scales against the delta method: refits of the model at other scales."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import probreg as pr
 from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.joint_covariance import joint_covariance
 
 RNG = np.random.default_rng(8)
 N = 60
@@ -108,3 +111,11 @@ def test_a_model_of_known_scales_has_no_joint_covariance():
     for kind in ("joint", "conditional"):
         with pytest.raises(pr.errors.Incompatible):
             fit.covariance(kind)
+
+
+def test_scales_without_a_curvature_are_taken_as_known_with_a_warning():
+    fit = pr.fit(pr.Model.from_formula("y ~ s(x)", TABLE))
+    scales = replace(fit.solution.scales, hessian_of=lambda: np.eye(2))  # the criterion has no maximum there
+    with pytest.warns(pr.errors.ProbregWarning):
+        found = joint_covariance(scales, fit.solution.conditional, fit.model)
+    assert found is fit.solution.conditional

@@ -136,7 +136,8 @@ def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
     draws = s.draws
     if draws is not None:
         draws = replace(draws, values={**draws.values, "beta": A @ draws["beta"]}, marginals=None)
-    solution = replace(s, beta=A @ s.beta, scale=s.scale.transformed(A), draws=draws)
+    known = None if s.conditional is None else s.conditional.transformed(A)
+    solution = replace(s, beta=A @ s.beta, scale=s.scale.transformed(A), conditional=known, draws=draws)
     return replace(fit, model=replace(model, design=replace(model.design, X=X, kept=None)), solution=solution)
 
 

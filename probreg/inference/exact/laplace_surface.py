@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from probreg.data import Block
 from probreg.data.rows import times_weights
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
+from probreg.inference.covariance import root_of_curvature
 from probreg.inference.exact.gaussian_surface import log_scale_derivatives
 from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
@@ -131,14 +131,12 @@ class LaplaceSurface(EvidenceSurface):
 
     def root(self, at: LaplaceMode) -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
-        try:
-            L = np.linalg.cholesky(at.local.curvature)
-        except np.linalg.LinAlgError:
+        root = root_of_curvature(at.local.curvature)
+        if root is None:
             raise Incompatible(
                 "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold nuisance "
                 "parameters, or give them and the scales proper priors"
-            ) from None
-        root = solve_triangular(L, np.eye(len(L)), lower=True).T
+            )
         return np.asarray(with_aux(map_of_columns(at.model.design.frame.T, at.model.shape[1]), len(at.aux)) @ root)
 
     @property

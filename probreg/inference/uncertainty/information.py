@@ -10,13 +10,12 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from probreg.data import Block, Frame
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
-from probreg.inference.covariance import DenseCovariance, root_of_square
+from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_square
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
@@ -372,16 +371,11 @@ def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = Fal
 
 
 def inverse(H: Array) -> Array:
-    """The inverse of a positive definite matrix, rows scaled to unit diagonal. NotConverged when it is none."""
-    d = np.sqrt(np.abs(np.diagonal(H)))
-    try:
-        if not (np.isfinite(H).all() and (d > 0).all()):
-            raise np.linalg.LinAlgError
-        # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2).
-        scaled = cho_factor(H / np.outer(d, d))
-    except np.linalg.LinAlgError:
+    """The inverse of a positive definite matrix. NotConverged when it is none."""
+    root = root_of_curvature(H)
+    if root is None:
         raise NotConverged(
             "the curvature at the estimate is not positive definite (an exact fit, or no maximum), so the estimate has no "
             "covariance of this kind. See check(model), or give a prior"
-        ) from None
-    return np.asarray(cho_solve(scaled, np.eye(len(H)))) / np.outer(d, d)
+        )
+    return root @ root.T
