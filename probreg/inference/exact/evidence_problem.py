@@ -277,7 +277,8 @@ class EvidenceProblem:
             if not surface.choose_at(top.theta):
                 break
             again = search(top.theta)
-            settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
+            settled = float(np.abs(again.theta - top.theta).max()) < _STILL
+            top = again._replace(ended=again.ended or (settled and top.ended))
             if settled:
                 break
         if rising := self._rising(top, starts[0]):

@@ -56,7 +56,7 @@ def maximise_log_scales(
     `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient. `jumps` says that f is not
     continuous, so that its maximum may have a slope.
     """
-    d, at = len(sizes), surface(theta)
+    d, start, at = len(sizes), theta, surface(theta)
     may_vanish = np.zeros(len(theta) - d, bool)
     may_vanish[: len(limits)] = limits
     vanished = np.zeros(len(theta), bool)
@@ -87,9 +87,9 @@ def maximise_log_scales(
         # No log moves by more than 2 at once: the expansion is of no use farther away.
         moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
         if moved is None or float(np.abs(moved[0] - theta).max()) < _STILL:
-            # no step rises beyond rounding: this is the maximum only where the gradient agrees, or where f jumps
+            # no step rises beyond rounding: this is the maximum only where the gradient agrees, or where f jumps and rose to it
             theta, at = (theta, at) if moved is None else moved
-            ended = jumps or decrement < _NEAR
+            ended = decrement < _NEAR or (jumps and float(np.abs(theta - start).max()) > _STILL)
             return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement, ended=ended)
         moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
         fell = moved[0] < theta
