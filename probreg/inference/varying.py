@@ -22,6 +22,7 @@ OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effect
 SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; covariance('joint'), integrate and nuts count their uncertainty"
 _ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
 _SAME_NOISE = 1e-9  # of the largest variance of the noise of a row
+_FLAT = 1e-8  # of the largest second derivative: differences of gradients have such an error
 _STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
 
 
@@ -301,7 +302,7 @@ class FoundScales:
     @cached_property
     def _lost(self) -> Array:
         """(d,) bool: vanished scales, and correlations of which nothing is left: their gradient and curvature are zero."""
-        flat = np.abs(np.diagonal(self.hessian)) < 1e-9 * max(1.0, float(np.abs(self.hessian).max(initial=0.0)))
+        flat = np.abs(np.diagonal(self.hessian)) < _FLAT * max(1.0, float(np.abs(self.hessian).max(initial=0.0)))
         return np.asarray(self.vanished | flat)
 
     @cached_property

@@ -37,6 +37,8 @@ CASES = [  # formula, likelihood, criterion, priors, kind of the default
     ("k ~ gp(x)", "bernoulli", "REML", {}, "joint"),
     ("k ~ gp(x, basis='hsgp')", "bernoulli", "REML", {}, "joint"),
     ("count ~ s(x)", "negative_binomial", "REML", {}, "joint"),
+    ("count ~ gp(x, basis='cholesky')", "negative_binomial", "REML", {}, "joint"),
+    ("y ~ gp(x) + gp(z)", "gaussian", "REML", {}, "joint"),
 ]
 
 

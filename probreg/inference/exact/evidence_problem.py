@@ -181,7 +181,7 @@ class EvidenceProblem:
         if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
-            return RebasedSurface(self.model, self.groups, self._rebased)
+            return RebasedSurface(self.model, self.groups, self._rebased, self.outer)
         if self.exact and self.by_groups:
             return ArrowSurface(self.model, self.groups, self.criterion)
         if self.exact:

@@ -27,7 +27,7 @@ from probreg.priors.gaussian_process import ProcessPrior
 
 _RANK = 1e-5  # of the largest singular value of the columns of a process: below, rounding of f decides the coefficients
 _TOL = 1e-10  # of a mode, in standard errors over the square root of the rows
-_STEP = 0.01  # of theta in standard errors: differences of the mode, whose rounding is some 1e-7
+_STEP = 0.01  # of theta in standard errors, and of a log at most: differences of the mode, whose rounding is some 1e-7
 
 
 @one_blas_thread()
@@ -45,6 +45,7 @@ def joint_covariance(found: FoundScales, conditional: ParameterCovariance, model
     mode = _mode_with_columns(problem, theta, model) if problem.moving else _mode(problem, theta)
     A = np.linalg.cholesky(found.covariance[np.ix_(free, free)])
     steps = _STEP * np.sqrt(np.diagonal(found.covariance)[free])
+    steps = np.where(free < found.count, np.minimum(steps, _STEP), steps)
     along = [h * (np.arange(len(theta)) == j) for j, h in zip(free, steps)]
     J = [(mode(theta + e) - mode(theta - e)) / (2.0 * h) for e, h in zip(along, steps)]
     if not problem.moving and found.criterion == "ML" and isinstance(surface := problem.surface, ArrowLaplaceSurface):

@@ -25,16 +25,21 @@ _STEP = 0.01  # of a log
 
 
 class RebasedSurface(EvidenceSurface):
-    """f(logs of all hyperparameters, log sigma); `inner` is the surface at given values of those in the columns, where anchors are chosen
-    at other values of them."""
+    """f(logs of all hyperparameters and of the nuisance parameters `outer`); `inner` is the surface at given values of those in the
+    columns, where anchors are chosen at other values of them."""
 
     dear = True
 
-    def __init__(self, model: Model, groups: LatentGroups, inner: Callable[[Array, Array], EvidenceSurface]) -> None:
-        exact = model.likelihood.least_squares
+    def __init__(
+        self,
+        model: Model,
+        groups: LatentGroups,
+        inner: Callable[[Array, Array], EvidenceSurface],
+        outer: tuple[str, ...],
+    ) -> None:
         self.model, self.groups, self._inner = model, groups, inner
-        self.tol = 1e-5 if exact else 1e-4
-        self._aux = [model.aux_prior(a) for a in model.unknown] if exact else []
+        self.tol = 1e-5 if model.likelihood.least_squares else 1e-4
+        self._aux = [model.aux_prior(a) for a in outer]
         inside = [isinstance(g.prior, MovingProcess) and name != "amplitude" for g in groups.groups for name in g.hyper]
         self.inside = np.array([*inside, *[False] * len(self._aux)])
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
@@ -52,7 +57,7 @@ class RebasedSurface(EvidenceSurface):
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters and of sigma, in the order of theta."""
+        """Those of the hyperparameters and of `outer`, in the order of theta."""
         return [*self.groups.priors, *self._aux]
 
     def _at(self, logs: Array) -> EvidenceSurface:
