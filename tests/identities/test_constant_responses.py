@@ -67,10 +67,47 @@ def test_proper_priors_give_a_fit(likelihood, method):
 
 
 @pytest.mark.slow
-def test_markov_chains_have_the_means_of_importance_sampling():
-    m = model("bernoulli", ONES)
-    chains, weighted = (pr.fit(m, method, seed=1) for method in (pr.NUTS(target_accept=0.98), "importance"))
-    np.testing.assert_allclose(chains.coef, weighted.coef, atol=0.15)  # sd 1.2, 1000 effective draws
+@pytest.mark.parametrize("likelihood", DATA)
+def test_markov_chains_and_posterior_agree(likelihood):
+    m = model(likelihood, **DATA[likelihood])
+    chains, weighted = pr.fit(m, pr.NUTS(target_accept=0.99), seed=1), pr.fit(m, "posterior", seed=1)
+    assert weighted.solution.status.good
+    gap = np.abs(np.ravel(chains.coef) - np.ravel(weighted.coef)) / np.ravel(weighted.std_error)
+    assert gap.max() < 0.2  # four errors of a mean over 400 effective draws
+
+
+@pytest.mark.parametrize("likelihood", DATA)
+def test_prior_simulation_needs_no_variation(likelihood):
+    found = model(likelihood, **DATA[likelihood]).prior_predictive(seed=1)
+    assert np.isfinite(found.beta).all()
+    assert np.ptp(found.y) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", DATA)
+def test_pymc_has_the_same_density(likelihood):
+    from pymc.model.transform.conditioning import remove_value_transforms
+
+    m, rng = model(likelihood, **DATA[likelihood]), np.random.default_rng(1)
+    log_p = remove_value_transforms(m.to_pymc()).compile_logp(jacobian=False, mode="FAST_COMPILE")
+    for _ in range(2):
+        beta, aux = rng.normal(size=m.shape), dict.fromkeys(m.unknown, 0.7)
+        columns = {name: v if m.likelihood.outcomes else v[0] for name, v in zip(m.design.columns, beta)}
+        np.testing.assert_allclose(log_p(aux | columns), m.log_posterior(beta, **aux), rtol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", [name for name in DATA if name != "multinomial"])
+def test_constant_responses_in_dask(likelihood):
+    dask = pytest.importorskip("dask.dataframe")
+    given = dict(DATA[likelihood])
+    table = pd.DataFrame({"x": X, "y": given.pop("y"), "n": given.pop("trials", ONES)})
+    parts = dask.from_pandas(table, npartitions=3)
+    left = "p(y, n)" if likelihood == "binomial" else "y"
+    there = pr.Model.from_dask(f"{left} ~ x", parts, likelihood=likelihood, prior=PRIOR, **given)
+    here = pr.fit(model(likelihood, **DATA[likelihood]))
+    np.testing.assert_allclose(np.ravel(pr.fit(there).coef), np.ravel(here.coef), atol=1e-6)
+    with pytest.raises(pr.DataError):
+        pr.Model.from_dask(f"{left} ~ x", parts, likelihood=likelihood, **given)
 
 
 @pytest.mark.parametrize("prior", [pr.Flat(), pr.Normal(2.0)], ids=["flat", "flat intercept"])
