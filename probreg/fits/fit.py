@@ -1019,8 +1019,8 @@ class Fit(FitStatistics):
             them, and the attribute `left_out_of_prior` says so.
         by_term : bool
             Whether each term is a variable of its name, over `name_dim` where it has several columns, instead of one variable
-            `beta`; also in `log_prior`. A term whose name is taken is `beta[name]`. `az.plot_psense_dist` cannot read a posterior
-            that has `beta` as its only variable.
+            `beta`; also in `log_prior`. A term whose name is taken is `beta[name]`. `az.plot_psense_dist` of ArviZ
+            1.3 cannot draw a posterior of one variable, such as `beta` alone or the intercept alone.
         prior_draws : int
             Number of draws from the priors.
 
