@@ -755,7 +755,7 @@ class Model(FromData):
         """
         if not frame.mild:
             return self._expand(gamma, frame.T, frame, aux, curved=curved)
-        raw = self._expand(frame.T @ gamma, np.eye(len(gamma)), None, aux, curved=curved)
+        raw = self._expand(frame.to_raw(gamma), np.eye(len(gamma)), None, aux, curved=curved)
         S = with_aux(map_of_columns(frame.T, gamma.shape[1]), len(self.unknown))
         return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S if curved else raw.curvature)
 

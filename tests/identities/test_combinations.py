@@ -120,3 +120,29 @@ def test_a_column_far_from_zero_has_the_slope_of_its_deviations(likelihood: Any,
     np.testing.assert_allclose(slope, near.coef.values[1], rtol=1e-7)
     np.testing.assert_allclose(far.std_error.values[1], near.std_error.values[1], rtol=1e-6)
     assert far.solution.status is near.solution.status
+
+
+@pytest.mark.parametrize("name", ["least squares", "Poisson", "negative binomial", "Huber"])
+@pytest.mark.parametrize("kind", ["observed", "expected", "HC0", "HC3"])
+def test_errors_of_raw_powers_by_level_are_those_of_centred_powers(name: str, kind: str) -> None:
+    data = {**BY_YEAR, "f": np.array(list("abcab"))[(7 * INDEX % 5).astype(int)]}
+    settings, response = QUARTICS[name][0], RESPONSE.get(name, "y")
+    raw, centred = (fit(f"{response} ~ ({terms}) * f", data, **settings) for terms in (RAW, CENTRED))
+    found, right = (
+        pr.predictions(f, at={v: value}, covariance=kind, average_over="sample").table[["estimate", "std_error"]]
+        for f, v, value in ((raw, "t", 1993.0), (centred, "c", -7.0))
+    )
+    # |X beta| loses 1e10 eps of raw quartics by level
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+def test_degrees_of_freedom_do_not_depend_on_where_the_columns_lie() -> None:
+    raw, centred = (fit(f"y ~ {terms} + (1 | g)", BY_YEAR, "evidence") for terms in (RAW, CENTRED))
+    found, right = (
+        pr.predictions(f, at={v: value}, average_over="sample").table[["lower", "upper"]]
+        for f, v, value in ((raw, "t", 1993.0), (centred, "c", -7.0))
+    )
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+    powers = (", ".join(f"{c} = 0" for c in terms.split(" + ")) for terms in (RAW, CENTRED))
+    found, right = (pr.hypothesis(f, text)["F"] for f, text in zip((raw, centred), powers))
+    np.testing.assert_allclose([*found.df, found.statistic], [*right.df, right.statistic], rtol=1e-5)

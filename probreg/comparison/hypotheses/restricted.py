@@ -189,7 +189,7 @@ def _raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
     """Coefficients (p, m) of the raw columns, and nuisance parameters."""
     size = model.shape[0] * model.shape[1]
     aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, theta[size:])}
-    return model.design.frame.T @ theta[:size].reshape(model.shape), aux
+    return model.design.frame.to_raw(theta[:size].reshape(model.shape)), aux
 
 
 def _score(model: Model, at: Restricted, found: Restrictions, *, singular: bool) -> float | None:
@@ -205,7 +205,7 @@ def _score(model: Model, at: Restricted, found: Restrictions, *, singular: bool)
         model.likelihood, model.design.frame, at.beta, {**model.fixed, **at.aux}, tuple(range(model.shape[1]))
     )
     (information,) = model.design.fold(partial(expected_part, at=known))
-    gamma = model.design.frame.T_inverse @ at.beta
+    gamma = model.design.frame.from_raw(at.beta)
     g = model.gradient_standardised(gamma, **at.aux).gradient[: at.beta.size]
     if not singular:
         return float(g @ np.linalg.solve(information, g))

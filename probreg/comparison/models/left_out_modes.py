@@ -130,7 +130,7 @@ def _without(fit: Fit, row: int) -> float:
     except DataError:
         return np.nan
     k = shape[0] * shape[1]
-    point = np.append(d.frame.T_inverse @ fit.solution.beta, np.log([fit.solution.aux[a] for a in model.unknown]))
+    point = np.append(d.frame.from_raw(fit.solution.beta), np.log([fit.solution.aux[a] for a in model.unknown]))
     for _ in range(40):
         aux = _aux(model, point[k:])
         with np.errstate(all="ignore"):  # without a maximum the point runs away
@@ -141,9 +141,9 @@ def _without(fit: Fit, row: int) -> float:
         size = float(np.sqrt(max(local.gradient @ step, 0.0)))
         point = point + step * min(1.0, 3.0 / size) if size > 0 else point  # at most three standard errors at a time
         if convex and size < _NEAR:
-            if _runs_away(rest, d.frame.T @ point[:k].reshape(shape)):
+            if _runs_away(rest, d.frame.to_raw(point[:k].reshape(shape))):
                 return np.nan
-            return _log_density(model, row, d.frame.T @ point[:k].reshape(shape), _aux(model, point[k:]))
+            return _log_density(model, row, d.frame.to_raw(point[:k].reshape(shape)), _aux(model, point[k:]))
     return _anew(rest, row)
 
 
@@ -163,7 +163,7 @@ def _anew(rest: Model, row: int) -> float:
         found = find_mode(rest)
     except ProbregError:
         return np.nan
-    beta = rest.design.frame.T @ found.gamma
+    beta = rest.design.frame.to_raw(found.gamma)
     if found.status is not Status.CONVERGED or _runs_away(rest, beta):
         return np.nan
     return _log_density(rest, row, beta, _aux(rest, found.log_aux))

@@ -82,7 +82,7 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
 
 def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     """log p at the mode over (beta, log aux) + (d/2) log 2 pi - log |H| / 2 (Tierney & Kadane 1986)."""
-    at = model.value_grad_hessian_standardised(model.design.frame.T_inverse @ beta, **aux)
+    at = model.value_grad_hessian_standardised(model.design.frame.from_raw(beta), **aux)
     # log p(y) ~ log p(y, mode) + d/2 log 2 pi - 1/2 log |H| over (gamma, log aux), and d beta = |T|^m d gamma.
     sign, log_det = np.linalg.slogdet(at.curvature)
     moved = model.shape[1] * float(np.linalg.slogdet(model.design.frame.T)[1])

@@ -102,7 +102,7 @@ def _coefficients(model: Model) -> Array:
     """The mode (p, m) of a model whose scales and nuisance parameters are known."""
     if model.likelihood.least_squares:
         return posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), model.noise({})).mean[:, None]
-    return np.asarray(model.design.frame.T @ find_mode(model, tol=_TOL).gamma)
+    return model.design.frame.to_raw(find_mode(model, tol=_TOL).gamma)
 
 
 def _units(problem: EvidenceProblem, theta: Array) -> Array:

@@ -464,7 +464,7 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     precision = root_of_curvature(given.inverse)
     assert precision is not None
     L = solve_upper(precision, np.eye(len(precision)), transpose=True)
-    return DenseCovariance(frame, 1, root=frame.T_inverse @ L)
+    return DenseCovariance(frame, 1, root=frame.from_raw(L))
 
 
 def _coefficients(given: Conditional, design: Design) -> tuple[Array, Callable[[], DenseCovariance], Array]:

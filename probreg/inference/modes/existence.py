@@ -194,7 +194,7 @@ class Lines:
         k = self.shape[0] * self.shape[1]
         with np.errstate(all="ignore"):  # far out densities overflow: -inf is a fall, nan says nothing
             aux = dict(zip(self.model.unknown, np.exp(point[k:])))
-            beta = self.model.design.frame.T @ point[:k].reshape(self.shape)
+            beta = self.model.design.frame.to_raw(point[:k].reshape(self.shape))
             return float(self.model.log_posterior(beta, **aux)) + float(point[k:].sum())
 
     def rises(self, direction: Array, H: Array) -> bool:

@@ -273,7 +273,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     design = model.design
     if start is not None:
         beta = started(model, start)
-        return design.frame.T_inverse @ beta, rough_log_aux(model), None
+        return design.frame.from_raw(beta), rough_log_aux(model), None
     some = sample_of_rows(model)
     if some is None:
         return *_rough(model), None
@@ -282,7 +282,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
         found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
         return *_rough(model), None
-    to_part = part.design.frame.T_inverse @ design.frame.T
+    to_part = part.design.frame.from_raw(design.frame.T)
     # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
     M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
     return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
@@ -318,7 +318,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
     design, likelihood, log_aux = model.design.sample, model.likelihood, rough_log_aux(model)
     if not design.n and model.of_moments:
-        return design.frame.T_inverse @ design.moments.least_squares()[0][:, None], log_aux
+        return design.frame.from_raw(design.moments.least_squares()[0][:, None]), log_aux
     assert isinstance(likelihood, SmoothLikelihood)
     eta, aux = likelihood.initial_eta(design.observed)
     if not eta.any() and design.offset is None:
@@ -352,7 +352,7 @@ def rough_log_aux(model: Model) -> Array:
 def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
     frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
-    beta = frame.T @ mode.gamma
+    beta = frame.to_raw(mode.gamma)
     status, detail, not_estimable, null = mode.status, "", None, None
     separated, said = _separated(model, mode)
     lost = None if separated is not None else runs_away(model, mode.gamma, mode.log_aux, mode.local)
@@ -426,7 +426,7 @@ def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, 
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
-    far = _largest_direction(model, model.design.frame.T @ mode.gamma)
+    far = _largest_direction(model, model.design.frame.to_raw(mode.gamma))
     near = mode.status is Status.CONVERGED and mode.steps < 15
     if (far < _FAR and near) or (far < _EXACT and _proved(model, mode)):
         return None, ()
@@ -509,6 +509,6 @@ def _deficient(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovar
         return DenseCovariance(frame, m, log_names(model), root=root), None
     N = unidentified(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
-    of_beta = (frame.T @ root[:k].reshape(len(N), -1)).reshape(len(N), -1)
+    of_beta = (frame.to_raw(root[:k].reshape(len(N), -1))).reshape(len(N), -1)
     of_beta = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(k, -1)
     return DenseCovariance.of_raw_root(frame, m, np.vstack([of_beta, root[k:]]), log_names(model)), N

@@ -83,7 +83,7 @@ class InteriorPoint(Method):
 
 def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
     """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
-    i, beta = model.design.intercept, model.design.frame.T @ mode.gamma
+    i, beta = model.design.intercept, model.design.frame.to_raw(mode.gamma)
     moved = 0.0 if i is None else float(beta[i, 0] - mode.gamma[i, 0])
     return with_certificate(model, solution_at(model, mode), at, steps=mode.steps, moved=moved)
 

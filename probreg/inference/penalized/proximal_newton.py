@@ -177,7 +177,7 @@ def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Rising | None:
     """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
     if not any(undecided(model)):
         return None
-    gamma, log_aux = model.design.frame.T_inverse @ beta, np.log([aux[a] for a in model.unknown])
+    gamma, log_aux = model.design.frame.from_raw(beta), np.log([aux[a] for a in model.unknown])
     with np.errstate(all="ignore"):
         local = replace(model, prior=Flat()).value_grad_hessian_standardised(gamma, **aux)
     return runs_away(model, gamma, log_aux, local)

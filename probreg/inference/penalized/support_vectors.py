@@ -53,7 +53,7 @@ class SupportVectors(InteriorPoint):
         else:
             at = Programme(model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps).mode(np.empty(0))
         gamma = at.beta[:, None]
-        beta = gamma if of_kernel else model.design.frame.T @ gamma
+        beta = gamma if of_kernel else model.design.frame.to_raw(gamma)
         estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))

@@ -95,11 +95,11 @@ def _uphill(at: Surface, theta: Array, step: Array, local: LocalModel, gain: flo
 
 def identified(model: Model, solution: Solution) -> Array:
     """B (d, r): orthonormal directions of theta that the rows and priors tell."""
-    T, m, a = model.design.frame.T_inverse, model.shape[1], len(model.unknown)
-    Q = np.eye(len(T))
+    m, a = model.shape[1], len(model.unknown)
+    Q = np.eye(model.shape[0])
     if solution.null_space is not None:
         # X beta does not see beta = N c, that is gamma = T^-1 N c: B is the orthonormal complement of T^-1 N.
-        Q = np.linalg.qr(T @ solution.null_space, mode="complete")[0][:, solution.null_space.shape[1] :]
+        Q = np.linalg.qr(model.design.frame.from_raw(solution.null_space), mode="complete")[0][:, solution.null_space.shape[1] :]
     return with_aux(map_of_columns(Q, m), a)
 
 
@@ -107,7 +107,7 @@ def start(model: Model, solution: Solution, beta: Array) -> Array:
     """theta at coefficients beta (p, m) and the nuisance parameters of a solution."""
     with np.errstate(divide="ignore"):  # an exact fit has sigma = 0, from which no climb starts
         log_aux = np.log([solution.aux[name] for name in model.unknown])
-    return np.concatenate([(model.design.frame.T_inverse @ beta).ravel(), log_aux])
+    return np.concatenate([model.design.frame.from_raw(beta).ravel(), log_aux])
 
 
 def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalModel]:

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.exact.arrow_estimate import arrow_estimate
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
+from probreg.inference.modes.closed_form import Conditional, PriorRows, posterior_given_sigma, unscaled_covariance
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.varying import FoundScales
 from probreg.model.model import Model
@@ -167,18 +168,26 @@ class ScaleProfile:
 class Satterthwaite(NamedTuple):
     """The covariance C(theta) of the model's coefficients in the head at REML, and how it moves with theta.
 
+    Each C is R R' over the coefficients of `frame`, so that variances of combinations do not cancel on columns far from zero.
+
     Attributes
     ----------
-    C : array (h, h)
-        At the top.
-    slopes : array (d, h, h)
-        Over theta.
+    frame : Frame
+        Of the columns that `places` belong to.
+    places : array (h,)
+        The columns of the head among those of the frame.
+    root : array (q, r)
+        R at the top.
+    moved : array (d, 2, q, r)
+        R at theta plus and minus `_DIFFERENCE` along each coordinate; equal where a coordinate is not free.
     theta : array (d, d)
         The covariance of theta.
     """
 
-    C: Array
-    slopes: Array
+    frame: Frame
+    places: Array
+    root: Array
+    moved: Array
     theta: Array
 
     def df(self, L: Array) -> Array:
@@ -187,8 +196,10 @@ class Satterthwaite(NamedTuple):
         For v = l'C l it is 2 v^2 / Var(v), Var(v) = g'A g with g the slopes of v and A the covariance of theta (Giesbrecht & Burns
         1985; Fai & Cornelius 1996).
         """
-        v = np.einsum("qi,ij,qj->q", L, self.C, L)
-        g = np.einsum("qi,kij,qj->qk", L, self.slopes, L)
+        G = self._gradients(L)
+        v = np.square(G @ self.root).sum(1)
+        up, down = np.square(G @ self.moved).sum(-1).swapaxes(0, 1)
+        g = ((up - down) / (2.0 * _DIFFERENCE)).T
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g))
 
@@ -197,12 +208,18 @@ class Satterthwaite(NamedTuple):
         of freedom each, and E = sum nu_m / (nu_m - 2) over nu_m > 2, it is 2 E / (E - q) (Fai & Cornelius 1996)."""
         if len(L) == 1:
             return float(self.df(L)[0])
-        _, P = np.linalg.eigh(L @ self.C @ L.T)
+        P = np.linalg.svd(self._gradients(L) @ self.root, full_matrices=False)[0]
         nu = self.df(P.T @ L)
         if np.ptp(nu) < 1e-8 * nu.max():
             return float(nu.mean())
         E = float((nu[nu > 2.0] / (nu[nu > 2.0] - 2.0)).sum())
         return 2.0 * E / (E - len(L)) if len(L) < E else 2.0
+
+    def _gradients(self, L: Array) -> Array:
+        """(n, q), combinations L (n, h) of the head as gradients over the coefficients of the frame."""
+        G = np.zeros((len(L), len(self.frame.scale)))
+        G[:, self.places] = L
+        return self.frame.gradients(G[..., None])[..., 0]
 
 
 def why_no_satterthwaite(solution: Solution) -> str:
@@ -229,18 +246,32 @@ def why_no_satterthwaite(solution: Solution) -> str:
 def satterthwaite(found: FoundScales) -> Satterthwaite:
     """C(theta) with its slopes, by central differences."""
     d, free = len(found.theta), np.flatnonzero(np.isfinite(np.diagonal(found.covariance)))
-    slopes = np.zeros((d, *(len(found.stated.design.head),) * 2))
     problem = EvidenceProblem(found.stated, False, criterion="REML")
+    frame, root = _root_given(problem, found.theta)
+    head = found.stated.design.head
+    columns = np.unique(
+        np.concatenate([head, *([] if frame.mixed is None else [frame.mixed]), _place(frame.intercept)])
+    )
+    moved = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:
-        up, down = (_head_covariance(problem, found.theta + s * _DIFFERENCE * np.eye(d)[k]) for s in (1.0, -1.0))
-        slopes[k] = (up - down) / (2.0 * _DIFFERENCE)
+        for side, s in enumerate((1.0, -1.0)):
+            moved[k, side] = _root_given(problem, found.theta + s * _DIFFERENCE * np.eye(d)[k])[1][columns]
     A = np.where(np.isfinite(found.covariance), found.covariance, 0.0)
-    return Satterthwaite(_head_covariance(problem, found.theta), slopes, A)
+    return Satterthwaite(frame.of_columns(columns), np.searchsorted(columns, head), root[columns], moved, A)
 
 
-def _head_covariance(problem: EvidenceProblem, theta: Array) -> Array:
-    """(h, h), of the flat coefficients given theta, the effects integrated over."""
-    return head_estimate(problem, theta)[1]
+def _place(intercept: int | None) -> Array:
+    return np.array([] if intercept is None else [intercept], dtype=np.intp)
+
+
+def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
+    """A root (p, r) of the covariance of the coefficients of a frame given theta; of effects by group without their own part."""
+    if isinstance(surface := problem.surface, ArrowSurface):
+        scale = arrow_estimate(surface, theta).scale
+        return scale.frame, scale.low
+    given, sigma = _given(problem, theta)
+    dense = unscaled_covariance(given, problem.model.design)
+    return dense.frame, sigma * dense.root
 
 
 def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]:
@@ -249,7 +280,12 @@ def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]
     if isinstance(surface := problem.surface, ArrowSurface):
         at = arrow_estimate(surface, theta)
         return at.beta[head, 0], at.scale.block(head)
+    given, sigma = _given(problem, theta)
+    return given.mean[head], np.asarray(sigma**2 * given.unscaled[np.ix_(head, head)])
+
+
+def _given(problem: EvidenceProblem, theta: Array) -> tuple[Conditional, float]:
+    """The posterior of the coefficients given theta, and sigma there."""
     model: Model = replace(problem.model, prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])))
     sigma = float(np.exp(theta[-1])) if problem.noise else float(model.fixed[model.noise_scale])
-    given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), sigma)
-    return given.mean[head], np.asarray(sigma**2 * given.unscaled[np.ix_(head, head)])
+    return posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), sigma), sigma

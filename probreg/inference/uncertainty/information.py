@@ -78,7 +78,7 @@ class Estimate:
         N = self.solution.null_space
         Q = np.eye(p)
         if N is not None:
-            Q = np.linalg.qr(self.model.design.frame.T_inverse @ N, mode="complete")[0][:, N.shape[1] :]
+            Q = np.linalg.qr(self.model.design.frame.from_raw(N), mode="complete")[0][:, N.shape[1] :]
         return self._with_aux(Q)
 
     @cached_property
@@ -107,7 +107,7 @@ class Estimate:
     @cached_property
     def observed(self) -> Array:
         """The inverse negative Hessian of the log posterior over phi, (r, r)."""
-        gamma = self.model.design.frame.T_inverse @ self.solution.beta
+        gamma = self.model.design.frame.from_raw(self.solution.beta)
         with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
             # V = (inside' H inside)^-1: the bread, over the identified directions phi.
             H = self.model.value_grad_hessian_standardised(gamma, **self.solution.aux).curvature

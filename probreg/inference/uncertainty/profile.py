@@ -101,7 +101,7 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
     """The expected information of (vec gamma), with the curvature of the prior."""
     assert isinstance(model.likelihood, SmoothLikelihood)
     T, d = map_of_columns(model.design.frame.T, model.shape[1]), model.design
-    beta = model.design.frame.T @ gamma
+    beta = model.design.frame.to_raw(gamma)
     known = {**model.fixed, **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}}
     with np.errstate(all="ignore"):
         rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
