@@ -41,6 +41,6 @@ def test_a_sigma_that_is_short_is_reported(n, p, status, likelihood):
 
 
 def test_nothing_is_computed_where_nothing_is_unknown_or_many_rows_decide(monkeypatch):
-    monkeypatch.setattr("probreg.inference.sampling.laplace.log_density", None)
+    monkeypatch.setattr("probreg.inference.sampling.laplace.log_density_at", None)
     for model in (line(24, 6, sigma=1.0), line(2000, 2, sigma=pr.HalfNormal(2.0))):
         assert pr.fit(model, "laplace", seed=1).solution.status is Status.CONVERGED

@@ -120,7 +120,7 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
         except (ProbregError, np.linalg.LinAlgError):  # the sample has no mode
             return found
         starts = np.array([p.centre for p in own if p.distance(first.centre) > _FAR]).reshape(-1, len(first.centre))
-    value = log_density(model, starts)
+    value = log_density_at(model, starts)
     queue = _outside(model, starts[np.argsort(-value)][: np.count_nonzero(value > first.value - _LOW)], first)
     while len(queue) and len(found) <= _MOST:
         other, queue = _climb(model, queue[0], tol=tol, max_steps=max_steps), queue[1:]
@@ -134,7 +134,7 @@ def _searchable(model: Model) -> bool:
     return isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth and bool(model.design.n)
 
 
-def log_density(model: Model, points: Array) -> Array:
+def log_density_at(model: Model, points: Array) -> Array:
     """log p over (vec beta, log aux) at points (k, p m + a)."""
     k = model.shape[0] * model.shape[1]
     with np.errstate(all="ignore"):  # a far point overflows to no density
@@ -147,7 +147,7 @@ def _outside(model: Model, starts: Array, peak: Peak) -> Array:
     """The points (k, p m + a) that are far from a mode, and from which the log posterior does not rise all the way to it."""
     far = starts[peak.distance(starts) > _FAR] if len(starts) else starts
     t = np.linspace(0.0, 1.0, _ON_THE_LINE)[:, None]
-    falls = [bool((np.diff(log_density(model, s + t * (peak.centre - s))) < 0.0).any()) for s in far]
+    falls = [bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any()) for s in far]
     return far[np.array(falls, dtype=bool)]
 
 

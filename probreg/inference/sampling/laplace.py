@@ -23,7 +23,7 @@ from probreg.inference.base import (
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.modes.existence import further_modes
-from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, log_density, note_of_modes, place_of, shares_of
+from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, log_density_at, note_of_modes, place_of, shares_of
 from probreg.inference.modes.wide import Tilted, rotated
 from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
@@ -68,7 +68,7 @@ def marginal_shift(model: Model, at: Peak, i: int) -> float:
     # |H without i| = |H| Var(theta_i), H the curvature over all entries
     low, middle, high = log_det(-1.0), 2.0 * (np.log(sd) - at.log_det), log_det(1.0)
     parabola = middle + _STEPS * (high - low) / 2.0 + _STEPS**2 * (high + low - 2.0 * middle) / 2.0
-    log_p = log_density(model, at.centre + _STEPS[:, None] * direction) - parabola / 2.0
+    log_p = log_density_at(model, at.centre + _STEPS[:, None] * direction) - parabola / 2.0
     if isinstance(prior := model.aux_prior(model.unknown[i - k]), Tilted):  # the integral over what no row sees
         log_p += prior.power * sd * _STEPS
     weight = np.exp(log_p - log_p.max())
