@@ -440,18 +440,26 @@ def check_positions(cls: type, called: str, args: Sequence[Any]) -> None:
     if len(args) <= len(places):
         return
     shown = [repr(_own(a)) if not isinstance(a, str) else a for a in args]
-    orders = [[f.name for f in own]]
     peers = list(getattr(cls, "peer_order", ()))
-    if len(args) <= len(peers):
-        orders.append(peers)
-    calls = [_written_call(called, places, dict(zip(order, shown))) for order in orders if len(shown) <= len(order)]
+    orders = [order for order in ([f.name for f in own], peers) if len(args) <= len(order)]
+    orders = [order for order in orders if _is_valid(cls, dict(zip(order, args)))] or orders
+    calls = [_written_call(called, places, dict(zip(order, shown))) for order in orders]
     may = " and ".join(places) or "no argument"
-    advice = f"it takes {', '.join(f.name for f in own) or 'nothing'}"
+    advice = f"It takes {', '.join(f.name for f in own) or 'no arguments'}"
     if calls:
         advice = f"Write {calls[0]}"
     if len(calls) > 1:
         advice += f", or, in the order ({', '.join(peers)}) of other packages, {calls[1]}"
     raise Incompatible(f"{called}({', '.join(shown)}): only {may} may be given by position. {advice}")
+
+
+def _is_valid(cls: type, settings: Mapping[str, Any]) -> bool:
+    """Whether the class takes these values, of which those of a text are not yet numbers."""
+    try:
+        cls(**{name: float(v) if isinstance(v, str) else v for name, v in settings.items()})
+    except (ProbregError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _written_call(called: str, places: Sequence[str], settings: Mapping[str, str]) -> str:

@@ -541,7 +541,7 @@ def with_found_scales(model: Model, solution: Solution, found: FoundScales | Non
         limits = model.likelihood.at_zero
         status, detail = Status.AT_ZERO, "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
     own = solution.draws is None and solution.replicates is None and not solution.sandwich
-    if found.joint_of is not None and status.good and own:
+    if found.joint_of is not None and solution.status.good and own:
         known = solution.scale
         scale: Any = partial(found.joint_of, found, known, model)
         return replace(

@@ -499,15 +499,17 @@ class Model(FromData):
             Where the rows are not in memory.
         """
         self.design.need_rows("the linear predictor of every row")
-        eta = self.design.X @ beta
+        eta = self.design.X @ self._coefficients(beta)
         return plus_offset(eta, self.design.offset)
 
-    def _coefficients(self, beta: Any) -> Array:
+    def _coefficients(self, beta: Any, *, draws: bool = True) -> Array:
         """Coefficients as an array (..., p, m), from such an array, a flat vector, `fit.coef`, or a mapping from columns to numbers.
 
-        DataError for another shape, and for names that are not the columns.
+        DataError for another shape, for names that are not the columns, and for several coefficient arrays unless `draws`.
         """
-        if type(beta) is np.ndarray and beta.shape[-2:] == self.shape:
+        if not draws and (beta := self._coefficients(beta)).ndim > 2:
+            raise DataError(f"beta: expected one array of coefficients {self.shape}, got {beta.shape}")
+        if type(beta) is np.ndarray and beta.shape[-2:] == self.shape and beta.dtype.kind == "f":
             return beta
         p, m = self.shape
         labels = getattr(beta, "coords", {})  # of an xarray.DataArray such as fit.coef
@@ -518,9 +520,12 @@ class Model(FromData):
                 raise DataError(
                     f"beta: expected one entry for each column ({', '.join(columns)}), {min(odd)!r} is not in both"
                 )
-            named = np.array([given[c] for c in columns], dtype=float)
+            named = [given[c] for c in columns]
         try:
-            array = np.asarray(named, dtype=float)
+            array = np.asarray(named)
+            if array.dtype.kind in "cSU":  # a conversion drops an imaginary part, and reads text as numbers
+                raise TypeError
+            array = array.astype(float)
         except (TypeError, ValueError):
             raise DataError(f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}") from None
         if array.ndim == 1 and array.size == p * m:
@@ -657,7 +662,7 @@ class Model(FromData):
         array (p m,)
             Column first, then predictor.
         """
-        beta = self._coefficients(beta)
+        beta = self._coefficients(beta, draws=False)
         return self.value_grad_hessian(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
@@ -676,7 +681,7 @@ class Model(FromData):
             Of the log posterior.
         """
         self._need_rows()
-        beta, known = self._coefficients(beta), self._known(aux)
+        beta, known = self._coefficients(beta, draws=False), self._known(aux)
         fn = partial(sums.expected_information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
         return self.design.fold(fn)[0] + self.joint.curvature(beta, self.likelihood.noise(known))
 
@@ -697,7 +702,7 @@ class Model(FromData):
         LocalModel
             `value`, `gradient` (k,) and `curvature` (k, k).
         """
-        beta, _ = self._coefficients(beta), self._known(aux)
+        beta, _ = self._coefficients(beta, draws=False), self._known(aux)
         return self._expand(beta, np.eye(len(beta)), None, aux)
 
     def value_grad_hessian_standardised(self, gamma: Array, **aux: float) -> LocalModel:

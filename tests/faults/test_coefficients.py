@@ -56,3 +56,28 @@ def test_nuisance_parameters_are_named(density):
         getattr(model, density)([0.0, 1.0, 1.0])
     with pytest.raises(pr.DataError, match="alpha"):
         getattr(model, density)([0.0, 1.0, 1.0], sigma=1.0, alpha=2.0)
+
+
+@pytest.mark.parametrize("likelihood", RESPONSES)
+def test_every_form_of_the_coefficients_gives_one_linear_predictor(likelihood):
+    fit = pr.fit(model_of(likelihood), **({"method": "newton"} if likelihood == "gaussian" else {}))
+    model, beta = fit.model, fit.solution.beta
+    for form in (fit.coef, beta.ravel(), beta.tolist(), beta.astype(object)):
+        np.testing.assert_allclose(model.eta(form), model.design.X @ beta, rtol=1e-10)
+    for wrong in (beta.ravel()[1:], {"a": 1.0}, "text", None, 3.0, np.zeros((3, 7))):
+        with pytest.raises(pr.DataError, match="beta"):
+            model.eta(wrong)
+
+
+@pytest.mark.parametrize("density", [*DENSITIES, "eta"])
+def test_text_and_complex_numbers_are_no_coefficients(density):
+    compute = getattr(model_of("poisson"), density)
+    for wrong in ([0.0, 1.0j, 1.0], ["0", "1", "1"], {"Intercept": "0", "a": "1", "b": "1"}):
+        with pytest.raises(pr.DataError, match="beta"):
+            compute(wrong)
+
+
+@pytest.mark.parametrize("density", ["gradient", "information", "value_grad_hessian"])
+def test_derivatives_are_at_one_point(density):
+    with pytest.raises(pr.DataError, match=r"\(2, 3, 1\)"):
+        getattr(model_of("poisson"), density)(np.zeros((2, 3, 1)))

@@ -607,3 +607,17 @@ def test_a_narrow_prior_of_sigma_is_nearly_a_held_sigma():
     np.testing.assert_allclose(narrow.std_error, held.std_error, rtol=1e-5)
     bayes = [hypothesis(fit, "x1 = 0").log_bayes_factor for fit in (narrow, held)]
     assert bayes[0] == pytest.approx(bayes[1], abs=1e-4)
+
+
+@pytest.mark.parametrize("likelihood", ["quantile", "absolute", "epsilon_insensitive"])
+@pytest.mark.parametrize("text", ["x = 0", "x = 0, z = 0"])
+def test_a_loss_with_kinks_has_the_wald_test_alone(likelihood, text):
+    r = np.random.default_rng(0)
+    data = {name: r.normal(size=80) for name in "yxz"}
+    fit = pr.fit(pr.Model.from_formula("y ~ x + z", data, likelihood=likelihood))
+    tested = pr.hypothesis(fit, text)
+    assert not {"LR", "score"} & set(tested.tests)
+    assert tested.tests["Wald"] == pr.hypothesis(fit, text, tests="wald").tests["Wald"]
+    assert any("likelihood ratio" in note for note in tested.notes)
+    with pytest.raises(pr.Incompatible, match="likelihood ratio"):
+        pr.hypothesis(fit, text, tests="likelihood")

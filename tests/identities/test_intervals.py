@@ -478,3 +478,15 @@ def test_as_many_coefficients_as_rows_leave_no_covariance_of_least_squares(tmp_p
     read = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert read.solution.df == 0
     np.testing.assert_array_equal(read.std_error, fit.std_error)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("kind", ["profile", "score"])
+def test_a_coefficient_held_at_zero_by_its_prior_leaves_the_other_intervals(kind: str, scale: float) -> None:
+    x = np.linspace(-1.0, 1.0, 40)
+    rows = {"k": [3, 4, 5, 4] * 10, "x": x, "z": np.cos(5.0 * x)}
+    held = pr.fit(pr.Model.from_formula("k ~ x + z", rows, likelihood="poisson", prior={"z": pr.Normal(scale)}))
+    absent = pr.fit(pr.Model.from_formula("k ~ x", rows, likelihood="poisson"))
+    for side in ("lower", "upper"):
+        ends = held.interval(kind=kind)[side].sel(coef=["Intercept", "x"])
+        np.testing.assert_allclose(ends, absent.interval(kind=kind)[side], atol=1e-5)

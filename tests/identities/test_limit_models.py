@@ -98,3 +98,24 @@ def test_smooths_and_groups_are_those_of_the_limit(name):
         assert of_limit.smooths["edf"].item() == pytest.approx(1.0, abs=5e-5)
     else:
         assert of_limit.hyper["sd(Intercept | g)"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_errors_at_the_limit_include_the_uncertainty_of_the_scales():
+    k = np.random.default_rng(0).binomial(8, 0.5, 40)
+    data = {"k": k, "x": np.linspace(-1.0, 1.0, 40), "g": np.repeat(list("abcdefgh"), 5)}
+    of_limit, other = (
+        pr.fit(pr.Model.from_formula("k ~ x + (1 | g)", data, likelihood=likelihood))
+        for likelihood in ("negative_binomial", "poisson")
+    )
+    assert of_limit.solution.status.name == "AT_ZERO"
+    assert of_limit.covariance().attrs["kind"] == other.covariance().attrs["kind"] == "joint"
+    new = {"x": [0.0, 0.5], "g": ["a", "c"]}
+    one, two = (f.predict(new)["mean_std_error"] for f in (of_limit, other))
+    np.testing.assert_allclose(one, two, rtol=1e-3)  # sd(1 | g) is found to 1e-4 of its size
+
+
+def test_two_scales_and_their_correlation_vanish_together():
+    data = {"k": K, "x": DATA["x"], "g": np.repeat(list("abcdefgh"), 5)}
+    fit = pr.fit(pr.Model.from_formula("k ~ (x | g)", data, likelihood="poisson"))
+    assert [fit.hyper[f"sd({c} | g)"] for c in ("Intercept", "x")] == [0.0, 0.0]
+    assert fit.coef.values == pytest.approx(np.log(4.0))

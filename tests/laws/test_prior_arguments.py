@@ -122,3 +122,21 @@ def test_prints_show_which_scale_is_meant():
     model = pr.Model.from_formula("k ~ x", counts, likelihood="negative_binomial", aux=aux)
     assert "Exponential(scale=0.5)" in str(model)
     assert "Exponential(scale=0.5)" in str(pr.fit(model))
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("normal(0, 2)", ["normal(2, location=0)"]),
+        ("normal(3, -1)", ["normal(3, location=-1)"]),
+        ("student(3, 0, 2.5)", ["student(2.5, nu=3, location=0)"]),
+        ("normal(2, 1)", ["normal(2, location=1)", "normal(1, location=2)"]),
+    ],
+)
+def test_the_message_about_positions_shows_only_calls_that_work(text, calls):
+    with pytest.raises(pr.Incompatible) as error:
+        pr.Model.from_formula("y ~ x", TABLE, prior=text)
+    shown = re.findall(r"\w+\([^()]*=[^()]*\)", str(error.value))
+    assert shown == calls
+    for call in shown:
+        pr.Model.from_formula("y ~ x", TABLE, prior=call)

@@ -1,5 +1,7 @@
 """Properties of how formulas are spelled: offsets, powers, and functions that other packages have."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,6 +77,14 @@ def test_an_array_beside_an_offset_of_the_formula_is_refused():
 def test_a_power_of_one_term_has_a_note(term, kind, tmp_path):
     notes = model(f"y ~ {term}", DATA, kind, tmp_path).design.notes
     assert any("poly(" in note and "I(" in note for note in notes)
+
+
+@pytest.mark.parametrize("term", ["x^2", "log(x)**3", "poly(x, 2)^2", "bs(x, df=4)**2", "C(x)^2", "scale(x)^2"])
+def test_the_spellings_in_the_note_can_be_fitted(term):
+    (note,) = (n for n in pr.Model.from_formula(f"y ~ {term}", DATA).design.notes if "crosses" in n)
+    for spelling in re.findall(r"write (.*) or (.*)", note)[:1]:
+        for own in spelling:
+            pr.Model.from_formula(f"y ~ {own}", DATA)
 
 
 @pytest.mark.parametrize("term", ["(x + z)^2", "I(x**2)", "poly(x, 2)", "x", "(x + z + e)**3", "x**1"])

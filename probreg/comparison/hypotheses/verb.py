@@ -35,6 +35,7 @@ from probreg.inference.uncertainty.covariance import Spread
 from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
+from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
 _LINEAR = " is linear"
@@ -272,11 +273,11 @@ def _of_mode(
     if degrees is not None:
         df = degrees.joint_df(kept.L[:, fit.model.design.head])
     found = wald(kept, beta, V, df)
-    pseudo = without_likelihood(fit.model.design.weight_kind, "likelihood ratio and score test")
-    if pseudo is not None:
+    absent = _why_no_likelihood_tests(fit)
+    if absent is not None:
         if "wald" not in tests:
-            raise Incompatible(pseudo)
-        notes += (pseudo,)
+            raise Incompatible(absent)
+        notes += (absent,)
     if "likelihood" in tests and given is None and not notes:
         more = likelihood_tests(fit, kept)
         found += more
@@ -285,6 +286,14 @@ def _of_mode(
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
     return Hypothesis(text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes)
+
+
+def _why_no_likelihood_tests(fit: Fit) -> str | None:
+    """Why the fit has no likelihood ratio and no score test; None where it has both."""
+    what, likelihood = "likelihood ratio and score test", fit.model.likelihood
+    if not isinstance(likelihood, SmoothLikelihood):
+        return f"no {what}: the log-likelihood of {likelihood.name} has kinks, where it has no derivative"
+    return without_likelihood(fit.model.design.weight_kind, what)
 
 
 def _satterthwaite(fit: Fit) -> Satterthwaite | None:

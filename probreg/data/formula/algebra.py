@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import Literal
 
 from probreg.data.formula.grammar import (
+    SIZES,
+    STANDALONE,
     Expression,
     checked_expression,
     column_written,
@@ -406,10 +408,10 @@ class _Reader:
             self._refuse_products_of_bars(base)
             if len(base.terms) == 1 and int(token.text) > 1:
                 name = ":".join(factor.key for factor in next(iter(base.terms.values())))
-                self.notes.append(
-                    f"{name}**{token.text} in a formula crosses {name} with itself, which is {name}: for a power of the number write "
-                    f"I({name}**{token.text}) or poly({name}, {token.text})"
-                )
+                # a basis or C(...) is several columns, of which there is no polynomial
+                one = name.partition("(")[0] not in (*SIZES, *STANDALONE, "C")
+                write = f": for a power of a number write I({name}**{token.text}) or poly({name}, {token.text})" if one else ""
+                self.notes.append(f"{name}**{token.text} in a formula crosses {name} with itself, which is {name}{write}")
             for _ in range(int(token.text) - 1):
                 found = self._crossed(found, base)
         return found

@@ -299,8 +299,9 @@ class EvidenceProblem:
                 "raises the evidence beyond rounding. State columns and response in units of similar size, or give the scales priors"
             )
         if not top.ended:
+            hold = f"hold {name}" if name in self.outer else "give the scales priors"
             raise Incompatible(
-                f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma"
+                f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
             )
         return top
 

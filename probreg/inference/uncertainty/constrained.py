@@ -169,11 +169,6 @@ class ConstrainedPath:
         length = float(self.c @ (B @ step))
         return B @ step / length if np.isfinite(length) and length > 0 else self.c / (self.c @ self.c)
 
-    def slope(self, local: LocalModel) -> float:
-        """d log posterior / d psi at a constrained maximum, where the gradient is a multiple of c."""
-        # g = lambda c at the constrained maximum, and d l / d psi = lambda = c'g / c'c.
-        return float(self.c @ local.gradient / (self.c @ self.c))
-
 
 Statistic = Callable[[ConstrainedPath, float], float]  # rises from 0 at the estimate to either side; inf out of reach
 

@@ -41,11 +41,21 @@ def rao(path: ConstrainedPath, psi: float) -> float:
     if not path.c[k:].any():  # of sigma itself the observed curvature, of coefficients their expected information
         H = H.copy()
         H[:k, :k], H[:k, k:], H[k:, :k] = _expected(model, theta[:k].reshape(model.shape), theta[k:]), 0.0, 0.0
-    inner = path.at.B.T @ path.c
+    S = _scaled(path.at.B, H)
+    inner = S.T @ path.c
     with np.errstate(all="ignore"):
-        # c' B (B'H B)^- B'c, the variance of c'theta along the identified directions B.
-        variance = float(inner @ np.linalg.lstsq(path.at.B.T @ H @ path.at.B, inner, rcond=1e-14)[0])
-    return abs(path.slope(local)) * float(np.sqrt(variance)) if np.isfinite(variance) and variance > 0 else np.inf
+        # V c along the identified directions, whose product with c is the variance of c'theta; g = l'(psi) c at the maximum,
+        # so that l'(psi) c'V c = g'V c.
+        towards = S @ np.linalg.lstsq(S.T @ H @ S, inner, rcond=1e-14)[0]
+        variance = float(path.c @ towards)
+    if not (np.isfinite(variance) and variance > 0):
+        return np.inf
+    return abs(float(local.gradient @ towards)) / float(np.sqrt(variance))
+
+
+def _scaled(B: Array, H: Array) -> Array:
+    """The directions B in units in which the curvature H along each is 1, so that a narrow prior does not drown the rows."""
+    return np.asarray(B / np.sqrt(np.maximum(np.diagonal(B.T @ H @ B), np.finfo(float).tiny)))
 
 
 STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao}
@@ -63,7 +73,8 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
     B, ends = at.B, np.empty((2, p, len(D)))
     with np.errstate(all="ignore"):
         # The step of the search is one standard error (c'V c)^(1/2) of the coefficient c'theta.
-        V = B @ np.linalg.pinv(B.T @ local.curvature @ B, hermitian=True) @ B.T
+        S = _scaled(B, local.curvature)
+        V = S @ np.linalg.pinv(S.T @ local.curvature @ S, hermitian=True) @ S.T
     for j, d in _counted(model.design.head.tolist(), len(D), f"{kind} intervals"):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
         path, se = ConstrainedPath(at, c, (theta, local)), float(np.sqrt(max(c @ V @ c, 0.0)))
