@@ -182,7 +182,10 @@ def test_a_date_alone_is_no_predictor_and_no_multiplier():
 # ---- numbers that a file holds as text -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cell", ["\0", "7\0", "7%", "1,234", "$7"])
+SPOILT = ["\0", "7\0", "7%", "1,234", "$7", "1_000", "0x10", "1d3", "?", ".", "true", "\u22121.5", "\uff11.5", "(7)", "1/2", "7\n", "seven"]
+
+
+@pytest.mark.parametrize("cell", SPOILT)
 @pytest.mark.parametrize("kind", [*FILES, "pandas"])
 @pytest.mark.parametrize("every", [False, True])
 def test_cells_that_spoil_a_column_of_numbers_are_named(cell, kind, every, tmp_path):

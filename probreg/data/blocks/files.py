@@ -295,7 +295,7 @@ def _refuse_cell(path: Path, numbers: Sequence[str], delimiter: str) -> None:
             for place, cell in enumerate(batch.column(name).to_pylist()):
                 if cell is not None and not reads_as_number(cell):
                     raise DataError(
-                        f"column {name!r} of {path.name} holds {cell!r} in row {row + place}, and numbers before: correct it"
+                        f"column {name!r} of {path.name} holds {cell!r} in row {row + place}: expected a number, as in its other rows"
                     )
         row += batch.num_rows
 
@@ -380,7 +380,7 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
             odd = texts[numbers.index(None)]
             place = row + column.to_pylist().index(odd)
             raise DataError(
-                f"column {name!r} of {path.name} holds {odd!r} in row {place}, and numbers before: correct it"
+                f"column {name!r} of {path.name} holds {odd!r} in row {place}: expected a number, as in its other rows"
             ) from None
         known = np.empty(len(numbers), dtype=object)
         known[:] = numbers

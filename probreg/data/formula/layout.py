@@ -327,24 +327,29 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
 
 
 def refuse_malformed_numbers(text: str, levels: Sequence[Any], n: int, place: Callable[[Any], str]) -> None:
-    """DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators.
+    """DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators,
+    unless they may be categories: few levels of which each is a word or has many rows.
 
     `place` says where the rows first have a level.
     """
-    odd = [level for level in levels if not reads_as_number(level)]
-    malformed = [
-        level for level in odd if _NOT_OF_NUMBERS.search(level) and reads_as_number(_NOT_OF_NUMBERS.sub("", level) or 0)
-    ]
+    odd = [level for level in levels if not _is_plain_number(level)]
+    malformed = [level for level in odd if _is_plain_number(_NOT_OF_NUMBERS.sub("", str(level).replace("−", "-")) or "0")]
     plain = len(levels) - len(odd)
     if not odd or 2 * (plain + len(malformed)) <= len(levels):
         return
-    many = len(levels) > MANY_LEVELS
-    if (malformed and (plain or many or 2 * len(levels) >= n)) or (plain and many):
+    distinct = len(levels) > MANY_LEVELS or 2 * len(levels) >= n  # as measurements are, unlike categories
+    if (malformed and plain) or distinct:
         first = (malformed or odd)[0]
         raise DataError(
             f"column {text!r} is text: {len(odd)} of its {len(levels)} values cannot be read as numbers, first {first!r}{place(first)}. "
             f"Correct the cells, or write C({text}) for categories"
         )
+
+
+def _is_plain_number(level: Any) -> bool:
+    """Whether a level is a number as files hold it: Python also reads 1_000, spaces and the digits of other scripts."""
+    text = str(level)
+    return reads_as_number(level) and text.isascii() and text == text.strip() and "_" not in text
 
 
 def _row_of(level: Any, column: Any, table: Table) -> str:
