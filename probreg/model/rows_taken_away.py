@@ -36,6 +36,10 @@ def model_without(model: Model, gone: Model) -> Model:
             f"rows with {other.weight_kind} weights cannot be taken from rows with {before.weight_kind} weights (rows without "
             "weights are frequencies)"
         )
+    if before.weight_kind == "sampling":
+        raise Incompatible(
+            "rows with sampling weights cannot be taken away, because the weights are normalised over all rows: fit the rows that stay"
+        )
     if before.n and other.n and other.columns == before.columns:
         if (before.offset is None) != (other.offset is None):
             has, lacks = ("fit", "rows to forget") if other.offset is None else ("rows to forget", "fit")

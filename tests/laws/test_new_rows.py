@@ -65,6 +65,11 @@ def test_forget_is_the_fit_of_the_other_rows(kind, method):
     np.testing.assert_allclose(before.forget(REST).coef, rest.coef, rtol=1e-9)
 
 
+def test_rows_with_sampling_weights_are_not_taken_away():
+    with pytest.raises(pr.Incompatible, match="sampling"):
+        pr.fit(model(DATA, "sampling"), "closed_form").forget(REST)
+
+
 @pytest.mark.parametrize("kind", ["none", "frequency"])
 def test_trials_and_weights_of_counts_are_read_from_the_table(kind):
     moved, fresh = model(FIRST, kind, "p(k, n) ~ x").at(REST), model(REST, kind, "p(k, n) ~ x")
