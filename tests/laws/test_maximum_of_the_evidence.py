@@ -105,6 +105,19 @@ def test_a_function_that_separates_the_classes_has_no_estimate_of_its_scale(term
         fit.predict({"x": [0.0, 0.2]})
 
 
+@pytest.mark.parametrize("terms", ["s(x)", "z + s(x)", "s(x) + (1 | g)"])
+@pytest.mark.parametrize("seed", [1, 5])
+def test_scales_of_separated_classes_end_where_the_evidence_still_has_digits(terms: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, 40))
+    data = {
+        "x": x, "y": (np.sin(11 * x + seed) > 0) * 1, "z": rng.normal(size=40), "g": np.repeat(list("abcdefgh"), 5)
+    }  # fmt: skip
+    with pytest.warns(pr.errors.ProbregWarning, match="runs to infinity"):
+        fit = pr.fit(pr.Model.from_formula(f"y ~ {terms}", data, likelihood="bernoulli"))
+    assert fit.solution.status is Status.SCALE_AT_INFINITY
+
+
 def test_a_proper_prior_of_the_scale_is_the_remedy_for_separated_classes() -> None:
     x = np.linspace(-1, 1, 40)
     data = {"x": x, "y": (np.abs(x) > 0.5).astype(int)}

@@ -229,8 +229,10 @@ class EvidenceProblem:
             out |= {found[g.block][name]: read[name] for name in g.hyper}
         return out
 
-    def _search(self, max_steps: int, held: tuple[int, float] | None = None) -> Callable[[Array], EvidenceMaximum]:
-        """A search over theta; with coordinate k held at a value, over the others."""
+    def _search(
+        self, max_steps: int, held: tuple[int, float] | None = None, upper: Array | None = None
+    ) -> Callable[[Array], EvidenceMaximum]:
+        """A search over theta; with coordinate k held at a value, over the others. It ends above `upper`."""
         width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[self.groups.group_of]
         sizes = self.groups.sizes if self.exact else self.groups.sizes * width
         # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
@@ -254,6 +256,7 @@ class EvidenceProblem:
             secant=self.surface.secant,
             limits=limits,
             jumps=isinstance(likelihood := self.model.likelihood, SmoothLikelihood) and likelihood.curvature_jumps,
+            upper=upper,
         )
 
     def maximise_given(self, k: int, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
@@ -266,10 +269,17 @@ class EvidenceProblem:
         return np.insert(theta, k, value), float(top.at.value)
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
-        surface, search = self.surface, self._search(max_steps)
+        surface = self.surface
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
             starts = surface.starts()
+            upper = None
+            if isinstance(self.model.likelihood, MayDiverge):
+                upper = np.where(self.groups.scaling, starts[0][: len(self.groups.scaling)] + 2.0 * _FAR_UP, np.inf)
+            search = self._search(max_steps, upper=upper)
             tops = [search(start) for start in starts]
+            if upper is not None and not any(t.ended or self._rising(t, starts[0]) for t in tops):
+                search = self._search(max_steps)
+                tops = [search(start) for start in starts]
             top = max(tops, key=lambda t: t.at.value)
             tops = [search(start) for start in surface.beyond(top.theta, top.vanished, starts[0])]
         top = max([top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any()))
@@ -309,7 +319,8 @@ class EvidenceProblem:
         """Scales far above their start with which the evidence rises still: their function separates the classes."""
         if not isinstance(self.model.likelihood, MayDiverge):
             return ()
-        far = np.flatnonzero(self.groups.scaling & ~top.vanished)
+        # beyond the digits of a double a scale that rises may look like one that vanished
+        far = np.flatnonzero(self.groups.scaling)
         far = far[top.theta[far] > start[far] + _FAR_UP]
 
         def value(theta: Array) -> float:
@@ -330,9 +341,10 @@ class EvidenceProblem:
 
     def _bounded(self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array) -> EvidenceMaximum:
         """The maximum with the scales that rise for ever at a large value."""
-        theta = top.theta.copy()
+        theta, vanished = top.theta.copy(), top.vanished.copy()
         theta[list(rising)] = start[list(rising)] + _FAR_UP
-        return top._replace(theta=theta, at=self.surface(theta), ended=True, rising=rising)
+        vanished[list(rising)] = False
+        return top._replace(theta=theta, at=self.surface(theta), vanished=vanished, ended=True, rising=rising)
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""

@@ -47,6 +47,7 @@ def maximise_log_scales(
     secant: bool = False,
     limits: Sequence[bool] = (),
     jumps: bool = False,
+    upper: Array | None = None,
 ) -> EvidenceMaximum:
     """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
 
@@ -54,7 +55,7 @@ def maximise_log_scales(
     nuisance parameters, the next coordinates, at whose zero the likelihood has a limit: they may run there. `soft` (d,) marks
     hyperparameters of which data may tell nothing, such as the length of a part that has vanished: they stay where they are then.
     `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient. `jumps` says that f is not
-    continuous, so that its maximum may have a slope.
+    continuous, so that its maximum may have a slope. `upper` (d,) ends the search where a hyperparameter is above it.
     """
     d, start, at = len(sizes), theta, surface(theta)
     may_vanish = np.zeros(len(theta) - d, bool)
@@ -96,6 +97,8 @@ def maximise_log_scales(
         moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
         fell = moved[0] < theta
         theta, at = moved
+        if upper is not None and (theta[:d] > upper).any():
+            return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement, ended=False)
         # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0; where f is flat to rounding
         # a step downwards would have no end.
         down = (at.gradient < 0) | (fell & (at.gradient < _NO_SLOPE))
