@@ -8,7 +8,7 @@ numbers, evidence, differences, prior_path, path_integral, method_steps, explana
 """
 
 from probreg.comparison.comparison import Comparison as Comparison, compare as compare
-from probreg.comparison.differences import differing as differing
+from probreg.comparison.differences import find_differences as find_differences
 from probreg.comparison.models.model_comparison import (
     ModelComparison as ModelComparison,
     compare_models as compare_models,

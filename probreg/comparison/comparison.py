@@ -14,7 +14,7 @@ from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
 from probreg.comparison.rendering import as_html, text
-from probreg.comparison.same_question import check_kind, fits_by_name, refuse_unlike, terms_apart
+from probreg.comparison.same_question import check_kind, differing_terms, fits_by_name, refuse_unlike
 from probreg.comparison.words import Cause
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -115,18 +115,18 @@ class Comparison:
 
         rows = [
             (one.param, one.fit, why.name, why.shift, why.log_se, why.said)
-            for one in self._found
+            for one in self._reason_list
             for why in one.causes or (Cause("", one.sentence),)
         ]
         return pd.DataFrame(rows, columns=["param", "fit", "cause", "shift", "log_se", "evidence"])
 
     @cached_property
-    def _found(self) -> list[Reason]:
+    def _reason_list(self) -> list[Reason]:
         return found(self)
 
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
-        return reasons_by_parameter(self._found, tuple(map(str, self.data["param"].values)))
+        return reasons_by_parameter(self._reason_list, tuple(map(str, self.data["param"].values)))
 
     @cached_property
     def smooths(self) -> DataFrame:
@@ -212,7 +212,7 @@ def compare(
     base = next(iter(several)) if baseline is None else baseline
     if base not in several:
         raise DataError(f"baseline {base!r} is not among the fits: {', '.join(several)}")
-    functions = terms_apart(several.values())
+    functions = differing_terms(several.values())
     for name, fit in several.items():
         refuse_unlike(base, several[base], name, fit, functions)
         refuse_written_out(fit.solution, "compare")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from probreg.comparison.prior_terms import stated_hyper, stated_model
-from probreg.comparison.same_question import shorten_names, terms_apart
+from probreg.comparison.same_question import differing_terms, shorten_names
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.inference.base import has_effects, markov
@@ -16,8 +16,8 @@ from probreg.model.model import Model
 Array = np.ndarray
 
 
-def differing(base: Fit, fit: Fit) -> set[str]:
-    """The names of what differs: "likelihood", "sigma held", "prior", "prior of sigma", "summary" (a mode, a normal about
+def find_differences(base: Fit, fit: Fit) -> set[str]:
+    """Return the names of the differences: "likelihood", "sigma held", "prior", "prior of sigma", "summary" (a mode, a normal about
     it, a posterior), "covariance", "degrees of freedom" and "draws"."""
     a, b = stated_model(base), stated_model(fit)
     unlike = {
@@ -27,7 +27,7 @@ def differing(base: Fit, fit: Fit) -> set[str]:
         **of_effects(base, fit),
         "prior of sigma": any(a.aux_prior(name) != b.aux_prior(name) for name in set(a.unknown) & set(b.unknown)),
         "summary": summary(base) != summary(fit),
-        "covariance": _covariance(base) != _covariance(fit),
+        "covariance": _covariance_kind(base) != _covariance_kind(fit),
         "degrees of freedom": (base.solution.df is None) != (fit.solution.df is None),
         "draws": base is not fit and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
     }
@@ -52,7 +52,7 @@ def structural_differences(base: Fit, fit: Fit, names: tuple[str, str]) -> dict[
     designs = dict(zip(names, (base.model.design, fit.model.design), strict=True))
     out: dict[str, list[str]] = {}
     if base.model.design is not fit.model.design:
-        apart = terms_apart((base, fit))
+        apart = differing_terms((base, fit))
         of_terms = {n: {c for t in d.recipe.terms for c in t.columns} for n, d in designs.items()}
         columns = {n: [c for c in d.columns if c not in of_terms[n]] for n, d in designs.items()}
         effects = {n: [t.key for t in d.recipe.grouped.values()] for n, d in designs.items()}
@@ -132,8 +132,9 @@ def has_monte_carlo_error(fit: Fit) -> bool:
     return markov(fit.method, fit.solution) or "mcse_mean" in s.stats or s.replicates is not None
 
 
-def _covariance(fit: Fit) -> str:
-    """The kind of standard errors, "" for a posterior; the classical one is the observed one but for its divisor."""
+def _covariance_kind(fit: Fit) -> str:
+    """Return the kind of standard errors, "" for a posterior; the classical kind differs from the
+    observed one only by its divisor."""
     if fit.target == "posterior":
         return ""
     # by its own name: that a prior holds the bread is the prior's part
@@ -172,7 +173,7 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         full = np.zeros((len(places), *f.solution.beta.shape))
         full[:, r] = places
         wide.append(full)
-    return all(_constant(a.joint.log_prob(wide[0], s) - b.joint.log_prob(wide[1], s)) for s in sigmas)
+    return all(_is_constant(a.joint.log_prob(wide[0], s) - b.joint.log_prob(wide[1], s)) for s in sigmas)
 
 
 def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
@@ -196,5 +197,5 @@ def _equal(one: object, other: object) -> bool:
         return False
 
 
-def _constant(gap: Array) -> bool:
+def _is_constant(gap: Array) -> bool:
     return bool(np.isfinite(gap).all() and np.ptp(gap) <= 1e-9 * (1.0 + np.abs(gap).max()))

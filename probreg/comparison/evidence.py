@@ -29,7 +29,7 @@ def sandwich_ratios(fit: Fit) -> dict[str, float]:
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         return {}
     try:
-        robust, own = fit.covariance("HC2"), _own(fit)
+        robust, own = fit.covariance("HC2"), _model_covariance(fit)
     except ProbregError:
         return {}
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -37,7 +37,7 @@ def sandwich_ratios(fit: Fit) -> dict[str, float]:
     return dict(zip(fit.parameter_names, ratio.tolist()))
 
 
-def _own(fit: Fit) -> Any:
+def _model_covariance(fit: Fit) -> Any:
     try:
         return fit.covariance("classical")
     except Incompatible:
@@ -49,9 +49,9 @@ def freedom(fit: Fit) -> float:
     return max((number_of_observations(fit) or 0.0) - len(fit.parameter_names), 0.0)
 
 
-def telling(ratio: float, df: float) -> bool:
-    """The ratio is off by a quarter and by three of its own standard errors, 1 / sqrt(2 df) each for normal residuals of so
-    many degrees of freedom."""
+def ratio_differs(ratio: float, df: float) -> bool:
+    """Return whether the ratio differs from 1 by a quarter and by three of its standard errors, 1 / sqrt(2 df) for normal
+    residuals with df degrees of freedom."""
     return bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df))) if ratio > 0 and df > 0 else False
 
 

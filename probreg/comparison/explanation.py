@@ -14,7 +14,7 @@ from probreg.comparison.differences import (
     AVERAGED,
     DEGREES,
     PRIOR_OF_SD,
-    differing,
+    find_differences,
     has_monte_carlo_error,
     structural_differences,
     summary,
@@ -24,7 +24,7 @@ from probreg.comparison.numbers import by_outcome
 from probreg.comparison.path_between import groups_of, obstacle
 from probreg.comparison.path_integral import Found, integrated
 from probreg.comparison.prior_path import PriorPath
-from probreg.comparison.same_question import fits_by_name, refuse_unlike, terms_apart
+from probreg.comparison.same_question import differing_terms, fits_by_name, refuse_unlike
 from probreg.comparison.scale_steps import scale_steps
 from probreg.comparison.share_words import (
     NOTHING,
@@ -120,9 +120,9 @@ class Explanation:
     @cached_property
     def sentences(self) -> dict[str, str]:
         """For each parameter the largest cause with its share, in words."""
-        return {str(p): self._sentence(str(p)) for p in self.shares["param"].values}
+        return {str(p): self._describe_parameter(str(p)) for p in self.shares["param"].values}
 
-    def _sentence(self, param: str) -> str:
+    def _describe_parameter(self, param: str) -> str:
         one, cause = self.shares.sel(param=param), self.largest(param)
         ends = [{q: float(one[q]) for q in (end, f"{end}_se")} for end in ("baseline", "other")]
         lost = {name: np.isnan(list(end.values())).tolist() for name, end in zip(self.names, ends)}
@@ -274,7 +274,7 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[st
             raise DataError(f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}")
         several = dict(zip(map(str, names), several.values()))
     (first, base), (second, other) = several.items()
-    refuse_unlike(first, base, second, other, terms_apart((base, other)))
+    refuse_unlike(first, base, second, other, differing_terms((base, other)))
     for fit in (base, other):
         refuse_written_out(fit.solution, "explain")
     return explanation(base, other, (first, second), EXACT)
@@ -293,7 +293,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         ends = _select(ends[0], every[0], params), _select(ends[1], every[1], params)
     why = "; ".join(structure.values()) or obstacle(a, b)
     path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
-    found = None if path is None else integrated(path, _start(path, a), _start(path, b), tol)
+    found = None if path is None else integrated(path, _initial_theta(path, a), _initial_theta(path, b), tol)
     same = a.model.design.columns == b.model.design.columns and not structure
     steps = scale_steps(a, b, aux) if found is None and same else None
     chance_known = True
@@ -301,7 +301,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         why, causes = "", steps
     elif found is None:
         why = why or "no smooth path joins the two modes"
-        unlike = differing(a, b)
+        unlike = find_differences(a, b)
         of_model = [*structure, *sorted(unlike & MODEL)]
         # a mean beside a mode, or RSS / df beside RSS / n, parts answers to one model too: the prior is not all that differs
         by_method = "summary" in unlike and "posterior" in (summary(a), summary(b))
@@ -336,7 +336,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
 
 def _common_parameters(a: Fit, b: Fit, every: list[list[str]]) -> list[str]:
     """Return the parameters of both fits, without coefficients of functions that have other columns in each."""
-    apart, outcomes = terms_apart((a, b)), a.model.likelihood.outcomes or ("",)
+    apart, outcomes = differing_terms((a, b)), a.model.likelihood.outcomes or ("",)
     columns = [c for _ in outcomes for c in a.model.design.head_columns]
     gone = {param for param, column in zip(every[0], columns) if column in apart}
     return [param for param in every[0] if param in set(every[1]) - gone]
@@ -384,7 +384,7 @@ def _causes(
     return kept, known
 
 
-def _start(path: PriorPath, fit: Fit) -> Array:
-    """The estimate over (vec gamma, log aux); what the fit does not know is held on its side."""
+def _initial_theta(path: PriorPath, fit: Fit) -> Array:
+    """Return the estimate of (vec gamma, log aux); nuisance parameters unknown to the fit are fixed on its side."""
     aux = [np.log(fit.aux[name]) for name in path.like.unknown]
     return np.concatenate([np.linalg.solve(path.columns, fit.solution.beta.ravel()), aux])

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from probreg.comparison.numbers import Compared, unlike
+from probreg.comparison.numbers import FitTable, unlike
 from probreg.comparison.printed_rows import LARGEST, LONG
 from probreg.comparison.prior_terms import rowless
-from probreg.comparison.same_question import terms_apart
+from probreg.comparison.same_question import differing_terms
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
 
@@ -22,15 +22,15 @@ EFFECTS_NOTE = "fits have other effects by group: their coefficients are left ou
 TERMS_NOTE = "fits have other columns for a smooth function or process: its coefficients are left out"
 
 
-def terms_note(of: Compared) -> list[str]:
+def terms_note(of: FitTable) -> list[str]:
     """That the columns of a term are not the same in all fits, where they are not."""
-    if not (apart := terms_apart(of.fits.values())):
+    if not (apart := differing_terms(of.fits.values())):
         return []
     grouped = {c for f in of.fits.values() for t in f.model.design.recipe.grouped.values() for c in t.columns}
     return [EFFECTS_NOTE if apart <= grouped else TERMS_NOTE]
 
 
-def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
+def notes(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
     """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
     said: dict[str, list[str]] = {}  # what holds of several fits is said once
     for name in of.fits:
@@ -62,7 +62,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(kept) + (f" and {len(every) - len(kept)} more" if len(kept) < len(every) else "")
 
 
-def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[str]:
+def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[str]:
     here, fit = of.data.sel(fit=name), of.fits[name]
     gone = here["param"].values[np.isnan(here["estimate"].values) & (here["kind"].values != "")]
     out = [f"no estimate of {_listed(gone)} exists: {fit.described['status']}"] if len(gone) else []

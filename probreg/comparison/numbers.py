@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from probreg.comparison.prior_terms import priors, stated_hyper, stated_model
-from probreg.comparison.same_question import number_of_observations, terms_apart
+from probreg.comparison.same_question import differing_terms, number_of_observations
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import reported_coefficients
@@ -21,7 +21,7 @@ NUMBERS = (
 WORDS = ("kind", "prior", "penalty")
 
 
-class Compared(Protocol):
+class FitTable(Protocol):
     """Fits by name with their numbers: as much of a comparison as its reasons and its text read."""
 
     @property
@@ -49,7 +49,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     import xarray as xr
 
     frames = {name: pd.DataFrame(_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
-    gone = terms_apart(fits.values())
+    gone = differing_terms(fits.values())
     if gone:
         outside = {name: [c not in gone for c in _of_columns(fits[name], frame)] for name, frame in frames.items()}
         frames = {name: frame[outside[name]] for name, frame in frames.items()}

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from probreg.comparison.differences import differing, structural_differences
+from probreg.comparison.differences import find_differences, structural_differences
 from probreg.comparison.evidence import r_hats, sandwich_ratios
 from probreg.comparison.explanation import Explanation, explanation
-from probreg.comparison.numbers import NUMBERS, WORDS, Compared
+from probreg.comparison.numbers import NUMBERS, WORDS, FitTable
 from probreg.fits.fit import Fit
 from probreg.inference import Status
 
@@ -41,7 +41,7 @@ class Pair:
     @cached_property
     def differ(self) -> set[str]:
         """In what the fits differ, by name."""
-        return differing(self.base_fit, self.fit)
+        return find_differences(self.base_fit, self.fit)
 
     @cached_property
     def structure(self) -> dict[str, str]:
@@ -92,7 +92,7 @@ class Pair:
         return explanation(self.base_fit, self.fit, (self.base_name, self.name), _TOLERANCE)
 
 
-def pairs_with_baseline(of: Compared, params: tuple[str, ...]) -> list[Pair]:
+def pairs_with_baseline(of: FitTable, params: tuple[str, ...]) -> list[Pair]:
     """Every other fit beside the baseline."""
     values = {q: of.data[q].values for q in (*NUMBERS, *WORDS)}
     rows = {name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)}

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.numbers import Compared
+from probreg.comparison.numbers import FitTable
 from probreg.comparison.prior_terms import kinked, rowless
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent
@@ -25,7 +25,7 @@ class PrintedRows(NamedTuple):
     folded: int
 
 
-def printed_rows(of: Compared, where: Sequence[int], most: int) -> PrintedRows:
+def printed_rows(of: FitTable, where: Sequence[int], most: int) -> PrintedRows:
     """The rows of the parameters `where`, at most so many: those on which the fits agree best have one row for all of them."""
     informed = bool(of.data["prior_weight"].fillna(1.0).any())
     columns = [c for c in COLUMNS if (informed or c not in _PRIOR) and (len(of.fits) > 1 or c not in _BESIDE)]
@@ -42,7 +42,7 @@ def printed_rows(of: Compared, where: Sequence[int], most: int) -> PrintedRows:
     return PrintedRows(columns, rows, len(where) - len(kept))
 
 
-def differences(of: Compared) -> Array:
+def differences(of: FitTable) -> Array:
     """(fit, param): how far each fit is from the baseline, max(|difference| / SE, |log SE ratio|); inf where one of the two has no
     estimate, or is exactly 0, 0 where nothing can be said."""
     ratio, estimate = of.data["se_ratio"].values, of.data["estimate"].values
@@ -52,7 +52,7 @@ def differences(of: Compared) -> Array:
     return np.where(lost & (of.data["kind"].values != ""), np.inf, np.nan_to_num(size, posinf=0.0))
 
 
-def _widths_apart(of: Compared) -> Array:
+def _widths_apart(of: FitTable) -> Array:
     """(param,) how far interval ends are from the baseline's, in SE of it: what a row of all fits would hide."""
     base, error = list(of.fits).index(of.baseline), of.data["error"].values
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -60,7 +60,7 @@ def _widths_apart(of: Compared) -> Array:
     return np.asarray(np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0).max(0))
 
 
-def _rows_of(of: Compared, j: int) -> list[dict[str, str]]:
+def _rows_of(of: FitTable, j: int) -> list[dict[str, str]]:
     """One row per fit; digits follow the smallest SE of the parameter."""
     values = {str(k): v.values[:, j] for k, v in of.data.data_vars.items()}
     label, column = str(of.data["param"].values[j]), str(of.data["coef"].values[j])
@@ -73,7 +73,7 @@ def _rows_of(of: Compared, j: int) -> list[dict[str, str]]:
     return rows
 
 
-def _row_of_all(of: Compared, j: int) -> dict[str, str]:
+def _row_of_all(of: FitTable, j: int) -> dict[str, str]:
     """The baseline's row, or that of the first fit with an estimate, with the largest difference, the SE ratio furthest from 1 and
     the largest prior weight of all fits."""
     rows, here, names = _rows_of(of, j), of.data.isel(param=j), list(of.fits)
@@ -94,7 +94,7 @@ def _row_of_all(of: Compared, j: int) -> dict[str, str]:
     }
 
 
-def parameters_printed(of: Compared, long: int = LONG, most: int = LARGEST) -> list[int]:
+def parameters_printed(of: FitTable, long: int = LONG, most: int = LARGEST) -> list[int]:
     """The numbers of the parameters that are printed, in their order: all up to `long` but the columns of smooth functions and
     processes, which say nothing one by one; of more the `most` with the largest differences, one without a difference before them,
     and what is no coefficient."""
@@ -108,7 +108,7 @@ def parameters_printed(of: Compared, long: int = LONG, most: int = LARGEST) -> l
     return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
 
 
-def of_terms(of: Compared) -> np.ndarray:
+def of_terms(of: FitTable) -> np.ndarray:
     """(params,) bool: coefficients of the columns of smooth functions and processes, in any of the fits."""
     designs = [fit.model.design for fit in of.fits.values()]
     columns = tuple({c for d in designs for c, term in zip(d.columns, d.of_terms) if term})

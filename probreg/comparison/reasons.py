@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summary
-from probreg.comparison.evidence import freedom, telling
+from probreg.comparison.evidence import freedom, ratio_differs
 from probreg.comparison.methods import of_interval, of_method, troubled
-from probreg.comparison.numbers import Compared
+from probreg.comparison.numbers import FitTable
 from probreg.comparison.pairs import Pair, pairs_with_baseline
 from probreg.comparison.same_question import number_of_observations
 from probreg.comparison.share_words import CHANCE, called, lack_of_estimate, moved_by, widened
@@ -49,7 +49,7 @@ class Reason:
     sentence: str
 
 
-def found(of: Compared) -> list[Reason]:
+def found(of: FitTable) -> list[Reason]:
     """One Reason for every parameter and fit that stands apart from the baseline."""
     params = tuple(map(str, of.data["param"].values))
     with np.errstate(invalid="ignore", divide="ignore"):  # an SE of 0 or none: such a ratio compares as false
@@ -113,7 +113,7 @@ def _by_path(pair: Pair, j: int) -> list[Cause]:
     each = {
         str(c): (float(s), float(r)) for c, s, r in zip(one["cause"].values, one["shift"].values, one["log_se"].values)
     }
-    z, arm, shaped = quantile(pair.prob, None), _arm(pair, j), of_interval(pair, j)
+    z, arm, shaped = quantile(pair.prob, None), _log_width_ratio(pair, j), of_interval(pair, j)
     if shaped is not None and z * abs(arm) > RELATIVE * pair.apart:
         each.setdefault(shaped, (0.0, 0.0))
     # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
@@ -132,13 +132,13 @@ def _by_path(pair: Pair, j: int) -> list[Cause]:
 def _cause(pair: Pair, name: str, j: int, shift: float = np.nan, log_se: float = np.nan) -> Cause:
     """A cause with its evidence; another covariance is a wrong model's where its sandwich tells that."""
     if name == "covariance" and any(
-        telling(every.get(pair.params[j], np.nan), freedom(pair.fit)) for every in pair.sandwich.values()
+        ratio_differs(every.get(pair.params[j], np.nan), freedom(pair.fit)) for every in pair.sandwich.values()
     ):
         name = "misspecification"
     return Cause(name, described(pair, name, j), shift, log_se)
 
 
-def _arm(pair: Pair, j: int) -> float:
+def _log_width_ratio(pair: Pair, j: int) -> float:
     """log of (width / error) of the fit's interval over that of the baseline; 0 where one has none."""
     a, b = ((row["upper"][j] - row["lower"][j]) / row["error"][j] for row in (pair.base, pair.here))
     ratio = np.log(b / a)
@@ -177,7 +177,7 @@ def _beside_the_model(pair: Pair, j: int) -> list[str]:
     # an interval's end by another quantile, and by RSS / df for RSS / n
     free = [(number_of_observations(f), f.solution.df) for f, _ in pair.named.values()]
     divisors = sum(0.5 * abs(np.log(n / df)) for n, df in free if n and df)
-    size = quantile(pair.prob, None) * np.expm1(abs(_arm(pair, j)) + divisors)
+    size = quantile(pair.prob, None) * np.expm1(abs(_log_width_ratio(pair, j)) + divisors)
     return [own] if not pair.coefficient[j] or size > RELATIVE * _gap(pair, j) else []
 
 
@@ -185,7 +185,7 @@ def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
     """The largest cause and its share; without shares how far apart the two are, and what differs."""
     difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
     if causes and np.isfinite(causes[0].shift):
-        first, width = causes[0], np.log(ratio) + _arm(pair, j)
+        first, width = causes[0], np.log(ratio) + _log_width_ratio(pair, j)
         if abs(first.shift) + abs(np.nan_to_num(first.log_se)) < 0.25 * abs(width):
             return f"{called(first.name)} makes its interval {np.exp(width):.3g} times as wide"
         known = pair.explained.chance_known

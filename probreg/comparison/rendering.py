@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from probreg.comparison.notes import terms_note
-from probreg.comparison.numbers import Compared
+from probreg.comparison.numbers import FitTable
 from probreg.comparison.printed_rows import (
     LARGEST,
     LONG,
@@ -34,7 +34,7 @@ MANY = 8  # fits with a line of their own in the head
 
 
 def text(
-    of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str], guarantees: Sequence[str] = ()
+    of: FitTable, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str], guarantees: Sequence[str] = ()
 ) -> str:
     """Everything as lines of text; `why` has a sentence by parameter and fit, `guarantees` are printed in full."""
     head = [line for said in _header(of, spellings) for line in _wrapped(said)]
@@ -87,7 +87,7 @@ def _wrapped(line: str) -> list[str]:
     return wrapped(visible(line), WIDTH)
 
 
-def as_html(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str]) -> str:
+def as_html(of: FitTable, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str]) -> str:
     """The same as HTML, every row, everything that was given escaped; many rows, further reasons and the notes fold."""
     import pandas as pd
 
@@ -109,7 +109,7 @@ def as_html(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping
     )
 
 
-def _largest(of: Compared, why: Reasons) -> list[str]:
+def _largest(of: FitTable, why: Reasons) -> list[str]:
     """The sentences of the largest differences, one for a parameter, none for what is not apart; the largest first, those of
     standard deviations and correlations of effects after those of coefficients."""
     size, names, fits = differences(of), list(map(str, of.data["param"].values)), list(of.fits)
@@ -130,7 +130,7 @@ def _behind(more: int, notes: Sequence[str]) -> list[str]:
     return ["", "; ".join(said)] if said else []
 
 
-def _rest(of: Compared, where: Sequence[int]) -> list[str]:
+def _rest(of: FitTable, where: Sequence[int]) -> list[str]:
     """The lines on what is not in the table."""
     terms, n = int(of_terms(of).sum()), len(of.fits)
     gone = of.data.sizes["param"] - len(where) - terms
@@ -141,13 +141,13 @@ def _rest(of: Compared, where: Sequence[int]) -> list[str]:
     return ["", *said] if said else []
 
 
-def _of_the_rows(of: Compared) -> list[str]:
+def _of_the_rows(of: FitTable) -> list[str]:
     """The notes of rows and columns, which a reader must know: rows that were dropped, columns that are not compared."""
     said = list(dict.fromkeys(note for fit in of.fits.values() for note in fit.model.design.notes))
     return [*said, *terms_note(of)]
 
 
-def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
+def _header(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
     """What is modelled, of how many rows, and a line for each fit."""
     attrs = of.data.attrs
     d = of.fits[of.baseline].model.design
@@ -193,7 +193,7 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
     return lines + ([f"  {more} more fits in .fits"] if more > 0 else [])
 
 
-def _of_smooths(of: Compared) -> list[str]:
+def _of_smooths(of: FitTable) -> list[str]:
     """The smooth functions, a line for each and fit, of many the first."""
     head, rows = _smooth_rows(of)
     if not rows:
@@ -205,7 +205,7 @@ def _of_smooths(of: Compared) -> list[str]:
     return ["", *map(str.rstrip, lines), *([f"{gone} more rows in .smooths"] if gone > 0 else [])]
 
 
-def _smooth_rows(of: Compared) -> tuple[list[str], list[list[str]]]:
+def _smooth_rows(of: FitTable) -> tuple[list[str], list[list[str]]]:
     """Head and rows as texts: what a function spends, of how many columns, and the scales of its blocks."""
     rows, last = [], ""
     for (name, fit), edf, columns, tau in of.smooths.itertuples(name=None):

@@ -71,7 +71,7 @@ def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
     return out
 
 
-def terms_apart(fits: Iterable[Fit]) -> frozenset[str]:
+def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
     """The columns of smooth functions and processes that are not the same in all fits: they stand for a function, which may have
     other columns in each, and their coefficients are not set side by side."""
     designs = [fit.model.design for fit in fits]

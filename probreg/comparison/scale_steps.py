@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, differing
+from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, find_differences
 from probreg.comparison.method_steps import Estimates, Step
 from probreg.comparison.prior_terms import stated_model
 from probreg.errors import ProbregError
@@ -25,7 +25,7 @@ _ALIKE = frozenset({"likelihood", "prior of sigma", "sigma held"})  # in what th
 
 def scale_steps(a: Fit, b: Fit, aux: tuple[str, ...]) -> dict[str, Step] | None:
     """By cause, the step of the estimates and of log SE from a to b; None where they differ in more, or a step has no maximum."""
-    apart = differing(a, b)
+    apart = find_differences(a, b)
     if a.target == b.target == "mode" and "covariance" in apart:
         return None
     if not has_effects(a.model) or not has_effects(b.model) or apart & _ALIKE or not apart & {*_ORDER, "prior"}:

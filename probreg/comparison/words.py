@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summary
-from probreg.comparison.evidence import divergences, freedom, telling
+from probreg.comparison.evidence import divergences, freedom, ratio_differs
 from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
 from probreg.comparison.pairs import Pair
 from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
@@ -164,7 +164,7 @@ def _covariance(pair: Pair, j: int) -> str:
 def _misspecification(pair: Pair, j: int) -> str:
     """The sandwich disagrees with a model without a prior about the error of this coefficient."""
     df = freedom(pair.fit)
-    ratios = {f: r for f, every in pair.sandwich.items() if telling(r := every.get(pair.params[j], np.nan), df)}
+    ratios = {f: r for f, every in pair.sandwich.items() if ratio_differs(r := every.get(pair.params[j], np.nan), df)}
     if not ratios:
         return ""
     worst = max(ratios, key=lambda f: abs(np.log(ratios[f])))

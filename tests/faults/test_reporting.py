@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.comparison.hypotheses.restricted import Restrictions, restricted
+from probreg.comparison.hypotheses.restricted import Restrictions, restricted_mode
 from probreg.comparison.models.leave_one_out import leave_one_out
 from probreg.errors import DataError, Incompatible, NotConverged
 
@@ -127,7 +127,7 @@ def test_spread_is_the_covariance_of_the_models_own_coefficients(rng):
 
 def test_the_restricted_maximum_meets_the_restriction_and_beats_its_neighbours(table):
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, likelihood="student"))
-    found = restricted(fit, Restrictions(np.array([[0.0, 1.0, 1.0]]), np.array([0.3])))
+    found = restricted_mode(fit, Restrictions(np.array([[0.0, 1.0, 1.0]]), np.array([0.3])))
     np.testing.assert_allclose(found.beta[1, 0] + found.beta[2, 0], 0.3, rtol=1e-10)
     top = fit.model.log_lik(found.beta, **found.aux)
     for step in ([0.1, 0.0, 0.0], [0.0, 0.1, -0.1], [0.0, -0.1, 0.1]):

@@ -12,7 +12,7 @@ from probreg.comparison.effects.averages import (
     RowGroup,
     averages_of_draws,
 )
-from probreg.comparison.effects.scenarios import _repeated, population
+from probreg.comparison.effects.scenarios import _repeat_value, population
 from probreg.data.formula.variables import categories
 from probreg.kernels.sums import RowSums
 
@@ -81,10 +81,10 @@ def test_a_category_at_one_level_has_the_columns_of_its_table(formula):
     for name, levels in categories(design).items():
         for level in levels:
             made = design.recipe.matrix(table | {name: np.repeat(level, 30)})
-            np.testing.assert_allclose(of.mean(name, _repeated(level, 30)).X, made, atol=1e-15)
+            np.testing.assert_allclose(of.mean(name, _repeat_value(level, 30)).X, made, atol=1e-15)
     # at= moves another variable first
     moved = of.set_to(x=0.5)
     made = design.recipe.matrix(table | {"x": np.full(30, 0.5), "g": np.repeat("a", 30)})
     np.testing.assert_allclose(moved.here.X, design.recipe.matrix(table | {"x": np.full(30, 0.5)}), atol=1e-15)
     if "g" in formula:
-        np.testing.assert_allclose(moved.mean("g", _repeated("a", 30)).X, made, atol=1e-15)
+        np.testing.assert_allclose(moved.mean("g", _repeat_value("a", 30)).X, made, atol=1e-15)

@@ -8,7 +8,7 @@ from scipy import stats
 import probreg as pr
 from probreg.comparison.hypotheses import hypothesis
 from probreg.comparison.hypotheses.grammar import parse
-from probreg.comparison.hypotheses.restricted import independent, restricted
+from probreg.comparison.hypotheses.restricted import independent, restricted_mode
 
 sm = pytest.importorskip("statsmodels.api")
 NEAR = {"rtol": 1e-8}  # both programs stop Newton near rounding
@@ -94,7 +94,7 @@ def test_the_likelihood_ratio_is_that_of_two_fits(response, likelihood, more):
 def test_least_squares_by_sums_of_squares_is_newton_on_the_restricted_model():
     for fit in (fitted("line", "gaussian"), pr.fit(fitted("line", "gaussian").model, "newton")):
         found = independent(np.array([[0.0, 1.0, -1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), np.array([0.1, 0.0]))
-        at = restricted(fit, found)
+        at = restricted_mode(fit, found)
         lr = 2 * (fit.log_likelihood - float(fit.model.log_lik(at.beta, **at.aux)))
         np.testing.assert_allclose(hypothesis(fit, "x1 = x2 + 0.1, x3 = 0")["LR"].statistic, lr, rtol=1e-8)
         np.testing.assert_allclose(found.L @ at.beta[:, 0], found.r, atol=1e-12)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.differences import differing
+from probreg.comparison.differences import find_differences
 
 LIKELIHOODS = ("gaussian", "bernoulli", "categorical", "poisson", "student")
 SEEDS = (1, 2)
@@ -218,7 +218,11 @@ def chains_and_normal(m):
 
 def chains_under_a_scale_mixture(m):
     mixture = {"a": pr.Normal(pr.HalfNormal(0.1)), "b": pr.Normal(0.5)}
-    return quiet(m), quiet(m.with_prior(mixture), pr.NUTS(draws=500, tune=500, chains=2), 3), {"prior", "skewness", "sampler"}  # some steps diverge
+    return (
+        quiet(m),
+        quiet(m.with_prior(mixture), pr.NUTS(draws=500, tune=500, chains=2), 3),
+        {"prior", "skewness", "sampler"},
+    )  # some steps diverge
 
 
 def uneven_noise(m):
@@ -301,7 +305,10 @@ def test_sentences_are_short_and_begin_with_their_term(bench):
         for row in c.causes.itertuples():
             assert row.evidence.startswith((row.cause, "prior of", "mean against mode")), (name, row.evidence)
             known = np.isfinite(row.shift)
-            assert known or row.cause in BY_RULE | {"likelihood", "misspecification", "skewness", "sampler"}, (name, row.cause)
+            assert known or row.cause in BY_RULE | {"likelihood", "misspecification", "skewness", "sampler"}, (
+                name,
+                row.cause,
+            )
 
 
 def test_differences_below_a_tenth_of_a_standard_error_are_not_explained(bench):
@@ -372,6 +379,6 @@ def test_one_prior_in_two_spellings_is_no_difference():
     ]
     a, b, c = (quiet(v) for v in said)
     for other in (b, c, quiet(said[1], "laplace")):
-        assert "prior" not in differing(a, other)
-    assert "prior" in differing(a, quiet(m.with_prior(priors(0.31))))
-    assert "prior" in differing(a, quiet(m.with_prior({**priors(), "Intercept": pr.Normal(50.0)})))
+        assert "prior" not in find_differences(a, other)
+    assert "prior" in find_differences(a, quiet(m.with_prior(priors(0.31))))
+    assert "prior" in find_differences(a, quiet(m.with_prior({**priors(), "Intercept": pr.Normal(50.0)})))

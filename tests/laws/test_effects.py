@@ -9,7 +9,7 @@ import probreg as pr
 from probreg.comparison import compare_models
 from probreg.comparison.effects import comparisons, predictions, slopes
 from probreg.comparison.hypotheses import hypothesis
-from probreg.comparison.hypotheses.restricted import independent, restricted
+from probreg.comparison.hypotheses.restricted import independent, restricted_mode
 from probreg.likelihoods import SmoothLikelihood
 from tests.laws.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
 
@@ -27,7 +27,11 @@ def moved(fit: pr.Fit, beta: np.ndarray) -> pr.Fit:
 
 
 def asked(fit: pr.Fit, **how) -> list:
-    return [predictions(fit, at={"x1": [0.0, 1.0]}), comparisons(fit, {"x2": 0.5, "x1": "sd"}, **how), slopes(fit, **how)]
+    return [
+        predictions(fit, at={"x1": [0.0, 1.0]}),
+        comparisons(fit, {"x2": 0.5, "x1": "sd"}, **how),
+        slopes(fit, **how),
+    ]
 
 
 def test_the_delta_method_has_the_numerical_gradient(fit):
@@ -111,7 +115,7 @@ def test_three_tests_of_one_null_agree_where_it_is_true(likelihood):
     assert found["LR"].df == (fit.model.shape[1],)
     np.testing.assert_allclose([wald, score], lr, rtol=0.1, atol=0.05)
     L = np.kron(np.eye(len(fit.coef)), np.eye(fit.model.shape[1]))[-fit.model.shape[1] :]
-    at = restricted(fit, independent(L, np.zeros(len(L))))
+    at = restricted_mode(fit, independent(L, np.zeros(len(L))))
     np.testing.assert_allclose(at.beta[-1], 0.0, atol=1e-10)
     smaller = pr.fit(model, "newton")
     np.testing.assert_allclose(at.beta[:-1], smaller.solution.beta, rtol=1e-5, atol=1e-6)

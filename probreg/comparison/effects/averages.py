@@ -88,10 +88,10 @@ class AverageMean:
 
     def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         eta = self.eta(beta)
-        return _mean(model.likelihood, eta + residual[0] if residual else eta, aux)
+        return _mean_by_outcome(model.likelihood, eta + residual[0] if residual else eta, aux)
 
     def averages(self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]) -> Array:
-        return _shared(draws.mean_at(model, self), groups)
+        return _group_averages(draws.mean_at(model, self), groups)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
@@ -125,12 +125,12 @@ class AverageSlope:
 
     def averages(self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]) -> Array:
         if draws.residual:
-            return _shared(self.values(model, draws.beta, draws.aux, draws.residual), groups)
+            return _group_averages(self.values(model, draws.beta, draws.aux, draws.residual), groups)
         J = draws.slope_at(model, self.at)
         if self.one is not None:
             # sum_i s_i J_i beta_j: the slope of eta is the same in every row
-            return np.stack([np.einsum("skm,sm->sk", _share(J, g), draws.beta[:, self.one]) for g in groups], 1)
-        return _shared(np.einsum("snkm,snm->snk", J, self.D @ draws.beta), groups)
+            return np.stack([np.einsum("skm,sm->sk", _group_average(J, g), draws.beta[:, self.one]) for g in groups], 1)
+        return _group_averages(np.einsum("snkm,snm->snk", J, self.D @ draws.beta), groups)
 
     @cached_property
     def one(self) -> int | None:
@@ -147,7 +147,7 @@ class AverageSlope:
         eta, v = self.at.eta(beta), self.D @ beta
         J = jacobian(model.likelihood, eta)
         # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X
-        return [(J, self.D), (_along(model.likelihood, eta, v), self.at.X)]
+        return [(J, self.D), (_mean_hessian_product(model.likelihood, eta, v), self.at.X)]
 
 
 def jacobian(likelihood: Likelihood, eta: Array) -> Array:
@@ -157,12 +157,12 @@ def jacobian(likelihood: Likelihood, eta: Array) -> Array:
     return likelihood.link.slope(line)[..., None] * J
 
 
-def _mean(likelihood: Likelihood, eta: Array, aux: Aux) -> Array:
+def _mean_by_outcome(likelihood: Likelihood, eta: Array, aux: Aux) -> Array:
     mean = likelihood.mean(eta, **aux)
     return mean[..., None] if isinstance(likelihood, UnivariateLikelihood) else mean
 
 
-def _along(likelihood: Likelihood, eta: Array, v: Array) -> Array:
+def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array:
     """d/dt J(eta + t v) at t = 0, (n, K, m): the second derivative of the mean along v, by five-point differences."""
     size = np.abs(v).max(1, initial=0.0)[:, None]
     unit = v / np.where(size > 0, size, 1.0)
@@ -207,14 +207,14 @@ def _outer(L: Array, X: Array) -> Array:
     return np.moveaxis((X.T @ L.reshape(len(L), -1)).reshape(X.shape[1], *L.shape[1:]), 0, 1)
 
 
-def _share(h: Array, g: RowGroup) -> Array:
+def _group_average(h: Array, g: RowGroup) -> Array:
     """sum_i s_i h_i of (s, n, ...)."""
     # einsum of one row of numbers and a stack is no product of matrices; tensordot is
     return np.asarray(np.tensordot(h if len(g.rows) == h.shape[1] else h[:, g.rows], g.share, ((1,), (0,))))
 
 
-def _shared(h: Array, groups: Sequence[RowGroup]) -> Array:
-    return np.stack([_share(h, g) for g in groups], 1)
+def _group_averages(h: Array, groups: Sequence[RowGroup]) -> Array:
+    return np.stack([_group_average(h, g) for g in groups], 1)
 
 
 def averages_of_draws(
@@ -237,12 +237,12 @@ def averages_of_draws(
             for target, groups in asked
         ]
 
-    found = on_all_cores(part, _parts(len(draws["beta"]), n, model))
+    found = on_all_cores(part, _split_draws(len(draws["beta"]), n, model))
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
-def _parts(S: int, n: int, model: Model) -> list[slice]:
-    """S draws by as many as stay in a processor's cache."""
+def _split_draws(S: int, n: int, model: Model) -> list[slice]:
+    """Split S draws into slices that fit in the processor's cache."""
     classes = 1 if isinstance(model.likelihood, UnivariateLikelihood) else len(model.likelihood.levels)
     size = max(1, _NUMBERS // (n * classes * model.shape[1]))
     return [slice(i, min(i + size, S)) for i in range(0, S, size)]

@@ -84,12 +84,12 @@ class EffectSums:
         return self.off.draws_of_sums(self.sums, self.weights(fit, terms, link), size, rng)
 
     @cached_property
-    def _mean(self) -> Array | None:
+    def _mean_of_sums(self) -> Array | None:
         return self.off.mean_of_sums(self.sums)
 
     def means(self, target: Target) -> Sequence[Array]:
         """Return the mean, over the draws, of the term that is added to the predictors of a target; () if it is 0."""
-        return () if self._mean is None else [self._mean[place] for place in self.places[id(target)]]
+        return () if self._mean_of_sums is None else [self._mean_of_sums[place] for place in self.places[id(target)]]
 
     def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:
         """Draws of all sums, for effects that are not linear in them."""

@@ -128,20 +128,20 @@ def evaluate_effects(
     simultaneous intervals; for sampled rows the standard errors include the sampling of the rows."""
     import pandas as pd
 
-    labels = [row for q in quantities for row in _labels(fit, q)]
+    labels = [row for q in quantities for row in _effect_labels(fit, q)]
     posterior = fit.solution.draws
     if posterior is not None and asked.covariance is not None:
         raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
     if asked.family is not None and posterior is not None:
         raise Incompatible(NO_TESTS)
-    by_draws = posterior is not None and not (posterior.elliptical and _linear(fit, scale))
+    by_draws = posterior is not None and not (posterior.elliptical and _is_linear(fit, scale))
     if posterior is not None and not by_draws and asked.sample is not None:
         # the closed form is of fixed rows
         by_draws = _linearised_all(fit, quantities, scale, asked.sample)[2] is not None
     left = effect_sums(fit, [t for q in quantities for t in q.targets], closed=not by_draws)
     if by_draws:
         found = _of_draws(fit, quantities, scale, asked, left)
-    elif left is None or _linear(fit, scale):
+    elif left is None or _is_linear(fit, scale):
         found = _of_delta(fit, quantities, scale, asked, left)
     else:
         found = _of_asymptotic(fit, quantities, scale, asked, left)
@@ -160,14 +160,14 @@ def evaluate_effects(
     return Effects(table, what, prob, kind, method, scale.link.name, cov, draws, over)
 
 
-def _labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
+def _effect_labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
     levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
     each = [{"level": str(v)} for v in levels] or [{}]
     return [{**q.labels, **name, **level} for name in q.names for level in each]
 
 
-def _linear(fit: Fit, scale: Scale) -> bool:
-    """Effects are linear in the coefficients."""
+def _is_linear(fit: Fit, scale: Scale) -> bool:
+    """Return whether the effects are linear in the coefficients."""
     return fit.model.likelihood.least_squares and scale.back is IDENTITY
 
 
@@ -194,7 +194,7 @@ def _of_delta(
         se = np.full_like(se, np.nan)
     posterior = fit.solution.draws is not None
     each = None
-    if asked.covariance is None and left is None and _linear(fit, scale):
+    if asked.covariance is None and left is None and _is_linear(fit, scale):
         each = _satterthwaite(fit, G)
         if each is not None and rows is not None:
             each = _joined_df(cov.diagonal(), rows.covariance().diagonal(), each, rows.count - 1.0)
@@ -287,7 +287,7 @@ class _LinearEffect(NamedTuple):
     size: Array  # (R,), of the averages, below which moves are rounding
 
 
-def _linearised(
+def _linearise_effect(
     fit: Fit, q: AveragedEffect, scale: Scale, sample: RowSample | None = None, left: EffectSums | None = None
 ) -> _LinearEffect:
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
@@ -319,7 +319,7 @@ def _linearised_all(
     left: EffectSums | None = None,
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
-    found = [_linearised(fit, q, scale, sample, left) for q in quantities]
+    found = [_linearise_effect(fit, q, scale, sample, left) for q in quantities]
     z, G = np.concatenate([f.value for f in found]), np.concatenate([f.gradient for f in found])
     if sample is None:
         return z, G, None
@@ -336,9 +336,9 @@ def _of_draws(
 ) -> Found:
     posterior = atoms(fit)
     rng, size = np.random.default_rng([fit.seed, 7]), len(posterior["beta"])
-    linear = left is not None and _linear(fit, scale)
+    linear = left is not None and _is_linear(fit, scale)
     joint = None if left is None or linear else (left, left.joint(fit, size, rng))
-    z = np.concatenate(_drawn(fit, quantities, scale, posterior, joint), 1)
+    z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
     if left is not None and linear:
         z = z + left.draws_of_linear(fit, [q.terms for q in quantities], scale.link, size, rng)
     rows = None if asked.sample is None else _linearised_all(fit, quantities, scale, asked.sample, left)[2]
@@ -381,7 +381,7 @@ def _of_asymptotic(
     here = {"beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))}
     here |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
     joint = (left, drawn)
-    z = np.concatenate(_drawn(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1)
+    z = np.concatenate(_effect_draws(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1)
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
     middle = [
         _contrast([scale.link.forward(a.mean(0)) for a in each]).ravel()
@@ -416,13 +416,15 @@ def _averages(
 ) -> list[list[Array]]:
     """(S, G, K) of each target of each effect."""
 
-    def added(target: Target, atoms: slice) -> Sequence[Array]:
+    def residual_draws(target: Target, atoms: slice) -> Sequence[Array]:
         if joint is None:
             return ()
         left, drawn = joint
         return [np.asarray(drawn.at(place, atoms)) for place in left.places[id(target)]]
 
-    found = iter(averages_of_draws(fit.model, [(t, q.groups) for q in quantities for t in q.targets], draws, added))
+    found = iter(
+        averages_of_draws(fit.model, [(t, q.groups) for q in quantities for t in q.targets], draws, residual_draws)
+    )
     return [[next(found) for _ in q.targets] for q in quantities]
 
 
@@ -431,7 +433,7 @@ def _contrast(each: list[Array]) -> Array:
     return each[0] if len(each) == 1 else each[1] - each[0]
 
 
-def _drawn(
+def _effect_draws(
     fit: Fit, quantities: Sequence[AveragedEffect], scale: Scale, draws: Mapping[str, Array], joint: Joint | None
 ) -> list[Array]:
     """The draws (S, R) of each effect on the scale of the link."""

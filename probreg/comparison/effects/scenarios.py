@@ -74,20 +74,20 @@ class Population:
             return AverageMean(np.ones((self.n, 1)), self.offset)
         if self.as_fitted:
             return AverageMean(self.design.X, self.design.offset, self.design.inputs)
-        return self._made({})
+        return self._rebuild_rows({})
 
     def mean(self, name: str, to: Any) -> AverageMean:
         """The mean at these rows with one variable at other values (n,)."""
         to = np.asarray(to)
         key = name, to.tobytes()  # of the same numbers, or of the same objects
         if key not in self.met:
-            self.met[key] = self._moved(name, to)
+            self.met[key] = self._set_variable(name, to)
         return self.met[key]
 
-    def _moved(self, name: str, to: Array) -> AverageMean:
+    def _set_variable(self, name: str, to: Array) -> AverageMean:
         column = self._own_column(name)
         if column is None or not _finite(to):
-            return self._at_level(name, to) or self._made({name: to})
+            return self._at_level(name, to) or self._rebuild_rows({name: to})
         if np.array_equal(to, self.here.X[:, column]):
             return self.here
         X = self.here.X.copy()
@@ -115,13 +115,13 @@ class Population:
     def _own_column(self, name: str) -> int | None:
         return self.design.recipe.own_column(name) if isinstance(self.here.X, np.ndarray) else None
 
-    def _made(self, moved: Mapping[str, Any]) -> AverageMean:
-        made = self._at({**self.table, **moved}, self.offset)
+    def _rebuild_rows(self, moved: Mapping[str, Any]) -> AverageMean:
+        made = self._design_at({**self.table, **moved}, self.offset)
         for key, codes in self.codes.items():
             made.inputs[key][:, 0] = codes
         return AverageMean(made.X, made.offset, made.inputs)
 
-    def _at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
+    def _design_at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
         made, recipe = self.design.at(table, offset=offset), self.design.recipe
         return rows_of_groups(made, self.groups, recipe.groups_at(table)) if recipe.grouped else made
 
@@ -136,13 +136,18 @@ class Population:
         # numbers of new groups stand in the order of all rows, of which differences take parts
         return replace(
             own,
-            codes={key: x[:, 0].copy() for key, x in own._at(self.table, self.offset).inputs.items() if key in new},
+            codes={
+                key: x[:, 0].copy() for key, x in own._design_at(self.table, self.offset).inputs.items() if key in new
+            },
         )
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
         return replace(
-            self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}}, met={}, as_fitted=False
+            self,
+            table={**self.table, **{k: _repeat_value(v, self.n) for k, v in values.items()}},
+            met={},
+            as_fitted=False,
         )
 
     def slope(self, name: str) -> AverageSlope:
@@ -197,8 +202,8 @@ def _no_difference(n: int, width: int) -> RowSums:
     return RowSums(np.zeros((n, most)), np.zeros((n, most, width)))
 
 
-def _repeated(value: Any, n: int) -> Array:
-    """One value in n rows; text stays text."""
+def _repeat_value(value: Any, n: int) -> Array:
+    """Return an array of n copies of a value; text stays text."""
     out = np.empty(n, dtype=object)
     out[:] = [value] * n
     return out if isinstance(value, str) else np.array(out.tolist())
@@ -256,8 +261,8 @@ def trials_of(model: Model) -> Array | None:
     return model.likelihood.given(model.design.observed)["trials"] if model.design.n else np.ones(0)
 
 
-def balanced(of: Population) -> Population:
-    """Every combination of the levels of the categories, each once, with numbers and the offset at their weighted means.
+def balance_levels(of: Population) -> Population:
+    """Return every combination of the levels of the categories once, with numbers and the offset at their weighted means.
 
     Means over it are the marginal means of a design with as many rows in each cell (Searle, Speed & Milliken 1980).
     """
@@ -276,10 +281,10 @@ def balanced(of: Population) -> Population:
     n = int(np.prod([len(each) for each in lists.values()]))
     if n > _MOST_CELLS:
         raise DataError(f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged")
-    table: dict[str, Any] = {name: _repeated(mean, n) for name, mean in means.items()}
+    table: dict[str, Any] = {name: _repeat_value(mean, n) for name, mean in means.items()}
     for name, column in zip(lists, zip(*itertools.product(*lists.values()))):
         table[name] = np.array(column, dtype=object if isinstance(column[0], str) else None)
-    table |= {name: _repeated("any", n) for name in groups}
+    table |= {name: _repeat_value("any", n) for name in groups}
     offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
     return replace(
@@ -383,14 +388,14 @@ def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
 
 def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
     def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
-        low, high = _quantiles(x, w if (w % 1 == 0).all() else np.ones(len(x)), tails)
+        low, high = _weighted_quantiles(x, w if (w % 1 == 0).all() else np.ones(len(x)), tails)
         return low, high, f"{low:g} to {high:g}"
 
     return ends
 
 
-def _quantiles(x: Array, w: Array, tails: Sequence[float]) -> Array:
-    """np.quantile of every observation, a row of weight w as w copies."""
+def _weighted_quantiles(x: Array, w: Array, tails: Sequence[float]) -> Array:
+    """Return np.quantile of all observations, counting a row of weight w as w copies."""
     order = np.argsort(x, kind="stable")
     below = np.cumsum(w[order])
     at = np.array(tails) * (below[-1] - 1.0)
@@ -430,7 +435,7 @@ def level_values(of: Population, name: str) -> list[Any] | None:
 
 
 def _of_levels(of: Population, name: str, a: Any, b: Any) -> Contrast:
-    return Contrast(name, f"{b} against {a}", _repeated(a, of.n), _repeated(b, of.n))
+    return Contrast(name, f"{b} against {a}", _repeat_value(a, of.n), _repeat_value(b, of.n))
 
 
 def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]]:

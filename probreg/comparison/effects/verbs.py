@@ -22,7 +22,7 @@ from probreg.comparison.effects.result import (
 from probreg.comparison.effects.scenarios import (
     Population,
     _require_variable,
-    balanced,
+    balance_levels,
     level_values,
     moves,
     population,
@@ -120,7 +120,7 @@ def predictions(
     """
     asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
     of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
-    asked = _sampled(asked, of)
+    asked = _sample_population(asked, of)
     names, rows = row_groups(of, keys)
     effects = [
         AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.here,), rows, names)
@@ -220,9 +220,9 @@ def comparisons(
     check_adjust(adjust)
     asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
     of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
-    asked = _sampled(asked, of)
+    asked = _sample_population(asked, of)
     names, rows = row_groups(of, keys)
-    wanted = _wanted(of, variables)
+    wanted = _parse_variables(of, variables)
     effects = []
     for said, setting in settings(of, at):
         where = {f"{k} =": v for k, v in said.items()}
@@ -306,13 +306,14 @@ def slopes(
     """
     asked = _question(fit, data, at, None, groups, prob, covariance, lags, average_over)
     of, keys = _population(fit, data, by, _own_groups(asked, groups), None, unit)
-    asked = _sampled(asked, of)
+    asked = _sample_population(asked, of)
     names, rows = row_groups(of, keys)
     effects = []
     for said, setting in settings(of, at):
         where = {f"{k} =": v for k, v in said.items()}
         effects += [
-            AveragedEffect({"variable": v} | where, (of_one,), rows, names) for v, of_one in _slopes(setting, variables)
+            AveragedEffect({"variable": v} | where, (of_one,), rows, names)
+            for v, of_one in _parse_slopes(setting, variables)
         ]
     what = f"average slope of {_mean_of(fit)} over {of.what}"
     return evaluate_effects(fit, effects, PLAIN, asked, what=what)
@@ -360,8 +361,8 @@ def _own_groups(asked: EffectQuestion, groups: Any) -> GroupsLike:
     return "typical" if asked.clusters is not None else groups
 
 
-def _sampled(asked: EffectQuestion, of: Population) -> EffectQuestion:
-    """The question with the rows of the model as a sample. DataError where other rows were given."""
+def _sample_population(asked: EffectQuestion, of: Population) -> EffectQuestion:
+    """Return the question with the rows of the model as a sample. DataError if data= has other rows."""
     if asked.sample is None:
         return asked
     if of.units is None:
@@ -394,7 +395,7 @@ def _population(
             f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
         )
     found = population(fit.model.design, data, keys, fill=groups == "typical", trials=_trials(fit, unit))
-    return (balanced(found) if grid else found).with_groups(groups), keys
+    return (balance_levels(found) if grid else found).with_groups(groups), keys
 
 
 def _trials(fit: Fit, unit: str | None) -> Any:
@@ -432,10 +433,10 @@ def _mean_of(fit: Fit) -> str:
     return f"the mean of {named}" if named == model.design.response else named
 
 
-def _wanted(of: Population, variables: Any) -> dict[str, Any]:
-    """Every variable that is asked for, with its move or None."""
+def _parse_variables(of: Population, variables: Any) -> dict[str, Any]:
+    """Return each requested variable with its change, or None."""
     if variables is None:
-        found = dict.fromkeys(_own(of))
+        found = dict.fromkeys(_own_variables(of))
         if not found:
             raise DataError("this model has no variable to compare: its columns are an intercept alone")
         return found
@@ -446,14 +447,14 @@ def _wanted(of: Population, variables: Any) -> dict[str, Any]:
     return dict.fromkeys([variables] if isinstance(variables, str) else variables)
 
 
-def _own(of: Population) -> list[str]:
+def _own_variables(of: Population) -> list[str]:
     from probreg.data.formula.variables import read_by
 
     return [v for v in read_by(of.design) if v in of.table and v not in of.design.recipe.of_groups_alone]
 
 
-def _slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
-    named = _wanted(of, variables)
+def _parse_slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
+    named = _parse_variables(of, variables)
     grouped = categories(of.design)
     numbers = [v for v in named if v not in grouped]
     if variables is None and not numbers:

@@ -55,11 +55,11 @@ class Restriction:
         >>> Restriction({0: 1.0, 1: -2.5}, ">", 3.0).words(["x1", "x2"])
         'x1 - 2.5 x2 > 3'
         """
-        return f"{self.left(names)} {self.relation} {self.value:.6g}"
+        return f"{self.format_combination(names)} {self.relation} {self.value:.6g}"
 
-    def left(self, names: Sequence[str]) -> str:
-        """The linear combination as a text."""
-        terms = [(c, _written(names[j])) for j, c in self.weights.items() if c]
+    def format_combination(self, names: Sequence[str]) -> str:
+        """Format the linear combination as text."""
+        terms = [(c, _quote_name(names[j])) for j, c in self.weights.items() if c]
         said = " ".join(f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):.6g} '}{name}" for c, name in terms)
         return said.removeprefix("+ ")
 
@@ -103,19 +103,19 @@ class Names:
         found = [
             n
             for n in self._by_letter.get(text[place], ())
-            if text.startswith(n, place) and _apart(text, place + len(n), n)
+            if text.startswith(n, place) and _is_whole_word(text, place + len(n), n)
         ]
         exact = max(found, key=len, default="")
-        name, end = self._respelled(text, place)
+        name, end = self._read_longest_name(text, place)
         if end > place + len(exact):
             return HypothesisToken("name", text[place:end], place, name)
         return HypothesisToken("name", exact, place, exact) if exact else None
 
-    def called(self, name: str) -> str | None:
+    def find_coefficient(self, name: str) -> str | None:
         """Return the coefficient with this spelling, with or without backquotes, or None."""
         if name in self.known or not name:
             return name if name in self.known else None
-        found, end = self._respelled(name, 0)
+        found, end = self._read_longest_name(name, 0)
         return found if end == len(name.rstrip()) else None
 
     def refuse_ambiguous(self, name: str) -> None:
@@ -152,13 +152,13 @@ class Names:
         """The greatest length of a factor that can still be one of the names, spaces included."""
         return _ROOM + 2 * max(map(len, self.known), default=0)
 
-    def _respelled(self, text: str, place: int) -> tuple[str, int]:
+    def _read_longest_name(self, text: str, place: int) -> tuple[str, int]:
         """Return the longest name formed by the factors at this place, in the formula's own spelling, and its end."""
         best, end, factors = "", place, list[str]()
-        while (factor := _factor(text, place, self._longest)) is not None:
+        while (factor := _read_factor(text, place, self._longest)) is not None:
             written, place = factor
             factors.append(written)
-            if (name := self._by_spelling.get(":".join(factors))) and _apart(text, place, name):
+            if (name := self._by_spelling.get(":".join(factors))) and _is_whole_word(text, place, name):
                 best, end = name, place
             colon = _COLON.match(text, place)
             if colon is None:
@@ -185,7 +185,7 @@ def _of_columns(columns: Sequence[str], outcomes: Sequence[str]) -> dict[str, tu
     return {**before, **{f"{c}: {o}": where for (c, o), where in each.items()}, **bare}
 
 
-def _factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
+def _read_factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
     """A factor of at most so many letters at this place as a formula files it, with its level or part in brackets, and where
     it ends.
 
@@ -195,9 +195,9 @@ def _factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
     if text.startswith("`", place):
         if (met := _QUOTED.match(text, place)) is None:
             return None
-        written, end = _unquoted(met.group()), met.end()
+        written, end = _unquote_name(met.group()), met.end()
     elif (met := _CALL.match(text, place)) is not None:
-        end = _closing(text, met.end(), place + longest)
+        end = _find_closing(text, met.end(), place + longest)
         try:
             written = read_factor(text[place:end], is_name=False)[0]
         except DataError:
@@ -211,7 +211,7 @@ def _factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
     return written, end
 
 
-def _closing(text: str, place: int, last: int) -> int:
+def _find_closing(text: str, place: int, last: int) -> int:
     """Return the place after the matching parenthesis, or `place` if there is none up to `last`."""
     depth = 1
     for met in _WITHIN_CALL.finditer(text, place, last):
@@ -245,18 +245,18 @@ def _is_sum(text: str, names: Names) -> bool:
     return True
 
 
-def _written(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Return the spelling of a name in a hypothesis: in backquotes where it reads as a number."""
     return quoted(name) if not name or _is_arithmetic(name) else name
 
 
-def _apart(text: str, end: int, name: str) -> bool:
-    """A name that ends in a letter does not end in the middle of a word, and none before a colon."""
+def _is_whole_word(text: str, end: int, name: str) -> bool:
+    """Return whether a name ends at a word boundary, and not before a colon."""
     return end >= len(text) or not (text[end:].lstrip().startswith(":") or (_wordy(name[-1]) and _wordy(text[end])))
 
 
-def _unquoted(text: str) -> str:
-    """A name without its backquotes, as in a formula: \\` is a backquote in it and \\\\ a backslash.
+def _unquote_name(text: str) -> str:
+    """Return a name without its backquotes, as in a formula: \\` is a backquote in it and \\\\ a backslash.
 
     >>> _unquoted(r"`it\\`s`")
     'it`s'
@@ -300,8 +300,8 @@ def _token(text: str, place: int, names: Names) -> HypothesisToken:
     if text[place] == "`":
         if (closed := _QUOTED.match(text, place)) is None:
             raise DataError(f"the hypothesis {shown_formula(text)}: a backquote is not closed")
-        if (name := names.called(word := _unquoted(closed.group()))) is None:
-            raise _unknown(text, word, names)
+        if (name := names.find_coefficient(word := _unquote_name(closed.group()))) is None:
+            raise _unknown_name_error(text, word, names)
         return HypothesisToken("name", closed.group(), place, name)
     if found := _NUMBER.match(text, place):
         if not np.isfinite(float(found.group())):
@@ -311,10 +311,10 @@ def _token(text: str, place: int, names: Names) -> HypothesisToken:
         return HypothesisToken("number", found.group(), place)
     if found := _SIGNS.match(text, place):
         return HypothesisToken(found.group(), found.group(), place)
-    raise _unknown(text, found.group() if (found := _WORD.match(text, place)) else text[place], names)
+    raise _unknown_name_error(text, found.group() if (found := _WORD.match(text, place)) else text[place], names)
 
 
-def _unknown(text: str, word: str, names: Names) -> DataError:
+def _unknown_name_error(text: str, word: str, names: Names) -> DataError:
     return DataError(
         f"the hypothesis {shown_formula(text)}: no coefficient is called {shown_formula(word)}{names.hint(word)}"
     )
@@ -368,10 +368,10 @@ class Reader:
             self.i += 1
             right = self.sum()
             said = self.text[start : self.token.place].strip()
-            found += self.expanded(left.plus(right, -1.0), relation, said)
+            found += self.expand_restriction(left.plus(right, -1.0), relation, said)
             left = right
         if not found and left.constant == 0.0 and list(left.parts.values()) == [1.0]:  # a name alone is that name = 0
-            return self.expanded(left, "=", self.text[start : self.token.place].strip())
+            return self.expand_restriction(left, "=", self.text[start : self.token.place].strip())
         if not found:
             raise DataError(
                 f"the hypothesis {shown_formula(self.text)} has no relation after {_end_of(self.text[start : self.token.place])}: "
@@ -379,8 +379,8 @@ class Reader:
             )
         return found
 
-    def expanded(self, difference: LinearExpression, relation: str, said: str) -> list[Restriction]:
-        """One restriction, or one for each outcome, or column of a term, where names stand for all of them."""
+    def expand_restriction(self, difference: LinearExpression, relation: str, said: str) -> list[Restriction]:
+        """Return one restriction, or one for each outcome or column of a term if a name covers several."""
         used = {n: self.names.known[n] for n, c in difference.parts.items() if c}
         if not used:
             numbers = [n for n in self.names.known if n and _is_arithmetic(n) and n in said]
@@ -438,14 +438,14 @@ class Reader:
         while self.token.kind in ("+", "-"):
             sign *= 1.0 if self.token.kind == "+" else -1.0
             self.i += 1
-        return self.unsigned().times(sign) if sign < 0 else self.unsigned()
+        return self.parse_unsigned().times(sign) if sign < 0 else self.parse_unsigned()
 
-    def unsigned(self) -> LinearExpression:
+    def parse_unsigned(self) -> LinearExpression:
         token = self.token
         self.i += 1
         if token.kind == "number":
             value = float(token.text)
-            return self.unsigned().times(value) if self.token.kind == "name" else LinearExpression(value)
+            return self.parse_unsigned().times(value) if self.token.kind == "name" else LinearExpression(value)
         if token.kind == "name":
             name = token.name
             if name in self.names.smooth:
@@ -462,7 +462,7 @@ class Reader:
             self.expect(")")
             self.depth -= 1
             return inner
-        raise self.unexpected(token, "a coefficient or a number")
+        raise self.unexpected_token_error(token, "a coefficient or a number")
 
     @property
     def token(self) -> HypothesisToken:
@@ -473,10 +473,12 @@ class Reader:
 
     def expect(self, kind: str) -> None:
         if not self.next_is(kind):
-            raise self.unexpected(self.token, {"end": "a relation, a comma or the end"}.get(kind, repr(kind)))
+            raise self.unexpected_token_error(
+                self.token, {"end": "a relation, a comma or the end"}.get(kind, repr(kind))
+            )
         self.i += 0 if kind == "end" else 1
 
-    def unexpected(self, token: HypothesisToken, wanted: str) -> DataError:
+    def unexpected_token_error(self, token: HypothesisToken, wanted: str) -> DataError:
         met = shown_formula(token.text) if token.text else "the end"
         return DataError(
             f"the hypothesis {shown_formula(self.text)}: expected {wanted} and met {met} after {_end_of(self.text[: token.place])}"

@@ -190,15 +190,15 @@ def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
     joint, own = fit.model.joint, np.flatnonzero(fit.model.joint.informative)
     centre, root = L @ joint.center, np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)]))
 
-    def given(u: Array) -> Array:
-        """log p(L beta = r | sigma) at each log sigma."""
+    def conditional_log_density(u: Array) -> Array:
+        """Return log p(L beta = r | sigma) at each log sigma."""
         scale = np.where(joint.sigma_units[own], np.exp(u)[:, None], 1.0)
         return _log_density(r, centre, (L[:, own] * scale[:, None, :]) @ root, None)
 
     if not joint.sigma_units[np.abs(L).max(0) > 0].any():
-        return float(given(np.zeros(1))[0])
+        return float(conditional_log_density(np.zeros(1))[0])
     sigma = fit.model.noise_prior
-    return log_mean_over(sigma, given) if sigma.proper else None
+    return log_mean_over(sigma, conditional_log_density) if sigma.proper else None
 
 
 def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Array:

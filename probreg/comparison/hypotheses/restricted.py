@@ -120,10 +120,10 @@ def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
         if not fit.model.design.reachable:
             return []
         fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
-        at = restricted(fit, found)
+        at = restricted_mode(fit, found)
         lr = 2.0 * (likelihood_limit(fit) - float(fit.model.log_lik(at.beta, **at.aux)))
         singular = fit.solution.status is Status.NO_MAXIMUM or fit.solution.null_space is not None
-        score = _score(fit.model, at, found, singular=singular)
+        score = _score_statistic(fit.model, at, found, singular=singular)
     q = found.q
     each = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
     return [Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each.items()]
@@ -134,7 +134,7 @@ def likelihood_limit(fit: Fit) -> float:
     if fit.solution.status is not Status.NO_MAXIMUM:
         return fit.log_likelihood
     _, theta, _ = surface(fit.model, fit.solution)
-    beta, aux = _raw(fit.model, theta)
+    beta, aux = _to_raw(fit.model, theta)
     return float(fit.model.log_lik(beta, **aux))
 
 
@@ -158,9 +158,9 @@ class Restricted:
     aux: dict[str, float]
 
 
-def restricted(fit: Fit, found: Restrictions) -> Restricted:
-    """argmax of the log posterior under L beta = r: Newton steps along the directions that keep the restrictions, from the
-    point that meets them nearest to the estimate in standard errors.
+def restricted_mode(fit: Fit, found: Restrictions) -> Restricted:
+    """Return the argmax of the log posterior under L beta = r by Newton steps along the directions that keep the
+    restrictions, from the point that meets them nearest to the estimate in standard errors.
 
     NotConverged where the restricted model has no maximum or none was found.
     """
@@ -182,17 +182,17 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
             "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio. "
             f"{'Give' if unbounded else "Ask for tests='wald', or give"} a prior and ask the posterior"
         )
-    return Restricted(*_raw(model, top[0]))
+    return Restricted(*_to_raw(model, top[0]))
 
 
-def _raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
-    """Coefficients (p, m) of the raw columns, and nuisance parameters."""
+def _to_raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
+    """Return the coefficients (p, m) of the raw columns, and the nuisance parameters."""
     size = model.shape[0] * model.shape[1]
     aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, theta[size:])}
     return model.design.frame.to_raw(theta[:size].reshape(model.shape)), aux
 
 
-def _score(model: Model, at: Restricted, found: Restrictions, *, singular: bool) -> float | None:
+def _score_statistic(model: Model, at: Restricted, found: Restrictions, *, singular: bool) -> float | None:
     """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation.
 
     The information is `singular` where columns are combinations of others, and in a limit, where rows with a certain response have

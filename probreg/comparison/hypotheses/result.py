@@ -52,31 +52,31 @@ class Hypothesis:
         return self.tests[name]
 
     def __repr__(self) -> str:
-        def shown(table: Any, rest: str) -> list[str]:
+        def table_lines(table: Any, rest: str) -> list[str]:
             return table_folded(table, rest, index=False, float_format=lambda v: f"{v:.5g}")
 
-        head, *rest = self._said
+        head, *rest = self._heading
         return printed(
             head,
-            *shown(self.estimates, ".estimates"),
-            *shown(self._told, ".table"),
+            *table_lines(self.estimates, ".estimates"),
+            *table_lines(self._printed_table, ".table"),
             *rest,
             *(f"note: {n}" for n in self.notes),
         )
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said
-        return notebook_html([head], [self.estimates, self._told], [*rest, *self.notes], index=False)
+        head, *rest = self._heading
+        return notebook_html([head], [self.estimates, self._printed_table], [*rest, *self.notes], index=False)
 
     @property
-    def _told(self) -> Any:
-        """The table as it is printed: probabilities are never 0 or 1."""
+    def _printed_table(self) -> Any:
+        """Return the table to print, in which probabilities are never 0 or 1."""
         table = self.table
         return table if self.tests else table.assign(value=[probability_said(v) for v in table["value"]])
 
     @property
-    def _said(self) -> list[str]:
-        """The null, or the claim; the Bayes factor where it is exact."""
+    def _heading(self) -> list[str]:
+        """Return the null or the claim, and the Bayes factor if it is exact."""
         word = "null" if self.tests or self.log_bayes_factor is not None or self.notes else "claim"
         bayes = self.log_bayes_factor
         exact = [] if bayes is None else [f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"]

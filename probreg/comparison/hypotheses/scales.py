@@ -40,8 +40,8 @@ def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
     met = _ASKED.fullmatch(text.strip()) if isinstance(text, str) else None
     if met is None or (asked := met["name"].strip()) in fit.parameter_names:
         return None
-    known = {_plain(name): name for name in fit.solution.scalars}
-    if (name := known.get(_plain(asked))) is None:
+    known = {_remove_spaces(name): name for name in fit.solution.scalars}
+    if (name := known.get(_remove_spaces(asked))) is None:
         if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", asked):
             raise DataError(
                 f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
@@ -50,7 +50,7 @@ def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
     return ScaleQuestion(name, met["relation"].replace("==", "=")[0], float(met["value"]))
 
 
-def _plain(name: str) -> str:
+def _remove_spaces(name: str) -> str:
     return name.replace(" ", "")
 
 
@@ -70,7 +70,7 @@ def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
     columns = {"estimate": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
     error = error_of_draws(met.astype(float))
     belief = Belief("P(hypothesis)", float(met.mean()), error, f"share of {met.size} draws")
-    return Hypothesis(text, asked.words, _table(asked, columns), {}, (belief,))
+    return Hypothesis(text, asked.words, _combination_table(asked, columns), {}, (belief,))
 
 
 def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
@@ -90,10 +90,12 @@ def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
     about = "" if found.stated.likelihood.least_squares else "the likelihoods are by Laplace's method"
     if found.points > 1:
         about = f"the likelihoods are by {found.points} points of adaptive quadrature"
-    return Hypothesis(text, asked.words, _table(asked, columns), {name: test}, notes=(about,) if about else ())
+    return Hypothesis(
+        text, asked.words, _combination_table(asked, columns), {name: test}, notes=(about,) if about else ()
+    )
 
 
-def _table(asked: ScaleQuestion, columns: dict[str, Any]) -> Any:
+def _combination_table(asked: ScaleQuestion, columns: dict[str, Any]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(

@@ -108,7 +108,7 @@ def _question(fit: Fit, text: str) -> Question:
     assert met is not None
     grouped = list(fit.model.design.recipe.grouped.values())
     # effects as coefficients are called, in any spelling of the formula
-    spelled = {e: Names({e: (0,)}).called(met["effect"]) for t in grouped for e in t.effects}
+    spelled = {e: Names({e: (0,)}).find_coefficient(met["effect"]) for t in grouped for e in t.effects}
     effect: str = next((e for e, name in spelled.items() if name), str(met["effect"]))
     terms = [t for t in grouped if t.group == met["group"] and effect in t.effects]
     if not terms:
@@ -150,14 +150,14 @@ def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
     full = model.with_prior(prior)
     if scale in model.fixed and model.likelihood.least_squares:
         full = full.with_aux(**{scale: Reference()})
-    none = _held(term, name, held)
+    none = _fixed_sd_prior(term, name, held)
     if asked.predictor is not None:
         outcomes = range(model.shape[1])
         none = PerPredictor(tuple(none if k == asked.predictor else Covariance() for k in outcomes))
     return full, full.with_prior(prior | {term.key[1:-1]: none})
 
 
-def _held(term: GroupedTerm, name: str, sd: float) -> Prior:
+def _fixed_sd_prior(term: GroupedTerm, name: str, sd: float) -> Prior:
     return Covariance(sd={name: sd}, cor=0.0 if len(term.effects) == 2 else None)
 
 
@@ -187,7 +187,7 @@ def _bootstrap(fit: Fit, asked: Question, criterion: str, observed: float, repli
         raise DataError(f"bootstrap={replicates} is too few for a p-value below 0.05: at least {_LEAST}")
     full, null = _models(fit, asked)
     at, rng = fit_model(null, Evidence(criterion=criterion)), np.random.default_rng([fit.seed, 13])  # type: ignore[arg-type]
-    responses = [_drawn(at, rng) for _ in range(replicates)]
+    responses = [_simulate_response(at, rng) for _ in range(replicates)]
 
     def ratio(i: int) -> float:
         try:
@@ -201,8 +201,8 @@ def _bootstrap(fit: Fit, asked: Question, criterion: str, observed: float, repli
     return float((1 + (known >= observed - 1e-9).sum()) / (1 + len(known))), len(known)
 
 
-def _drawn(at: Fit, rng: np.random.Generator) -> Array:
-    """A response of the rows under a fit: effects of every group from their prior, flat coefficients at the estimate."""
+def _simulate_response(at: Fit, rng: np.random.Generator) -> Array:
+    """Simulate a response under a fit: group effects from their prior, flat coefficients at the estimate."""
     model, sigma = at.model, at.model.noise(at.aux)
     beta = at.solution.beta.copy()
     for b in model.joint.blocks:

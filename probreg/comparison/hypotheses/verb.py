@@ -173,11 +173,11 @@ def hypothesis(
             raise Incompatible(NO_TESTS)
         return _of_posterior(fit, text, read, prob=prob)
     if unbounded and _touches_limit(fit, read):
-        if covariance is not None or adjust is not None or "likelihood" not in _chosen(tests):
+        if covariance is not None or adjust is not None or "likelihood" not in _parse_tests(tests):
             require_predictive(fit.solution, fit.method)
         return _of_limit(fit, text, read, prob=prob)
     given = None if covariance is None else fit.spread(covariance, groups=groups, data=data, lags=lags)
-    found = _of_mode(fit, text, read, prob=prob, given=given, tests=_chosen(tests))
+    found = _of_mode(fit, text, read, prob=prob, given=given, tests=_parse_tests(tests))
     return found if adjust is None else _in_family(fit, found, read, prob=prob, given=given, adjust=adjust)
 
 
@@ -205,7 +205,7 @@ def _of_limit(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> H
         raise Incompatible(pseudo)
     L, r = matrix(read, len(fit.parameter_names))
     nothing = np.full(len(read), np.nan)
-    table = _table(fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing))
+    table = _restriction_table(fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing))
     tests = likelihood_tests(fit, independent(over_own(fit, L), r))
     notes: tuple[str, ...] = (
         "a coefficient has no finite estimate, so there is no Wald test; the likelihood ratio uses the limit of the likelihood",
@@ -215,7 +215,7 @@ def _of_limit(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> H
     return Hypothesis(text, _null(fit, read), table, {t.name: t for t in tests}, notes=notes)
 
 
-def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
+def _parse_tests(tests: str | Sequence[str]) -> tuple[str, ...]:
     chosen = (tests,) if isinstance(tests, str) else tuple(tests)
     if wrong := [t for t in chosen if t not in ("wald", "likelihood")]:
         raise DataError(f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}")
@@ -247,7 +247,9 @@ def _of_mode(
     se = np.linalg.norm(B, axis=1)
     half = quantile(prob, each) * se
     value = L @ beta
-    estimates = _table(fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half})
+    estimates = _restriction_table(
+        fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half}
+    )
     notes: tuple[str, ...] = (
         () if fit.model.flat else _of_found_scales(fit, L, degrees is not None, str(words.get("kind")))
     )
@@ -265,9 +267,7 @@ def _of_mode(
             tail=sign,
         )
         opposite = _OPPOSITE[read[0].relation]
-        null = (
-            f"{read[0].left(fit.parameter_names)} {opposite} {r[0]:.6g} (against {read[0].words(fit.parameter_names)})"
-        )
+        null = f"{read[0].format_combination(fit.parameter_names)} {opposite} {r[0]:.6g} (against {read[0].words(fit.parameter_names)})"
         return Hypothesis(text, null, estimates, {test.name: test}, notes=notes)
     kept = independent(L, r)
     if degrees is not None:
@@ -365,7 +365,7 @@ def _of_function(fit: Fit, text: str) -> Hypothesis:
 
 def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
-    estimates = _table(fit, read, described_combinations(fit, L, prob))
+    estimates = _restriction_table(fit, read, described_combinations(fit, L, prob))
     if read[0].relation != "=":
         sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
         beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
@@ -380,11 +380,11 @@ def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) 
     )
 
 
-def _table(fit: Fit, read: list[Restriction], columns: dict[str, Array]) -> Any:
+def _restriction_table(fit: Fit, read: list[Restriction], columns: dict[str, Array]) -> Any:
     import pandas as pd
 
     names = fit.parameter_names
-    left = {"combination": [one.left(names) for one in read], "value": [one.value for one in read]}
+    left = {"combination": [one.format_combination(names) for one in read], "value": [one.value for one in read]}
     return pd.DataFrame(left | columns)
 
 

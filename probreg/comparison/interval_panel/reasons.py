@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison import differing
+from probreg.comparison import find_differences
 from probreg.comparison.interval_panel.kinds import Interval
 from probreg.comparison.interval_panel.quantity import Estimand
 from probreg.fits.inference_data import reported_coefficients
@@ -192,7 +192,7 @@ def _between(
     moved = f"{(b.estimate - a.estimate) / a.error:+.2g} SE away and " if a.error > 0 else ""
     head = f"{name} is {moved}{_ratio(one, two):.3g} times as wide as {first}"
     # Only what differs between the two, and "consistent with" where more than one thing does.
-    differ = differing(a.origin, b.origin) - {"covariance"} | (
+    differ = find_differences(a.origin, b.origin) - {"covariance"} | (
         {"covariance"} if _replicated(a) != _replicated(b) else set()
     )
     said = [words for what, rule in _BETWEEN.items() if what in differ and (words := rule((first, name), (a, b)))]
