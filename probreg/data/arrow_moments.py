@@ -67,16 +67,16 @@ class ArrowMoments:
     # ---- what they are of ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return printed(*self._said)
+        return printed(*self._summary_lines)
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said
+        head, *rest = self._summary_lines
         return notebook_html([head], notes=rest)
 
     @property
-    def _said(self) -> list[str]:
+    def _summary_lines(self) -> list[str]:
         by = [f"by group: {term.key}, {term.counted}" for term in self.terms]
-        first, *more = self.head._said
+        first, *more = self.head._summary_lines
         return [first, *by, *more]
 
     @property
@@ -169,7 +169,7 @@ class ArrowMoments:
         for mine, theirs in zip(self.terms, self._like(other).terms):
             if more := [level for level in theirs.levels if level not in set(mine.levels)]:
                 raise DataError(
-                    f"the rows to subtract were not among these rows: {mine.key} has no group {_listed(more)} of {mine.group} here"
+                    f"the rows to subtract were not among these rows: {mine.key} has no group {_abbreviate_levels(more)} of {mine.group} here"
                 )
         b = other.with_terms(self.terms)
         before, after = self.totals[:, 1], self.totals[:, 1] - b.totals[:, 1]
@@ -285,5 +285,5 @@ def arrow_moments_of(state: Mapping[str, Any], head: Moments, terms: tuple[Group
     return ArrowMoments(head, terms, coo_array((value, (row, column)), shape=(q, q)).tocsr(), border, totals)
 
 
-def _listed(levels: Sequence[str]) -> str:
+def _abbreviate_levels(levels: Sequence[str]) -> str:
     return ", ".join(map(repr, levels[:3])) + (f" and {len(levels) - 3} more" if len(levels) > 3 else "")

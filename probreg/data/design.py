@@ -127,15 +127,15 @@ class Design:
     read: Mapping[str, Any] = field(default_factory=dict)  # (n,) each: the variables that a formula read, by reference
 
     def __repr__(self) -> str:
-        return printed(*self._said)
+        return printed(*self._summary_lines)
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said
+        head, *rest = self._summary_lines
         return notebook_html([head], notes=rest)
 
     @property
-    def _said(self) -> list[str]:
-        """Its rows and columns, what else the rows have, and its notes."""
+    def _summary_lines(self) -> list[str]:
+        """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
         rows = f"{self.n} rows" if self.n else self.rows_absent.removeprefix("this model ")
         shown = self.shown_columns
         more = f" and {len(shown) - _SHOWN} more in .columns" if len(shown) > _SHOWN else ""
@@ -509,7 +509,7 @@ class Design:
     @cached_property
     def frame(self) -> Frame:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
-        some = self._sampled
+        some = self._sample_rows
         names = {c for term in self.recipe.terms for c in term.columns}
         plain = None if not names else np.flatnonzero([c not in names for c in self.columns])
         return self.basis.with_mix(some, plain) if len(some) else self.basis
@@ -518,13 +518,13 @@ class Design:
     def basis(self) -> Frame:
         """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
         in memory. Each coordinate belongs to one column: for kinked penalties and steps by coordinate."""
-        some = self._sampled
+        some = self._sample_rows
         if len(some) or self.kept is None:
             return Frame.of(some.mean(0), some.std(0), self.intercept)
         return Frame.of(self.kept.mean, self.kept.scale, self.intercept)
 
     @property
-    def _sampled(self) -> Array:
+    def _sample_rows(self) -> Array:
         rows = self.X if self.source is None else self.source.sample.X
         return contiguous(rows[:: max(1, len(rows) // 10_000)])
 

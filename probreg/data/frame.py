@@ -79,14 +79,14 @@ class Frame:
         """The rows of u at rows X (n, p)."""
         centred = X - self.shift
         out = np.divide(centred, self.scale, out=centred)
-        return out if self.mix is None else self._mixed(out)
+        return out if self.mix is None else self._apply_mix(out)
 
     def gradients(self, G: Array) -> Array:
         """T'G along the second axis: gradients over beta, (R, p, m), as gradients over gamma."""
         if self.intercept is not None and self.shift.any():
             G = G - G[:, [self.intercept]] * self.shift[:, None]
         G = G / self.scale[:, None]
-        return G if self.mix is None else self._mixed(G.swapaxes(1, 2)).swapaxes(1, 2)
+        return G if self.mix is None else self._apply_mix(G.swapaxes(1, 2)).swapaxes(1, 2)
 
     def differences(self, X: Array) -> Array:
         """Return T'x for linear combinations X (n, p) of rows; the entry of the intercept is 0 for a difference of two rows."""
@@ -95,7 +95,7 @@ class Frame:
             return self.rows(X)
         return self.gradients(X[..., None])[..., 0]
 
-    def _mixed(self, U: Array) -> Array:
+    def _apply_mix(self, U: Array) -> Array:
         """U M along the last axis, in place."""
         assert self.mix is not None
         assert self.mixed is not None
@@ -151,7 +151,7 @@ class Frame:
         if self.intercept is not None:
             out[self.intercept] -= self.shift / self.scale
             out[self.intercept, self.intercept] = 1.0
-        return out if self.mix is None else self._mixed(out)
+        return out if self.mix is None else self._apply_mix(out)
 
     @cached_property
     def T_inverse(self) -> Array:

@@ -84,7 +84,7 @@ class Grouped:
         refuse_infinite(table)
         if len(table.rows) != n:
             raise DataError(f"X has {n} rows and the groups {self.name!r} have {len(table.rows)}: they must match")
-        Z, names = self._columns(n)
+        Z, names = self._effect_matrix(n)
         key = _key(names, self.name, intercept=self.intercept, correlated=self.correlated)
         levels = levels_of_groups((self.name,), table)
         refuse_single(key, levels)
@@ -94,8 +94,8 @@ class Grouped:
             group_labels((self.name,), table), np.hstack([np.ones((n, 1)), Z][not self.intercept :])
         )
 
-    def _columns(self, n: int) -> tuple[Array, tuple[str, ...]]:
-        """Z (n, K) and the names of its columns."""
+    def _effect_matrix(self, n: int) -> tuple[Array, tuple[str, ...]]:
+        """Return Z (n, K) and the names of its columns."""
         if self.Z is None:
             if self.effects is not None and len(self.effects):
                 raise DataError(f"Grouped {self.name!r} names the effects {', '.join(self.effects)} and has no Z")
@@ -125,7 +125,9 @@ class ColumnsWithGroups(ArrayColumns):
     @property
     def given(self) -> tuple[str, ...]:
         return tuple(
-            dict.fromkeys([*self.plain.given, *(name for t in self.varying for name in (*_of(t), *t.factors))])
+            dict.fromkeys(
+                [*self.plain.given, *(name for t in self.varying for name in (*_effect_columns(t), *t.factors))]
+            )
         )
 
     @property
@@ -147,17 +149,17 @@ class ColumnsWithGroups(ArrayColumns):
 
     def matrix(self, data: Any) -> Array:
         """The columns at a table or a mapping that names the given columns and the groups."""
-        table, inputs = self._rows(data, self.given), self.inputs_at(data)
+        table, inputs = self._read_new_rows(data, self.given), self.inputs_at(data)
         X = self.plain.matrix(table.columns) if self.plain.given else np.ones((len(table.rows), 1))
         return beside_groups(X, [(term, inputs[term.key]) for term in self.varying])
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
         out = dict[str, Array]()
         for term in self.varying:
-            table = self._rows(data, (*_of(term), *term.factors))
+            table = self._read_new_rows(data, (*_effect_columns(term), *term.factors))
             Z = np.ones((len(table.rows), len(term.effects)))
-            start = len(term.effects) - len(_of(term))
-            for j, name in enumerate(_of(term)):
+            start = len(term.effects) - len(_effect_columns(term))
+            for j, name in enumerate(_effect_columns(term)):
                 Z[:, start + j] = PlainColumns((name,), False).matrix(table.columns)[:, 0]
             out[term.key] = term.inputs_of(group_labels(term.factors, table), Z)
         return out
@@ -169,8 +171,8 @@ class ColumnsWithGroups(ArrayColumns):
         out = {name: design.X[:, design.columns.index(name)] for name in self.plain.given}
         for term in self.varying:
             inputs = design.inputs[term.key]
-            start = 1 + len(term.effects) - len(_of(term))
-            out |= {name: inputs[:, start + j] for j, name in enumerate(_of(term)) if name not in out}
+            start = 1 + len(term.effects) - len(_effect_columns(term))
+            out |= {name: inputs[:, start + j] for j, name in enumerate(_effect_columns(term)) if name not in out}
             out |= {name: term.labels_of(inputs) for name in term.factors}
         return out
 
@@ -188,7 +190,7 @@ class ColumnsWithGroups(ArrayColumns):
             raise DataError("its varying effects are not a list of terms")
         return cls(plain, tuple(grouped_of(state, state["key"]) for state in varying))
 
-    def _rows(self, data: Any, names: Sequence[str]) -> Table:
+    def _read_new_rows(self, data: Any, names: Sequence[str]) -> Table:
         """The named columns of new rows. DataError for an array, whose columns have no names."""
         if isinstance(data, list) or (isinstance(data, np.ndarray) and not data.dtype.names):
             raise DataError(
@@ -246,7 +248,7 @@ def _refuse_different(design: Design, plain: PlainColumns, read: Sequence[tuple[
                 raise DataError(
                     f"the groups {name!r} are {groups[name][i]!r} in row {i} and in {term.key} {labels[i]!r}; name= gives them another name"
                 )
-        for name, values in zip(_of(term), x[:, x.shape[1] - len(_of(term)) :].T):
+        for name, values in zip(_effect_columns(term), x[:, x.shape[1] - len(_effect_columns(term)) :].T):
             if len(bad := np.flatnonzero(known.setdefault(name, values) != values)):
                 i = bad[0]
                 raise DataError(
@@ -255,8 +257,8 @@ def _refuse_different(design: Design, plain: PlainColumns, read: Sequence[tuple[
                 )
 
 
-def _of(term: GroupedTerm) -> tuple[str, ...]:
-    """The columns that the effects of a term multiply, that of ones aside."""
+def _effect_columns(term: GroupedTerm) -> tuple[str, ...]:
+    """Return the columns that the effects of a term multiply, without the intercept."""
     return tuple(name for name in term.effects if name != INTERCEPT)
 
 

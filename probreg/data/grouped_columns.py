@@ -122,14 +122,14 @@ class ArrowColumns(NamedTuple):
         return ArrowColumns(self.lead.part(rows), tuple(o.part(rows) for o in self.others), self.dense[rows])
 
     @property
-    def _places(self) -> list[slice]:
+    def _border_slices(self) -> list[slice]:
         """Where each of `others`, and after them the dense columns, stand in r."""
         ends = np.cumsum([0, *(o.groups * o.effects for o in self.others), self.dense.shape[1]])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def times(self, a: Array, c: Array) -> Array:
         """[Z, X] (a, c) (n, s) of a (G, K, s) and c (r, s)."""
-        *grouped, dense = self._places
+        *grouped, dense = self._border_slices
         out = self.lead.times(a) + self.dense @ c[dense]
         for o, at in zip(self.others, grouped):
             out += o.times(c[at].reshape(o.groups, o.effects, -1))
@@ -143,7 +143,7 @@ class ArrowColumns(NamedTuple):
     def gram(self, w: Array) -> ArrowGram:
         """[Z, X]' diag(w) [Z, X], w (n,)."""
         G, K, r = self.lead.groups, self.lead.effects, self.width
-        *grouped, dense = self._places
+        *grouped, dense = self._border_slices
         weighted = w[:, None] * self.dense
         cross, rest = np.empty((G, K, r)), np.empty((r, r))
         cross[..., dense] = self.lead.cross(weighted)
@@ -168,11 +168,11 @@ class ArrowColumns(NamedTuple):
         out = np.empty(n)
         for start in range(0, n, _ROWS):
             rows = slice(start, min(start + _ROWS, n))
-            out[rows] = self.part(rows)._leverage(own, border, corner)
+            out[rows] = self.part(rows)._leverage_from_blocks(own, border, corner)
         return out
 
-    def _leverage(self, own: Array, border: Array, corner: Array) -> Array:
-        *grouped, dense = self._places
+    def _leverage_from_blocks(self, own: Array, border: Array, corner: Array) -> Array:
+        *grouped, dense = self._border_slices
         codes, Z, X = self.lead.codes, self.lead.Z, self.dense
         out = ((X @ corner[dense, dense]) * X).sum(1)
         out += np.einsum("nk,nkl,nl->n", Z, own[codes], Z, optimize=True)

@@ -17,7 +17,7 @@ from probreg.data.terms.process import (
     ProcessTerm,
     at_starting_length,
     chosen_basis,
-    naming,
+    prefix_errors,
     process_of,
     refuse_below,
     with_spread,
@@ -136,7 +136,7 @@ def design_of_kernel(
         raise DataError(f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}")
     known = kernel is not None if length_known is None else length_known
     key = _key_of(names)
-    with naming(key):
+    with prefix_errors(key):
         named = kernel is None or (isinstance(kernel, str) and not known)
         read = read_kernel("rbf" if kernel is None else kernel)
         read = (

@@ -29,8 +29,8 @@ class Within(NamedTuple):
     weight: Array  # (G,), d_g + l_g
 
 
-def leading(X: UnwrittenColumns) -> tuple[int, Array, Array]:
-    """Which part of the tail has the most levels; the places (G,) of its columns, and those (r,) of all others, written ones last."""
+def select_leading_part(X: UnwrittenColumns) -> tuple[int, Array, Array]:
+    """Return the index of the tail part with the most levels, the places (G,) of its columns and the places (r,) of all others, written ones last."""
     first = int(np.argmax([part.groups for part in X.tail]))
     places = [np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)]
     others = [at for k, at in enumerate(places) if k != first]
@@ -68,7 +68,7 @@ def moments_of_levels(
 ) -> Moments:
     """The moments of all columns, none of which is written out but those of smaller factors."""
     refuse_too_wide(len(columns))
-    k, lead, border = leading(X)
+    k, lead, border = select_leading_part(X)
     others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
     V = np.column_stack([*others, X.head, y])
     copies = full_weights(weights, len(y))
@@ -101,7 +101,7 @@ def spreads_of_columns(X: UnwrittenColumns, weights: Array) -> tuple[Array, Arra
 
 def dropped_beside_levels(X: UnwrittenColumns, y: Array, weights: Array | None) -> Array:
     """The places of other columns that are combinations of the levels of the largest factor and of earlier ones."""
-    k, lead, border = leading(X)
+    k, lead, border = select_leading_part(X)
     others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
     found = within_levels(X.tail[k], np.column_stack([*others, X.head, y]), weights, np.zeros(len(lead)))
     return border[list(rank_of(found.factor[:-1, :-1]).dropped)]

@@ -69,15 +69,15 @@ class Moments:
     origin: Origin | None = None
 
     def __repr__(self) -> str:
-        return printed(*self._said)
+        return printed(*self._summary_lines)
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said
+        head, *rest = self._summary_lines
         return notebook_html([head], notes=rest)
 
     @property
-    def _said(self) -> list[str]:
-        """What they are of: rows, their weight, columns, and the mean and standard deviation of the response."""
+    def _summary_lines(self) -> list[str]:
+        """Return the lines of its print: rows, weight, columns, mean and standard deviation of the response."""
         weight = "" if self.weight == self.n else f" of weight {self.weight:.6g}"
         more = f" and {self.p - _SHOWN} more in .columns" if self.p > _SHOWN else ""
         return [
@@ -208,9 +208,9 @@ class Moments:
     def __add__(self, other: "Moments") -> Self:
         """The moments of both sets of rows."""
         self._same_columns(other)
-        centre = self._pooled(other, 1, self.factor)._centre
-        F1, F2 = _moved(self.factor, -centre), _moved(other.factor, -centre)
-        return self._pooled(other, 1, _moved(merge(F1, F2), centre))
+        centre = self._pool(other, 1, self.factor)._centre
+        F1, F2 = _shift_factor(self.factor, -centre), _shift_factor(other.factor, -centre)
+        return self._pool(other, 1, _shift_factor(merge(F1, F2), centre))
 
     def __sub__(self, other: "Moments") -> Self:
         """The moments of these rows without the other's; DataError when those cannot have been among them.
@@ -224,14 +224,14 @@ class Moments:
                 f"{self.weight:g}; subtract only rows that were added before."
             )
         centre = self._centre
-        F1, F2 = _moved(self.factor, -centre), _moved(other.factor, -centre)
+        F1, F2 = _shift_factor(self.factor, -centre), _shift_factor(other.factor, -centre)
         try:
             factor = downdate(F1, F2)
         except ValueError as error:
             raise DataError(f"the rows to subtract were not among these rows: {error}.") from error
         if self.n == other.n:
-            return self._pooled(other, -1, np.zeros_like(factor))
-        return self._pooled(other, -1, _moved(self._told_of_lost_digits(F1, factor), centre))
+            return self._pool(other, -1, np.zeros_like(factor))
+        return self._pool(other, -1, _shift_factor(self._told_of_lost_digits(F1, factor), centre))
 
     def _told_of_lost_digits(self, before: Array, after: Array) -> Array:
         """The factor G after a subtraction, without what is rounding, and a warning that names the column of which the
@@ -255,7 +255,7 @@ class Moments:
         mean, scale = np.r_[self.mean, self.y_mean], np.r_[self.scale, self.y_scale]
         return np.r_[0.0, mean[1:]] if _of_ones(mean, scale) else np.zeros_like(mean)
 
-    def _pooled(self, other: "Moments", sign: int, factor: Array) -> Self:
+    def _pool(self, other: "Moments", sign: int, factor: Array) -> Self:
         """Means and standard deviations with the other's rows added (sign 1) or taken away (-1).
 
         Chan, Golub and LeVeque (1983).
@@ -384,8 +384,8 @@ def _of_ones(mean: Array, scale: Array) -> bool:
     return len(mean) > 1 and abs(mean[0] - 1.0) <= _ROUNDING and scale[0] <= _ROUNDING
 
 
-def _moved(F: Array, by: Array) -> Array:
-    """The factor of columns to which the first, all ones, was added `by` (q,) times."""
+def _shift_factor(F: Array, by: Array) -> Array:
+    """Return the factor of the columns after adding the first, all ones, `by` (q,) times."""
     if not by.any():
         return F
     # A = [1 B] with factor [[f, r'], [0, G]] has f = |1|; [1 B + 1 c'] has r + f c in place of r, and the same G.
@@ -403,7 +403,7 @@ def _by_centred_rows(X: Array, y: Array, weights: ArrayLike | None, F: Array, me
         A = np.column_stack([X[rows], y[rows]]) - centre
         A = A if weights is None else A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
         found = factor_of(np.vstack([found, A]))
-    return _moved(found, centre)
+    return _shift_factor(found, centre)
 
 
 def refuse_too_wide(p: int) -> None:

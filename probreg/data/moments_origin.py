@@ -38,7 +38,7 @@ class Origin:
     @classmethod
     def of(cls, recipe: Any, response: str, *, offset: bool, weights: WeightKind) -> Self:
         """That of the columns of a recipe."""
-        return cls(json.dumps(recipe.to_json(), default=_plain, sort_keys=True), response, offset, weights)
+        return cls(json.dumps(recipe.to_json(), default=_encode_array, sort_keys=True), response, offset, weights)
 
     def saved_recipe(self) -> Any:
         """What `to_json` of the recipe gave."""
@@ -52,7 +52,7 @@ class Origin:
         else:
             recipe["state"]["transforms"] |= {key: {GROUPED: dict(state)} for key, state in states.items()}
             recipe["columns"] = list(columns)
-        return replace(self, recipe=json.dumps(recipe, default=_plain, sort_keys=True))
+        return replace(self, recipe=json.dumps(recipe, default=_encode_array, sort_keys=True))
 
     def require_same(self, other: "Origin") -> None:
         """DataError that says in what two origins differ; groups may."""
@@ -147,7 +147,7 @@ def checked_arrays(path: Any, held: Mapping[str, Any]) -> dict[str, Array]:
     ):
         raise DataError(f"{path}: its columns are not a list of different names")
     sizes = {"": (), "p": (p := len(columns),), "q q": (p + 1, p + 1), "2": (2,)}
-    arrays = {name: _numbers(path, name, held.get(name), sizes[shape]) for name, shape in _NUMBERS.items()}
+    arrays = {name: _read_numbers(path, name, held.get(name), sizes[shape]) for name, shape in _NUMBERS.items()}
     F, n, weight = (arrays[k] for k in ("factor", "n", "weight"))
     if np.tril(F, -1).any() or np.tril(arrays["factor_low"], -1).any() or (np.diagonal(F) < 0).any():
         raise DataError(f"{path}: its factor is no upper triangle with a diagonal of 0 or more")
@@ -156,7 +156,7 @@ def checked_arrays(path: Any, held: Mapping[str, Any]) -> dict[str, Array]:
     return arrays | {"columns": np.array(columns, dtype=str)}
 
 
-def _numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+def _read_numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
     try:
         found = np.array(value, dtype=float)
     except (ValueError, TypeError):
@@ -180,7 +180,7 @@ def origin_of(path: Any, held: Any) -> Origin | None:
     return Origin(json.dumps(held["recipe"], sort_keys=True), held["response"], held["offset"], held["weights"])
 
 
-def _plain(value: Any) -> Any:
+def _encode_array(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {_ARRAY: value.tolist()}
     if isinstance(value, np.generic):
@@ -190,7 +190,7 @@ def _plain(value: Any) -> Any:
 
 def _arrays_back(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {_ARRAY}:
-        return _numbers("moments", "basis", value[_ARRAY], np.shape(value[_ARRAY]))
+        return _read_numbers("moments", "basis", value[_ARRAY], np.shape(value[_ARRAY]))
     if isinstance(value, dict):
         return {k: _arrays_back(v) for k, v in value.items()}
     return [_arrays_back(v) for v in value] if isinstance(value, list) else value

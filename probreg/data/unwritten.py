@@ -101,18 +101,18 @@ class UnwrittenColumns:
             rows, columns = np.ravel(rows), np.ravel(columns)
         elif np.ndim(rows) == 1 and np.ndim(columns) == 1 and not isinstance(columns, slice):  # entries, pair by pair
             pairs = zip(*np.broadcast_arrays(np.arange(len(self))[rows], np.arange(self.shape[1])[columns]))
-            return np.array([self._column(int(j))[i] for i, j in pairs])
+            return np.array([self._column_at(int(j))[i] for i, j in pairs])
         some = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
         if isinstance(columns, int | np.integer):
-            return some._column(int(columns) % self.shape[1])
+            return some._column_at(int(columns) % self.shape[1])
         chosen = np.arange(self.shape[1])[columns]
-        _refuse(len(some), len(chosen))
+        _require_writable_size(len(some), len(chosen))
         own = np.searchsorted(self.head_places, chosen)
         if len(chosen) and np.isin(chosen, self.head_places).all():
             return some.head[:, own]
-        return np.column_stack([np.empty((len(some), 0)), *(some._column(int(j)) for j in chosen)])
+        return np.column_stack([np.empty((len(some), 0)), *(some._column_at(int(j)) for j in chosen)])
 
-    def _column(self, j: int) -> Array:
+    def _column_at(self, j: int) -> Array:
         for first, c in zip(self.starts, self.tail):
             if first <= j < first + c.groups * c.effects:
                 group, effect = divmod(j - first, c.effects)
@@ -166,7 +166,7 @@ class UnwrittenColumns:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         n, p = self.shape
-        _refuse(n, p)
+        _require_writable_size(n, p)
         out = np.zeros((n, p))
         out[:, self.head_places] = self.head
         for first, c in zip(self.starts, self.tail):
@@ -178,7 +178,7 @@ class UnwrittenColumns:
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         if func is np.dot and not kwargs:
             return args[0] @ args[1]
-        return func(*_written(args), **kwargs)
+        return func(*_write_out(args), **kwargs)
 
     def mean(self, axis: int) -> Array:
         """Of each column (axis 0)."""
@@ -235,15 +235,15 @@ class Transposed:
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         if func is np.dot and not kwargs:
             return args[0] @ args[1]
-        return func(*_written(args), **kwargs)
+        return func(*_write_out(args), **kwargs)
 
 
-def _written(args: Sequence[Any]) -> list[Any]:
-    """Arguments of a function of arrays, or of lists of them, written out."""
+def _write_out(args: Sequence[Any]) -> list[Any]:
+    """Write out the unwritten columns among arguments, nested lists included."""
     out = []
     for a in args:
         nested = isinstance(a, list | tuple)
-        out.append(_written(a) if nested else np.asarray(a) if isinstance(a, UnwrittenColumns | Transposed) else a)
+        out.append(_write_out(a) if nested else np.asarray(a) if isinstance(a, UnwrittenColumns | Transposed) else a)
     return out
 
 
@@ -255,8 +255,8 @@ def beside_groups(head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, ap
     return UnwrittenColumns(np.ascontiguousarray(head, dtype=float), tuple(GroupColumns.of(t, x) for t, x in terms))
 
 
-def stacked(X: Any, Y: Any) -> Any:
-    """The rows of X and those of Y, of the same columns."""
+def stack_rows(X: Any, Y: Any) -> Any:
+    """Return the rows of X followed by the rows of Y."""
     if not isinstance(X, UnwrittenColumns):
         return np.concatenate([X, Y])
     tail = [
@@ -271,7 +271,7 @@ def written_where_small(X: Any) -> Any:
     return np.asarray(X) if isinstance(X, UnwrittenColumns) and 8 * X.size <= UNWRITTEN else contiguous(X)
 
 
-def combined(parts: Sequence[Any], weights: Array) -> Any:
+def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
     """sum_k w_ik X_k (n, p) of columns at rows that keep their groups, with weights (n, K) that sum to zero in each row."""
 
     def total(each: list[Array]) -> Array:
@@ -301,7 +301,7 @@ def contiguous(X: Any) -> Any:
     return X if isinstance(X, UnwrittenColumns) else np.ascontiguousarray(X, dtype=float)
 
 
-def _refuse(n: int, p: int) -> None:
+def _require_writable_size(n: int, p: int) -> None:
     if 8 * n * p > MOST:
         raise DataError(
             f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of groups or levels are written out, and "

@@ -11,7 +11,7 @@ import probreg as pr
 from probreg.assess.before.vif import terms
 from probreg.data.formula.algebra import parse_formula
 from probreg.data.formula.formula import read_formula
-from probreg.data.formula.grammar import quoted, unquoted
+from probreg.data.formula.grammar import quote_name, unquote_name
 from probreg.errors import DataError
 
 N = 12
@@ -40,9 +40,9 @@ def reading(formula, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_a_column_by_the_dot_between_quotes_and_in_a_call(name):
     want = np.column_stack([np.ones(N), A, B])
-    mark = quoted(name)
-    assert unquoted(mark[1:-1]) == name
-    for formula in ("y ~ .", f"y ~ {mark} + other", f"{quoted('y')} ~ ({mark}) + other - 0"):
+    mark = quote_name(name)
+    assert unquote_name(mark[1:-1]) == name
+    for formula in ("y ~ .", f"y ~ {mark} + other", f"{quote_name('y')} ~ ({mark}) + other - 0"):
         found = reading(formula, name)
         assert found.recipe.columns == ("Intercept", name, "other")
         np.testing.assert_array_equal(found.X, want)
@@ -60,7 +60,7 @@ def test_a_name_is_a_column_by_the_dot_between_quotes_and_in_a_call(name):
 def test_a_name_is_a_column_of_levels(name):
     g = np.array([*"abcabcabcabc"], dtype=object)
     data = {name: g, "y": Y, "x": A}
-    mark = quoted(name)
+    mark = quote_name(name)
     want = read_formula("y ~ g*x + C(g, contr.sum):x", {"g": g, "y": Y, "x": A})
     found = read_formula(f"y ~ {mark}*x + C({mark}, contr.sum):x", data)
     np.testing.assert_array_equal(found.X, want.X)
@@ -75,7 +75,7 @@ def test_every_name_at_once_is_every_column_of_the_arrays():
     by_arrays = pr.fit(pr.Model.from_arrays(X, y))
     for table in (pd.DataFrame(X, columns=NAMES).assign(y=y), dict(zip([*NAMES, "y"], [*X.T, y], strict=True))):
         by_dot = pr.fit(pr.Model.from_formula("y ~ .", table))
-        by_name = pr.fit(pr.Model.from_formula("y ~ " + " + ".join(map(quoted, NAMES)), table))
+        by_name = pr.fit(pr.Model.from_formula("y ~ " + " + ".join(map(quote_name, NAMES)), table))
         for fit in (by_dot, by_name):
             assert list(fit.coef.coords["coef"].values) == ["Intercept", *NAMES]
             np.testing.assert_array_equal(fit.coef.values, by_arrays.coef.values)

@@ -15,7 +15,7 @@ from probreg.data.formula.columns import kind_of
 from probreg.data.formula.layout import plain_level
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import all_close, combined
+from probreg.data.unwritten import all_close, combine_columns
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import OfTrials
@@ -176,7 +176,7 @@ class Population:
             # a process of other variables has no slope in this one, not even by rounding
             still = (rows == rows[:, :1]).all()
             moved[key] = _no_difference(self.n, width) if still else RowSums(weights, rows)
-        return AverageSlope(self.here, combined([at.X for at in made], weights), moved)
+        return AverageSlope(self.here, combine_columns([at.X for at in made], weights), moved)
 
     def _slope_of_one(self, column: int) -> AverageSlope:
         """The derivative along a column itself: 1 there, 0 elsewhere."""

@@ -22,7 +22,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from probreg.data.formula.grammar import STRING, quoted, read_factor, shown_formula
+from probreg.data.formula.grammar import STRING, quote_name, read_factor, shown_formula
 from probreg.errors import DataError, Incompatible
 
 Array = np.ndarray
@@ -125,7 +125,7 @@ class Names:
             self._ambiguous[name] = _OPERATOR.search(name) is not None and _is_sum(name, others)
         if self._ambiguous[name]:
             raise DataError(
-                f"{name!r} is a coefficient and also a sum of others: write the coefficient as {quoted(name)}, or put spaces "
+                f"{name!r} is a coefficient and also a sum of others: write the coefficient as {quote_name(name)}, or put spaces "
                 "and parentheses into the sum"
             )
 
@@ -247,7 +247,7 @@ def _is_sum(text: str, names: Names) -> bool:
 
 def _quote_name(name: str) -> str:
     """Return the spelling of a name in a hypothesis: in backquotes where it reads as a number."""
-    return quoted(name) if not name or _is_arithmetic(name) else name
+    return quote_name(name) if not name or _is_arithmetic(name) else name
 
 
 def _is_whole_word(text: str, end: int, name: str) -> bool:
@@ -384,7 +384,7 @@ class Reader:
         used = {n: self.names.known[n] for n, c in difference.parts.items() if c}
         if not used:
             numbers = [n for n in self.names.known if n and _is_arithmetic(n) and n in said]
-            hint = f"; the coefficient {numbers[0]} is written {quoted(numbers[0])}" if numbers else ""
+            hint = f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}" if numbers else ""
             raise DataError(
                 f"the hypothesis {shown_formula(self.text)}: no coefficient is left in {shown_formula(said)}{hint}"
             )

@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.data.blocks.block import SAMPLE, Array, Block
 from probreg.data.design import AnyMoments
-from probreg.data.unwritten import stacked
+from probreg.data.unwritten import stack_rows
 
 _DISTINCT = 1000  # values of a response beyond which it has no levels
 _LOOK = 4000  # rows that show a response to be of that kind
@@ -138,4 +138,4 @@ def join_surveys(a: Block, b: Block) -> Block:
 
     y = np.concatenate([a.y, b.y])
     weights, precision = both(a.weights, b.weights), both(a.precision, b.precision)
-    return Block(stacked(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision)
+    return Block(stack_rows(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision)

@@ -26,7 +26,7 @@ from probreg.data.formula.grammar import (
     column_written,
     function_of,
     parse_expression,
-    quoted,
+    quote_name,
     read_factor,
     shown_formula,
 )
@@ -177,7 +177,7 @@ def parse_formula(text: str) -> FormulaLayout:
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
         )
     (response,) = factors
-    outcome, column = _outcome(response.expression), response.expression.column
+    outcome, column = _parse_response_parts(response.expression), response.expression.column
     name = response.key if column is None else column
     terms, intercept = sorted(right.terms.values(), key=len), right.one is not False
     used = {factor.key: factor.expression for term in terms for factor in term}
@@ -278,7 +278,7 @@ def read_bar_term(text: str) -> Bar | None:
     return bars[0] if len(bars) == 1 else None
 
 
-def _outcome(whole: Expression) -> tuple[Expression, ...]:
+def _parse_response_parts(whole: Expression) -> tuple[Expression, ...]:
     """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`: what counts stands
     on the left alone, and is no expression on the right."""
     tree = whole.tree
@@ -327,12 +327,12 @@ class _Reader:
 
     def expect(self, kind: str, why: str) -> None:
         if self.kind == "|":
-            raise _divided(self.text, self.cut, self.place)
+            raise _misplaced_bar_error(self.text, self.cut, self.place)
         if self.kind != kind:
-            raise unread(self.text, f"{self._met()}; {why}")
+            raise unread(self.text, f"{self._describe_token()}; {why}")
         self.place += 1
 
-    def _met(self) -> str:
+    def _describe_token(self) -> str:
         token = self.cut[self.place]
         if token.kind == "end" and token.start == len(self.text):
             return "it ends where a term is expected"
@@ -376,19 +376,21 @@ class _Reader:
             other = self.cross()
             self._refuse_products_of_bars(found, other)
             if sign == "*":
-                found = found.add(other).add(self._crossed(found, other))
+                found = found.add(other).add(self._cross_terms(found, other))
             else:  # a/b: b within each combination of a
                 outer, inner = (found, other) if sign == "/" else (other, found)
                 # The product of all terms.
                 every = tuple(dict.fromkeys(f for term in outer.terms.values() for f in term))
-                found = outer.add(self._crossed(Terms({frozenset(every): every}, outer.one) if every else outer, inner))
+                found = outer.add(
+                    self._cross_terms(Terms({frozenset(every): every}, outer.one) if every else outer, inner)
+                )
         return found
 
     def cross(self) -> Terms:
         found = self.power()
         while self.kind == ":":
             self.place += 1
-            found = self._crossed(found, self.power())
+            found = self._cross_terms(found, self.power())
         return found
 
     def power(self) -> Terms:
@@ -410,10 +412,16 @@ class _Reader:
                 name = ":".join(factor.key for factor in next(iter(base.terms.values())))
                 # a basis or C(...) is several columns, of which there is no polynomial
                 one = name.partition("(")[0] not in (*SIZES, *STANDALONE, "C")
-                write = f": for a power of a number write I({name}**{token.text}) or poly({name}, {token.text})" if one else ""
-                self.notes.append(f"{name}**{token.text} in a formula crosses {name} with itself, which is {name}{write}")
+                write = (
+                    f": for a power of a number write I({name}**{token.text}) or poly({name}, {token.text})"
+                    if one
+                    else ""
+                )
+                self.notes.append(
+                    f"{name}**{token.text} in a formula crosses {name} with itself, which is {name}{write}"
+                )
             for _ in range(int(token.text) - 1):
-                found = self._crossed(found, base)
+                found = self._cross_terms(found, base)
         return found
 
     def atom(self) -> Terms:
@@ -431,7 +439,7 @@ class _Reader:
             case "number":
                 raise DataError(
                     f"the number {token.text} is no term of {shown_formula(self.text)}; only 0 and 1 are, for the intercept. "
-                    f"A column of that name is written {quoted(token.text)}, twice a column I(2 * x)"
+                    f"A column of that name is written {quote_name(token.text)}, twice a column I(2 * x)"
                 )
             case "text":
                 raise DataError(
@@ -445,8 +453,8 @@ class _Reader:
                 return inside
         self.place -= 1
         if token.kind == "|":
-            raise _divided(self.text, self.cut, self.place)
-        raise unread(self.text, f"{self._met()}; a term is expected there")
+            raise _misplaced_bar_error(self.text, self.cut, self.place)
+        raise unread(self.text, f"{self._describe_token()}; a term is expected there")
 
     def _bar(self, bar: int, stop: int) -> Terms:
         """The terms of `(left | right)` whose bracket was opened, read to its end: one for each of the groups."""
@@ -470,7 +478,7 @@ class _Reader:
         _refuse_alone(found.terms.values(), self.text)
         terms = sorted(found.terms.values(), key=len)
         effects = FormulaLayout(
-            _spaced(self.text, left), "", (), tuple(tuple(f.key for f in term) for term in terms),
+            _join_tokens(self.text, left), "", (), tuple(tuple(f.key for f in term) for term in terms),
             {f.key: checked_expression(f.expression) for term in terms for f in term}, found.one is not False,
         )  # fmt: skip
         self.place = stop + 1
@@ -486,8 +494,8 @@ class _Reader:
                 "x + (x | g)"
             )
 
-    def _crossed(self, a: Terms, b: Terms) -> Terms:
-        """Every term of a with every term of b."""
+    def _cross_terms(self, a: Terms, b: Terms) -> Terms:
+        """Return the products of every term of a with every term of b."""
         self._refuse_products_of_bars(a, b)
         if a.one is not None or b.one is not None:
             raise DataError(
@@ -510,16 +518,16 @@ class _Reader:
             )
 
 
-def _spaced(text: str, tokens: Sequence[FormulaToken]) -> str:
-    """These tokens as they were written, with one space where there were several."""
+def _join_tokens(text: str, tokens: Sequence[FormulaToken]) -> str:
+    """Return these tokens as they were written, with one space where there were several."""
     out = text[tokens[0].start : tokens[0].stop]
     for before, token in itertools.pairwise(tokens):
         out += " " * (token.start > before.stop) + text[token.start : token.stop]
     return out
 
 
-def _divided(text: str, cut: list[FormulaToken], at: int) -> DataError:
-    """The error for a bar that stands in no brackets, or in one that is not closed."""
+def _misplaced_bar_error(text: str, cut: list[FormulaToken], at: int) -> DataError:
+    """Return the error for a bar outside brackets or in an unclosed bracket."""
     open_ones = sum((token.kind == "(") - (token.kind == ")") for token in cut[:at])
     if open_ones > 0:
         return unread(text, f"the bracket around {cut[at].text!r} at letter {cut[at].start + 1} is not closed")

@@ -98,7 +98,7 @@ def kind_of(column: Any) -> Kind:
     inferred: dict[str, Kind] = {"string": "text", "boolean": "truth"}
     inferred |= dict.fromkeys(["integer", "floating", "mixed-integer-float", "decimal"], "number")
     times: dict[str, Kind] = dict.fromkeys(["datetime", "datetime64", "date", "time", "timedelta", "period"], "time")
-    return (inferred | times).get(_inferred(column), "other")
+    return (inferred | times).get(_infer_dtype(column), "other")
 
 
 def first_text(column: Any) -> int:
@@ -123,7 +123,7 @@ def with_plain_dtype(column: Any) -> Any:
     return _from_objects(column) if isinstance(column, np.ndarray) and column.dtype.kind == "O" else column
 
 
-def _inferred(values: np.ndarray) -> str:
+def _infer_dtype(values: np.ndarray) -> str:
     import pandas as pd
 
     return pd.api.types.infer_dtype(values, skipna=True)
@@ -131,7 +131,7 @@ def _inferred(values: np.ndarray) -> str:
 
 def _from_objects(values: np.ndarray) -> np.ndarray:
     gone = missing_values(values)
-    match _inferred(values):
+    match _infer_dtype(values):
         case "integer" if not gone.any():
             return _whole_numbers(values)
         case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
@@ -215,7 +215,7 @@ def _from_pandas(frame: Any) -> Table:
 
     if not isinstance(frame, pd.DataFrame):
         raise _not_a_table(frame)
-    names = _distinct([str(name) for name in frame.columns])
+    names = _require_distinct_names([str(name) for name in frame.columns])
     return Table({n: _from_series(frame.iloc[:, j]) for j, n in enumerate(names)}, frame.index.to_numpy())
 
 
@@ -224,7 +224,7 @@ def _from_arrow(data: Any) -> Table:
 
     if not isinstance(data, pa.Table | pa.RecordBatch):
         raise _not_a_table(data)
-    _distinct(list(data.schema.names))
+    _require_distinct_names(list(data.schema.names))
     exact = any(c.null_count and not fits_floats(c) for c in data.columns)
     table = _from_pandas(data.to_pandas(integer_object_nulls=exact))
     undeclared = {n for n in table.columns if n in data.schema.names and not declares_order(data.schema, n)}
@@ -296,7 +296,9 @@ def _from_structured(data: np.ndarray) -> Table:
 def _from_mapping(data: Mapping[Any, Any]) -> Table:
     if not data:
         raise DataError(f"the table has no columns; taken is {TAKEN}")
-    columns = {name: _vector(name, data[key]) for key, name in zip(data, _distinct([str(key) for key in data]))}
+    columns = {
+        name: _vector(name, data[key]) for key, name in zip(data, _require_distinct_names([str(key) for key in data]))
+    }
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         met = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
@@ -368,7 +370,7 @@ def repeated_names(names: Iterable[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _require_distinct_names(names: list[str]) -> list[str]:
     if twice := repeated_names(names):
         raise DataError(f"the table has more than one column called {', '.join(map(repr, twice))}; rename them")
     return names

@@ -28,7 +28,7 @@ from probreg.data.formula.algebra import (
 )
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import STANDALONE, Expression, expression_inputs, parse_expression, quoted
+from probreg.data.formula.grammar import STANDALONE, Expression, expression_inputs, parse_expression, quote_name
 from probreg.data.formula.layout import Level, Memory, counts_at, factor_levels, lay_out, numeric, refuse_repeated
 from probreg.data.formula.tokens import formula_tokens, grouping_columns
 from probreg.data.rows import (
@@ -209,7 +209,7 @@ class Recipe:
         """The response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
         parts = parse_formula(self.formula)
         table = _new_rows(data, tuple(dict.fromkeys(v for e in parts.outcome for v in e.variables)))
-        return _outcome(parts, table, read_state(self.state), training=False)
+        return _response_values(parts, table, read_state(self.state), training=False)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
         """The trials (n,) of p(s, t) or of counts at new rows; None where their columns are not there, or not complete."""
@@ -250,7 +250,7 @@ class Recipe:
             "variables": list(self.variables),
             "offset": self.offset,
             "weights": self.weights,
-            "state": _saved(self.state),
+            "state": _state_to_json(self.state),
         }
 
     @classmethod
@@ -323,9 +323,9 @@ def read_formula(
     except DataError as error:
         # a column of several words that stands in the formula as it is
         bare = [name for name in table.columns if " " in name and name in str(formula)]
-        if not bare or any(quoted(name) in formula for name in bare):
+        if not bare or any(quote_name(name) in formula for name in bare):
             raise
-        raise DataError(f"{error}; write {quoted(max(bare, key=len))} in backquotes") from None
+        raise DataError(f"{error}; write {quote_name(max(bare, key=len))} in backquotes") from None
     offset = whole_offset(parts, offset)
     added = parse_expression(offset) if isinstance(offset, str) else None
     named = (weights,) if isinstance(weights, str) else ()
@@ -334,12 +334,14 @@ def read_formula(
     require(table, used)
     table, names = _with_arguments(table, used, weights, offset)
     weight = named[0] if named else names.get("weights")
-    whole, dropped, notes = (table, (), ()) if isinstance(missing, str) and missing == "raise" else complete(table, missing)
+    whole, dropped, notes = (
+        (table, (), ()) if isinstance(missing, str) and missing == "raise" else complete(table, missing)
+    )
     memory, counted = Memory(), _is_counted(whole, weight, kind)
     table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
     refuse_infinite(table)
     if parts.counted:
-        trials = _outcome(parts, table, Memory(), training=True)
+        trials = _response_values(parts, table, Memory(), training=True)
         some = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
         if some.any() and not some.all():
             counted[np.flatnonzero(counted)[~some]] = False
@@ -348,7 +350,7 @@ def read_formula(
     if w is not None and kind == "frequency" and w.max() > 1:
         table = replace(table, counts=w)
     X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True, codes=True)
-    response = _outcome(parts, table, memory, training=True)
+    response = _response_values(parts, table, memory, training=True)
     eta = _offset_of(added, names.get("offset"), table, memory, training=True)
     recipe = Recipe(
         formula=parts.text,
@@ -365,7 +367,9 @@ def read_formula(
     if not counted.all():
         given = names.get("offset")
         left = replace(whole.take(~counted), counts=None)
-        apart = _unused(parts, left, memory, columns, inputs, lambda some: _offset_of(added, given, some, memory))
+        apart = _columns_without_weight(
+            parts, left, memory, columns, inputs, lambda some: _offset_of(added, given, some, memory)
+        )
         apart = replace(apart, places=np.flatnonzero(~counted))
     return Reading(
         recipe=recipe,
@@ -378,7 +382,11 @@ def read_formula(
         unused=apart,
         rows=table.rows,
         dropped=dropped,
-        notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
+        notes=(
+            *notes,
+            *_reading_notes(table, parts, offset),
+            *(note for t in recipe.processes.values() for note in t.notes),
+        ),
         weight_kind=kind,
         inputs=inputs,
         read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
@@ -427,7 +435,7 @@ def _offset_of(
     return None if added is None else numeric(added, table, memory.transforms, training=training)
 
 
-def _unused(
+def _columns_without_weight(
     parts: FormulaLayout,
     table: Table,
     memory: Memory,
@@ -456,7 +464,7 @@ def _unused(
         return Unused(np.arange(0), np.full((n, len(columns)), np.nan), eta, None, some.rows, inputs)
 
     def response(some: Table) -> np.ndarray:
-        return np.asarray(_outcome(parts, some, memory, training=False))
+        return np.asarray(_response_values(parts, some, memory, training=False))
 
     def no_response(some: Table) -> np.ndarray:
         return np.full((len(some.rows), len(parts.outcome)) if parts.counted else len(some.rows), np.nan, dtype=object)
@@ -555,7 +563,7 @@ def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: A
     return Table(columns, table.rows), names
 
 
-def _outcome(parts: FormulaLayout, table: Table, memory: Memory, *, training: bool) -> Any:
+def _response_values(parts: FormulaLayout, table: Table, memory: Memory, *, training: bool) -> Any:
     """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
     if parts.counted:
         return counts_at(parts, table, memory.transforms, training=training)
@@ -578,7 +586,7 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
     return table
 
 
-def _notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
+def _reading_notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
     notes = [*parts.notes]
     if offset is not None and not isinstance(offset, str):
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
@@ -621,7 +629,7 @@ def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False,
 
 def write_state(memory: Memory) -> dict[str, Any]:
     """The memory as JSON-able data."""
-    return {"transforms": _plain(memory.transforms), "levels": {k: list(v) for k, v in memory.levels.items()}}
+    return {"transforms": _plain_values(memory.transforms), "levels": {k: list(v) for k, v in memory.levels.items()}}
 
 
 def read_state(state: Any) -> Memory:
@@ -644,7 +652,7 @@ def same_state(memory: Memory, state: Mapping[str, Any]) -> bool:
     return write_state(memory) == write_state(read_state(state))  # a process is the same where it is that object
 
 
-def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
+def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state as JSON-able data, with processes written out, whose bases hold arrays."""
 
     def plain(kept: Mapping[str, Any]) -> Any:
@@ -661,7 +669,7 @@ def _state(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
         return dict(kept)
     if kept.get("kind") == "process":
         return {"process": process_of(kept, key)}
-    found = {name: _checked(key, value, DEEPEST_STATE) for name, value in kept.items()}
+    found = {name: _validate_state(key, value, DEEPEST_STATE) for name, value in kept.items()}
     for name in {"alpha", "norms2"} & set(found):
         if not isinstance(found[name], dict) or not all(degree.isdigit() for degree in found[name]):
             raise DataError(f"the saved state of {key!r} is damaged: {name} is not a table by degree")
@@ -671,25 +679,25 @@ def _state(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(key: str, value: Any, depth: int) -> Any:
+def _validate_state(key: str, value: Any, depth: int) -> Any:
     match value:
         case None | bool() | str() | int():
             return value
         case float() if math.isfinite(value):
             return value
         case list() | tuple() if depth:
-            return [_checked(key, part, depth - 1) for part in value]
+            return [_validate_state(key, part, depth - 1) for part in value]
         case Mapping() if depth:
-            return {str(name): _checked(key, part, depth - 1) for name, part in value.items()}
+            return {str(name): _validate_state(key, part, depth - 1) for name, part in value.items()}
     raise DataError(f"the saved state of {key!r} is damaged: {value!r:.60} is not a finite number, text or list")
 
 
-def _plain(value: Any) -> Any:
+def _plain_values(value: Any) -> Any:
     match value:
         case np.ndarray() | np.generic():
             return value.tolist()
         case Mapping():
-            return {str(name): _plain(part) for name, part in value.items()}
+            return {str(name): _plain_values(part) for name, part in value.items()}
         case list() | tuple():
-            return [_plain(part) for part in value]
+            return [_plain_values(part) for part in value]
     return value

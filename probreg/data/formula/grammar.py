@@ -104,19 +104,19 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # ---- spelling ----------------------------------------------------------------------------------------------------------
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     r"""A name between backquotes; a backquote in it is written \` and a backslash \\.
 
-    >>> print(quoted("dose (mg)"), quoted("a`b"))
+    >>> print(quote_name("dose (mg)"), quote_name("a`b"))
     `dose (mg)` `a\`b`
     """
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-def unquoted(inside: str) -> str:
-    r"""What stands between two backquotes as the name it means; a backslash before another letter is itself.
+def unquote_name(inside: str) -> str:
+    r"""Return the name that the text between two backquotes means; a backslash before another letter is itself.
 
-    >>> unquoted(quoted("a`b\\")[1:-1])
+    >>> unquote_name(quote_name("a`b\\")[1:-1])
     'a`b\\'
     """
     return re.sub(r"\\([`\\])", r"\1", inside)
@@ -128,7 +128,7 @@ def column_written(name: str) -> str:
     >>> column_written("x1"), column_written("1")
     ('x1', '`1`')
     """
-    return name if _WORD.fullmatch(name) else quoted(name)
+    return name if _WORD.fullmatch(name) else quote_name(name)
 
 
 def shown_formula(text: str) -> str:
@@ -158,7 +158,7 @@ class Expression:
     @property
     def variables(self) -> tuple[str, ...]:
         """The columns it reads, in order of appearance."""
-        return tuple(dict.fromkeys(self.alias.get(name, name) for name in _names(self.tree)))
+        return tuple(dict.fromkeys(self.alias.get(name, name) for name in _column_names(self.tree)))
 
     @property
     def column(self) -> str | None:
@@ -238,7 +238,7 @@ class Expression:
         text = ast.unparse(node or self.tree).replace("\n", " ")
         for alias, name in self.alias.items():
             plain = name.isascii() and name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
-            text = text.replace(alias, name if plain else quoted(name))
+            text = text.replace(alias, name if plain else quote_name(name))
         return text
 
     def refused(self, node: ast.AST, why: str = "") -> DataError:
@@ -311,7 +311,7 @@ def _syntax(text: str) -> Expression:
     def unquote(found: re.Match[str]) -> str:
         if found[1] is not None or ((found[3] or "").isascii() and found[2] is None):
             return found[0]
-        meant = unquoted(found[2]) if found[2] is not None else found[3]
+        meant = unquote_name(found[2]) if found[2] is not None else found[3]
         name = next((known for known, column in alias.items() if column == meant), f"{stem}{len(alias)}_")
         alias[name] = meant
         return f" {name} "
@@ -362,19 +362,19 @@ def _is_literal(node: ast.AST) -> bool:
     return False
 
 
-def _names(node: ast.AST) -> Iterator[str]:
+def _column_names(node: ast.AST) -> Iterator[str]:
     """Names of columns: every name that is not the function of a call or the `contr` of a contrast."""
     match node:
         case ast.Name():
             yield node.id
         case ast.Call():
             for arg in node.args[:1] if function_of(node) in WORDS else node.args:
-                yield from _names(arg)
+                yield from _column_names(arg)
             for word in node.keywords if function_of(node) in STANDALONE else ():
-                yield from _names(word.value) if word.arg == "by" else ()
+                yield from _column_names(word.value) if word.arg == "by" else ()
         case _:
             for child in ast.iter_child_nodes(node):
-                yield from _names(child)
+                yield from _column_names(child)
 
 
 def _computed_names(node: ast.AST) -> Iterator[str]:
@@ -399,11 +399,11 @@ def _computed_names(node: ast.AST) -> Iterator[str]:
 def checked_expression(expression: Expression, *, inside: bool = False) -> Expression:
     """The expression, every node of which is in the tables; `inside` a call it is no C(...). DataError for the first that is
     not."""
-    _check(expression, expression.tree, outermost=not inside)
+    _check_node(expression, expression.tree, outermost=not inside)
     return expression
 
 
-def _check(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
+def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
     name = function_of(node) if isinstance(node, ast.Call) else ""
     match node:
         case ast.Constant() if type(node.value) in (int, float):
@@ -431,11 +431,11 @@ def _check(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
             by_itself = name == "C" or name in STANDALONE
             raise of.refused(node, f"{name}(...) stands by itself, not inside another function" if by_itself else "")
         case ast.Attribute():
-            raise of.refused(node, f"a column of that name is written {quoted(of.written(node))}")
+            raise of.refused(node, f"a column of that name is written {quote_name(of.written(node))}")
         case _:
             raise of.refused(node)
     for part in parts:
-        _check(of, part)
+        _check_node(of, part)
     return None
 
 
@@ -444,7 +444,7 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
     words, named = WORDS[name], {word.arg: word.value for word in call.keywords}
     if not call.args or not set(named) <= set(words) or len(call.args) > 1 + len(words):
         raise of.refused(call, f"{name} takes one column, then {', '.join(words) or 'nothing'}")
-    _check(of, call.args[0])
+    _check_node(of, call.args[0])
     if name != "C":
         _check_literals(of, [*call.args[1:], *named.values()])
         return _check_sizes(of, name, {**dict(zip(SIZES.get(name, ()), call.args[1:])), **named})
@@ -482,7 +482,7 @@ def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
     if name == "t2" and len(call.args) < 2:
         raise of.refused(call, "t2 takes two columns or more; of one it is s")
     for arg in call.args:
-        _check(of, arg)
+        _check_node(of, arg)
     if "by" in named and not isinstance(named["by"], ast.Name):
         raise of.refused(named["by"], "by= is one column")
     _check_literals(of, [value for word, value in named.items() if word != "by"])
@@ -596,7 +596,7 @@ class _Evaluation:
             case ast.Constant():
                 return float(node.value)  # type: ignore[arg-type]  # checked: a real number
             case ast.Name():
-                return self._numbers(self.of.alias.get(node.id, node.id))
+                return self._numeric_column(self.of.alias.get(node.id, node.id))
             case ast.UnaryOp():
                 operand = self._numbers_of(node.operand)
                 return -operand if isinstance(node.op, ast.USub) else operand
@@ -615,14 +615,14 @@ class _Evaluation:
             case ast.Call() if name in STATEFUL:
                 return self._transform(node, name)
             case ast.Call() if name in SMOOTHS:
-                return self._smooth(node, name)
+                return self._smooth_columns(node, name)
             case ast.Call() if name in STANDALONE:
                 return self._process(node)
             case ast.Call() if name == "I":
                 return self.value(node.args[0])
         raise DataError(f"the piece {ast.unparse(node)!r} is not allowed")
 
-    def _numbers(self, name: str, *, exact: bool = False) -> np.ndarray:
+    def _numeric_column(self, name: str, *, exact: bool = False) -> np.ndarray:
         column = self.table.columns[name]
         if (kind := kind_of(column)) not in ("number", "truth"):
             what = {"text": "text", "levels": "categories"}.get(kind, f"{getattr(column, 'dtype', kind)} values")
@@ -660,7 +660,7 @@ class _Evaluation:
                 sides = (name, number)
             case _:
                 return None
-        values = self._numbers(self.of.alias.get(sides[0], sides[0]), exact=True)
+        values = self._numeric_column(self.of.alias.get(sides[0], sides[0]), exact=True)
         a, b = (values, sides[1]) if isinstance(left, ast.Name) else (sides[1], values)
         return np.asarray(ARITHMETIC[type(op)](a, b), dtype=float)
 
@@ -699,7 +699,7 @@ class _Evaluation:
         term = process_in(self.state, key)
         return {f"{j + 1}": values for j, values in enumerate(term.columns_at(self.inputs(call), self.table.rows).T)}
 
-    def _smooth(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
+    def _smooth_columns(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
         """The columns of a smooth function by their names, at its kept basis."""
         key = self.of.written(call)
         named = {word.arg: word.value for word in call.keywords}

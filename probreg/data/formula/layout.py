@@ -69,7 +69,7 @@ def lay_out(
     of_levels = {text: _codes(values[text]) for text in coded}
     values |= {text: stand_in(of_levels[text]) for text in coded}
     # formulaic knows each factor by a word of ours that is in no level, so that no name or level is read as anything else
-    stem = _unused(str(level) for levels in memory.levels.values() for level in levels)
+    stem = _unused_mark(str(level) for levels in memory.levels.values() for level in levels)
     word = {text: f"{stem}{i}{stem}" for i, text in enumerate(parts.factors)}
     materializer = PandasMaterializer(pd.DataFrame(index=range(len(table.rows))), context={})
     for text, value in values.items():
@@ -86,12 +86,12 @@ def lay_out(
         with np.errstate(all="ignore"):
             found = materializer.get_model_matrix(spec)
     except Exception as error:  # contrasts that do not fit their levels, in as many kinds of error
-        (why,) = _renamed([first_line(error)], stem, parts)
+        (why,) = _rename_columns([first_line(error)], stem, parts)
         raise DataError(f"the columns of {shown_formula(parts.text)} cannot be made: {why}") from None
     finally:  # it refers to itself, and would hold these columns until the next collection of garbage
         materializer.factor_cache.clear()
         materializer.encoded_cache.clear()
-    columns = _renamed(found.model_spec.column_names, stem, parts)
+    columns = _rename_columns(found.model_spec.column_names, stem, parts)
     X: Any = np.ascontiguousarray(np.asarray(found, dtype=np.float64).reshape(len(table.rows), len(columns)))
     _refuse_bad_columns(X, columns, parts, table)
     if coded:
@@ -107,14 +107,14 @@ def _codes(values: Any) -> np.ndarray:
     return np.asarray(getattr(values, "__wrapped__", values).cat.codes)
 
 
-def _unused(texts: Iterable[str]) -> str:
-    """A mark that is in none of these texts."""
+def _unused_mark(texts: Iterable[str]) -> str:
+    """Return a mark that occurs in none of these texts."""
     longest = max((len(run) for text in texts for run in _MARKS.findall(text)), default=0)
     return _MARK * (longest + 1)
 
 
-def _renamed(columns: Iterable[str], stem: str, parts: FormulaLayout) -> tuple[str, ...]:
-    """Columns as users call them."""
+def _rename_columns(columns: Iterable[str], stem: str, parts: FormulaLayout) -> tuple[str, ...]:
+    """Return the column names with factors under the names that users know."""
     names = [parts.called(text) for text in parts.factors]
     word = re.compile(f"{stem}([0-9]+){stem}")
     return tuple(word.sub(lambda found: names[int(found[1])], column) for column in columns)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from probreg.data.formula.grammar import NAME, STRING, shown_formula, unquoted
+from probreg.data.formula.grammar import NAME, STRING, shown_formula, unquote_name
 from probreg.errors import DataError
 
 DEEPEST = 50  # brackets within brackets
@@ -54,22 +54,22 @@ def _token(text: str, start: int) -> FormulaToken:
         raise unread(text, f"{letter!r} at letter {start + 1} {'is not closed' if letter in '`\'"' else no_part}")
     met, stop = found[0], found.end()
     if found["brace"]:
-        stop = _closed(text, start)
+        stop = _find_closing_bracket(text, start)
         return FormulaToken("call", text[start + 1 : stop - 1], start, stop)
     if found["quoted"]:
-        return FormulaToken("name", unquoted(met[1:-1]), start, stop)
+        return FormulaToken("name", unquote_name(met[1:-1]), start, stop)
     if found["word"]:
         number = _NUMBER.fullmatch(met) is not None
         if not number and text[stop : stop + 1] in ("(", "["):
-            stop = _closed(text, stop)
+            stop = _find_closing_bracket(text, stop)
             return FormulaToken("call", text[start:stop], start, stop)
         return FormulaToken("." if met == "." else "number" if number else "name", met, start, stop)
     kind = "space" if found["space"] else "text" if found["text"] else {"^": "**", "||": "|"}.get(met, met)
     return FormulaToken(kind, met, start, stop)
 
 
-def _closed(text: str, start: int) -> int:
-    """The place behind the bracket that closes the one at `start`; texts and names in quotes are passed over."""
+def _find_closing_bracket(text: str, start: int) -> int:
+    """Return the position after the bracket that closes the one at `start`; quoted texts and names are skipped."""
     waiting: list[str] = []
     for found in _INSIDE.finditer(text, start):
         if found["open"]:

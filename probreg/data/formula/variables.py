@@ -140,7 +140,7 @@ def _from_columns(design: Design, name: str) -> Any:
     """A number that is a column, a category from its 0/1 columns, what enters a smooth function; None where they do not tell."""
     if name in design.columns:
         return design.X[:, design.columns.index(name)]
-    found = _levels(design, name)
+    found = _levels_from_indicators(design, name)
     return _input(design, name) if found is None else found
 
 
@@ -170,7 +170,7 @@ def _multiplier(design: Design, key: str) -> Array | None:
     return np.array(term.levels, dtype=object)[met.argmax(1)]
 
 
-def _levels(design: Design, name: str) -> Array | None:
+def _levels_from_indicators(design: Design, name: str) -> Array | None:
     """A category from its indicator columns; the level without one holds where all are zero."""
     from probreg.data.formula.grammar import parse_expression
 

@@ -95,11 +95,11 @@ class ProcessTerm:
 
     def columns_at(self, x: Array, rows: Any = None) -> Array:
         """phi (n, q) at inputs x (n, d) of rows that are called `rows`. DataError names the first that it does not take."""
-        with naming(self.key):
-            self._refuse(x, range(len(x)) if rows is None else rows)
+        with prefix_errors(self.key):
+            self._require_in_range(x, range(len(x)) if rows is None else rows)
             return self.basis.columns_at(x)
 
-    def _refuse(self, x: Array, rows: Any) -> None:
+    def _require_in_range(self, x: Array, rows: Any) -> None:
         refuse_below(self.basis.kernel, x, self.inputs, rows)
         if (found := self.basis.first_beyond(x)) is not None:
             raise beyond_range(found, np.array(self.basis.ends), self.inputs, rows)
@@ -165,7 +165,7 @@ def learned_process(
 
     Of rows that are `streamed`, x is a sample of them, and the basis is one that holds no rows.
     """
-    with naming(key):
+    with prefix_errors(key):
         kernel, known = stated_kernel(x, words, inputs, counts)
         refuse_below(kernel, x, inputs, rows)
         settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
@@ -291,8 +291,8 @@ def beyond_range(found: Beyond, ends: Array, inputs: Sequence[str], rows: Any) -
 
 
 @contextmanager
-def naming(key: str) -> Iterator[None]:
-    """Says first which term an error is about."""
+def prefix_errors(key: str) -> Iterator[None]:
+    """Prefix errors with the key of the term."""
     try:
         yield
     except ProbregError as error:

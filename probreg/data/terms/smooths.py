@@ -72,14 +72,14 @@ class Roughness:
     words: str
 
 
-def _mean(columns: Array, counts: Array | None) -> Array:
+def _weighted_means(columns: Array, counts: Array | None) -> Array:
     """Return the weighted means of columns (n, q)."""
     return np.asarray(columns.mean(0) if counts is None else np.average(columns, axis=0, weights=counts))
 
 
-def _size(columns: Array, counts: Array | None) -> float:
+def _root_mean_square(columns: Array, counts: Array | None) -> float:
     """Return the root of the mean sum of squares of columns (n, q) about their weighted means."""
-    return float(np.sqrt(_mean((columns - _mean(columns, counts)) ** 2, counts).sum())) or 1.0
+    return float(np.sqrt(_weighted_means((columns - _weighted_means(columns, counts)) ** 2, counts).sum())) or 1.0
 
 
 # ---- thin plate splines ------------------------------------------------------------------------------------------------
@@ -132,10 +132,10 @@ class ThinPlate(SmoothBasis):
         # g = V L^(-1/2) u with Z'D Z = V L V': the penalty is u'u.
         L, V = np.linalg.eigh(Z.T @ (D[:, None] * Z))
         made = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
-        columns = made._uncentred(x)
-        size = _size(columns[:, null - 1 :], counts)
+        columns = made._uncentred_columns(x)
+        size = _root_mean_square(columns[:, null - 1 :], counts)
         columns[:, null - 1 :] /= size
-        return cls(A, centre, scale, made.transform / size, m, _mean(columns, counts))
+        return cls(A, centre, scale, made.transform / size, m, _weighted_means(columns, counts))
 
     @property
     def flat(self) -> int:
@@ -160,9 +160,9 @@ class ThinPlate(SmoothBasis):
         return Roughness(unit, words)
 
     def columns_at(self, x: Array) -> Array:
-        return self._uncentred(x) - self.means
+        return self._uncentred_columns(x) - self.means
 
-    def _uncentred(self, x: Array) -> Array:
+    def _uncentred_columns(self, x: Array) -> Array:
         at = (x - self.centre) / self.scale
         range_ = np.empty((len(x), self.transform.shape[1]))
         step = max(_TOGETHER // len(self.knots), 1)
@@ -252,9 +252,9 @@ class PenalisedSpline(SmoothBasis):
         made = cls(
             low, high, k, cyclic, name, np.hstack([line, V[:, null:] / np.sqrt(L[null:])]), null - 1, np.zeros(1)
         )
-        size = _size(made._splines(x) @ made.transform[:, null - 1 :], counts)
+        size = _root_mean_square(made._splines(x) @ made.transform[:, null - 1 :], counts)
         unit = np.hstack([line, made.transform[:, null - 1 :] / size])
-        return cls(low, high, k, cyclic, name, unit, null - 1, _mean(made._splines(x) @ unit, counts))
+        return cls(low, high, k, cyclic, name, unit, null - 1, _weighted_means(made._splines(x) @ unit, counts))
 
     @property
     def flat(self) -> int:
@@ -315,13 +315,13 @@ class TensorProduct(SmoothBasis):
         """The product of one basis for each column of x (n, d), each row of which counts so often."""
         margins = tuple(ThinPlate.of(x[:, [j]], k[j], name, counts=counts) for j in range(x.shape[1]))
         made = cls(margins, np.ones(1), np.zeros(1))
-        columns, ends = made._uncentred(x), np.cumsum([made.flat, *made.blocks])
-        each = [np.full(b - a, _size(columns[:, a:b], counts)) for a, b in pairwise(ends)]
+        columns, ends = made._uncentred_columns(x), np.cumsum([made.flat, *made.blocks])
+        each = [np.full(b - a, _root_mean_square(columns[:, a:b], counts)) for a, b in pairwise(ends)]
         sizes = np.concatenate([np.ones(made.flat), *each])
-        return cls(margins, sizes, _mean(columns / sizes, counts))
+        return cls(margins, sizes, _weighted_means(columns / sizes, counts))
 
-    def _parts(self) -> list[tuple[bool, ...]]:
-        """Which margins give their range: none first (flat but for the constant), then each combination."""
+    def _range_margins(self) -> list[tuple[bool, ...]]:
+        """Return which margins give their range: none first (flat except for the constant), then each combination."""
         return sorted(product((False, True), repeat=len(self.margins)), key=sum)
 
     @property
@@ -330,7 +330,9 @@ class TensorProduct(SmoothBasis):
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        widths = [[(m.flat + 1, m.blocks[0])[use] for m, use in zip(self.margins, part)] for part in self._parts()[1:]]
+        widths = [
+            [(m.flat + 1, m.blocks[0])[use] for m, use in zip(self.margins, part)] for part in self._range_margins()[1:]
+        ]
         return tuple(int(np.prod(w)) for w in widths)
 
     @property
@@ -338,16 +340,16 @@ class TensorProduct(SmoothBasis):
         return np.hstack([margin.ends for margin in self.margins])
 
     def columns_at(self, x: Array) -> Array:
-        return self._uncentred(x) - self.means
+        return self._uncentred_columns(x) - self.means
 
-    def _uncentred(self, x: Array) -> Array:
+    def _uncentred_columns(self, x: Array) -> Array:
         each = []
         for j, margin in enumerate(self.margins):
             columns = margin.columns_at(x[:, [j]])
             null = np.column_stack([np.ones(len(x)), columns[:, : margin.flat]])
             each.append((null, columns[:, margin.flat :]))
         out = []
-        for part in self._parts():
+        for part in self._range_margins():
             made = np.ones((len(x), 1))
             for pair, use in zip(each, part):
                 # (n, a) and (n, b) -> (n, a b), row by row

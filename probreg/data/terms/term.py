@@ -71,7 +71,7 @@ class SmoothTerm:
     def columns_at(self, x: Array, by: Any = None, rows: Any = None) -> dict[str, Array]:
         """The columns (n,) by name, at points x (n, d) and the values of `by`."""
         columns = self.basis.columns_at(x)
-        names = self._names()
+        names = self._column_labels()
         if self.by == "number":
             if (kind := kind_of(by)) not in ("number", "truth"):
                 raise DataError(
@@ -96,8 +96,8 @@ class SmoothTerm:
         columns = self.basis.columns_at(x)
         return np.column_stack([np.ones(len(x)), columns]) if self.by == "number" else columns
 
-    def _names(self) -> list[str]:
-        """What stands in brackets behind the term: "line" for flat columns, numbers for those of a block."""
+    def _column_labels(self) -> list[str]:
+        """Return the labels in brackets after the term: "line" for flat columns, numbers for the columns of a block."""
         flat = ["line"] if self.basis.flat == 1 else [f"line {i + 1}" for i in range(self.basis.flat)]
         several = len(self.basis.blocks) > 1
         numbers = [
@@ -111,7 +111,7 @@ class SmoothTerm:
 
     def described(self, key: str) -> BasisTerm:
         """The names of its columns as the design has them."""
-        names = [f"{key}[{name}]" for name in self._names()]
+        names = [f"{key}[{name}]" for name in self._column_labels()]
         flat, blocks, at = list[str](), list[tuple[str, ...]](), 0
         for _ in self.levels or (None,):
             start = self.basis.flat + (self.by == "number")
@@ -143,7 +143,7 @@ def learned_term(
             basis = ThinPlate.of(x, min(k, _most(x, words)), key, counts=counts)
         else:
             basis = PenalisedSpline.of(x, k, cyclic=kind == "cc", name=key, counts=counts)
-    state: dict[str, Any] = {"basis": _written(basis), "short": short, "by": "", "levels": []}
+    state: dict[str, Any] = {"basis": _basis_to_json(basis), "short": short, "by": "", "levels": []}
     if by is None:
         return state
     if kind_of(by) == "number":
@@ -170,28 +170,28 @@ def _most(x: Array, words: Mapping[str, Any]) -> int:
 def term_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
     """The term that `learned_term` wrote; DataError for a damaged state."""
     try:
-        return SmoothTerm(_read(state["basis"]), state["short"], state["by"], tuple(state["levels"]))
+        return SmoothTerm(_basis_from_json(state["basis"]), state["short"], state["by"], tuple(state["levels"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
 
 
-def _written(basis: SmoothBasis) -> dict[str, Any]:
+def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:
     kind = next(name for name, cls in _KINDS.items() if isinstance(basis, cls))
     out: dict[str, Any] = {"kind": kind}
     for f in fields(basis):
         value = getattr(basis, f.name)
         nested = isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
-        out[f.name] = [_written(part) for part in value] if nested else value
+        out[f.name] = [_basis_to_json(part) for part in value] if nested else value
     return out
 
 
-def _read(state: Mapping[str, Any]) -> SmoothBasis:
+def _basis_from_json(state: Mapping[str, Any]) -> SmoothBasis:
     cls = _KINDS[state["kind"]]
     values: dict[str, Any] = {}
     for f in fields(cls):
         value = state[f.name]
         if f.name == "margins":
-            value = tuple(_read(part) for part in value)
+            value = tuple(_basis_from_json(part) for part in value)
         elif isinstance(value, list | tuple):
             value = np.asarray(value, dtype=float).reshape(len(value), *([-1] if f.name in _MATRICES else []))
         values[f.name] = value

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.data import Frame
 from probreg.data.grouped_columns import ArrowColumns, ArrowGram
-from probreg.data.level_moments import leading
+from probreg.data.level_moments import select_leading_part
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
@@ -127,7 +127,7 @@ def level_rows(model: Model) -> LevelRows | None:
         return None
     X = design.X
     assert isinstance(X, UnwrittenColumns)
-    first, lead, border = leading(X)
+    first, lead, border = select_leading_part(X)
     at = X.head_places
     own = Frame.of(
         *_means_and_sds(X.head), None if design.intercept is None else int(np.searchsorted(at, design.intercept))
