@@ -62,7 +62,7 @@ def test_each_answers_or_says_why_it_does_not_apply(likelihood):
     for name in OF_POSTERIORS:
         diagnostic = DIAGNOSTICS[name]()
         reason = diagnostic.obstacle(fit)
-        found = [diagnostic.skipped(reason)] if reason else diagnostic.run(fit)
+        found = [diagnostic.report_not_applicable(reason)] if reason else diagnostic.run(fit)
         assert found
         assert all(f.check == name and len(f.sentence) > 20 for f in found)
         assert all(f.remedy for f in found if f.verdict)

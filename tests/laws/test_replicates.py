@@ -16,7 +16,7 @@ from probreg.assess.after.dfbetas import largest_dfbetas as largest_dfbetas
 from probreg.assess.after.influence_measures import RARE, UNCOMMON
 from probreg.assess.after.local import local
 from probreg.assess.after.observed import rows_of_observations
-from probreg.assess.after.replicates import _at, _drawn, drawable, simulated
+from probreg.assess.after.replicates import _draw_replicates, _observed_replicate, drawable, simulated_p_value
 from probreg.assess.after.reset import powers
 from probreg.assess.before import CHECKS, Verdict
 from probreg.likelihoods import OfTrials, SmoothLikelihood
@@ -32,7 +32,7 @@ def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
     w = np.arange(40) % 3 + 1
     fit = pr.fit(model_for(likelihood, prior, n=40, weights=w))
     found, rows = local(fit), rows_of_observations(fit)
-    at = _at(fit, rows)
+    at = _observed_replicate(fit, rows)
     np.testing.assert_allclose(largest_cook(at), [found.cook.max()], **CLOSE)
     C = np.einsum("pmk,dm->pdk", found.back, likelihood.contrast_matrix).reshape(-1, found.back.shape[2])
     np.testing.assert_allclose(
@@ -52,7 +52,7 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
     """For a Gaussian it is the fit; elsewhere within half a standard error of the widest of these 300 rows."""
     model = model_for(likelihood, prior, n=300, aux=dict.fromkeys(likelihood.aux, 0.7))
     fit = pr.fit(model)
-    (drawn,) = _drawn(fit, _at(fit, np.arange(300)), np.random.default_rng(0), 5)
+    (drawn,) = _draw_replicates(fit, _observed_replicate(fit, np.arange(300)), np.random.default_rng(0), 5)
     error = np.sqrt(np.einsum("nak,nak->na", drawn.Z, drawn.Z)).max()
     for y, eta in zip(drawn.y, drawn.eta):
         again = replace(model, design=replace(model.design, y=y))
@@ -64,15 +64,15 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
 def test_a_share_is_counted_with_the_data_among_the_draws():
     rng = np.random.default_rng(0)
     fit = pr.fit(pr.Model.from_arrays(rng.normal(size=30), rng.poisson(2.0, 30), likelihood="poisson"))
-    assert simulated(fit, lambda drawn: np.ones(len(drawn.y))) == 1.0  # ties count
+    assert simulated_p_value(fit, lambda drawn: np.ones(len(drawn.y))) == 1.0  # ties count
     own = fit.model.design.observed
     first = lambda drawn: (drawn.y == np.sort(own)).all(1) * 1.0
     ordered = np.argsort(own)
     sorted_fit = pr.fit(
         fit.model.__class__.from_arrays(fit.model.design.X[ordered, 1], own[ordered], likelihood="poisson")
     )
-    assert simulated(sorted_fit, first, ordered=True) == 1 / 5000
-    assert simulated(sorted_fit, first, 1e-9, ordered=True) == 1e-9
+    assert simulated_p_value(sorted_fit, first, ordered=True) == 1 / 5000
+    assert simulated_p_value(sorted_fit, first, 1e-9, ordered=True) == 1e-9
     assert not drawable(pr.fit(pr.Model.from_arrays(np.arange(600.0), rng.normal(size=600))))
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, hosmer_lemeshow, influence_measures, reset, residuals
-from probreg.assess.after.autocorrelation import _moments, durbin_watson, durbin_watson_test, ljung_box
+from probreg.assess.after.autocorrelation import _mean_and_variance, durbin_watson, durbin_watson_test, ljung_box
 from probreg.assess.after.dispersion import count_dispersion
 from probreg.assess.after.heteroscedasticity import breusch_pagan, white
 from probreg.assess.after.normality import jarque_bera
@@ -253,7 +253,7 @@ def test_moments_of_durbin_watson_are_those_of_its_eigenvalues(rng):
     v = np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0))
     k = len(v)
     variance = 2 * (k * np.sum(v**2) - v.sum() ** 2) / (k**2 * (k + 2))  # of a ratio of quadratic forms in normals
-    close(_moments(Q), [v.mean(), variance])
+    close(_mean_and_variance(Q), [v.mean(), variance])
 
 
 def test_partial_residuals_are_the_definition_of_r():

@@ -101,7 +101,7 @@ def diagnose(
             if reason is None:
                 items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
             elif skipped:
-                items.append(diagnostic.skipped(reason))
+                items.append(diagnostic.report_not_applicable(reason))
     # Everything that may answer, checks and diagnostics, by name.
     both: Registry[object] = Registry("check or diagnostic")
     both.update({**CHECKS, **DIAGNOSTICS})

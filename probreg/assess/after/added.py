@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from probreg.assess.after.local import Local
-from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated
+from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated_p_value
 from probreg.fits.fit import Fit
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import p_said, value_said
@@ -31,12 +31,11 @@ class Added(NamedTuple):
         return f"{of} = {value_said(self.statistic, 3)}, {p_said(self.p_value)}{self.how}"
 
 
-def resized(fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]) -> Added | None:
-    """The score test with the size that it has at these rows: its p-value from data drawn from the model, where the
-    chi-square distribution is only that of many rows. `columns` gives those of each data set, (S or 1, n, m, q)."""
+def with_simulated_p_value(fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]) -> Added | None:
+    """Return the score test with its p-value from data simulated from the model instead of from the chi-square limit."""
     if test is None or test.df is not None or not drawable(fit):
         return test
-    p = simulated(fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value)
+    p = simulated_p_value(fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value)
     return test._replace(p_value=p, how=found_by(p))
 
 

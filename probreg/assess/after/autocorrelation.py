@@ -7,7 +7,7 @@ from scipy.special import chdtrc, ndtr
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, robust_errors
 from probreg.assess.after.observed import zero_weight_obstacle
-from probreg.assess.after.replicates import drawable, found_by, simulated
+from probreg.assess.after.replicates import drawable, found_by, simulated_p_value
 from probreg.assess.after.residuals import counted_residuals, predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import DataError
@@ -58,7 +58,7 @@ class AutocorrelationDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         y, eta = fit.model.likelihood.response(fit.model.design.observed), predictor(fit)[:, 0]
-        if _sorted(y) and not _sorted(eta):  # neighbours are alike in y, so in their residuals
+        if is_monotone(y) and not is_monotone(eta):  # neighbours are alike in y, so in their residuals
             response = fit.model.design.response
             sentence = f"rows are sorted by {response}: in that order autocorrelation cannot be judged"
             remedy = "put the rows into the order of time, if they have one, before they are judged or given HAC errors"
@@ -66,28 +66,30 @@ class AutocorrelationDiagnostic(Diagnostic):
         e, lags = counted_residuals(fit, "pearson"), min(10, fit.model.design.n // 5)
         box = ljung_box(e, lags)
         if drawable(fit):
-            p = simulated(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
+            p = simulated_p_value(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
             box = Serial(box.statistic, p, found_by(p))
         robust = robust_errors(fit, "HAC standard errors")
-        out = self._judged(f"Ljung-Box chi2({lags})", box, _correlation(e), robust, along=_sorted(eta))
+        out = self._report_test(f"Ljung-Box chi2({lags})", box, _correlation(e), robust, along=is_monotone(eta))
         if fit.model.likelihood.least_squares and fit.model.flat and fit.model.design.intercept is not None:
             out = (
-                self._judged("Durbin-Watson d", durbin_watson_test(fit), _correlation(e), robust, along=_sorted(eta))
+                self._report_test(
+                    "Durbin-Watson d", durbin_watson_test(fit), _correlation(e), robust, along=is_monotone(eta)
+                )
                 + out
             )
         return out
 
-    def _judged(self, name: str, test: Serial, first: float, robust: str, *, along: bool) -> list[Finding]:
+    def _report_test(self, name: str, test: Serial, first: float, robust: str, *, along: bool) -> list[Finding]:
         tell = "tell of the next one" if test.p_value < 0.01 else "do not tell of the next one"
         sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {value_said(test.statistic, 3)}, {p_said(test.p_value)}{test.how}"
         remedy = f"if rows are in the order of time: add lags, a trend or seasons{robust}"
         if along:
             remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"
-        return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+        return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 
 
-def _sorted(values: Array) -> bool:
-    """Values that never fall or never rise, and are not all the same."""
+def is_monotone(values: Array) -> bool:
+    """Return whether the values never fall or never rise and are not all the same."""
     steps = np.diff(values)
     return bool(((steps >= 0).all() or (steps <= 0).all()) and steps.any())
 
@@ -149,13 +151,13 @@ def durbin_watson_test(fit: Fit) -> Serial:
         below = _below_zero(np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d)
         how = ", exact"
     else:
-        mean, variance = _moments(np.linalg.qr(U)[0])
+        mean, variance = _mean_and_variance(np.linalg.qr(U)[0])
         below, how = float(ndtr((d - mean) / np.sqrt(variance))), ", normal approximation"
     # Two-sided: twice the smaller of P(D <= d) and P(D >= d).
     return Serial(d, min(1.0, 2.0 * min(below, 1.0 - below)), how)
 
 
-def _moments(Q: Array) -> tuple[float, float]:
+def _mean_and_variance(Q: Array) -> tuple[float, float]:
     """Mean and variance of d for the orthonormal columns Q (Durbin & Watson 1951)."""
     n, k = Q.shape
     # A Q, with e'Ae the sum of squared differences.

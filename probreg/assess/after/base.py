@@ -68,15 +68,15 @@ class Diagnostic(ABC):
         """The answer of a diagnostic that has nothing to report."""
         return [self.say(Verdict.OK, sentence, statistic=statistic, p_value=p_value)]
 
-    def judged(self, sentence: str, remedy: str, *, statistic: float, p_value: float) -> list[Finding]:
+    def report_p_value(self, sentence: str, remedy: str, *, statistic: float, p_value: float) -> list[Finding]:
         """The answer of a test: a note for p below 0.01, a warning below 0.0001, otherwise fine."""
         if not p_value < SIGNIFICANT:
             return self.fine(sentence, statistic=statistic, p_value=p_value)
         verdict = Verdict.WARNING if p_value < STRONG else Verdict.NOTE
         return [self.say(verdict, sentence, remedy, statistic=statistic, p_value=p_value)]
 
-    def skipped(self, reason: str) -> Finding:
-        """The answer where the question has no meaning."""
+    def report_not_applicable(self, reason: str) -> Finding:
+        """Return the finding that the check does not apply to this fit."""
         return Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)
 
 
@@ -169,7 +169,7 @@ def catalogue() -> tuple[Entry, ...]:
     'before the fit'
     """
     before = [Entry(name, cls.question, "before the fit", "") for name, cls in sorted(CHECKS.items())]
-    after = [Entry(name, cls.question, _when(cls), cls.picture) for name, cls in sorted(DIAGNOSTICS.items())]
+    after = [Entry(name, cls.question, _describe_target(cls), cls.picture) for name, cls in sorted(DIAGNOSTICS.items())]
     return (*before, *after)
 
 
@@ -184,6 +184,6 @@ def catalogue_markdown() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _when(cls: type[Diagnostic]) -> str:
+def _describe_target(cls: type[Diagnostic]) -> str:
     what = {"any": "any fit", "mode": "a point estimate", "posterior": "a posterior"}[cls.target]
     return f"{what}: {cls.when}" if cls.when else what

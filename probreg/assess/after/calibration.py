@@ -60,7 +60,7 @@ class CalibrationDiagnostic(Diagnostic):
         rows, likelihood = rows_of_observations(fit), fit.model.likelihood
         assert isinstance(likelihood, OfClasses)  # `applies` asks
         p, y = fit.once(_probabilities)[rows], likelihood.tally(fit.model.design.observed[rows])
-        base = _base(fit)
+        base = _reference_class(fit)
         test = hosmer_lemeshow(p, y, reference=base, groups=min(10, len(rows) // _GROUP))
         if test.df < 1:
             return self.fine("too few different predictions to compare with what happened")
@@ -70,7 +70,7 @@ class CalibrationDiagnostic(Diagnostic):
             f"{p_said(test.p_value)}"
         )
         remedy = "look for curvature and products of columns; on new rows, recalibrate"
-        return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+        return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 
 
 def hosmer_lemeshow(p: Array, y: Array, *, reference: int = 0, groups: int = 10) -> HosmerLemeshow:
@@ -86,7 +86,7 @@ def hosmer_lemeshow(p: Array, y: Array, *, reference: int = 0, groups: int = 10)
     """
     tally = (y[:, None] == np.arange(p.shape[1])).astype(float) if y.ndim == 1 else y
     trials = tally.sum(1)
-    group = _groups(1.0 - p[:, reference], groups, trials)
+    group = _groups_of_equal_weight(1.0 - p[:, reference], groups, trials)
     # E_gk = sum_{i in g} n_i p_ik and O_gk = sum_{i in g} y_ik, n_i the trials of a row.
     expected = np.stack([np.bincount(group, trials * p[:, k]) for k in range(p.shape[1])], 1)
     happened = np.stack([np.bincount(group, tally[:, k], len(expected)) for k in range(p.shape[1])], 1)
@@ -134,16 +134,16 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
 
 
 def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
-    group = _groups(p, bins, w)
+    group = _groups_of_equal_weight(p, bins, w)
     total = np.bincount(group, w)
     # W = sum_i w_i of a bin; forecast sum_i w_i p_i / W, observed sum_i w_i o_i / W, and the observed share is
     # Binomial(W, forecast) / W where the forecasts are right   (Brocker & Smith 2007).
     mean = np.bincount(group, w * p) / total
-    ends = [_binomial(q, np.round(total), mean) / np.round(total) for q in ((1 - prob) / 2, (1 + prob) / 2)]
+    ends = [_binomial_quantile(q, np.round(total), mean) / np.round(total) for q in ((1 - prob) / 2, (1 + prob) / 2)]
     return np.stack([mean, np.bincount(group, w * hit) / total, total, *ends])
 
 
-def _binomial(q: float, n: Array, p: Array) -> Array:
+def _binomial_quantile(q: float, n: Array, p: Array) -> Array:
     """The smallest k with P(K <= k) >= q for K binomial, by bisection."""
     low, high = np.full(len(n), -1.0), n.copy()
     while (wide := high - low > 1).any():
@@ -154,7 +154,7 @@ def _binomial(q: float, n: Array, p: Array) -> Array:
     return high
 
 
-def _groups(value: Array, groups: int, w: Array | None = None) -> Array:
+def _groups_of_equal_weight(value: Array, groups: int, w: Array | None = None) -> Array:
     """0, 1, ... of about equal weight in the order of the values, equal values together."""
     w = np.ones(len(value)) if w is None else w
     level, place = np.unique(value.round(12), return_inverse=True)
@@ -171,7 +171,7 @@ def _probabilities(fit: Fit) -> Array:
     return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 
-def _base(fit: Fit) -> int:
+def _reference_class(fit: Fit) -> int:
     likelihood = fit.model.likelihood
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.reference is not None:
         return likelihood.levels.index(likelihood.reference)

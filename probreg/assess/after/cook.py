@@ -10,7 +10,7 @@ from probreg.assess.after.influence_measures import DeletionDiagnostic
 from probreg.assess.after.local import Local, local
 from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
-from probreg.assess.before.design_leverage import listed, row_names
+from probreg.assess.before.design_leverage import list_first, row_names
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent
 
@@ -37,17 +37,17 @@ class CookDiagnostic(DeletionDiagnostic):
         D = np.nan_to_num(found.cook, nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
-        alone = self.alone(fit, found)
+        alone = self.report_singular_rows(fit, found)
         if not order:
             return alone or self.fine(
                 f"no row moves the estimate far: the largest Cook's distance is {top:.3g}", statistic=top
             )
         names = row_names(fit.model)[order]
-        several = f"; {len(order) - 1} more: {listed(names[1:])}" if len(order) > 1 else ""
+        several = f"; {len(order) - 1} more: {list_first(names[1:])}" if len(order) > 1 else ""
         inside = content(found, top)
         where = "out of its 99 %" if inside > 0.99 else f"to the edge of its {percent(inside, 2)}"
         sentence = f"without row {names[0]} the estimate moves {where} confidence ellipsoid (Cook's distance {top:.3g}){several}"
-        return alone + self.moved(sentence, top, self.reached(fit, largest_cook), names.tolist())
+        return alone + self.report_influence(sentence, top, self.simulated_share(fit, largest_cook), names.tolist())
 
 
 def largest_cook(drawn: Replicates) -> Array:

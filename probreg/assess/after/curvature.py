@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from probreg.assess.after.added import Added, added_test, resized
+from probreg.assess.after.added import Added, added_test, with_simulated_p_value
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
@@ -38,7 +38,7 @@ class CurvatureDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
             return why
-        return None if _numbers(fit) else "no term is a number"
+        return None if _numeric_columns(fit) else "no term is a number"
 
     def run(self, fit: Fit) -> list[Finding]:
         tests = curvature(fit)
@@ -51,7 +51,7 @@ class CurvatureDiagnostic(Diagnostic):
         remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
         said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}" if bent else "no column bends"
         sentence = f"{said}: least {p_said(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
-        (found,) = self.judged(sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst])
+        (found,) = self.report_p_value(sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst])
         picture = self.picture if fit.model.likelihood.width == 1 else "plot.calibration"
         return [replace(found, columns=tuple(bent), picture=picture)]
 
@@ -60,11 +60,11 @@ def curvature(fit: Fit) -> dict[str, Added]:
     """The test of the square of each column that is a term of its own and a number, where it is not in the model."""
     found, design, m = local(fit), fit.model.design, fit.model.shape[1]
     out: dict[str, Added] = {}
-    for name, j in _numbers(fit).items():
+    for name, j in _numeric_columns(fit).items():
         x = design.X[:, j]
         square = ((x - x.mean()) / x.std()) ** 2 if design.intercept is not None else (x / np.abs(x).max()) ** 2
         columns = square[:, None, None] * np.eye(m)
-        test = resized(fit, added_test(found, columns), partial(_of_rows, columns))
+        test = with_simulated_p_value(fit, added_test(found, columns), partial(_of_rows, columns))
         if test is not None:
             out[name] = test
     return out
@@ -75,7 +75,7 @@ def _of_rows(columns: np.ndarray, drawn: Replicates) -> np.ndarray:
     return columns[drawn.rows][None]
 
 
-def _numbers(fit: Fit) -> dict[str, int]:
+def _numeric_columns(fit: Fit) -> dict[str, int]:
     """Terms that are one column with four values or more."""
     X = fit.model.design.X[:10_000]
     one = {t: at[0] for t, at in terms(fit.model.design).items() if len(at) == 1 and t != "Intercept"}

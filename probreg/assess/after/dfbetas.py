@@ -38,7 +38,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         furthest = moves[row, np.arange(moves.shape[1])]
         order = [j for j in np.argsort(-np.abs(furthest)) if abs(furthest[j]) >= self.noted]
         top = float(np.abs(furthest).max())
-        alone = self.alone(fit, found)
+        alone = self.report_singular_rows(fit, found)
         if not order:
             return alone or self.fine(
                 f"no row moves a coefficient by more than {top:.2g} standard errors", statistic=top
@@ -47,14 +47,14 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         parts = [f"{names[j]} by {-furthest[j]:+.2g} without row {labels[row[j]]}" for j in order[:4]]
         sentence = f"coefficients move, in standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
-        columns = list(dict.fromkeys(self._column(fit, j) for j in order))
+        columns = list(dict.fromkeys(self._column_name(fit, j) for j in order))
         back = found.back[fit.model.design.head]
         C = np.einsum("pmk,dm->pdk", back, fit.model.likelihood.contrast_matrix).reshape(-1, back.shape[2])
-        return alone + self.moved(
-            sentence, top, self.reached(fit, lambda drawn: largest_dfbetas(drawn, C)), rows, columns
+        return alone + self.report_influence(
+            sentence, top, self.simulated_share(fit, lambda drawn: largest_dfbetas(drawn, C)), rows, columns
         )
 
-    def _column(self, fit: Fit, parameter: int) -> str:
+    def _column_name(self, fit: Fit, parameter: int) -> str:
         return fit.model.design.head_columns[parameter // max(len(fit.model.likelihood.outcomes), 1)]
 
 

@@ -9,7 +9,7 @@ from scipy.special import chdtr, chdtrc, ndtr
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, other_spread
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated
+from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated_p_value
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.data.rows import full_weights
@@ -82,7 +82,7 @@ class DispersionDiagnostic(Diagnostic):
         if isinstance(likelihood, OfClasses):
             if len(likelihood.classes) > 2 and not isinstance(likelihood, OfTrials):
                 return "classes without an order have no variance beside their probabilities"
-            n = grouped(fit)[0].sum(1)
+            n = count_classes_by_group(fit)[0].sum(1)
             if n.mean() < _TRIALS or len(n) <= fit.model.shape[0]:
                 least = f"{_TRIALS:g} trials per row on average, and more rows than coefficients"
                 single = "two levels vary as their mean says unless there are several trials with equal columns"
@@ -130,13 +130,13 @@ def count_dispersion(fit: Fit) -> Dispersion:
     far = float((x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux)))
     p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
     if drawn := drawable(fit):
-        p_score = simulated(fit, _score, p_score)
-        p_pearson = simulated(fit, partial(_pearson, df=df), p_pearson)
+        p_score = simulated_p_value(fit, _absolute_z, p_score)
+        p_pearson = simulated_p_value(fit, partial(_pearson, df=df), p_pearson)
     tests = (("score z", z, p_score), (f"Pearson chi2({value_said(df, 4)})", x2, p_pearson))
     return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, drawn)
 
 
-def _score(drawn: Replicates) -> Array:
+def _absolute_z(drawn: Replicates) -> Array:
     """|z| of each data set, (S,)."""
     v, h = drawn.W[..., 0, 0], drawn.leverage[..., 0, 0]
     return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(2.0 * (v**2).sum(1))
@@ -149,9 +149,9 @@ def _pearson(drawn: Replicates, df: float) -> Array:
         return np.abs(np.log((drawn.pearson**2).sum(1) / df))
 
 
-def grouped(fit: Fit) -> tuple[Array, Array]:
-    """How often each class came and its fitted probability, (g, K), in each row that counts trials, else in each set of rows
-    with equal columns."""
+def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
+    """Return the count and the fitted probability of each class, (g, K), per row of trials or per set of rows with
+    equal columns."""
     design, eta, likelihood = fit.model.design, predictor(fit), fit.model.likelihood
     assert isinstance(likelihood, OfClasses)  # `applies` asks
     mean = likelihood.mean(eta)
@@ -172,7 +172,7 @@ def grouped_dispersion(fit: Fit) -> Dispersion:
     """X^2 = sum_g sum_k (y_gk - n_g p_gk)^2 / (n_g p_gk), chi-square on groups (K - 1) - coefficients (McCullagh & Nelder 1989,
     section 4.5); of two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
     # E_gk = n_g p_gk, and X^2 / df estimates the factor by which variances exceed the multinomial's.
-    y, p = grouped(fit)
+    y, p = count_classes_by_group(fit)
     expected = y.sum(1, keepdims=True) * p
     df = len(y) * (p.shape[1] - 1) - local(fit).size
     x2 = float(np.sum((y - expected) ** 2 / expected))

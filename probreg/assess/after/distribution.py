@@ -49,4 +49,4 @@ class DistributionDiagnostic(Diagnostic):
         )
         counts = not isinstance(fit.model.likelihood.support, str)
         remedy = f"look for too many zeros or a few large values; {other_spread(fit) if counts else heavier_tails(fit)}"
-        return self.judged(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)
+        return self.report_p_value(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)

@@ -27,7 +27,7 @@ class DivergenceDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         diverging = np.asarray(fit.solution.posterior.stats["diverging"], dtype=bool)
-        found = _cut(self, fit)
+        found = _check_tree_depth(self, fit)
         if not diverging.any():
             return found + self.fine(f"none of {diverging.size} steps diverged", statistic=0)
         count, share = int(diverging.sum()), float(diverging.mean())
@@ -45,7 +45,7 @@ class DivergenceDiagnostic(Diagnostic):
         return [self.say(verdict, sentence, remedy, columns=[name], statistic=count), *found]
 
 
-def _cut(check: DivergenceDiagnostic, fit: Fit) -> list[Finding]:
+def _check_tree_depth(check: DivergenceDiagnostic, fit: Fit) -> list[Finding]:
     cut = fit.solution.posterior.stats.get("reached_max_treedepth")
     if cut is None or not np.any(cut):
         return []

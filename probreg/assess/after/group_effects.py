@@ -102,7 +102,7 @@ class GroupEffectsDiagnostic(Diagnostic):
                 )
             elif shape.p_value < SIGNIFICANT:
                 said = f"{effect.label}: the effects look other than normal, {effect.levels[far]} the furthest: {shape}"
-                out += self.judged(
+                out += self.report_p_value(
                     said,
                     "look for a column of the groups that the mean lacks",
                     statistic=shape.statistic,

@@ -37,15 +37,15 @@ class GroupResidualsDiagnostic(Diagnostic):
         terms = fit.model.design.recipe.grouped
         if not terms:
             return "no effect varies by a group"
-        if not any(_groups(fit, key) for key in terms):
-            return f"no two groups have {min(_least(fit, key) for key in terms)} rows in memory"
+        if not any(_rows_by_group(fit, key) for key in terms):
+            return f"no two groups have {min(_least_rows_per_group(fit, key) for key in terms)} rows in memory"
         return of_classes(fit.model)
 
     def run(self, fit: Fit) -> list[Finding]:
         residuals = counted_residuals(fit, "pearson")
         out: list[Finding] = []
         for group, key in {t.group: key for key, t in fit.model.design.recipe.grouped.items()}.items():
-            if not (parts := _groups(fit, key)):
+            if not (parts := _rows_by_group(fit, key)):
                 continue
             F, p = brown_forsythe([residuals[rows] for _, rows in parts])
             spread = {level: float(residuals[rows].std()) for level, rows in parts}
@@ -59,12 +59,12 @@ class GroupResidualsDiagnostic(Diagnostic):
             remedy = (
                 "look for a column that the mean lacks, or rows that are wrong; a student likelihood allows far rows"
             )
-            out += self.judged(sentence, remedy, statistic=F, p_value=p)
+            out += self.report_p_value(sentence, remedy, statistic=F, p_value=p)
         return out
 
 
-def _groups(fit: Fit, key: str) -> list[tuple[str, Array]]:
-    """The rows of each group of the term that has enough of them; none where fewer than two have."""
+def _rows_by_group(fit: Fit, key: str) -> list[tuple[str, Array]]:
+    """Return the rows of each group with enough rows; an empty list where fewer than two groups have enough."""
     design = fit.model.design
     if key not in design.inputs:
         return []
@@ -72,11 +72,11 @@ def _groups(fit: Fit, key: str) -> list[tuple[str, Array]]:
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     levels = design.recipe.grouped[key].levels
-    found = [(levels[codes[rows[0]]], rows) for rows in parts if len(rows) >= _least(fit, key)]
+    found = [(levels[codes[rows[0]]], rows) for rows in parts if len(rows) >= _least_rows_per_group(fit, key)]
     return found if len(found) > 1 else []
 
 
-def _least(fit: Fit, key: str) -> int:
+def _least_rows_per_group(fit: Fit, key: str) -> int:
     """Rows that a group needs: as many effects as rows, or nearly so, leave residuals whose spread differs by the columns alone."""
     group = fit.model.design.recipe.grouped[key].group
     return _LEAST + 2 * (len(effects_of_groups(fit.model)[group].effects) - 1)

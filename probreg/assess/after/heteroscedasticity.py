@@ -58,22 +58,22 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         rows = rows_of_observations(fit)
         # effects that vary by a group are no columns that the spread is asked to follow: group_residuals looks at groups
         head = fit.model.design.head
-        X, e = fit.model.design.X[:, head][rows], _noise(fit, rows)
+        X, e = fit.model.design.X[:, head][rows], _scaled_residuals(fit, rows)
         remedy = f"model another scale (log of the response){robust_errors(fit, 'robust standard errors (HC3)')}"
         koenker = breusch_pagan(e, X)
-        out = self._judged("Breusch-Pagan (Koenker)", koenker, remedy)
+        out = self._report_test("Breusch-Pagan (Koenker)", koenker, remedy)
         if X.shape[1] * (X.shape[1] + 1) // 2 * _ROWS_PER_PRODUCT <= len(X) and (test := white(e, X)).df > koenker.df:
-            out += self._judged("White", test, remedy)
+            out += self._report_test("White", test, remedy)
         return out
 
-    def _judged(self, name: str, test: LagrangeMultiplier, remedy: str) -> list[Finding]:
+    def _report_test(self, name: str, test: LagrangeMultiplier, remedy: str) -> list[Finding]:
         changes = (
             "changes with the columns" if test.p_value < SIGNIFICANT else f"shows no change at level {SIGNIFICANT:g}"
         )
         sentence = (
             f"the spread {changes}: {name} chi2({test.df}) = {value_said(test.statistic, 3)}, {p_said(test.p_value)}"
         )
-        return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+        return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 
 
 def breusch_pagan(e: Array, Z: Array, *, studentised: bool = True) -> LagrangeMultiplier:
@@ -84,7 +84,7 @@ def breusch_pagan(e: Array, Z: Array, *, studentised: bool = True) -> LagrangeMu
     3.4105
     """
     v = e**2 / np.mean(e**2)
-    explained, df = _explained(v, Z)
+    explained, df = _explained_sum_of_squares(v, Z)
     statistic = explained / np.mean((v - v.mean()) ** 2) if studentised else explained / 2.0
     return LagrangeMultiplier(float(statistic), df, float(chdtrc(df, statistic)) if df else np.nan)
 
@@ -96,8 +96,8 @@ def white(e: Array, X: Array) -> LagrangeMultiplier:
     return breusch_pagan(e, Z[:, i] * Z[:, j])
 
 
-def _explained(v: Array, Z: Array) -> tuple[float, int]:
-    """Sum of squares of v about its mean that the columns explain, and how many degrees of freedom they take."""
+def _explained_sum_of_squares(v: Array, Z: Array) -> tuple[float, int]:
+    """Return the sum of squares of v about its mean that the columns explain, and their degrees of freedom."""
     spread, size = Z.std(0), np.sqrt((Z**2).mean(0))
     U = (Z - Z.mean(0))[:, spread > 1e-10 * size] / spread[spread > 1e-10 * size]
     U = U[:, list(rank_of(triangular(U)).kept)] if U.size else U
@@ -106,7 +106,7 @@ def _explained(v: Array, Z: Array) -> tuple[float, int]:
     return float(((np.linalg.qr(U)[0].T @ (v - v.mean())) ** 2).sum()), U.shape[1]
 
 
-def _noise(fit: Fit, rows: Array) -> Array:
+def _scaled_residuals(fit: Fit, rows: Array) -> Array:
     if fit.model.likelihood.least_squares:
         return counted_residuals(fit, "pearson")[rows]
     return quantile_residuals(fit, rows)

@@ -14,10 +14,10 @@ from probreg.arguments.scalars import checked
 from probreg.arguments.types import Dataset
 from probreg.assess.after.base import Diagnostic, noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
-from probreg.assess.after.replicates import LEAST, Statistic, drawable, simulated
+from probreg.assess.after.replicates import LEAST, Statistic, drawable, simulated_p_value
 from probreg.assess.after.residuals import deviance
 from probreg.assess.before.base import Finding, Verdict
-from probreg.assess.before.design_leverage import listed, row_names
+from probreg.assess.before.design_leverage import list_first, row_names
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
@@ -41,22 +41,22 @@ class DeletionDiagnostic(Diagnostic):
             None if fit.model.design.total > fit.model.shape[0] + 1 else "too few observations"
         )
 
-    def alone(self, fit: Fit, found: Local) -> list[Finding]:
+    def report_singular_rows(self, fit: Fit, found: Local) -> list[Finding]:
         """The finding of rows without which some coefficient has no estimate, so that the measure is nan there."""
         rows = np.flatnonzero(np.isnan(found.cook) & (found.w > 0))
         if not len(rows):
             return []
         names = row_names(fit.model)[rows]
-        several = f" ({len(rows) - 1} more: {listed(names[1:])})" if len(rows) > 1 else ""
+        several = f" ({len(rows) - 1} more: {list_first(names[1:])})" if len(rows) > 1 else ""
         sentence = f"row {names[0]} alone decides a coefficient, which has no estimate without it{several}"
         remedy = "check the row, and say that the coefficient rests on it; or drop its column, or give it a prior"
         return [self.say(Verdict.NOTE, sentence, remedy, rows=names.tolist())]
 
-    def reached(self, fit: Fit, largest: Statistic) -> float:
+    def simulated_share(self, fit: Fit, largest: Statistic) -> float:
         """The share of samples of the model whose largest measure is as large; nan where they cannot be drawn."""
-        return simulated(fit, largest) if drawable(fit) else nan
+        return simulated_p_value(fit, largest) if drawable(fit) else nan
 
-    def moved(
+    def report_influence(
         self, sentence: str, size: float, share: float, rows: Sequence[object], columns: Sequence[str] = ()
     ) -> list[Finding]:
         """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
@@ -67,9 +67,7 @@ class DeletionDiagnostic(Diagnostic):
             return self.fine(sentence, statistic=size, p_value=share)
         verdict = Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING
         remedy = f"check the row{'s' * (len(rows) > 1)}, and report the fit without {'them' if len(rows) > 1 else 'it'} as well"
-        return [
-            self.say(verdict, sentence, remedy, rows=rows, columns=columns, statistic=size, p_value=share)
-        ]
+        return [self.say(verdict, sentence, remedy, rows=rows, columns=columns, statistic=size, p_value=share)]
 
 
 Array = np.ndarray
@@ -148,7 +146,7 @@ def externally_studentised(fit: Fit, found: Local) -> Array:
     if found.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
             return np.asarray(found.standardised / found.without)
-    extra = (found.u * found.deleted).sum(1) - (found.u**2).sum(1)  # h u^2 / (1 - h)
+    extra = (found.u * found.deletion_scores).sum(1) - (found.u**2).sum(1)  # h u^2 / (1 - h)
     dev = deviance(fit, found.eta)
     length = np.sqrt(dev**2 + extra)
     return length if found.u.shape[1] > 1 else np.sign(found.u[:, 0]) * length

@@ -67,33 +67,33 @@ class LinearityDiagnostic(Diagnostic):
         functions, out = term_functions(fit.model.design), list[Finding]()
         if (why := linearity_obstacle(fit, functions)) is None:
             p = {f.label: linearity_test(fit, [f]).p for f in functions}
-            out.append(self.say(Verdict.OK, _sentence(p, functions), p_value=min(p.values())))
+            out.append(self.say(Verdict.OK, _describe_p_values(p, functions), p_value=min(p.values())))
         else:
             out.append(self.say(Verdict.OK, f"smooth functions: no test of a straight line, since {why}"))
         table = fit.smooths
         full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
         if full and all(f.of.blocks for f in functions):
             spent = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]} degrees of freedom"
-            said = f"{_named(full)}: the basis is used up ({spent}{', of the first' * (len(full) > 1)})"
+            said = f"{_list_names(full)}: the basis is used up ({spent}{', of the first' * (len(full) > 1)})"
             out.append(self.say(Verdict.NOTE, said, "take a larger k, and see whether the function changes"))
         return out
 
 
-def _sentence(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
+def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
     bent, rest = [n for n in p if p[n] < 0.05], [n for n in p if not p[n] < 0.05]
     line = "a straight line" if all(f.of.flat for f in functions) else "a constant"
     line = line if len({bool(f.of.flat) for f in functions}) == 1 else "its flat columns"
     said = []
     if bent:
         worst = max(p[n] for n in bent)
-        said.append(f"{_named(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({p_said(worst)})")
+        said.append(f"{_list_names(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({p_said(worst)})")
     if rest:
         least = min(p[n] for n in rest)
-        said.append(f"{_named(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{p_said(least)})")
+        said.append(f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{p_said(least)})")
     return "; ".join(said)
 
 
-def _named(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
 
 
@@ -128,10 +128,14 @@ def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest
     if (why := linearity_obstacle(fit, functions)) is not None:
         raise Incompatible(f"there is no test that {functions[0].label} is linear: {why}")
     rng = np.random.default_rng(0)
-    return _restricted_ratio(fit, functions, rng) if fit.model.likelihood.least_squares else _score(fit, functions, rng)
+    return (
+        _restricted_ratio(fit, functions, rng)
+        if fit.model.likelihood.least_squares
+        else _score_test(fit, functions, rng)
+    )
 
 
-def _tested(fit: Fit, functions: Sequence[TermFunction]) -> Array:
+def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
     """The columns of the range blocks."""
     number = {name: j for j, name in enumerate(fit.model.design.columns)}
     return np.array([number[c] for f in functions for block in f.of.blocks for c in block])
@@ -140,7 +144,7 @@ def _tested(fit: Fit, functions: Sequence[TermFunction]) -> Array:
 def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
     """n - flat columns - columns of the blocks."""
     flat = int((~fit.model.joint.informative).sum())
-    return float(fit.model.design.moments.weight) - flat - len(_tested(fit, functions))
+    return float(fit.model.design.moments.weight) - flat - len(_range_columns(fit, functions))
 
 
 def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
@@ -149,7 +153,7 @@ def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.rando
     mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes and r what is left, P the projection off the other
     columns; under the null w_s^2 / sigma^2 ~ chi2(1), r / sigma^2 ~ chi2(n - p - K), all independent.
     """
-    model, Z = fit.model, _tested(fit, functions)
+    model, Z = fit.model, _range_columns(fit, functions)
     p = model.shape[0]
     rest, sigma = np.setdiff1d(np.arange(p), Z), model.noise(fit.aux)
     F = np.asarray(model.design.moments.factor, dtype=float)
@@ -191,13 +195,13 @@ def _sup(mu: Array, w2: Array, left: Array, df: float, ratios: Array) -> Array:
     return np.maximum(value.max(1), 0.0)
 
 
-def _score(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
+def _score_test(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
     """The likelihood ratio of tau = 0 in the normal law of Z's, s the scores of the rows at the fit without the blocks.
 
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
     mu_s) ~ chi2(1). J is the expected information, o the other columns and P their prior's precision.
     """
-    model, Z = _without(fit, functions), _tested(fit, functions)
+    model, Z = _without(fit, functions), _range_columns(fit, functions)
     null, m = fit_model(model, Newton()), model.shape[1]
     found = estimate_of(model, null.solution, "a score test", each=True)
     scores = found.scores[:, :m] * found.weights[:, None]
@@ -226,7 +230,7 @@ def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     """The model whose tested blocks are held at zero, by scales of 1e-5 of the least standard error; others as they are."""
-    model, Z, columns = fit.model, _tested(fit, functions), fit.model.design.columns
+    model, Z, columns = fit.model, _range_columns(fit, functions), fit.model.design.columns
     J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
     others = [b for b in model.joint.blocks if b.stated and not set(b.columns) & set(Z.tolist())]
     prior = mapping_of(others, columns)

@@ -71,7 +71,7 @@ class Local:
         return float(self.w.sum())
 
     @cached_property
-    def deleted(self) -> Array:
+    def deletion_scores(self) -> Array:
         """(I - H_i)^-1 u_i, (n, m); nan where the row alone decides its own fit, or stands for no observation."""
         m = self.u.shape[1]
         # beta - beta_(i) = A^-1 (x_i kron 1)' L_i (1 - H_i)^-1 u_i, by the Sherman-Morrison-Woodbury formula.
@@ -92,8 +92,10 @@ class Local:
         """Internally studentised: u / sqrt(dispersion (1 - h)); its root mean square over predictors when m > 1."""
         if self.u.shape[1] == 1:
             # u / (1 - h)^(1/2) = sign(u) (u * u/(1 - h))^(1/2)
-            return np.asarray(np.sign(self.u[:, 0]) * np.sqrt(self.u[:, 0] * self.deleted[:, 0] / self.dispersion))
-        return np.sqrt((self.u * self.deleted).sum(1) / self.u.shape[1])
+            return np.asarray(
+                np.sign(self.u[:, 0]) * np.sqrt(self.u[:, 0] * self.deletion_scores[:, 0] / self.dispersion)
+            )
+        return np.sqrt((self.u * self.deletion_scores).sum(1) / self.u.shape[1])
 
     @cached_property
     def without(self) -> Array:
@@ -108,22 +110,22 @@ class Local:
     @cached_property
     def cook(self) -> Array:
         """Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion), (n,)."""
-        moved = np.einsum("nmk,nm->nk", self.Q, self.deleted)
+        moved = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
         return (moved**2).sum(1) / (self.Q.shape[2] * self.dispersion)
 
     @cached_property
     def change(self) -> Array:
         """beta - beta_(i), (n, p, m)."""
-        moved = np.einsum("nmk,nm->nk", self.Q, self.deleted)
+        moved = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
         return np.einsum("pmk,nk->npm", self.back, moved)
 
 
 def local(fit: Fit) -> Local:
     """The pieces of a fit, found once and kept with it; call it only where `obstacle` finds none."""
-    return fit.once(_found)
+    return fit.once(_local_fit)
 
 
-def _found(fit: Fit) -> Local:
+def _local_fit(fit: Fit) -> Local:
     model, design, aux = fit.model, fit.model.design, fit.aux_of_rows
     design.need_rows("a number for each row")
     likelihood = model.likelihood

@@ -87,7 +87,7 @@ class LooPitDiagnostic(Diagnostic):
             return self.fine(f"observations fall where the others foretell, {p_said(p)}", statistic=spread, p_value=p)
         sentence = f"LOO-PIT values are not uniform ({p_said(p)}): {_shape(float(tilt), float(spread))}"
         remedy = other_spread(fit) if not isinstance(fit.model.likelihood.support, str) else heavier_tails(fit)
-        return self.judged(sentence, remedy, statistic=spread, p_value=p)
+        return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
 
 
 def _shape(tilt: float, spread: float) -> str:

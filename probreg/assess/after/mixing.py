@@ -38,7 +38,7 @@ class MixingDiagnostic(Diagnostic):
             if chains > 1
             else [self.say(Verdict.NOTE, "a single chain cannot disagree with another", "run four, NUTS(chains=4)")]
         )
-        found += _few(self, names, ess, ESS_PER_CHAIN * chains)
+        found += _report_low_ess(self, names, ess, ESS_PER_CHAIN * chains)
         if found:
             return found
         worst = float(np.nanmax(1.0 / np.sqrt(bulk)))
@@ -62,7 +62,7 @@ def _disagreement(check: MixingDiagnostic, names: np.ndarray, r_hat: np.ndarray)
     return [check.say(verdict, sentence, remedy, columns=[str(names[i]) for i in order], statistic=worst)]
 
 
-def _few(check: MixingDiagnostic, names: np.ndarray, ess: np.ndarray, least: float) -> list[Finding]:
+def _report_low_ess(check: MixingDiagnostic, names: np.ndarray, ess: np.ndarray, least: float) -> list[Finding]:
     bad = np.flatnonzero(ess < least)
     if not len(bad):
         return []

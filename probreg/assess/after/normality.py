@@ -60,7 +60,7 @@ class NormalityDiagnostic(Diagnostic):
             "matters little for coefficients of many rows, much for intervals of new observations; transform the response, "
             "or fit a student likelihood"
         )
-        return self.judged(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)
+        return self.report_p_value(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)
 
 
 def normal_shape(z: Array) -> Shape:

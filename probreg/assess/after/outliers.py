@@ -11,7 +11,7 @@ from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.residuals import predictor, tails
 from probreg.assess.before.base import Finding, Verdict
-from probreg.assess.before.design_leverage import listed, row_names
+from probreg.assess.before.design_leverage import list_first, row_names
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfTrials, UnivariateLikelihood
@@ -53,7 +53,7 @@ class OutlierDiagnostic(Diagnostic):
             return self.fine(f"no response is further out than n of them make likely ({p_said(least)})", p_value=least)
         names = row_names(fit.model)[order]
         one = len(order) == 1
-        whose = f"the response of row {names[0]} is" if one else f"the responses of rows {listed(names)} are"
+        whose = f"the response of row {names[0]} is" if one else f"the responses of rows {list_first(names)} are"
         sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{p_said(least)})"
         remedy = "check the row" if one else "check the rows"
         if of_classes(fit.model) is None:

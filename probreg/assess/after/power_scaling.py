@@ -46,7 +46,7 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
     slopes = []
     for step in (-_STEP, _STEP):
         w = np.exp(_log_weights(step * log_density, log_density))
-        slopes.append(_distance(gaps, (w / w.sum())[order]) / abs(np.log2(1.0 + step)))
+        slopes.append(_jensen_shannon_distance(gaps, (w / w.sum())[order]) / abs(np.log2(1.0 + step)))
     return np.mean(slopes, axis=0)
 
 
@@ -58,7 +58,7 @@ def _log_weights(log_w: Array, log_density: Array) -> Array:
     return leave_rows_out(-log_w[:, None], efficiency=efficiency, weights=True).log_weights[0]
 
 
-def _distance(gaps: Array, weights: Array) -> Array:
+def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
     """Root of the cumulative Jensen-Shannon divergence of sorted draws (S, k) from themselves with weights (S, k), (k,).
 
     `gaps` (S - 1, k) are between neighbours. The larger of the divergences of both tails (Nguyen & Vreeken 2015).
@@ -127,7 +127,7 @@ def power_scaling(fit: Fit) -> DataFrame:
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
     index = pd.Index([*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter")
     table = pd.DataFrame({"prior": prior, "likelihood": likelihood}, index=index)
-    table["reading"] = [_reading(p, lik) for p, lik in zip(prior, likelihood)]
+    table["reading"] = [_classify_sensitivity(p, lik) for p, lik in zip(prior, likelihood)]
     return table
 
 
@@ -137,7 +137,7 @@ def has_prior(fit: Fit) -> bool:
     return any(b.prior.proper for b in model.joint.blocks) or any(model.aux_prior(a).proper for a in model.unknown)
 
 
-def _reading(prior: float, likelihood: float) -> str:
+def _classify_sensitivity(prior: float, likelihood: float) -> str:
     if prior < SENSITIVE:
         return ""
     return _BOTH if likelihood >= SENSITIVE else _ALONE
@@ -177,22 +177,20 @@ class PowerScalingDiagnostic(Diagnostic):
         above = moved[(moved["reading"] == _ALONE) & moved.index.isin(hyper)]
         found = []
         if len(both):
-            sentence = f"{_BOTH} {_listed(both)}: a heavier or lighter prior gives another answer"
+            sentence = f"{_BOTH} {_list_parameters(both)}: a heavier or lighter prior gives another answer"
             remedy = "say where the prior comes from, and report the answer under a wider one beside it"
             found.append(
                 self.say(Verdict.NOTE, sentence, remedy, columns=list(both.index), statistic=both["prior"].max())
             )
         if len(alone):
-            sentence = f"{_ALONE} {_listed(alone)}: the data hardly move it"
+            sentence = f"{_ALONE} {_list_parameters(alone)}: the data hardly move it"
             remedy = "report it as an assumption, not as a finding, or collect data that tell of it"
             found.append(
                 self.say(Verdict.WARNING, sentence, remedy, columns=list(alone.index), statistic=alone["prior"].max())
             )
         if len(above):
             # the data speak of hyperparameters through the coefficients, whose function they may settle all the same
-            sentence = (
-                f"hyperparameters {_listed(above)} follow their own prior; the function that they govern need not"
-            )
+            sentence = f"hyperparameters {_list_parameters(above)} follow their own prior; the function that they govern need not"
             remedy = "say where that prior comes from, and compare the function under another one"
             found.append(
                 self.say(Verdict.NOTE, sentence, remedy, columns=list(above.index), statistic=above["prior"].max())
@@ -200,7 +198,7 @@ class PowerScalingDiagnostic(Diagnostic):
         return found
 
 
-def _listed(table: Any) -> str:
+def _list_parameters(table: Any) -> str:
     few = [f"{name} ({row.prior:.2f}, {row.likelihood:.2f})" for name, row in table.head(5).iterrows()]
     more = f" and {len(table) - 5} more" if len(table) > 5 else ""
     return f"{', '.join(few)}{more} (sensitivity to prior, data)"

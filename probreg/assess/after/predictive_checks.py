@@ -43,10 +43,10 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     Up to 2,000 replicates, one per draw. A p-value near 0 or 1 is a misfit; one near 1/2 is no proof, as the data have
     been used twice: these p-values depart from uniform towards 1/2 (Bayarri & Berger 2000).
     """
-    chosen = _chosen(fit)
+    chosen = _select_statistics(fit)
     sums = np.zeros((len(chosen), 3))
     total = 0
-    for y, replicate, eta, aux in ahead(_blocks(fit)):  # a second thread draws the next block
+    for y, replicate, eta, aux in ahead(_replicate_blocks(fit)):  # a second thread draws the next block
         for statistic, into in zip(chosen, sums):
             made = statistic.value(replicate, eta, aux)
             seen = np.broadcast_to(statistic.value(y, eta, aux), made.shape)
@@ -56,8 +56,9 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     return [PredictiveCheck(t, *(float(v) / total for v in row)) for t, row in zip(chosen, sums)]
 
 
-def _chosen(fit: Fit) -> list[Statistic]:
-    """Statistics of the order of rows only where rows have an order: not where they are counted or repeated."""
+def _select_statistics(fit: Fit) -> list[Statistic]:
+    """Return the test statistics for this fit; those of the row order only where rows are neither counted nor
+    repeated."""
     design = fit.model.design
     every = statistics(fit.model.likelihood, _eta(_observations(fit), fit.solution.beta))
     return [s for s in every if design.weights is None or not s.ordered]
@@ -73,8 +74,8 @@ def _eta(design: Design, beta: Array) -> Array:
     return plus_offset(design.X @ beta, design.offset)
 
 
-def _blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
-    """y (1, n) and its replicates (S, n), eta and nuisance parameters of each row, block by block of draws."""
+def _replicate_blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
+    """Yield y (1, n), its replicates (S, n), eta and the nuisance parameters of each row, by blocks of draws."""
     model, flat, design = fit.model, fit.solution.posterior.flat, _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
     chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)  # draws recur where there are fewer
@@ -105,7 +106,11 @@ class PredictiveDiagnostic(Diagnostic):
             return "rows of fractional or very large weights cannot be drawn again"
         if (why := of_classes(fit.model)) is not None:
             return why
-        return None if _chosen(fit) else f"no statistics are stated for the {fit.model.likelihood.name} likelihood"
+        return (
+            None
+            if _select_statistics(fit)
+            else f"no statistics are stated for the {fit.model.likelihood.name} likelihood"
+        )
 
     def run(self, fit: Fit) -> list[Finding]:
         checks = predictive_checks(fit)

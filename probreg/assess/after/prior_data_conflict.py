@@ -65,7 +65,7 @@ class ConflictDiagnostic(Diagnostic):
             f"That of {name} is {far.max():.2g} prior standard deviations from the prior's centre"
         )
         remedy = "look for wrong units, coding or rows first; then state a prior that allows what the data say"
-        return self.judged(sentence, remedy, statistic=d2, p_value=p)
+        return self.report_p_value(sentence, remedy, statistic=d2, p_value=p)
 
 
 def _data_alone(model: Model) -> Solution | None:

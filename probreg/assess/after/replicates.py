@@ -85,7 +85,7 @@ class Replicates:
         return np.einsum("snal,snbl->snab", half, self.WZ, optimize=True)
 
     @cached_property
-    def deleted(self) -> Array:
+    def deletion_scores(self) -> Array:
         """s~_i = (I - W_i G_i)^-1 s_i, (S, n, m): beta - beta_(i) = A^-1 Z_i' s~_i; 0 where an observation cannot be left out."""
         m = self.eta.shape[-1]
         gap = np.eye(m) - np.swapaxes(self.leverage, -1, -2)
@@ -96,7 +96,7 @@ class Replicates:
     @cached_property
     def change(self) -> Array:
         """A^-1 Z_i' s~_i, (S, n, k)."""
-        moved = np.einsum("nak,sna->snk", self.Z, self.deleted, optimize=True)
+        moved = np.einsum("nak,sna->snk", self.Z, self.deletion_scores, optimize=True)
         return np.einsum("snk,skl->snl", moved, self.covariance, optimize=True)
 
     @cached_property
@@ -112,7 +112,7 @@ class Replicates:
         if self.df is None:
             return np.ones(self.eta.shape[:2])
         # r_i^2 = u_i u~_i / dispersion, the internally studentised residual
-        square = self.pearson * self.deleted[..., 0] / np.sqrt(self.W[..., 0, 0]) / self.dispersion[:, None]
+        square = self.pearson * self.deletion_scores[..., 0] / np.sqrt(self.W[..., 0, 0]) / self.dispersion[:, None]
         with np.errstate(all="ignore"):  # no degree of freedom is left: nan
             return np.sqrt((self.df - square) / (self.df - 1.0))
 
@@ -135,7 +135,7 @@ def drawable(fit: Fit) -> bool:
     return single and design.weight_kind != "sampling" and design.total * fit.model.shape[1] <= FEW
 
 
-def simulated(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: bool = False) -> float:
+def simulated_p_value(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: bool = False) -> float:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
     Drawing stops early where the probability is plainly not small. Where no data set of all reaches T, the answer is the
@@ -145,10 +145,10 @@ def simulated(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: b
     rows = rows_of_observations(fit)
     if not ordered:
         rows = rows[unordered(fit.model.design.take(rows))]
-    at, rng = _at(fit, rows), np.random.default_rng([fit.seed, 5])
+    at, rng = _observed_replicate(fit, rows), np.random.default_rng([fit.seed, 5])
     own, over, done = statistic(at)[0], 1, 1
     for least, enough in _LOOKS:
-        for some in _drawn(fit, at, rng, least - done):
+        for some in _draw_replicates(fit, at, rng, least - done):
             found = statistic(some)
             over += int((~(found < own * (1 - 1e-9))).sum())
         done = least
@@ -157,8 +157,8 @@ def simulated(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: b
     return min(1.0 / done, beyond) if over == 1 else over / done
 
 
-def _at(fit: Fit, rows: Array) -> Replicates:
-    """The data themselves, as one data set."""
+def _observed_replicate(fit: Fit, rows: Array) -> Replicates:
+    """Return the observed data as one data set."""
     found, model = local(fit), fit.model
     assert isinstance(model.likelihood, SmoothLikelihood)
     Z = np.linalg.solve(np.swapaxes(found.root, 1, 2), found.Q)  # L_i' Z_i = Q_i
@@ -169,10 +169,10 @@ def _at(fit: Fit, rows: Array) -> Replicates:
     )
 
 
-def _drawn(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> Iterator[Replicates]:
-    """Data sets drawn from the model with their estimates, in blocks."""
+def _draw_replicates(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> Iterator[Replicates]:
+    """Yield blocks of data sets drawn from the model at its estimates."""
     n, m, k = at.Z.shape
-    pull = _pull(fit, local(fit))
+    pull = _log_prior_gradient(fit, local(fit))
     step = max(1, _AT_ONCE // (n * m * max(k, 4)))
     while count > 0:
         size = min(step, count)
@@ -183,8 +183,8 @@ def _drawn(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> It
         yield replace(at, y=y, eta=eta + np.einsum("nak,sk->sna", at.Z, phi, optimize=True))
 
 
-def _pull(fit: Fit, found: Local) -> Array:
-    """The gradient of the log prior over phi at the estimate, (k,)."""
+def _log_prior_gradient(fit: Fit, found: Local) -> Array:
+    """Return the gradient of the log prior over phi at the estimate, (k,)."""
     joint = fit.model.joint
     P = joint.precision_of_entries(fit.model.shape[1], fit.model.noise(fit.aux))
     slope = -P @ (fit.solution.beta - joint.center[:, None]).ravel()

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from probreg.assess.after.added import Added, added_test, resized
+from probreg.assess.after.added import Added, added_test, with_simulated_p_value
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
@@ -42,7 +42,7 @@ class ResetDiagnostic(Diagnostic):
             return self.fine("powers of the fitted predictor are combinations of the columns")
         miss = "do not say all" if test.p_value < 0.01 else "are not improved on by powers of the fit"
         remedy = "add squares, splines (bs) or products of columns, transform a column, or see the link"
-        (found,) = self.judged(
+        (found,) = self.report_p_value(
             f"the columns as they stand {miss}: RESET {test}", remedy, statistic=test.statistic, p_value=test.p_value
         )
         return [found if fit.model.likelihood.width == 1 else replace(found, picture="plot.calibration")]
@@ -54,7 +54,9 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
     found, centred = local(fit), fit.model.design.intercept is not None
     test = added_test(found, powers(found.eta, found.w, power, centred))
-    return resized(fit, test, lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred))
+    return with_simulated_p_value(
+        fit, test, lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred)
+    )
 
 
 def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:

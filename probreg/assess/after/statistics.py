@@ -64,7 +64,7 @@ def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
     return (
         Statistic("smallest residual", partial(_of_residuals, np.min, likelihood), tails),
         Statistic("largest residual", partial(_of_residuals, np.max, likelihood), tails),
-        Statistic("skewness of residuals", partial(_of_residuals, _skewness, likelihood), shape),
+        Statistic("skewness of residuals", partial(_of_residuals, _sample_skewness, likelihood), shape),
         Statistic(
             "standard deviation of residuals", partial(_of_residuals, np.std, likelihood), "let sigma be unknown"
         ),
@@ -88,7 +88,7 @@ def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
         "rows depend on their neighbours: a term for time or group",
     )
     group = _deciles(likelihood.mean(fitted))
-    expected = _expected(group, likelihood.mean)
+    expected = _expected_shares(group, likelihood.mean)
     return (
         Statistic("misfit of rates by fitted decile", partial(_misfit, expected, group, lambda y: y), curved),
         Statistic("longest run of one outcome, in the order of rows", _longest_run, runs, ordered=True),
@@ -100,13 +100,13 @@ def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
 def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
     curved, p = "a curve or an interaction in the formula", likelihood.mean(fitted)
     rates = [
-        Statistic(f"rate of class {c}", partial(_rate, k), "a weaker prior, or an intercept")
+        Statistic(f"rate of class {c}", partial(_class_rate, k), "a weaker prior, or an intercept")
         for k, c in enumerate(likelihood.levels)
     ]
-    mean, misfits = _kept(likelihood.mean), []
+    mean, misfits = _cache_last(likelihood.mean), []
     for k, c in enumerate(likelihood.levels):
         group = _deciles(p[:, k])
-        expected = _expected(group, lambda eta, k=k: mean(eta)[..., k])  # type: ignore[misc]
+        expected = _expected_shares(group, lambda eta, k=k: mean(eta)[..., k])  # type: ignore[misc]
         value = partial(_misfit, expected, group, lambda y, k=k: (y == k).astype(float))  # type: ignore[misc]
         misfits.append(Statistic(f"misfit of the rate of class {c} by fitted decile", value, curved))
     return (*rates, *misfits)
@@ -120,8 +120,8 @@ def _(likelihood: Binomial, fitted: Array) -> tuple[Statistic, ...]:
     )
     return (
         Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion_of_trials, likelihood), spread),
-        Statistic("smallest share of successes", partial(_share, np.min), spread),
-        Statistic("largest share of successes", partial(_share, np.max), spread),
+        Statistic("smallest share of successes", partial(_of_trial_shares, np.min), spread),
+        Statistic("largest share of successes", partial(_of_trial_shares, np.max), spread),
     )
 
 
@@ -167,7 +167,7 @@ def _of_residuals(
     return f((y - eta[..., 0]) / likelihood.noise(aux), axis=-1)
 
 
-def _skewness(r: Array, axis: int) -> Array:
+def _sample_skewness(r: Array, axis: int) -> Array:
     """Third central moment over the standard deviation cubed."""
     c = r - r.mean(axis, keepdims=True)
     return (c**3).mean(axis) / (c**2).mean(axis) ** 1.5
@@ -195,7 +195,7 @@ def _dispersion_of_counts(likelihood: SoftmaxLikelihood, y: Array, eta: Array, a
     return ((y - mean) ** 2 / mean).sum(-1).mean(-1) / (y.shape[-1] - 1.0)
 
 
-def _share(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _of_trial_shares(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     return f(y / aux["trials"], axis=-1)
 
 
@@ -211,8 +211,9 @@ def _deciles(p: Array) -> Array:
     return hot / hot.sum(0)
 
 
-def _kept(fn: Callable[[Array], Any]) -> Callable[[Array], Any]:
-    """fn(eta), the last one kept: data, replicates and the statistics of several classes share their parameters."""
+def _cache_last(fn: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    """Cache fn(eta) for the last eta, because data, replicates and statistics of several classes share their
+    parameters."""
     last: list[Any] = []
 
     def of(eta: Array) -> Any:
@@ -223,14 +224,15 @@ def _kept(fn: Callable[[Array], Any]) -> Callable[[Array], Any]:
     return of
 
 
-def _expected(group: Array, p: Callable[[Array], Array]) -> Callable[[Array], tuple[Array, Array]]:
-    """eta to the expected share of each group and its variance, sum_i p_i (1 - p_i) / size^2, (S, groups) each."""
+def _expected_shares(group: Array, p: Callable[[Array], Array]) -> Callable[[Array], tuple[Array, Array]]:
+    """Return a function from eta to the expected share of each group and its variance, sum_i p_i (1 - p_i) / size^2,
+    (S, groups) each."""
 
     def of(eta: Array) -> tuple[Array, Array]:
         mean = p(eta)
         return mean @ group, (mean * (1.0 - mean)) @ np.square(group)
 
-    return _kept(of)
+    return _cache_last(of)
 
 
 def _misfit(
@@ -246,7 +248,7 @@ def _misfit(
     return ((hit(y) @ group - mean) ** 2 / np.maximum(variance, 1e-300)).sum(-1)
 
 
-def _rate(k: int, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _class_rate(k: int, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     return (y == k).mean(-1)
 
 

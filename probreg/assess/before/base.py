@@ -100,12 +100,12 @@ class Check(ABC):
         elsewhere."""
         if not model.design.coded or len(model.design.columns) <= SOON:
             return None
-        return self.unasked(
+        return self.report_not_applicable(
             f"{len(model.design.columns):,} columns are levels that stay codes, and it takes up to {SOON:,}"
         )
 
-    def unasked(self, reason: str) -> list[Finding]:
-        """The answer of a check whose question has no meaning for this model."""
+    def report_not_applicable(self, reason: str) -> list[Finding]:
+        """Return the findings of a check that does not apply to this model."""
         return [Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)]
 
 
@@ -166,9 +166,9 @@ class Findings:
 
     def __repr__(self) -> str:
         if self.verbose:
-            return printed(*(line for f in self.items for line in _lines(f, ""))) or "no findings"
+            return printed(*(line for f in self.items for line in _format_finding(f, ""))) or "no findings"
         shown, rest = self._attention(_LINES)
-        lines = [_lines(f, self._same(f)) for f in shown]
+        lines = [_format_finding(f, self._checks_with_same_answer(f)) for f in shown]
         for i, (one, after) in enumerate(pairwise(lines)):  # the same advice of one check is said once
             if shown[i].check == shown[i + 1].check and one[1:] == after[1:]:
                 lines[i] = one[:1]
@@ -178,7 +178,9 @@ class Findings:
         if self.verbose:
             return notebook_html([], [_as_table([(f, f.advice) for f in self.items])], index=False)
         shown, rest = self._attention()
-        table = [_as_table([(f, _joined(f.advice, self._same(f))) for f in shown])] if shown else []
+        table = (
+            [_as_table([(f, _join_parts(f.advice, self._checks_with_same_answer(f))) for f in shown])] if shown else []
+        )
         *told, last = rest or [""]
         others = [(f, f.advice) for f in self.items if f not in shown]
         folded = {last: _as_table(others)} if others else None
@@ -191,7 +193,10 @@ class Findings:
         own = [f for f in found if f not in before]
         most = _MOST
         if room is not None:
-            ends = accumulate(sum(len(wrapped(visible(line))) for line in _lines(f, self._same(f))) for f in own)
+            ends = accumulate(
+                sum(len(wrapped(visible(line))) for line in _format_finding(f, self._checks_with_same_answer(f)))
+                for f in own
+            )
             most = min(most, max(sum(end <= room for end in ends), 1))
         rest = [f"… {len(own) - most} more findings"] if len(own) > most else []
         if before:
@@ -206,8 +211,8 @@ class Findings:
             rest.append("no check applies; .show(verbose=True) says why")
         return own[:most], rest
 
-    def _same(self, of: Finding) -> str:
-        """Which checks say the same as this finding."""
+    def _checks_with_same_answer(self, of: Finding) -> str:
+        """Return the names of the checks with the same answer as this finding."""
         names = list(dict.fromkeys(f.check for f in self.items if f.told_by == of.check))
         return f"{' and '.join(names)} {'say' if len(names) > 1 else 'says'} the same" if names else ""
 
@@ -236,12 +241,12 @@ def _precedence(f: Finding, topics: Mapping[str, str]) -> tuple[int, int, bool]:
     return -len(set(f.columns)), -f.verdict, f.check != topics[f.check]
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _lines(f: Finding, more: str) -> list[str]:
-    advice = _joined(f.advice, more)
+def _format_finding(f: Finding, more: str) -> list[str]:
+    advice = _join_parts(f.advice, more)
     return [f"{f.verdict.mark} {f.check}: {f.sentence}", *([f"    → {advice}"] if advice else [])]
 
 

@@ -35,7 +35,7 @@ class CellsCheck(Check):
         weights = full_weights(model.design.weights, model.design.n)
         places = _two_valued(model.design, weights > 0)
         if not len(places):
-            return self.unasked("no column is 0 in some rows and 1 in the others")
+            return self.report_not_applicable("no column is 0 in some rows and 1 in the others")
         out: list[Finding] = []
         columns = [model.design.columns[j] for j in places]
         single, empty = self._single(model, places, weights), self._empty(model, places, weights)

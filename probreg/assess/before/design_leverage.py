@@ -35,7 +35,7 @@ class DesignLeverageCheck(Check):
             return of_levels
         design = model.design
         if surplus(model) is not None:
-            return self.unasked("with more columns than rows no row is told by the others")
+            return self.report_not_applicable("with more columns than rows no row is told by the others")
         w = full_weights(design.weights, design.n)
         found = far_rows(design_leverage(model), w, row_names(model))
         if not found.rows:
@@ -88,7 +88,7 @@ def far_rows(h: Array, w: Array, names: Array, *, least: float = HIGH, mean: flo
     top, alone = h[order[0]], h[order[0]] >= HALF
     what = "alone decides most of its own fit" if alone else "lies far from the others"
     what = "alone decides its own fit" if top >= ALONE else what
-    several = f"; {len(order) - 1} more: {listed(names[order[1:]])}" if len(order) > 1 else ""
+    several = f"; {len(order) - 1} more: {list_first(names[order[1:]])}" if len(order) > 1 else ""
     sentence = f"row {names[order[0]]} {what} (leverage {top:.3g}; the mean is {mean:.2g}){several}"
     remedy = "check that the row is right, and report the fit without it as well"
     return FarRows(Verdict.WARNING if alone else Verdict.NOTE, sentence, remedy, tuple(names[order].tolist()))
@@ -99,7 +99,7 @@ def row_names(model: Model) -> Array:
     return np.arange(model.design.n) if model.design.labels is None else np.asarray(model.design.labels)
 
 
-def listed(names: Iterable[object], most: int = 3) -> str:
+def list_first(names: Iterable[object], most: int = 3) -> str:
     """The first names of several.
 
     >>> listed("abcd")

@@ -46,9 +46,9 @@ class EventCheck(Check):
             if count == 0:
                 sentence = f"no observation of {design.response} = {level} has a positive weight"
                 out.append(self.say(Verdict.PROBLEM, sentence, "leave the level out, or check the weights"))
-        return out + self._few(model, counts)
+        return out + self._report_few_events(model, counts)
 
-    def _few(self, model: Model, counts: np.ndarray) -> list[Finding]:
+    def _report_few_events(self, model: Model, counts: np.ndarray) -> list[Finding]:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, OfClasses)  # `run` asks first
         counted = [c for j, c in enumerate(design.columns) if j != design.intercept and not model.joint.informative[j]]

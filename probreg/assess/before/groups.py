@@ -31,7 +31,7 @@ class GroupsCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         terms = model.design.recipe.grouped
         if not terms:
-            return self.unasked("no effect varies by a group")
+            return self.report_not_applicable("no effect varies by a group")
         out: list[Finding] = []
         for key, term in terms.items():
             if has_improper_sd(model, term) and key in model.design.inputs:

@@ -34,5 +34,5 @@ class ProcessCheck(Check):
             sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
             return [self.say(Verdict.WARNING, sentence, remedy)]
         if not model.design.recipe.processes:
-            return self.unasked("no term is a Gaussian process")
+            return self.report_not_applicable("no term is a Gaussian process")
         return self.fine("the columns of every Gaussian process have a prior")

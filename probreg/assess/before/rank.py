@@ -37,19 +37,21 @@ class RankCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         if (least := surplus(model)) is not None:
-            return self._crowded(model, least)
+            return self._report_more_columns_than_rows(model, least)
         if model.design.coded and len(model.design.columns) > SOON:
             return self._beside_levels(model)
         moments, free = model.design.moments, np.flatnonzero(~model.joint.informative)
         names = model.design.columns
         alone = rank_of(triangular(moments.R[:, free])) if len(free) else _NOTHING
-        undecided = _named(alone, [names[j] for j in free])
-        out = self._undecided(model, undecided)
+        undecided = _format_equations(alone, [names[j] for j in free])
+        out = self._report_unidentified(model, undecided)
         told = {cols[0] for _, cols in undecided}
         grouped = {
             c for term in model.design.recipe.grouped.values() for c in term.columns
         }  # by design beside the intercept
-        shared = [(text, cols) for text, cols in _named(moments.rank, names) if cols[0] not in told | grouped]
+        shared = [
+            (text, cols) for text, cols in _format_equations(moments.rank, names) if cols[0] not in told | grouped
+        ]
         whole = {c: t.name for t in model.design.recipe.terms for c in t.columns}
         for text, cols in shared:
             if cols[0] not in whole:
@@ -63,14 +65,15 @@ class RankCheck(Check):
             out.append(self.say(Verdict.NOTE, f"{said}, which the prior alone tells apart", "", [c[0] for c in of]))
         return (out + self._nearly(model)) or self.fine("every column says something that the others do not")
 
-    def _undecided(self, model: Model, found: list[tuple[str, tuple[str, ...]]]) -> list[Finding]:
-        """An equation for each column that no prior decides; one finding for a term that has several of them."""
+    def _report_unidentified(self, model: Model, found: list[tuple[str, tuple[str, ...]]]) -> list[Finding]:
+        """Return an equation for each column that neither data nor prior identifies; one finding for a term with
+        several of them."""
         out, of = list[Finding](), {c: t for t, cs in terms_of(model.design, model.design.columns).items() for c in cs}
         for term, dropped in terms_of(model.design, [cols[0] for _, cols in found]).items():
             mine = [(text, cols) for text, cols in found if cols[0] in dropped]
             if len(mine) == 1:
                 ((text, cols),) = mine
-                out.append(self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols))
+                out.append(self.say(Verdict.PROBLEM, f"{text}: {_explain_redundancy(cols)}", _REMEDY, cols))
                 continue
             named = tuple(dict.fromkeys(c for _, cols in mine for c in cols))
             others = [t for t in dict.fromkeys(of[c] for c in named) if t != term]
@@ -92,8 +95,8 @@ class RankCheck(Check):
         sentence = f"{few_of(named)} {what} of the levels and of other columns: their shares cannot be told apart"
         return [self.say(Verdict.PROBLEM, sentence, _REMEDY, named)]
 
-    def _crowded(self, model: Model, least: int) -> list[Finding]:
-        """So many more columns than rows that equations between them would say nothing to a reader."""
+    def _report_more_columns_than_rows(self, model: Model, least: int) -> list[Finding]:
+        """Return one finding where columns outnumber rows by so many that equations between them would not help."""
         design, free = model.design, np.flatnonzero(~model.joint.informative)
         names = tuple(design.columns[j] for j in free)
         told = f"{least:,} of {len(design.columns):,} columns at least are combinations of the others in all {design.n:,} rows"
@@ -101,7 +104,10 @@ class RankCheck(Check):
             said = f"{told}, and {len(free):,} have no prior that decides"
             return [self.say(Verdict.PROBLEM, said, "give all columns a prior, or use fewer of them", names)]
         alone = rank_of(triangular(design.X[:, free], weights=design.square_weights)) if len(free) else _NOTHING
-        out = [self.say(Verdict.PROBLEM, f"{t}: {_meaning(cols)}", _REMEDY, cols) for t, cols in _named(alone, names)]
+        out = [
+            self.say(Verdict.PROBLEM, f"{t}: {_explain_redundancy(cols)}", _REMEDY, cols)
+            for t, cols in _format_equations(alone, names)
+        ]
         if len(design.columns) - sum(len(t.columns) for t in design.recipe.grouped.values()) <= design.n:
             return out or self.fine("more columns than rows, which effects by group make up")
         return [*out, self.say(Verdict.NOTE, f"{told}: the prior alone decides how they share the effect")]
@@ -131,7 +137,9 @@ class RankCheck(Check):
         size = np.array([np.linalg.norm(w) for w in each])
         found = [i for i in np.argsort(-size, kind="stable") if size[i] > 0.1]
         columns = [c for i in found for c in groups[i][1]]
-        said = _near([(float(each[i][0]) if len(each[i]) == 1 else np.nan, groups[i][0]) for i in found])
+        said = _describe_combination(
+            [(float(each[i][0]) if len(each[i]) == 1 else np.nan, groups[i][0]) for i in found]
+        )
         sentence = f"nearly collinear: {said} (condition index {index:.3g})"
         decided = model.joint.informative[[number[c] for c in columns]].all()
         verdict = Verdict.NOTE if index < WARNED or decided else Verdict.WARNING
@@ -168,8 +176,9 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
     return out
 
 
-def _near(terms: Sequence[tuple[float, str]]) -> str:
-    """In words, a combination of terms that hardly varies: weights of single columns, nan for a term of several."""
+def _describe_combination(terms: Sequence[tuple[float, str]]) -> str:
+    """Describe a combination of terms that hardly varies, from the weights of single columns (nan for a term of
+    several)."""
     single = [(w, name) for w, name in terms if not np.isnan(w)]
     several = [f"the columns of {name}" for w, name in terms if np.isnan(w)]
     shown = single[:FEW]
@@ -182,8 +191,8 @@ def _near(terms: Sequence[tuple[float, str]]) -> str:
     return f"a combination of {', '.join(names)}{f' and {rest} more terms' if rest else ''} hardly varies"
 
 
-def _named(rank: ColumnRank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Each dropped column as an equation, with the columns in it, the dropped one first."""
+def _format_equations(rank: ColumnRank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each dropped column as an equation, with the columns in it, the dropped one first."""
     out = []
     for j, row in zip(rank.dropped, rank.combos, strict=True):
         used = [(float(b), names[k]) for b, k in zip(row, rank.kept, strict=True) if b != 0]
@@ -193,7 +202,7 @@ def _named(rank: ColumnRank, names: Sequence[str]) -> list[tuple[str, tuple[str,
     return out
 
 
-def _meaning(columns: tuple[str, ...]) -> str:
+def _explain_redundancy(columns: tuple[str, ...]) -> str:
     if len(columns) == 1:
         return "its coefficient changes nothing"
     if columns[1:] == ("Intercept",):

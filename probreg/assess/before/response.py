@@ -27,7 +27,7 @@ class ResponseCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         likelihood, response = model.likelihood, model.design.response
         if likelihood.noise_scale is None:
-            return self.unasked(f"{likelihood.named} response is checked when the model is made")
+            return self.report_not_applicable(f"{likelihood.named} response is checked when the model is made")
         if (two := two_values(model)) is None:
             return self.fine(f"{response} takes more than two values")
         mean = "E[y | x], here P(y = 1 | x)" if two == (0.0, 1.0) else "E[y | x]"

@@ -30,7 +30,7 @@ class SameLineCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         functions = term_functions(model.design)
         if not functions:
-            return self.unasked("the model has no smooth function")
+            return self.report_not_applicable("the model has no smooth function")
         out = self._twice(model) + self._without_means(model)
         return out or self.fine("no term stands beside a smooth function that has it already")
 
@@ -45,7 +45,7 @@ class SameLineCheck(Check):
                 other_lines = [number[c] for c in flat[other]] if other in flat else list(columns)
                 if other in (name, "Intercept") or not of or not other_lines or (other in flat and other in found):
                     continue
-                if _within(model, other_lines, sorted(of)):
+                if _is_combination_of_lines(model, other_lines, sorted(of)):
                     found.setdefault(name, []).append(other)
         for name, others in found.items():
             said, whose = ", ".join(others), "stands" if len(others) == 1 else "stand"
@@ -66,15 +66,15 @@ class SameLineCheck(Check):
             each = [f for f in term_functions(design) if f.term_name == term.name]
             inside = np.column_stack([(design.X[:, f.at] != 0).any(1) for f in each]).astype(float)
             others = [j for j, c in enumerate(design.columns) if c not in set(term.columns)]
-            if not _spanned(design.X[:, others], inside):
+            if not _is_in_span(design.X[:, others], inside):
                 by = term.name.partition("by=")[2].partition(",")[0].rstrip(")").strip()
                 sentence = f"{term.name}: the levels of {by} have one mean, since {by} is no term of its own"
                 out.append(self.say(Verdict.NOTE, sentence, f"write {by} + {term.name}", list(term.flat)))
         return out
 
 
-def _within(model: Model, columns: list[int], lines: list[int]) -> bool:
-    """Whether these columns are combinations of the lines and the intercept."""
+def _is_combination_of_lines(model: Model, columns: list[int], lines: list[int]) -> bool:
+    """Return whether these columns are combinations of the lines and the intercept."""
     at = model.design.intercept
     front = [*([] if at is None else [at]), *lines]
     R = model.design.moments.R[:, [*front, *columns]]
@@ -84,7 +84,7 @@ def _within(model: Model, columns: list[int], lines: list[int]) -> bool:
     return bool((np.linalg.norm(rest, axis=0) <= _SAME * size).all())
 
 
-def _spanned(X: np.ndarray, wanted: np.ndarray) -> bool:
-    """Whether the wanted columns (n, k) are combinations of those of X."""
+def _is_in_span(X: np.ndarray, wanted: np.ndarray) -> bool:
+    """Return whether the wanted columns (n, k) are combinations of those of X."""
     left = wanted - X @ np.linalg.lstsq(X, wanted)[0] if X.shape[1] else wanted
     return bool(np.linalg.norm(left) < 1e-6 * np.linalg.norm(wanted))

@@ -39,13 +39,13 @@ class ScaleCheck(Check):
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
-        out = self._still(model) + self._apart(model)
+        out = self._still(model) + self._report_different_scales(model)
         d, outcomes = model.design, model.likelihood.predictors_apart
         stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks  # before they are bound to the rows
         for block, before in zip(first_of(model.joint.blocks), first_of(stated), strict=True):
             if model.design.of_terms[list(block.columns)].all():  # its columns have no unit of their own
                 continue
-            out += self._meaning(model, block, of_rows=before.prior.data_dependent)
+            out += self._report_prior_effect(model, block, of_rows=before.prior.data_dependent)
         return out or self.fine("the columns vary on comparable scales, and no prior is far from them")
 
     def _still(self, model: Model) -> list[Finding]:
@@ -64,7 +64,7 @@ class ScaleCheck(Check):
             )
         return out
 
-    def _apart(self, model: Model) -> list[Finding]:
+    def _report_different_scales(self, model: Model) -> list[Finding]:
         m = _spreads(model)
         varied = np.flatnonzero((m.scale > 1e-13 * np.hypot(m.mean, m.scale)) & ~model.design.of_terms)
         if len(varied) < 2 or (ratio := m.scale[varied].max() / m.scale[varied].min()) < APART:
@@ -77,9 +77,9 @@ class ScaleCheck(Check):
         remedy = "harmless to the arithmetic; change a unit to read them side by side"
         return [self.say(Verdict.NOTE, sentence, remedy, (high, low))]
 
-    def _meaning(self, model: Model, block: BlockPrior, *, of_rows: bool) -> list[Finding]:
-        """What a prior lets one sd of each column do, against 1 on the link scale, sigma, or the sd of y: one finding for the
-        columns that it all but fixes, one for others on odd scales; a prior `of_rows` is on standardised columns already."""
+    def _report_prior_effect(self, model: Model, block: BlockPrior, *, of_rows: bool) -> list[Finding]:
+        """Return the effect that a prior allows to one sd of each column, against 1 on the link scale, sigma, or the
+        sd of y."""
         scale, spreads = prior_scale(block), _spreads(model)
         if scale is None:
             return []

@@ -30,7 +30,7 @@ class SeparationCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         named = model.likelihood.named
         if model.likelihood.may_diverge is False:
-            return self.unasked(f"the maximum of {named} likelihood is never at infinity")
+            return self.report_not_applicable(f"the maximum of {named} likelihood is never at infinity")
         if not model.likelihood.may_diverge and not model.joint.informative.all():
             return [self.say(Verdict.NOTE, f"unknown before the fit: {named} likelihood {_UNKNOWN}", _LOOK)]
         if not model.likelihood.may_diverge:
@@ -47,7 +47,7 @@ class SeparationCheck(Check):
                 )
             ]
         if model.joint.informative.any() and (rows := separation(_without_priors(model))):
-            return [self.say(Verdict.WARNING, _hidden(rows), _HELD, rows.columns)]
+            return [self.say(Verdict.WARNING, _describe_hidden_separation(rows), _HELD, rows.columns)]
         return self.fine("the rows are not separated: every coefficient has a finite estimate")
 
 
@@ -57,8 +57,8 @@ def _without_priors(model: Model) -> Model:
     return replace(model, prior=groups or Flat())
 
 
-def _hidden(found: Separation) -> str:
-    """Of rows whose separation a prior hides."""
+def _describe_hidden_separation(found: Separation) -> str:
+    """Describe a separation of rows that a prior hides."""
     what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
     by = [
         label for label, (j, _) in zip(found.labels, np.argwhere(found.not_estimable)) if j != found.intercept

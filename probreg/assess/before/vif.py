@@ -36,9 +36,9 @@ class VifCheck(Check):
         model = without_effects_by_group(model)
         design = model.design
         if len([t for t in terms(design) if t != "Intercept"]) < 2:
-            return self.unasked("a single term shares nothing")
+            return self.report_not_applicable("a single term shares nothing")
         if surplus(model) is not None or design.moments.rank.dropped:
-            return self.unasked("some columns are exact combinations of others, see rank")
+            return self.report_not_applicable("some columns are exact combinations of others, see rank")
         gvif, df, of_terms = _inflations(model)
         per_df = gvif ** (1.0 / df)
         high = [i for i in np.argsort(-per_df) if per_df[i] >= HIGH]

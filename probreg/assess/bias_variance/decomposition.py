@@ -16,7 +16,7 @@ from probreg.assess.bias_variance.simulation import (
     AVERAGE,
     PER_ROW,
     DecompositionParts,
-    closed,
+    decompose_linear,
     linear,
     moments,
     shares,
@@ -146,7 +146,7 @@ def bias_variance(
     models = [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
     f = model.likelihood.mean(eta_x, **given.aux)
     if method == "auto" and all(linear(m) for m in models):
-        parts = [closed(m, eta, target, f, model.noise(given.aux)) for m in models]
+        parts = [decompose_linear(m, eta, target, f, model.noise(given.aux)) for m in models]
         how: Literal["closed form", "simulation"] = "closed form"
     else:
         draws = simulate_predictions(models, eta, given.aux, target, METHODS.resolve(method), reps, seed, progress)
@@ -193,13 +193,13 @@ def _tables(
     lead: tuple[str, ...] = () if scales is None else ("scale",)
     front = {} if scales is None else {"scale": np.asarray(scales, dtype=float)}
 
-    def stacked(values: list[Any]) -> Array:
+    def stack_values(values: list[Any]) -> Array:
         return np.asarray(values[0]) if scales is None else np.stack([np.asarray(v) for v in values])
 
-    variables_ = {k: ((*lead, *inner), stacked([p.rows[k] for p in parts])) for k in PER_ROW}
+    variables_ = {k: ((*lead, *inner), stack_values([p.rows[k] for p in parts])) for k in PER_ROW}
     data = xr.Dataset({"truth": (inner, f), "noise": (inner, noise), **variables_}, {**front, **coords})
     # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
     level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
     names = [k for k in (*AVERAGE, "df", "failed") if k in parts[0].average]
-    average = xr.Dataset({k: (lead, stacked([p.average[k] for p in parts])) for k in names}, front)
+    average = xr.Dataset({k: (lead, stack_values([p.average[k] for p in parts])) for k in names}, front)
     return data, average.assign(noise=level, new_error=average["error"] + level)

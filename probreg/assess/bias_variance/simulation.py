@@ -46,7 +46,7 @@ def linear(model: Model) -> bool:
     )
 
 
-def closed(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> DecompositionParts:
+def decompose_linear(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> DecompositionParts:
     """E g is the fit to the noise-free response; Cov(beta) = sigma^2 A^-1 X'WX A^-1 with A = X'WX + P, W the weights, which
     are frequencies or precisions: X'W Cov(y) WX = sigma^2 X'WX for both."""
     design = replace(model.design, y=eta[:, 0])
@@ -116,7 +116,7 @@ def simulate_predictions(
     if weight is not None:
         raise DataError("responses can be drawn for whole-number weights only: a row of weight 3 is three observations")
     design = replace(models[0].design.take(rows), weights=None)
-    methods = [_chosen(method, m) for m in models]
+    methods = [_check_method(method, m) for m in models]
     noise = likelihood.at_rows(aux, design.precision)
 
     def once(r: int) -> list[Array | None]:
@@ -126,14 +126,14 @@ def simulate_predictions(
         for m, chosen in zip(models, methods):
             this = replace(m, design=drawn)
             solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
-            out.append(_predicted(this, solution, target, seed) if solution.status.good else None)
+            out.append(_predict_mean(this, solution, target, seed) if solution.status.good else None)
         return out
 
     found = each_of(once, range(reps), "bias_variance, data sets", show=progress)
-    return [_complete(list(out), chosen) for out, chosen in zip(zip(*found), methods)]
+    return [_stack_estimates(list(out), chosen) for out, chosen in zip(zip(*found), methods)]
 
 
-def _chosen(method: Method, model: Model) -> Method:
+def _check_method(method: Method, model: Model) -> Method:
     if (why := method.obstacle(model)) is not None:
         raise Incompatible(why)
     if isinstance(method, Auto):
@@ -145,14 +145,14 @@ def _chosen(method: Method, model: Model) -> Method:
     return method
 
 
-def _predicted(model: Model, solution: Solution, target: Design, seed: int) -> Array:
+def _predict_mean(model: Model, solution: Solution, target: Design, seed: int) -> Array:
     """E[y] at the target rows; for an identity link the mean over draws is at the mean of the draws, with no error."""
     if model.likelihood.link is IDENTITY:
         return linear_predictor(target, solution.beta)[:, 0]
     return predictive(model, solution, target, spread=False, seed=seed).mean()
 
 
-def _complete(found: list[Array | None], method: Method) -> Array:
+def _stack_estimates(found: list[Array | None], method: Method) -> Array:
     good = [g for g in found if g is not None]
     if len(good) < 2:
         raise NotConverged(

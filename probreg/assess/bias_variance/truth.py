@@ -80,7 +80,7 @@ def linear_predictors(truth: Truth, model: Model, target: Design, x: Any) -> tup
         here = _of_mean(truth.mean, variables(design, truth.data), likelihood, design.n)
         there = here if x is None else _of_mean(truth.mean, variables(target, x), likelihood, target.n)
         return here, there
-    beta = _coefficients(truth.mean, model)
+    beta = _as_coefficients(truth.mean, model)
     return linear_predictor(design, beta), linear_predictor(target, beta)
 
 
@@ -100,11 +100,11 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
     if ours == theirs or isinstance(ours, UnivariateLikelihood):
         return etas[0], etas[1]
-    here, away = (_inverse(ours, theirs.mean(e)) for e in etas)  # another reference class
+    here, away = (_inverse_mean(ours, theirs.mean(e)) for e in etas)  # another reference class
     return here, away
 
 
-def _coefficients(values: Any, model: Model) -> Array:
+def _as_coefficients(values: Any, model: Model) -> Array:
     """beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
     beta = as_array(values, "the truth")
     if beta.dtype.kind not in "fiu":
@@ -127,10 +127,10 @@ def _of_mean(function: Mean, values: Mapping[str, Any], likelihood: Likelihood, 
         mean = np.full(expected, float(mean))
     if mean.shape != expected:
         raise DataError(f"the function of the true mean returned shape {mean.shape}, expected {expected}")
-    return _inverse(likelihood, mean)
+    return _inverse_mean(likelihood, mean)
 
 
-def _inverse(likelihood: Likelihood, mean: Array) -> Array:
+def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
     """eta (n, m) with this mean. DataError names the row whose mean is out of range."""
     with np.errstate(all="ignore"):
         if isinstance(likelihood, SoftmaxLikelihood):

@@ -71,17 +71,17 @@ class Conformal:
         return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
 
     def __repr__(self) -> str:
-        return printed(*self._said)
+        return printed(*self._describe_regions)
 
     @property
-    def _said(self) -> list[str]:
-        """What the regions are, what calibrates them, and what they guarantee."""
+    def _describe_regions(self) -> list[str]:
+        """Describe the regions, the rows that calibrate them, and their guarantee."""
         c = self.calibrated
         head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
         return [head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes)]
 
     def _repr_html_(self) -> str:
-        return notebook_html(self._said)
+        return notebook_html(self._describe_regions)
 
 
 @checked
@@ -169,12 +169,12 @@ def conformal(
 def unseen_rows(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
     """Rows with their response, coded as the model codes it."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
-        y = _response(model, data)
+        y = _response_column(model, data)
     design = model.at(data, y, offset=offset, trials=trials).design
     return with_precision(design, weights, data, model.likelihood, model.design.weight_kind)
 
 
-def _response(model: Model, data: Any) -> Any:
+def _response_column(model: Model, data: Any) -> Any:
     name = model.design.response
     try:
         return data[name]

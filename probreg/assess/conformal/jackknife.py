@@ -53,7 +53,7 @@ class JackknifePlus(ConformalMethod):
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
         if unseen is not None:
             raise Incompatible("the jackknife+ leaves out rows of the fit itself; rows kept apart are for kind='split'")
-        _linear(fit.model)
+        _require_linear_estimate(fit.model)
         design, notes = rows_by_frequency(fit.model.design)
         ConformalRank(prob, design.n)
         model = fit.model
@@ -77,8 +77,8 @@ class JackknifePlus(ConformalMethod):
         return JackknifeCalibrated(fit, given.mean, root, rows, residual / left, prob, notes)
 
 
-def _linear(model: Model) -> None:
-    """Incompatible unless the estimate of beta is linear in y, whatever sigma is."""
+def _require_linear_estimate(model: Model) -> None:
+    """Raise Incompatible unless the estimate of beta is linear in y, whatever sigma is."""
     if not model.likelihood.least_squares:
         raise Incompatible(
             f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"

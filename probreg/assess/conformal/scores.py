@@ -33,7 +33,7 @@ class Score(ABC):
 
     def centre(self, p: Predictive) -> Array:
         """The mean (n,), or class probabilities (n, K)."""
-        return _shares(p) if p.likelihood.levels else p.mean()
+        return _class_probabilities(p) if p.likelihood.levels else p.mean()
 
     @abstractmethod
     def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
@@ -99,21 +99,21 @@ class Probability(Score):
         return bool(likelihood.levels)
 
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
-        return _at(1.0 - _shares(p), y)
+        return _observed_scores(1.0 - _class_probabilities(p), y)
 
     def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
         # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
-        return {"set": 1.0 - _shares(p) <= most}
+        return {"set": 1.0 - _class_probabilities(p) <= most}
 
 
-def _shares(p: Predictive) -> Array:
+def _class_probabilities(p: Predictive) -> Array:
     """Class probabilities (n, K), two columns for a Bernoulli response."""
     mean = p.mean()
     return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 
-def _at(scores: Array, y: Array) -> Array:
-    """The scores of the classes met: codes (n,), or counts (n, K) of one trial."""
+def _observed_scores(scores: Array, y: Array) -> Array:
+    """Return the scores of the observed classes, from codes (n,) or counts (n, K) of one trial."""
     codes = y.argmax(1) if y.ndim == 2 else y.astype(int)
     return np.take_along_axis(scores, codes[:, None], 1)[:, 0]
 

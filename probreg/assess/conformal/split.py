@@ -74,7 +74,9 @@ class Split(ConformalMethod):
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
             apart = "the fit stands as it is: these rows were kept apart from it"
-            return _scored(fit, score, unseen, prob, (apart, *(PRECISE,) * (unseen.weight_kind == "precision")))
+            return _calibrate_scores(
+                fit, score, unseen, prob, (apart, *(PRECISE,) * (unseen.weight_kind == "precision"))
+            )
         design, said = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
         order = np.random.default_rng(self.seed).permutation(design.n)
@@ -82,7 +84,7 @@ class Split(ConformalMethod):
         rows, rest = np.sort(order[:cut]), np.sort(order[cut:])
         ConformalRank(prob, len(rest))  # before the work
         part = fit_again(fit, design.take(rows))
-        return _scored(part, score, design.take(rest), prob, (f"fitted anew on {len(rows)} rows", *said))
+        return _calibrate_scores(part, score, design.take(rest), prob, (f"fitted anew on {len(rows)} rows", *said))
 
 
 def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
@@ -98,9 +100,9 @@ def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
     return part
 
 
-def _scored(fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]) -> "SplitCalibrated":
-    rank, draws = ConformalRank(prob, design.n), _draws(fit)
-    y = [score.of(_at(fit, part), part.observed, noise_unit(part)) for part in blocks(design, draws)]
+def _calibrate_scores(fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]) -> "SplitCalibrated":
+    rank, draws = ConformalRank(prob, design.n), _predictive_size(fit)
+    y = [score.of(_predictive_at(fit, part), part.observed, noise_unit(part)) for part in blocks(design, draws)]
     # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
     scores = np.sort(np.concatenate(y))
     return SplitCalibrated(fit, score, scores, float(scores[rank.k - 1]), prob, notes)
@@ -138,18 +140,18 @@ class SplitCalibrated(Calibrated):
 
     @property
     def per_row(self) -> int:
-        return _draws(self.fit)
+        return _predictive_size(self.fit)
 
     def region(self, design: Design) -> Mapping[str, Array]:
-        p = _at(self.fit, design)
+        p = _predictive_at(self.fit, design)
         need_one_trial(p.likelihood, p.given.get("trials"))
         return {"mean": self.score.centre(p), **self.score.region(p, self.most, noise_unit(design))}
 
 
-def _at(fit: Fit, design: Design) -> Predictive:
+def _predictive_at(fit: Fit, design: Design) -> Predictive:
     return predictive(fit.model, fit.solution, design, spread=False, seed=fit.seed)
 
 
-def _draws(fit: Fit) -> int:
-    """Numbers behind the predictive of one row."""
+def _predictive_size(fit: Fit) -> int:
+    """Return the number of atoms of the predictive distribution of one row."""
     return atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)

@@ -73,7 +73,7 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
             risk=risk, n=judged.n, divergence=divergence, delta=judged.share, most=loss.most, draws=judged.draws
         )
         said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), half of delta pays for them"
-        lines.append(BoundLine(name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.paid)))
+        lines.append(BoundLine(name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.selection_cost)))
     return lines
 
 

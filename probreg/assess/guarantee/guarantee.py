@@ -49,11 +49,11 @@ class RiskBounds:
         return self.lines[0]
 
     def __repr__(self) -> str:
-        return printed(*self._said)
+        return printed(*self._describe_bounds)
 
     @property
-    def _said(self) -> list[str]:
-        """What it holds for, each loss with a line for each theorem, and what is assumed."""
+    def _describe_bounds(self) -> list[str]:
+        """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         said = []
         for loss in self.losses:
             middle = "" if loss.middle is None else f"; the middle of the range loses at most {loss.middle:.4g}"
@@ -70,13 +70,13 @@ class RiskBounds:
         """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
         lines, said = [line for line in self.lines if line.loss == loss.name], []
         for line, later in zip(lines, [*lines[1:], None]):
-            said.append(f"  {line.said}")
+            said.append(f"  {line.describe_bound}")
             if later is None or later.notes != line.notes:
                 said += [f"    {note}" for note in line.notes]
         return said
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said
+        head, *rest = self._describe_bounds
         return notebook_html([head], notes=[line.strip() for line in rest])
 
 
@@ -178,11 +178,11 @@ def guarantee(
         lines = unseen_lines(judged, fit, new, "it judges the fit as it is, on rows kept apart from it")
     lines += fold_lines(judged, folds) if folds else []
     lines += ball_lines(judged) + dimension_lines(judged) + draw_lines(judged)
-    return RiskBounds(fit, losses, tuple(lines), _shared(judged), delta)
+    return RiskBounds(fit, losses, tuple(lines), _common_assumptions(judged), delta)
 
 
-def _shared(judged: Judged) -> tuple[Assumption, ...]:
-    """What every line assumes, and what the user said of the choices before it."""
+def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
+    """Return the assumptions that all lines share, and the user's statement about earlier choices."""
     known = []
     if judged.y_range is not None:
         (lo, hi), y = judged.y_range, judged.design.observed

@@ -40,7 +40,9 @@ def split_lines(judged: Judged, share: float) -> list[BoundLine]:
 
 def unseen_lines(judged: Judged, fit: Fit, design: Design, note: str) -> list[BoundLine]:
     """A fit on rows that it has not seen, by both inequalities."""
-    return [line for loss in judged.losses for line in _both(judged, loss, _losses(loss, fit, design), None, note)]
+    return [
+        line for loss in judged.losses for line in _hold_out_lines(judged, loss, _losses(loss, fit, design), None, note)
+    ]
 
 
 def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
@@ -56,13 +58,15 @@ def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
         for found, loss in zip(each, judged.losses):
             found[label == k] = _losses(loss, part, judged.design.take(label == k))
     note = "it judges the fits without a fold on average, not the fit on all rows"
-    return [line for loss, found in zip(judged.losses, each) for line in _both(judged, loss, found, label, note)]
+    return [
+        line for loss, found in zip(judged.losses, each) for line in _hold_out_lines(judged, loss, found, label, note)
+    ]
 
 
 def _losses(loss: BoundedLoss, fit: Fit, design: Design) -> Array:
     return loss.function(mean_at(fit, design), fit.model.likelihood.response(design.observed))
 
 
-def _both(judged: Judged, loss: BoundedLoss, found: Array, label: Array | None, note: str) -> list[BoundLine]:
+def _hold_out_lines(judged: Judged, loss: BoundedLoss, found: Array, label: Array | None, note: str) -> list[BoundLine]:
     made = [hold_out(found, delta=judged.share, most=loss.most, kind=kind, folds=label) for kind in _KINDS]
-    return [BoundLine(bound.theorem, loss.name, bound, notes=(note, *judged.paid)) for bound in made]
+    return [BoundLine(bound.theorem, loss.name, bound, notes=(note, *judged.selection_cost)) for bound in made]

@@ -30,11 +30,11 @@ class BoundLine:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return printed(self.said)
+        return printed(self.describe_bound)
 
     @property
-    def said(self) -> str:
-        """The bound with its parts, or why there is none."""
+    def describe_bound(self) -> str:
+        """Describe the bound with its parts, or the reason why there is none."""
         if self.bound is None:
             return f"{self.theorem}: none, {self.why}"
         b = self.bound
@@ -71,8 +71,8 @@ class Judged:
         return self.delta / (self.chosen_from or 1)
 
     @property
-    def paid(self) -> tuple[str, ...]:
-        """What the choice among scales cost, in words."""
+    def selection_cost(self) -> tuple[str, ...]:
+        """Describe the cost of the choice among scales."""
         G = self.chosen_from or 1
         return (f"delta / {G} pays for the choice among {G} scales",) if G > 1 else ()
 

@@ -100,7 +100,7 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
         # (p - y)^2 of an event, sum_j (p_j - y_j)^2 of K classes
         return np.square(h - y) if pair else np.square(h - y).sum(-1)
 
-    def missed(h: Array, y: Array) -> Array:
+    def misclassification(h: Array, y: Array) -> Array:
         wrong = (h >= 0.5) != (y >= 0.5) if pair else h.argmax(-1) != y.argmax(-1)
         return wrong.astype(float)
 
@@ -108,7 +108,7 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
     one = BoundedLoss("brier", words, 1.0 if pair else 2.0, brier, 1.0 if pair else None, 0.25 if pair else None)
     if isinstance(likelihood, OfTrials):
         return (one,)
-    return BoundedLoss("zero_one", "share of wrong classes", 1.0, missed, of_probabilities=False), one
+    return BoundedLoss("zero_one", "share of wrong classes", 1.0, misclassification, of_probabilities=False), one
 
 
 def read_range(y_range: Any, design: Design) -> tuple[float, float]:

@@ -42,12 +42,12 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
         return [BoundLine("norm ball and stability", loss.name, None, why)]
     ball = _ball(judged)
     lines = [_stable(judged, ball, loss)]
-    Lam, delta, paid = ball.radius, judged.share, judged.paid
+    Lam, delta, paid = ball.radius, judged.share, judged.selection_cost
     said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows"
     if ball.epsilon is not None:
         said = said.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
     if judged.chosen_from is None:
-        Lam, delta, k = _doubled(ball, judged.delta)
+        Lam, delta, k = _double_radius(ball, judged.delta)
         said = f"Lam = {Lam:.4g}, step {k} of a grid that doubles, for ||f|| of these rows: delta / {k * (k + 1)} pays"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
     forms: list[tuple[str, dict[str, Any]]] = [("trace of the rows", {"trace": float(ball.squares.sum())})]
@@ -67,7 +67,7 @@ def _of_ball(judged: Judged, loss: BoundedLoss, Lam: float, delta: float, form: 
     return epsilon_insensitive(**given, **form, epsilon=loss.epsilon)
 
 
-def _doubled(ball: Ball, delta: float) -> tuple[float, float, int]:
+def _double_radius(ball: Ball, delta: float) -> tuple[float, float, int]:
     """The least Lam_k = 2^(k - 1) B / r that holds the fit, with delta_k = delta / (k (k + 1)); the shares sum to delta."""
     first = ball.B / (ball.r or 1.0)
     k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
@@ -92,7 +92,7 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
     said = f"lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows; |y - offset| <= {ball.B:.4g}"
-    return BoundLine("stability", loss.name, bound, notes=(said, *judged.paid))
+    return BoundLine("stability", loss.name, bound, notes=(said, *judged.selection_cost))
 
 
 # ---- the model as a ridge problem ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, Seed, Several, Workers, checked
-from probreg.assess.simulation.simulate import draw, unrolled
+from probreg.assess.simulation.simulate import draw, unroll_rows
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
@@ -97,7 +97,7 @@ class SBC:
         even = (1.0 - (self.draws + 1.0) ** -2) / 12.0
         mean, spread = share.mean(0), share.var(0) / even
         p, n = self.p_value.values, len(share)
-        words = ["" if q >= self.level else _reading(m, s, n) for q, m, s in zip(p, mean, spread)]
+        words = ["" if q >= self.level else _describe_departure(m, s, n) for q, m, s in zip(p, mean, spread)]
         columns = {"p_value": p, "mean_rank": mean, "spread": spread, "reading": words}
         return pd.DataFrame(columns, index=pd.Index(self.ranks["quantity"].values, name="quantity"))
 
@@ -141,8 +141,8 @@ def _p(p: float) -> str:
     return f"p = {p:.2g}" if p > 1e-12 else "p < 1e-12"
 
 
-def _reading(mean: float, spread: float, n: int) -> str:
-    """A departure in words, from the mean and the spread of the ranks; under H0 they have these standard errors."""
+def _describe_departure(mean: float, spread: float, n: int) -> str:
+    """Describe a departure from the mean and the spread of the ranks; under H0 they have these standard errors."""
     # Var mean = 1 / (12 n); the variance of a sample variance over its square is (kurtosis - 1) / n = (9/5 - 1) / n.
     tilt, width = (mean - 0.5) * np.sqrt(12.0 * n), (spread - 1.0) * np.sqrt(1.25 * n)
     words = []
@@ -220,23 +220,22 @@ def sbc(
     True
     """
     model = with_proper_correlations(model)[0]
-    ready, chosen = unrolled(model), _posterior(method, model)
-    _check(draws, bins)
+    ready, chosen = unroll_rows(model), _posterior(method, model)
+    _check_bins(draws, bins)
     work = partial(_replicate, ready, chosen, draws)
     ranked = in_processes(work, [(seed, i) for i in range(reps)], "sbc, data sets", workers=workers, show=progress)
     good = [r.ranks for r in ranked if r.ranks is not None]
     hyper = next((r.hyper for r in ranked if r.ranks is not None), ())
-    failures = _counted(r.trouble for r in ranked if r.ranks is None)
+    failures = _count_reasons(r.trouble for r in ranked if r.ranks is None)
     if not good:
         worst = max(failures, key=lambda why: failures[why])
         raise Incompatible(f"{chosen.name} fitted none of {reps} simulated data sets: {worst}")
-    troubled = _counted(r.trouble for r in ranked if r.ranks is not None and r.trouble)
-    return SBC(_labelled(model, np.array(good), hyper), draws, bins, PROB, chosen.name, failures, troubled)
+    troubled = _count_reasons(r.trouble for r in ranked if r.ranks is not None and r.trouble)
+    return SBC(_label_ranks(model, np.array(good), hyper), draws, bins, PROB, chosen.name, failures, troubled)
 
 
-def _counted(reasons: Iterable[str]) -> dict[str, int]:
-    """How often each reason was given, in the words of its first time; numbers in it, such as a k-hat, do not tell reasons
-    apart.
+def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
+    """Count how often each reason occurs; reasons that differ only in numbers, such as a k-hat, count as one.
 
     >>> _counted(["k is 0.9", "k is 1.2", "no mode"])
     {'k is 0.9': 2, 'no mode': 1}
@@ -263,7 +262,7 @@ def _posterior(method: str | Method, model: Model) -> Method:
     return chosen
 
 
-def _check(draws: int, bins: int) -> None:
+def _check_bins(draws: int, bins: int) -> None:
     if (draws + 1) % bins:
         raise DataError(
             f"bins divide the {draws + 1} possible ranks of {draws} draws evenly, and {bins} do not; try draws={bins * -(-draws // bins) - 1}"
@@ -277,7 +276,7 @@ def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) 
         solution = method.solve(truth.model, rng)
     except (ProbregError, np.linalg.LinAlgError) as error:
         return _Ranked(None, str(error))
-    beta, aux = _thinned(solution, draws)
+    beta, aux = _thin_draws(solution, draws)
     if not np.isfinite(beta).all():
         return _Ranked(None, "draws that are not finite")
     # (theta, y) ~ p(theta) p(y | theta): theta's rank among draws of p(theta | y) is uniform   (Talts et al. 2018).
@@ -290,7 +289,7 @@ def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) 
     return _Ranked((drawn < true).sum(0) + ties, trouble, tuple(truth.hyper))
 
 
-def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
+def _thin_draws(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
     """`draws` of the draws, evenly spaced over all chains: beta (draws, p, m) and each aux (draws,)."""
     flat = solution.posterior.flat
     total = len(flat["beta"])
@@ -309,7 +308,7 @@ def _quantities(model: Model, beta: Array, aux: Mapping[str, Array], hyper: Sequ
     return np.concatenate([*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1)
 
 
-def _labelled(model: Model, ranks: Array, hyper: Sequence[str]) -> Any:
+def _label_ranks(model: Model, ranks: Array, hyper: Sequence[str]) -> Any:
     import xarray as xr
 
     outcomes = model.likelihood.outcomes

@@ -56,10 +56,10 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
     >>> simulate(model, np.random.default_rng(0)).beta.ravel().round(3)
     array([ 0.251, -0.264,  1.281])
     """
-    return draw(unrolled(model), rng)
+    return draw(unroll_rows(model), rng)
 
 
-def unrolled(model: Model) -> Model:
+def unroll_rows(model: Model) -> Model:
     """The same model with one row per observation, ready to be simulated from. Incompatible as in `simulate`."""
     if improper := _improper(model):
         raise Incompatible(

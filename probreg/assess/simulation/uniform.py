@@ -25,12 +25,12 @@ def within(low: Array, high: Array, at: Array, n: int) -> float:
         if not len(reached):
             return 0.0
         # P(N_i+1 = k) = sum_j P(N_i+1 = k | N_i = j) P(N_i = j), summed over the j inside the band only.
-        step = _binomial(reached[:, None] - state, n - state, (z - before) / (1.0 - before))
+        step = _binomial_mass(reached[:, None] - state, n - state, (z - before) / (1.0 - before))
         state, mass, before = reached, step @ mass, float(z)
     return float(mass.sum())
 
 
-def _binomial(k: Array, n: Array, p: float) -> Array:
+def _binomial_mass(k: Array, n: Array, p: float) -> Array:
     """P(K = k) for K ~ Binomial(n, p), 0 < p < 1, zero outside 0 .. n."""
     k, n = np.broadcast_arrays(k, n)
     inside = (k >= 0) & (k <= n)
@@ -49,7 +49,7 @@ def _tails(at: Array, n: int) -> Array:
     return 2.0 * np.minimum(below, above)
 
 
-def _kept(tails: Array, gamma: float, *, strict: bool = False) -> tuple[Array, Array]:
+def _acceptance_region(tails: Array, gamma: float, *, strict: bool = False) -> tuple[Array, Array]:
     """The smallest and largest count whose tail probability is at least (above, if strict) gamma."""
     keep = tails > gamma if strict else tails >= gamma
     n = keep.shape[1] - 1
@@ -69,9 +69,9 @@ def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
     # The largest gamma whose band {k: tail(k) >= gamma} still holds all counts with probability prob.
     for _ in range(40):
         middle = (least + most) / 2
-        enough = within(*_kept(tails, middle), at, n) >= prob
+        enough = within(*_acceptance_region(tails, middle), at, n) >= prob
         least, most = (middle, most) if enough else (least, middle)
-    return _kept(tails, least)
+    return _acceptance_region(tails, least)
 
 
 def uniformity(counts: Array, at: Array, n: int) -> float:
@@ -84,4 +84,4 @@ def uniformity(counts: Array, at: Array, n: int) -> float:
     tails = _tails(at, n)
     # p = 1 - P(every point has a tail probability above the smallest that was seen).
     smallest = float(tails[np.arange(len(at)), np.asarray(counts, int)].min()) * (1.0 + 1e-9)
-    return max(0.0, 1.0 - within(*_kept(tails, smallest, strict=True), at, n))
+    return max(0.0, 1.0 - within(*_acceptance_region(tails, smallest, strict=True), at, n))
