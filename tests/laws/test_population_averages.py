@@ -94,7 +94,7 @@ def counted(data: pd.DataFrame, response: str) -> tuple[pr.Model, pr.Model]:
 @pytest.mark.parametrize("name", EFFECTS)
 def test_single_and_counted_trials_have_equal_averages_and_errors(name, response):
     single, cells = (pr.fit(m) for m in counted(rows(200), response))
-    for how in ({}, {"average_over": "sample"}):
+    for how in ({}, {"average_over": "sample"}, {"covariance": "HC1"}):
         np.testing.assert_allclose(numbers(EFFECTS[name](single, **how)), numbers(EFFECTS[name](cells, **how)), rtol=1e-6, atol=1e-9)  # fmt: skip
 
 

@@ -237,7 +237,7 @@ def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callabl
         at = estimate_of(model, solution, "a sandwich covariance")
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
-        factor = _full(at) if corrected else 1.0
+        factor = _full(at, at.model.design.total) if corrected else 1.0
         return Spread(at.sandwich(at.meat(power), factor), solution.df, {"factor": factor})
 
     return make
@@ -340,23 +340,23 @@ def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
     if isinstance(lags, bool) or not isinstance(lags, int | np.integer) or not 0 <= lags < n:
         raise DataError(f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}")
     full = settings.small_sample == "full" or (settings.small_sample == "stata" and at.model.likelihood.least_squares)
-    return int(lags), _full(at) if full else 1.0
+    return int(lags), _full(at, at.model.design.total) if full else 1.0
 
 
 SANDWICHES: Mapping[str, float | None] = {"HC0": None, "HC1": None, "HC2": 0.5, "HC3": 1.0}  # power of 1 - leverage
 
 
-def row_factor(at: Estimate, kind: str) -> float:
-    """n / (n - k) of HC1; n / (n - 1) of sampling weights; 1 of other sandwiches."""
-    n = at.model.design.total
+def row_factor(at: Estimate, kind: str, units: float | None = None) -> float:
+    """n / (n - k) of HC1; n / (n - 1) of sampling weights; 1 of other sandwiches. n is `units`, by default the observations."""
+    n = at.model.design.total if units is None else units
     if kind == "HC1":
-        return _full(at)
+        return _full(at, n)
     return n / (n - 1.0) if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1 else 1.0
 
 
-def _full(at: Estimate) -> float:
+def _full(at: Estimate, n: float) -> float:
     """n / (n - k). DataError when no degrees of freedom are left."""
-    n, k = at.model.design.total, at.identified
+    k = at.identified
     if n <= k:
         raise DataError(f"{n:g} observations and {k} coefficients leave no degrees of freedom for the factor n/(n - k)")
     return n / (n - k)

@@ -110,7 +110,8 @@ def influence_covariance(
         factor = cluster_factor(at, min(groups), settings.small_sample)
         each = replace(rows, moves=total, units=np.ones(len(total)), clusters=settings.groups)
         return factor * each.covariance(), min(groups) - 1.0, words
-    power, factor = SANDWICHES[kind], row_factor(at, kind)
+    power = SANDWICHES[kind]
+    factor = row_factor(at, kind, float(rows.units.sum()) if rows.trials else None)
     M = np.zeros((len(G), len(G)))
     for count, influence, _ in _influences(at, slopes, rows, power):
         M += (count[:, None] * influence).T @ influence
