@@ -146,3 +146,12 @@ def test_degrees_of_freedom_do_not_depend_on_where_the_columns_lie() -> None:
     powers = (", ".join(f"{c} = 0" for c in terms.split(" + ")) for terms in (RAW, CENTRED))
     found, right = (pr.hypothesis(f, text)["F"] for f, text in zip((raw, centred), powers))
     np.testing.assert_allclose([*found.df, found.statistic], [*right.df, right.statistic], rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [1e11, 1e13])
+def test_a_quantile_of_a_column_far_from_zero_has_the_slope_of_its_deviations(offset: float) -> None:
+    t = offset + np.round(Z * 500) / 500
+    data = {"y": 2 * Z + np.cos(9 * Z), "t": t, "c": t - offset}
+    far, near = (fit(f"y ~ {v}", data, likelihood=pr.likelihoods.Quantile(0.5)) for v in "tc")
+    np.testing.assert_allclose(far.coef.values[1], near.coef.values[1], rtol=1e-3)  # sums near 1e13 keep three digits
+    np.testing.assert_allclose(far.std_error.values[1], near.std_error.values[1], rtol=1e-3)

@@ -130,8 +130,9 @@ class Programme:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
         self.model, self.likelihood, self.tol, self.max_steps = model, likelihood, tol, max_steps
-        self.kept = _without_combinations(model)
-        self.U, self.y = design.frame.rows(design.X)[:, self.kept], minus_offset(design.observed, design.offset)
+        U = design.frame.rows(design.X)
+        self.kept = _without_combinations(model, U)
+        self.U, self.y = U[:, self.kept], minus_offset(design.observed, design.offset)
         self.w, self.centre = full_weights(design.weights, design.n), design.frame.T_inverse @ model.joint.center
         self.flat, self.steps = not model.joint.informative.any(), 0
         self._solved: dict[bytes, KinkMode] = {}
@@ -205,13 +206,15 @@ def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
     return PiecewiseLinear(w * up, w * down, np.zeros(design.n) + tube)
 
 
-def _without_combinations(model: Model) -> Array:
+def _without_combinations(model: Model, U: Array) -> Array:
     """The columns without flat ones that are combinations of flat ones before them: of those one member is found, with 0 for them."""
     flat, p = np.flatnonzero(~model.joint.informative), model.shape[0]
     if len(flat) < 2:  # the moments of thousands of columns are not made for one
         return np.arange(p)
     moments = model.design.moments
     dropped = (moments.rank if len(flat) == p else rank_of(triangular(moments.R[:, flat]))).dropped
+    if dropped:  # a column far from zero is a combination of the intercept and rounding, and its deviations U are not
+        dropped = rank_of(triangular(U[:, flat])).dropped
     return np.setdiff1d(np.arange(p), flat[list(dropped)])
 
 
