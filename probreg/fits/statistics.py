@@ -151,7 +151,7 @@ class FitStatistics(Fitted):
         ----------
         Schwarz 1978.
         """
-        return self.n_parameters * float(np.log(self.nobs)) - 2.0 * self._finite_log_likelihood
+        return self.n_parameters * float(np.log(float(self.nobs))) - 2.0 * self._finite_log_likelihood
 
     @property
     def _finite_log_likelihood(self) -> float:

@@ -250,3 +250,8 @@ def test_the_same_figure_is_the_same_text(orings):
 def test_a_folder_that_is_not_there(orings, tmp_path):
     with pytest.raises(pr.DataError, match="make it first"):
         report(orings, tmp_path / "absent" / "page.html")
+
+
+def test_a_report_of_a_saturated_fit_has_no_residuals_to_draw(tmp_path):
+    fit = pr.fit(pr.Model.from_formula("k ~ c", {"k": [1, 2, 3, 4], "c": list("abcd")}, likelihood="poisson"))
+    assert pr.report(fit, tmp_path / "report.html").exists()

@@ -572,3 +572,10 @@ def test_bias_and_variance_have_the_noise_of_each_row(likelihood):
     assert float(exact.average["df"]) == pytest.approx(np.trace(S), rel=1e-7)
     off = (drawn.data["variance"] - exact.data["variance"]) / drawn.data["variance_se"]
     assert np.abs(off).max() < 5.0
+
+
+def test_frequencies_beyond_the_integers_of_numpy_have_criteria():
+    data = {"y": [1.0, 3.0, 2.0, 5.0], "x": [0.0, 1.0, 2.0, 3.0], "w": [10.0**19] * 4}
+    fit = pr.fit(pr.Model.from_formula("y ~ x", data, weights="w"))
+    assert np.isfinite([fit.aic, fit.bic]).all()
+    assert str(fit)

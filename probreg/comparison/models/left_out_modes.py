@@ -100,7 +100,8 @@ def _one_step(fit: Fit) -> tuple[Array, Array]:
 def _log_prob(model: Model, eta: Array, aux: Mapping[str, Array | float], rows: Array | slice = slice(None)) -> Array:
     d = model.design
     known = model.likelihood.at_rows({**model.fixed, **aux}, None if d.precision is None else d.precision[rows])
-    return np.array(model.likelihood.log_prob(d.observed[rows], eta, **known))
+    with np.errstate(invalid="ignore", over="ignore"):  # eta of a mode that was lost may be infinite
+        return np.array(model.likelihood.log_prob(d.observed[rows], eta, **known))
 
 
 def _of_parts(fit: Fit, rows: Array) -> Array:

@@ -202,7 +202,10 @@ def end(
             return side * np.inf
 
     # statistic(psi) = z has a root between inner, which is not rejected, and outer, which is.
-    return float(brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14))
+    try:
+        return float(brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14))
+    except RuntimeError:
+        raise NotConverged("the end of an interval was not found: state columns in units of similar size") from None
 
 
 def _inside(path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float) -> float:

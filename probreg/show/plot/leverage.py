@@ -60,7 +60,7 @@ def against_leverage(ax: Any, fit: Fit, named: int) -> int:
     found = influence_measures(fit).isel(obs=fit.model.design.places)
     h, r, cook = (found[k].values for k in ("leverage", "internal", "cook"))
     several = fit.model.shape[1] > 1
-    if not several:
+    if not several and np.isfinite(r).any():
         ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
         # The number of coefficients that Cook's distance divides by: collinear columns count once.
         null = fit.solution.null_space
