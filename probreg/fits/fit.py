@@ -61,7 +61,7 @@ from probreg.model.group_effects import GroupsLike, groups_absent, rows_of_group
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.model.rows_taken_away import model_with, model_without, require_gaussian_noise, require_rows_left
-from probreg.numerics.linalg import limited
+from probreg.numerics.linalg import limit_threads
 from probreg.priors import Flat
 from probreg.system.disk import destination
 from probreg.system.interrupts import Interrupts
@@ -1212,7 +1212,7 @@ def fit(
     chosen = METHODS.resolve(method)
     if not isinstance(chosen, Method):
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
-    with limited(threads), progress_bar(chosen.name, show=chosen.progress if progress is None else progress):
+    with limit_threads(threads), progress_bar(chosen.name, show=chosen.progress if progress is None else progress):
         _require_rows(model)
         if (why := method_obstacle(chosen, model)) is not None:
             tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}

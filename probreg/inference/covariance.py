@@ -17,7 +17,7 @@ from probreg.data.frame import Frame
 from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import factor_of, inverse_upper
-from probreg.numerics.on_request import OnRequest
+from probreg.numerics.on_request import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
@@ -296,7 +296,7 @@ class DenseCovariance(ParameterCovariance):
            [-11.25,   2.25]])
     """
 
-    root: Array | OnRequest = None  # type: ignore[assignment]
+    root: Array | LazyArray = None  # type: ignore[assignment]
 
     parts: ClassVar[tuple[str, ...]] = ("root",)
 

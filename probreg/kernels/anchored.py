@@ -17,7 +17,7 @@ from probreg.kernels.basis import BASES, Beyond, KernelBasis, distinct_rows, res
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.numerics.linalg import inverse_upper, one_blas_thread
-from probreg.numerics.on_request import OnRequest
+from probreg.numerics.on_request import LazyArray
 
 MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
@@ -32,7 +32,7 @@ class AnchoredBasis(KernelBasis):
     """Columns k(x, A) T of anchors A (a, d), T (a, q)."""
 
     anchors: Array
-    T: Array | OnRequest
+    T: Array | LazyArray
     rows: int  # that it was made of
 
     projection = True

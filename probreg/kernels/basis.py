@@ -18,7 +18,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kernel
 from probreg.kernels.pairs import Array, RowPairs, read_rows
-from probreg.numerics.on_request import OnRequest
+from probreg.numerics.on_request import LazyArray
 
 DEFAULT_EXACT = 2000  # distinct rows up to which a basis is exact unless it is said otherwise
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
@@ -147,7 +147,7 @@ class KernelBasis(ABC):
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
-        plain = {name: np.asarray(v) if isinstance(v, OnRequest) else v for name, v in given.items()}
+        plain = {name: np.asarray(v) if isinstance(v, LazyArray) else v for name, v in given.items()}
         return {"form": type(self).__name__, "kernel": self.kernel.spec()} | plain
 
 

@@ -19,7 +19,7 @@ from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import Beyond, KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.numerics.linalg import inverse_upper
-from probreg.numerics.on_request import OnRequest
+from probreg.numerics.on_request import LazyArray
 
 _PIVOT = 32  # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
 
@@ -104,7 +104,7 @@ def _pivoted(K: Array) -> tuple[Array, Array, Array]:
 
 def _anchored(kernel: CovarianceFunction, A: Array, L: Array) -> AnchoredBasis:
     """The basis of anchors A with k(A, A) = L L': k(x, A) L'^-1 at A is L."""
-    T = OnRequest(L.shape, partial(_inverse_transpose, L))
+    T = LazyArray(L.shape, partial(_inverse_transpose, L))
     return AnchoredBasis(kernel, "exact", A.shape[1], 0.0, True, A, T, len(A))
 
 

@@ -8,14 +8,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from probreg.likelihoods.softmax_scores import scores_of
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 from probreg.numerics.compiled.elementary import exp
 
 Array = NDArray[np.float64]
 _scores = njit(nogil=True)(scores_of)
 
 
-@kept(nogil=True, error_model="numpy", fastmath={"contract"})
+@cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def softmax_of_rows(eta: Array, contrast: Array, out: Array) -> None:
     """p = exp(f) / sum_k exp(f_k), f = C eta, of each row of eta (n, m, S) into `out` (n, K, S); contrast holds C (K, m) row by row."""
     n, K, S = out.shape

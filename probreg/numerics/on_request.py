@@ -9,13 +9,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 Array = np.ndarray
 
 
-class OnRequest(NDArrayOperatorsMixin):
-    """An array of known shape that `make` makes at its first use, and that is kept from then on.
+class LazyArray(NDArrayOperatorsMixin):
+    """An array of known shape that `make` makes at its first use, and keeps.
 
     It takes part in arithmetic, is indexed, and becomes an array where one is asked for.
 
-    >>> A = OnRequest((2, 2), lambda: np.diag([1.0, 4.0]))
-    >>> A.made, A.shape, A.diagonal(), A @ np.ones(2), A.made
+    >>> A = LazyArray((2, 2), lambda: np.diag([1.0, 4.0]))
+    >>> A.is_computed, A.shape, A.diagonal(), A @ np.ones(2), A.is_computed
     (False, (2, 2), array([1., 4.]), array([1., 4.]), True)
     """
 
@@ -26,7 +26,7 @@ class OnRequest(NDArrayOperatorsMixin):
     _made: Array | None
 
     @property
-    def made(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether it was used."""
         return self._made is not None
 
@@ -43,7 +43,7 @@ class OnRequest(NDArrayOperatorsMixin):
         return np.array(made, dtype=dtype) if copy else np.asarray(made, dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        given = [v._array() if isinstance(v, OnRequest) else v for v in inputs]
+        given = [v._array() if isinstance(v, LazyArray) else v for v in inputs]
         return getattr(ufunc, method)(*given, **options)
 
     def __getitem__(self, at: Any) -> Any:

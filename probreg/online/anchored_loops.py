@@ -6,14 +6,14 @@ candidate of row i stands at first + i, first the number of anchors, and is an a
 
 import numpy as np
 
-from probreg.online.first_order_loops import HUGE, Array, Out, Setup, _loss, _rate, compiled, inline
+from probreg.online.first_order_loops import HUGE, Array, Out, Setup, _loss, _step_size, compiled, inline
 
 Pair = tuple[Array, Array]
 
 
 @inline
-def _same(rows: Array, used: Array, low: int, here: int) -> int:
-    """The anchor before candidate `here` whose row is the same, else `here`."""
+def _earlier_duplicate(rows: Array, used: Array, low: int, here: int) -> int:
+    """Return the anchor before candidate `here` with the same row, else `here`."""
     for j in range(low, here):
         if used[j] and rows[j, 0] == rows[here, 0]:
             k = 1
@@ -46,11 +46,11 @@ def anchored_gradient(
         prediction[i], losses[i], slopes[i], norms[i] = f, value, slope, q
         for j in range(low, here):
             total[j] += w[j]
-        a = _rate(s, t + i + 1, q, value)
+        a = _step_size(s, t + i + 1, q, value)
         b = a * slope
         place = here
         if b != 0.0:
-            place = _same(rows, used, low, here)
+            place = _earlier_duplicate(rows, used, low, here)
             if place == here:
                 used[here] = True
                 count += 1

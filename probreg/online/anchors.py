@@ -68,10 +68,10 @@ class Anchored(Learner):
         if given.ndim not in (1, 2) or given.shape[-1] != width:
             raise DataError(f"X has shape {given.shape}, and the anchors have {width} columns: need (n, {width})")
         rows = np.atleast_2d(given)
-        f = self._at(state, rows) @ state.w
+        f = self._kernel_matrix(state, rows) @ state.w
         return f if given.ndim == 2 else f[0]
 
-    def _at(self, state: State, rows: Array) -> Array:
+    def _kernel_matrix(self, state: State, rows: Array) -> Array:
         """k(rows, anchors)."""
         anchors = state.memory["anchors"]
         return self.kernel.finite(RowPairs(rows, anchors)) if len(anchors) else np.zeros((len(rows), 0))
@@ -84,7 +84,7 @@ class Anchored(Learner):
             anchors = state.memory["anchors"]
             some = slice(done, min(n, done + max(16, min(MOST, CELLS // (len(anchors) + MOST)))))
             own = X[some]
-            K = np.hstack([self._at(state, own), self.kernel.finite(RowPairs(own, own))])
+            K = np.hstack([self._kernel_matrix(state, own), self.kernel.finite(RowPairs(own, own))])
             here = Out(out.prediction[some], out.loss[some], out.slope[some], out.square[some], out.total)
             state, taken = self.take(state, (K, self.squares(own)), np.vstack([anchors, own]), y[some], here)
             done += taken
@@ -175,7 +175,7 @@ class KernelGradient(Anchored):
         row, t, rule = checked_rows(self, state, x, y), state.t + 1, self.base
         anchors, memory = state.memory["anchors"], dict(state.memory)
         # f_t(x) = sum_j w_j k(a_j, x)
-        f, q = float(self._at(state, row[None])[0] @ state.w), float(self.squares(row[None])[0])
+        f, q = float(self._kernel_matrix(state, row[None])[0] @ state.w), float(self.squares(row[None])[0])
         value, slope = self.loss.at(f, y)
         refuse_infinite_loss(value + q, state)
         a = rule.rate.at(t, q, value)

@@ -35,7 +35,7 @@ class Constraint:
 
 
 def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
-    """The u that minimises L_u + penalty ||u - centre||^2, with L_u = ||F (u, -1)||^2 the squared loss of a stream.
+    """Return the u that minimises L_u + penalty ||u - centre||^2, with L_u = ||F (u, -1)||^2 the squared loss of a stream.
 
     >>> ridge_comparator(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
     array([1.])
@@ -84,11 +84,11 @@ def _descend(
 def least_loss(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     """The u with the least sum of a loss over rows: L-BFGS for a smooth loss, else a linear programme."""
     if loss.name in ("logistic", "binomial", "poisson"):
-        return _smooth(X, y, loss, held)
+        return _minimise_smooth(X, y, loss, held)
     return _programme(X, y, loss, held)
 
 
-def _smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
+def _minimise_smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     from scipy.optimize import minimize
 
     # L_u = sum_i n_i A(eta_i) - k_i eta_i, A = log(1 + exp) or exp; its gradient is X'(n A' - k).
@@ -130,11 +130,11 @@ def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     return np.asarray(found.x[:p] - found.x[p : 2 * p])
 
 
-def penalised(X: Array, y: Array, loss: Loss, weight: float, centre: Array) -> Array:
+def penalised_comparator(X: Array, y: Array, loss: Loss, weight: float, centre: Array) -> Array:
     """The u that minimises L_u + weight ||u - centre||^2, weight > 0, to a solver's tolerance: any u serves a bound.
 
     >>> from probreg.online.losses import ABSOLUTE
-    >>> penalised(np.eye(2), np.array([3.0, 0.1]), ABSOLUTE, 0.5, np.zeros(2)).round(6)
+    >>> penalised_comparator(np.eye(2), np.array([3.0, 0.1]), ABSOLUTE, 0.5, np.zeros(2)).round(6)
     array([1. , 0.1])
     """
     from scipy.optimize import minimize

@@ -57,7 +57,7 @@ class KernelRLS(Anchored):
 
     def _next(self, state: State, row: Array) -> tuple[Array, float, bool]:
         """v = S^-1 k(rows, x), k(x, x) + precision - |v|^2, the variance of y given the rows so far, and whether it is lost in rounding."""
-        v = _forward(state.memory["chol"], self._at(state, row[None]).T)[:, 0]
+        v = _forward(state.memory["chol"], self._kernel_matrix(state, row[None]).T)[:, 0]
         q = float(self.squares(row[None])[0])
         left = q + self.precision - float(v @ v)
         return v, left, bool(left <= ROUNDING * (len(v) + 1) * q)
@@ -116,7 +116,7 @@ class KernelRLS(Anchored):
         It is (k(x, z) - k(x, rows) (K + precision I)^-1 k(rows, z)) / precision.
         """
         rows = np.atleast_2d(floats(X, "X", copy=False))
-        v = _forward(state.memory["chol"], self._at(state, rows).T)
+        v = _forward(state.memory["chol"], self._kernel_matrix(state, rows).T)
         return (self.kernel.finite(RowPairs(rows, rows)) - v.T @ v) / self.precision
 
 
@@ -171,7 +171,7 @@ class DictionaryRLS(Anchored):
         L, F, m = memory["chol"], memory["factor"], len(state.w)
         q = float(self.squares(row[None])[0])
         # phi = L^-1 k(d, x); the squared distance of k(x, .) from the span is k(x, x) - |phi|^2 (Engel et al.'s delta).
-        phi = _forward(L, self._at(state, row[None]).T)[:, 0]
+        phi = _forward(L, self._kernel_matrix(state, row[None]).T)[:, 0]
         far = q - phi @ phi
         f = float(phi @ (L.T @ state.w))
         value = (f - y) ** 2
@@ -193,7 +193,7 @@ class DictionaryRLS(Anchored):
         # F'F <- F'F + (phi, y)(phi, y)', and f = u'phi with u = R^-1 z has the weights L'^-1 u at the anchors.
         F = merge(F, np.append(phi, y)[None]).astype(float)
         memory |= {"chol": L, "factor": F}
-        return State(_at_anchors(L, _coordinates(F)), state.t + 1, memory), Info(f, value)
+        return State(_at_anchors(L, _solve_factor(F)), state.t + 1, memory), Info(f, value)
 
     def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
@@ -213,7 +213,7 @@ class DictionaryRLS(Anchored):
         F[:-1, :-1], F[:-1, -1], F[-1, -1] = R[:m, :m], z[:m], numbers[1]
         out.total[:m] = _at_anchors(L, total[:m])
         kept = {"anchors": rows[where[:m]], "projected": state.memory["projected"] + numbers[2], "chol": L, "factor": F}
-        return State(_at_anchors(L, _coordinates(F)), state.t + done, kept), done
+        return State(_at_anchors(L, _solve_factor(F)), state.t + done, kept), done
 
     def covariance(self, state: State, X: ArrayLike) -> Array:
         """The posterior covariance (n, n) of f at rows X (n, p), in units of the noise variance.
@@ -221,7 +221,7 @@ class DictionaryRLS(Anchored):
         It is (k(x, z) - phi(x)'phi(z)) / precision + phi(x)'(R'R)^-1 phi(z): far from the dictionary the prior's.
         """
         rows, L, R = np.atleast_2d(floats(X, "X", copy=False)), state.memory["chol"], state.memory["factor"][:-1, :-1]
-        phi = _forward(L, self._at(state, rows).T).T
+        phi = _forward(L, self._kernel_matrix(state, rows).T).T
         rest = self.kernel.finite(RowPairs(rows, rows)) - phi @ phi.T
         known = phi @ inverse_upper(R) if len(L) else phi
         return rest / self.precision + known @ known.T
@@ -232,7 +232,7 @@ def _forward(L: Array, k: Array) -> Array:
     return np.asarray(solve_triangular(L, k, lower=True, check_finite=False)) if len(L) else k
 
 
-def _coordinates(F: Array) -> Array:
+def _solve_factor(F: Array) -> Array:
     """u = R^-1 z of F = [R z; 0 .]."""
     return np.asarray(solve_triangular(F[:-1, :-1], F[:-1, -1])) if len(F) > 1 else np.zeros(0)
 

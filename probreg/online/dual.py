@@ -64,7 +64,7 @@ class DualSVR(Anchored):
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
         row, old = checked_rows(self, state, x, y), state.memory
-        f, q = float(self._at(state, row[None])[0] @ state.w), float(self.squares(row[None])[0])
+        f, q = float(self._kernel_matrix(state, row[None])[0] @ state.w), float(self.squares(row[None])[0])
         value = self.loss.at(f, y)[0]
         refuse_infinite_loss(value + q, state)
         same = np.flatnonzero((old["anchors"] == row).all(axis=1) & (old["responses"] == y))

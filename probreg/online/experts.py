@@ -84,15 +84,15 @@ class Aggregate(Learner):
 
     def init(self, p: int) -> State:
         N = len(self.learners)
-        return self._joined(np.zeros(N), [a.init(p) for a in self.learners], 0)
+        return self._join_states(np.zeros(N), [a.init(p) for a in self.learners], 0)
 
     def width(self, state: State) -> int:
         return self.learners[0].width(self._state(state, 0))
 
-    def _joined(self, losses: Array, states: list[State], t: int) -> State:
-        """One state from the losses (N,) of the learners and their states, whose parts are named 0.w, 0.anchors ..."""
+    def _join_states(self, losses: Array, states: list[State], t: int) -> State:
+        """Join the losses (N,) and the states of the learners in one state, with parts named 0.w, 0.anchors ..."""
         memory = {f"{i}.{name}": a for i, s in enumerate(states) for name, a in {"w": s.w, **s.memory}.items()}
-        return State(self._weights(losses), t, {"losses": losses, **memory})
+        return State(self._exponential_weights(losses), t, {"losses": losses, **memory})
 
     def _state(self, state: State, i: int) -> State:
         """That of learner i."""
@@ -101,21 +101,21 @@ class Aggregate(Learner):
         }
         return State(own["w"], state.t, {name: a for name, a in own.items() if name != "w"})
 
-    def _weights(self, losses: Array) -> Array:
+    def _exponential_weights(self, losses: Array) -> Array:
         # w_i = exp(-rate L_i) / sum_j exp(-rate L_j), row by row
         scores = -self.rate * losses
         return np.exp(scores - logsumexp(scores, axis=-1, keepdims=True))
 
-    def _mixed(self, w: Array, F: Array) -> Array:
-        """The forecasts (n,) from those of the learners (n, N) and their weights."""
+    def _mix_forecasts(self, w: Array, F: Array) -> Array:
+        """Mix the forecasts (n, N) of the learners by their weights."""
         if self.mixing == "mean":
             return np.sum(w * F, axis=-1)
         # exp(-rate g(y)) = sum_i w_i exp(-rate (f_i - y)^2); a forecast p with (p - y)^2 <= g(y) at both ends has it between them
         low, high = (-logsumexp(-self.rate * (F - y) ** 2, b=w, axis=-1) / self.rate for y in (self.low, self.high))
         return np.asarray((self.low + self.high) / 2 - (high - low) / (2 * (self.high - self.low)))
 
-    def _held(self, F: Array) -> Array:
-        """Forecasts (n, N) in [low, high], NaN where one is not and may not be clipped."""
+    def _clip_forecasts(self, F: Array) -> Array:
+        """Clip forecasts (n, N) to [low, high]; NaN where one is outside and clipping is off."""
         slack = np.inf if self.clip else ROUND_OFF * (self.high - self.low)
         inside = np.maximum(self.low - F, F - self.high) <= slack
         return np.where(inside, np.clip(F, self.low, self.high), np.nan)
@@ -127,7 +127,7 @@ class Aggregate(Learner):
 
     def objection(self, state: State, x: Array) -> str | None:
         F = self._forecasts(state, x[None])[0]
-        if not (bad := np.isnan(self._held(F))).any():
+        if not (bad := np.isnan(self._clip_forecasts(F))).any():
             return None
         i = int(np.argmax(bad))
         return (
@@ -138,28 +138,28 @@ class Aggregate(Learner):
     def predict(self, state: State, X: ArrayLike) -> Array:
         """The forecasts for rows (n, p) or for one row (p,) by the learners and weights of a state."""
         rows = np.atleast_2d(given := floats(X, "X", copy=False))
-        held = self._held(self._forecasts(state, rows))
+        held = self._clip_forecasts(self._forecasts(state, rows))
         if len(bad := np.flatnonzero(np.isnan(held).any(axis=1))):
             raise DataError(f"row {bad[0]}: {self.objection(state, rows[bad[0]])}")
-        mixed = self._mixed(state.w, held)
+        mixed = self._mix_forecasts(state.w, held)
         return mixed if given.ndim == 2 else mixed[0]
 
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
         row = checked_rows(self, state, x, y)
-        F = self._held(self._forecasts(state, row[None]))[0]
+        F = self._clip_forecasts(self._forecasts(state, row[None]))[0]
         if np.isnan(F).any():
             raise StreamError(f"round {state.t + 1}: {self.objection(state, row)}", state)
-        f = float(self._mixed(state.w, F))
+        f = float(self._mix_forecasts(state.w, F))
         moved = [a.step(self._state(state, i), row, y)[0] for i, a in enumerate(self.learners)]
-        return self._joined(state.memory["losses"] + (F - y) ** 2, moved, state.t + 1), Info(f, (f - y) ** 2)
+        return self._join_states(state.memory["losses"] + (F - y) ** 2, moved, state.t + 1), Info(f, (f - y) ** 2)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
         """Every learner through the block, then the weights of all its rounds at once; again up to a row where one stops."""
         starts = [self._state(state, i) for i in range(len(self.learners))]
         n = len(y)
         while True:
-            runs = [self._alone(a, s, X[:n], y[:n]) for a, s in zip(self.learners, starts, strict=True)]
-            F = self._held(np.stack([f for _, f in runs], axis=-1)[:n])
+            runs = [self._run_learner(a, s, X[:n], y[:n]) for a, s in zip(self.learners, starts, strict=True)]
+            F = self._clip_forecasts(np.stack([f for _, f in runs], axis=-1)[:n])
             bad = np.isnan(F).any(axis=1)
             stop = int(np.argmax(bad)) if bad.any() else n
             if stop == n:
@@ -167,15 +167,15 @@ class Aggregate(Learner):
             n = stop
         # L_i before each round, and its weights
         losses = np.cumsum(np.vstack([state.memory["losses"], (F - y[:n, None]) ** 2]), axis=0)
-        w = self._weights(losses)
-        f = self._mixed(w[:-1], F)
+        w = self._exponential_weights(losses)
+        f = self._mix_forecasts(w[:-1], F)
         out.prediction[:n], out.loss[:n], out.slope[:n] = f, (f - y[:n]) ** 2, f - y[:n]
         out.square[:n] = self.squares(X[:n])
         out.total[...] += w[:-1].sum(axis=0)
-        return self._joined(losses[-1], [s for s, _ in runs], state.t + n), n
+        return self._join_states(losses[-1], [s for s, _ in runs], state.t + n), n
 
-    def _alone(self, a: Learner, start: State, X: Array, y: Array) -> tuple[State, Array]:
-        """The state of one learner after rows, and its forecasts, NaN from the row on where it stopped."""
+    def _run_learner(self, a: Learner, start: State, X: Array, y: Array) -> tuple[State, Array]:
+        """Run one learner over rows; return its state and forecasts, NaN from the row where it stopped."""
         n = len(y)
         total = np.zeros(len(start.w) + n) if a.grows else np.zeros_like(start.w)
         kept = Out(np.full(n, np.nan), np.empty(n), np.empty(n), np.empty(n), total)

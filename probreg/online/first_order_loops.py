@@ -15,23 +15,23 @@ from numba import njit
 from numpy.typing import NDArray
 
 import probreg.online.losses as losses
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 from probreg.online.parts import ADAGRAD, IMPLICIT, NORMALISED, PASSIVE, Setup
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array]  # X, P, y
 Out = tuple[Array, Array, Array, Array, Array]  # the fields of parts.Out
-compiled = kept(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
-_squared = njit(losses._squared)
+_squared = njit(losses._squared_loss)
 _absolute = njit(losses._absolute)
 _insensitive = njit(losses._insensitive)
 _hinge = njit(losses._hinge)
 _perceptron = njit(losses._perceptron)
 _logistic = njit(losses._logistic)
 _poisson = njit(losses._poisson)
-_binomial = njit(losses._binomial)
+_binomial = njit(losses._binomial_loss)
 
 
 HUGE = np.finfo(float).max  # abs(v) <= HUGE is false for a NaN too; isfinite takes v - v, which reassociation makes 0
@@ -71,8 +71,8 @@ def _dot(a: Array, b: Array) -> float:
 
 
 @inline
-def _pair(w: Array, X: Array, i: int) -> tuple[float, float]:
-    """w'x and x'x of row i, in one loop: a view of the row would cost a third more."""
+def _dot_and_square(w: Array, X: Array, i: int) -> tuple[float, float]:
+    """Return w'x and x'x of row i, in one loop: a view of the row would cost a third more."""
     f, q = 0.0, 0.0
     for j in range(w.size):
         v = X[i, j]
@@ -82,7 +82,7 @@ def _pair(w: Array, X: Array, i: int) -> tuple[float, float]:
 
 
 @inline
-def _rate(s: Setup, t: int, q: float, loss: float) -> float:
+def _step_size(s: Setup, t: int, q: float, loss: float) -> float:
     _, kind, _, _, _ = s[0]
     _, step, power, eps, _, _ = s[1]
     # s = step t^-power; the multiplier is s, s / (eps + q), s / (1 + s q) or min(step, l / (eps + q)), q = |x|^2.
@@ -128,7 +128,7 @@ def _round(f: float, q: float, y: float, c: float, t: int, s: Setup) -> tuple[fl
     value, slope = _loss(s[0][0], f, y, c)
     if not abs(value + q) <= HUGE:
         return np.nan, slope, 0.0
-    return value, slope, _rate(s, t, q, value) * slope
+    return value, slope, _step_size(s, t, q, value) * slope
 
 
 @compiled
@@ -139,7 +139,7 @@ def plain_step(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out
     """
     prediction, losses, slopes, squares, total = out
     last = y.size - 1
-    f, q = _pair(w, X, 0) if y.size else (0.0, 0.0)
+    f, q = _dot_and_square(w, X, 0) if y.size else (0.0, 0.0)
     for i in range(y.size):
         c = sizes[i] if sizes.size else s[1][0]
         value, slope, a = _round(f, q, y[i], c, t + i + 1, s)
@@ -167,10 +167,10 @@ def euclid(rows: Rows, sizes: Array, w: Array, memory: tuple[Array, Array], t: i
     _, kind, batch, l1, again = s[0]
     _, _, _, eps, ridge, radius = s[1]
     for i in range(y.size):
-        f, q = _pair(w, X, i)
+        f, q = _dot_and_square(w, X, i)
         c = sizes[i] if sizes.size else s[1][0]
         value, slope, _ = _round(f, q, y[i], c, t + i + 1, s)
-        a = _rate(s, t + i + 1, q, value)
+        a = _step_size(s, t + i + 1, q, value)
         if again:
             f = _dot(w, P[i])
             value = _loss(s[0][0], f, y[i], c)[0] if abs(value) <= HUGE else np.nan
@@ -215,7 +215,7 @@ def mirror(rows: Rows, sizes: Array, w: Array, theta: Array, t: int, geometry: i
     prediction, losses, slopes, norms, total = out
     again, norm = s[0][4], s[1][5]
     for i in range(y.size):
-        f, q = _pair(w, X, i)
+        f, q = _dot_and_square(w, X, i)
         c = sizes[i] if sizes.size else s[1][0]
         value, slope, a = _round(f, q, y[i], c, t + i + 1, s)
         if again:

@@ -21,7 +21,14 @@ from probreg.online.guarantee import NOT_OF_LOSS, Assumption, Guarantee
 from probreg.online.learner import Gradient
 from probreg.online.parts import Array, State
 from probreg.online.rounds import Rounds
-from probreg.online.theorems import NOT_CONVEX, descends, guarantee_of, reached, sampling_of, starts_at_zero
+from probreg.online.theorems import (
+    NOT_CONVEX,
+    descends,
+    guarantee_of,
+    reachable_assumption,
+    sampling_of,
+    starts_at_zero,
+)
 
 EXACT = 2000  # rows whose matrix is decomposed; of more, the comparators are those of a basis
 SOURCES = {"vovk": "Vovk 1998", "mean": "Kivinen & Warmuth 1999"}
@@ -42,7 +49,7 @@ def promise_of(path: Rounds, comparator: Array | None) -> Guarantee:
     if isinstance(path.learner, DualSVR):
         said = replace(_of_dual(flat, u), sampling=sampling_of(path))
     else:
-        said = guarantee_of(flat, _shown(flat) if u is None else u)
+        said = guarantee_of(flat, _displayed_comparator(flat) if u is None else u)
     known = (*said.assumptions, *path.learner.exact(path.start, path.state))
     known = tuple(replace(a, statement=a.statement.replace("||x||^2", "k(x, x)")) for a in known)
     u = said.comparator
@@ -93,7 +100,7 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
     return replace(path, learner=learner.flat, **told), Phi
 
 
-def _shown(flat: Rounds) -> Array | None:
+def _displayed_comparator(flat: Rounds) -> Array | None:
     """The u that a bound on any convex loss is shown for: of all functions the best would fit every row, whatever its norm."""
     learner = flat.learner
     if not (isinstance(learner, Gradient) and descends(learner)):
@@ -103,7 +110,7 @@ def _shown(flat: Rounds) -> Array | None:
     (X, y), last = flat.rows(), learner.rate.at(flat.state.t, 0.0, 0.0)
     # L_u + d ||u - w_1||^2 / (2 step), over the rows of one pass
     weight = learner.loss.derivative / (2 * last) * len(y) / flat.totals.rounds
-    u = best.penalised(X, y, learner.loss, weight, flat.start.w)
+    u = best.penalised_comparator(X, y, learner.loss, weight, flat.start.w)
     size = float(np.sqrt(u @ u))
     return u * min(1.0, learner.geometry.size / size) if size > 0 else u
 
@@ -127,7 +134,7 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
         starts_at_zero(path),
     )
     if u is None:
-        u = best.penalised(X, y, learner.loss, 1 / (2 * learner.C), np.zeros(X.shape[1]))
+        u = best.penalised_comparator(X, y, learner.loss, 1 / (2 * learner.C), np.zeros(X.shape[1]))
     theirs = path.loss_of(u)
     suffered = float(np.sum(np.minimum(learner.C, steps * path.losses) * path.losses))
     holds = all(a.holds for a in known)
@@ -148,7 +155,7 @@ def _of_experts(path: Rounds, u: Array | None) -> Guarantee:
     inside = (float(np.max(path.totals.worst)) <= (learner.high - learner.low) ** 2 * (1 + 1e-9),)
     known = (
         Assumption(f"y and the forecasts in [{learner.low:g}, {learner.high:g}]", None, all(inside)),
-        reached(u),
+        reachable_assumption(u),
     )
     bound = float(u @ losses) + best.relative_entropy(u, start) / learner.rate
     name = "aggregating algorithm" if learner.mixing == "vovk" else "exponentially weighted average"

@@ -90,15 +90,15 @@ class Guarantee:
             raise Incompatible(f"the limit is for losses between 0 and 1, and this is the {self.quantity}")
         if not 0 < delta < 1:
             raise DataError(f"delta is {delta!r}: need a probability, between 0 and 1")
-        self._refuse("weights drawn at random", self.sampling)
+        self._require_assumptions("weights drawn at random", self.sampling)
         # Hoeffding-Azuma: P(mean risk - mean loss >= t) <= exp(-2 T t^2) for losses in [0, 1], solved for t at delta.
         return self.suffered / self.rounds + float(np.sqrt(np.log(1 / delta) / (2 * self.rounds)))
 
     def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
-        self._refuse(what, (*self.assumptions, *self.sampling, self.of_loss, *more))
+        self._require_assumptions(what, (*self.assumptions, *self.sampling, self.of_loss, *more))
         return factor * self.bound / self.rounds
 
-    def _refuse(self, what: str, needed: tuple[Assumption, ...]) -> None:
+    def _require_assumptions(self, what: str, needed: tuple[Assumption, ...]) -> None:
         if not self.sampling:
             raise Incompatible(f"no bound for {what} on a new row: these rounds are those of a fit, not of one run")
         if failed := [str(a) for a in needed if a.holds is False]:
@@ -152,7 +152,7 @@ def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | N
     0.5
     """
     # z = step r^2: the bound is L_u / (1 - z) + (|u| r)^2 / z.
-    return _share(u_norm * x_norm, u_loss) / x_norm**2
+    return _best_split(u_norm * x_norm, u_loss) / x_norm**2
 
 
 @checked
@@ -179,11 +179,11 @@ def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegat
     0.5
     """
     # z = step R^2 / 4: the bound is L_u / (1 - z) + (R^2 d / 2) / z.
-    return 4 * _share(spread * np.sqrt(entropy / 2), u_loss) / spread**2
+    return 4 * _best_split(spread * np.sqrt(entropy / 2), u_loss) / spread**2
 
 
-def _share(b: float, u_loss: float | None) -> float:
-    """The z that minimises L_u / (1 - z) + b^2 / z, kept below 1."""
+def _best_split(b: float, u_loss: float | None) -> float:
+    """Return the z that minimises L_u / (1 - z) + b^2 / z, kept below 1."""
     # d/dz [L / (1 - z) + b^2 / z] = 0 at z = b / (L^(1/2) + b).
     return 0.5 if u_loss is None else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6)) if b > 0 else 0.5
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Scalar = Callable[[float, float, float], tuple[float, float]]
 
 
-def _squared(f: float, y: float, c: float) -> tuple[float, float]:
+def _squared_loss(f: float, y: float, c: float) -> tuple[float, float]:
     # l = e^2, and half of dl/df = 2 e
     e = f - y
     return e * e, e
@@ -66,7 +66,7 @@ def _poisson(f: float, y: float, c: float) -> tuple[float, float]:
     return mean - y * f, mean - y
 
 
-def _binomial(f: float, y: float, c: float) -> tuple[float, float]:
+def _binomial_loss(f: float, y: float, c: float) -> tuple[float, float]:
     # l = n log(1 + exp f) - k f with n in c and k in y, dl/df = n expit(f) - k
     small = math.exp(-abs(f))
     mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
@@ -163,14 +163,14 @@ class Loss:
         return np.asarray(f) if inverse is None else inverse(f)
 
 
-SQUARED = Loss("squared", _squared, derivative=2.0, code=0)
+SQUARED = Loss("squared", _squared_loss, derivative=2.0, code=0)
 ABSOLUTE = Loss("absolute", _absolute, code=1)
 INSENSITIVE = Loss("insensitive", _insensitive, c=0.1, code=2)
 HINGE = Loss("hinge", _hinge, SIGN, c=1.0, code=3)
 PERCEPTRON = Loss("perceptron", _perceptron, SIGN, code=4)
 LOGISTIC = Loss("logistic", _logistic, BINARY, code=5)
 POISSON = Loss("poisson", _poisson, COUNT, code=6)
-BINOMIAL = Loss("binomial", _binomial, TRIALS, code=8)  # -log p of k successes in n trials, less the coefficient
+BINOMIAL = Loss("binomial", _binomial_loss, TRIALS, code=8)  # -log p of k successes in n trials, less the coefficient
 ON_SIGNS = replace(SQUARED, labels=SIGN)  # Adaline: squared loss of labels -1, +1
 LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PERCEPTRON, LOGISTIC, POISSON, BINOMIAL)}
 

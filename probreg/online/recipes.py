@@ -38,7 +38,7 @@ from probreg.online.second_order import RLS, AffineProjection, Softmax
 Step = Annotated[float | Rate, scalars.Number(0.0)]
 
 
-def _rate(step: Step) -> Rate:
+def _as_rate(step: Step) -> Rate:
     return step if isinstance(step, Rate) else constant(step)
 
 
@@ -80,7 +80,7 @@ def lms(
     """
     if isinstance(step, str):
         step = _theory(step, "x_norm", x_norm, lambda r: additive_step(r, u_norm, u_loss))
-    return Gradient(SQUARED, _rate(step))
+    return Gradient(SQUARED, _as_rate(step))
 
 
 def _theory(step: str, name: str, value: float | None, choose: Callable[[float], float]) -> float:
@@ -239,7 +239,7 @@ def eg(
     if isinstance(step, str):
         # d(u, w_1) <= log p of the uniform start, whatever u on the simplex.
         step = _theory(step, "spread", spread, lambda R: multiplicative_step(R, np.log(p), u_loss))
-    return Gradient(SQUARED, _rate(step), Simplex())
+    return Gradient(SQUARED, _as_rate(step), Simplex())
 
 
 @scalars.checked
@@ -263,7 +263,7 @@ def eg_positive(step: Step = 0.1, *, start: scalars.Positive | None = None) -> G
     >>> eg_positive(0.1, start=0.5).init(2).w
     array([0.5, 0.5])
     """
-    return Gradient(SQUARED, _rate(step), Positive(start))
+    return Gradient(SQUARED, _as_rate(step), Positive(start))
 
 
 @scalars.checked
@@ -292,7 +292,7 @@ def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
     >>> learner.init(3).w
     array([0., 0., 0.])
     """
-    return Gradient(SQUARED, _rate(step), Signed(norm))
+    return Gradient(SQUARED, _as_rate(step), Signed(norm))
 
 
 @scalars.checked
@@ -412,7 +412,7 @@ def adaline(step: Step = 0.01) -> Gradient:
     >>> adaline(0.1).loss.name
     'squared'
     """
-    return Gradient(ON_SIGNS, _rate(step))
+    return Gradient(ON_SIGNS, _as_rate(step))
 
 
 @scalars.checked
@@ -498,7 +498,7 @@ def logistic(step: Step = 0.1) -> Gradient:
     >>> learner.step(learner.init(1), [2.0], 1)[0].w
     array([1.])
     """
-    return Gradient(LOGISTIC, _rate(step))
+    return Gradient(LOGISTIC, _as_rate(step))
 
 
 @scalars.checked
@@ -524,7 +524,7 @@ def binomial(step: Step = 0.1) -> Gradient:
     >>> learner.step(learner.init(1), [2.0], (3, 4))[0].w
     array([1.])
     """
-    return Gradient(BINOMIAL, _rate(step))
+    return Gradient(BINOMIAL, _as_rate(step))
 
 
 @scalars.checked
@@ -548,7 +548,7 @@ def softmax(levels: scalars.Several, step: Step = 0.1) -> Softmax:
     >>> softmax(3).init(2).w.shape
     (2, 3)
     """
-    return Softmax(levels, _rate(step))
+    return Softmax(levels, _as_rate(step))
 
 
 @scalars.checked
@@ -575,7 +575,7 @@ def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> G
     >>> descent(ABSOLUTE, inverse_sqrt(1.0), Euclid(radius=2.0)).rate.power
     0.5
     """
-    return Gradient(loss, _rate(step), geometry or Euclid())
+    return Gradient(loss, _as_rate(step), geometry or Euclid())
 
 
 class Recipes(dict[str, Callable[..., Learner]]):

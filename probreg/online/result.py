@@ -52,14 +52,14 @@ class Run(Rounds):
     """The rounds of one run, and what follows from them: averaged weights, votes, regret, guarantees."""
 
     def __repr__(self) -> str:
-        return printed(*self._said())
+        return printed(*self._summary_lines())
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said()
+        head, *rest = self._summary_lines()
         return notebook_html([head], rest)
 
-    def _said(self) -> list[str]:
-        """The learner, its rounds, what it lost and where it ended."""
+    def _summary_lines(self) -> list[str]:
+        """Return the lines of its print: learner, rounds, losses and last weights."""
         T, w = self.totals.rounds, np.ravel(self.state.w)
         often = f" in {self.passes} passes" if self.passes > 1 else ""
         loss = self.learner.loss
@@ -81,10 +81,10 @@ class Run(Rounds):
     @property
     def norms(self) -> Array:
         """||w|| at `times` (K,); ||f|| of a learner of functions."""
-        return self.learner.norms(self.state, self._kept(self.weights))
+        return self.learner.norms(self.state, self._require_snapshots(self.weights))
 
-    def _kept(self, snapshots: Array) -> Array:
-        """Recorded weights or sums of weights. Incompatible where they belong to anchors that a budget dropped."""
+    def _require_snapshots(self, snapshots: Array) -> Array:
+        """Return recorded weights or sums of weights. Raise Incompatible where they belong to anchors that a budget dropped."""
         if not len(snapshots):
             dropped = float(self.state.memory["dropped"])
             raise Incompatible(
@@ -103,7 +103,10 @@ class Run(Rounds):
         >>> run(lms(0.5), [[1.0], [1.0], [1.0], [1.0]], [1.0, 1.0, 1.0, 1.0]).average(last=0.5)
         array([0.8125])
         """
-        sums, first = self._kept(self.sums), int(np.argmin(np.abs(self.times[:-1] - (1 - last) * self.totals.rounds)))
+        sums, first = (
+            self._require_snapshots(self.sums),
+            int(np.argmin(np.abs(self.times[:-1] - (1 - last) * self.totals.rounds))),
+        )
         return (sums[-1] - sums[first]) / (self.totals.rounds - self.times[first])
 
     @checked
@@ -112,7 +115,7 @@ class Run(Rounds):
 
         Within a stretch between two recorded times all rounds weigh the same.
         """
-        sums, lengths = self._kept(self.sums), np.diff(self.times)
+        sums, lengths = self._require_snapshots(self.sums), np.diff(self.times)
         age = (self.totals.rounds - (self.times[1:] + self.times[:-1]) / 2) / (share * self.totals.rounds)
         means = np.diff(sums, axis=0) / lengths.reshape(-1, *[1] * (sums.ndim - 1))
         return np.average(means, axis=0, weights=lengths * np.exp(-age))
@@ -128,7 +131,7 @@ class Run(Rounds):
         >>> path.draw(seed=0)
         array([1.])
         """
-        return np.array(self._predicting()[np.random.default_rng(seed).integers(self.totals.rounds)])
+        return np.array(self._weights_before_rounds()[np.random.default_rng(seed).integers(self.totals.rounds)])
 
     def vote(self, X: ArrayLike) -> Array:
         """-1 or +1 for each row of X (n, p): what most weight vectors that predicted say, each round one vote; 0 for a tie.
@@ -146,19 +149,19 @@ class Run(Rounds):
         threshold = self.learner.loss.c if self.learner.loss.name == "perceptron" else 0.0
         A = np.asarray(X, dtype=float)
         votes = np.zeros(len(A))
-        for w in self._predicting():
+        for w in self._weights_before_rounds():
             votes += np.sign(self.learner.predict(replace(self.state, w=w), A) - threshold)
         return np.sign(votes)
 
-    def _predicting(self) -> Array:
+    def _weights_before_rounds(self) -> Array:
         if len(self.times) != self.totals.rounds + 1:
             raise DataError(
                 f"the weights of {len(self.times) - 1} of {self.totals.rounds} rounds were recorded, and all are needed: "
                 "run with record=Record(every=1)"
             )
-        return self._kept(self.weights)[:-1]
+        return self._require_snapshots(self.weights)[:-1]
 
-    def _compared(self, comparator: ArrayLike) -> Array:
+    def _check_comparator(self, comparator: ArrayLike) -> Array:
         u = floats(comparator, "comparator", copy=False)
         if self.learner.grows:
             if u.shape != (n := len(self.rows()[1]),):
@@ -181,7 +184,7 @@ class Run(Rounds):
         >>> round(run(lms(0.5), [[1.0], [1.0]], [1.0, 2.0]).regret().value, 6)
         2.75
         """
-        u = self.best() if comparator is None else self._compared(comparator)
+        u = self.best() if comparator is None else self._check_comparator(comparator)
         theirs = self.loss_of(u)
         return Regret(self.loss - theirs, self.loss, theirs, u)
 
@@ -190,7 +193,7 @@ class Run(Rounds):
 
         The comparator is one weight per column; of a learner of functions, the b_i of f = sum_i b_i k(x_i, .) at its rows.
         """
-        return promise_of(self, None if comparator is None else self._compared(comparator))
+        return promise_of(self, None if comparator is None else self._check_comparator(comparator))
 
     def to_dataset(self) -> Any:
         """An xarray Dataset: prediction, loss, cumulative_loss over `round`, weights and norm over `time`."""

@@ -60,7 +60,7 @@ class RLS(Learner):
         refuse_infinite_loss(value, state)
         # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each weighed by f to its age.
         F = merge(np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None])
-        return State(_solve(F), state.t + 1, {"factor": F}), Info(f, value)
+        return State(_solve_triangle(F), state.t + 1, {"factor": F}), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
@@ -83,7 +83,7 @@ class RLS(Learner):
         return float(state.memory["factor"][-1, -1] ** 2)
 
 
-def _solve(F: Array) -> Array:
+def _solve_triangle(F: Array) -> Array:
     R, z = F[:-1, :-1], F[:-1, -1]
     w = np.zeros(len(z))
     for k in range(len(z) - 1, -1, -1):

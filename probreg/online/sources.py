@@ -142,16 +142,16 @@ class RowStream:
         items = iter(self.items)
         first = next(items, None)
         while first is not None:
-            if np.ndim(_pair(first)[0]) == 2:
-                yield _block(*first)
+            if np.ndim(_require_pair(first)[0]) == 2:
+                yield _read_block(*first)
             else:
-                rows = [first, *map(_pair, islice(items, ROWS - 1))]
-                yield _block(_stack([x for x, _ in rows]), [y for _, y in rows])
+                rows = [first, *map(_require_pair, islice(items, ROWS - 1))]
+                yield _read_block(_stack([x for x, _ in rows]), [y for _, y in rows])
             first = next(items, None)
 
 
-def _pair(item: Any) -> Any:
-    """A row (x, y) or a block (X, y) of a stream."""
+def _require_pair(item: Any) -> Any:
+    """Return a row (x, y) or a block (X, y) of a stream."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise DataError(f"a stream is of rows (x, y) or blocks (X, y), met {type(item).__name__}: was y= forgotten?")
     return item
@@ -164,7 +164,7 @@ def _stack(rows: list[Any]) -> Array:
     return floats(rows, "X", copy=False)
 
 
-def _block(X: ArrayLike, y: ArrayLike) -> Block:
+def _read_block(X: ArrayLike, y: ArrayLike) -> Block:
     A, b = floats(X, "X", copy=False), floats(y, "y", copy=False)
     if A.ndim != 2 or b.shape not in ((len(A),), (len(A), 2)) or not A.shape[1]:
         raise DataError(f"X has shape {A.shape} and y {b.shape}: need (n, p), with one column or more, and (n,)")
@@ -189,7 +189,7 @@ def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: i
             "files name the column, Parquet(path, y, trials=...)"
         )
     if y is not None:
-        A, b = _block(X, y if trials is None else _successes(y, trials))
+        A, b = _read_block(X, y if trials is None else _successes(y, trials))
         total = max(len(b) * passes, 1)
         names = tuple(str(c) for c in getattr(X, "columns", ()))
         return Arrays(A, b, passes, shuffle, every or -(-total // 100), names)

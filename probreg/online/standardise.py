@@ -83,21 +83,23 @@ class Standardised(Learner):
         d = row - mean
         moved = mean + d / (count + 1)
         own = {"mean": moved, "square": square + d * (row - moved), "count": count + 1}
-        learnt, _ = self.learner.step(_inner(state), self._scaled(own, row), y)
+        learnt, _ = self.learner.step(_inner_state(state), self._standardise_rows(own, row), y)
         return replace(learnt, memory={**learnt.memory, **own}), Info(f, self.loss.at(f, y)[0])
 
-    def _scaled(self, own: "dict[str, Array]", X: Array) -> Array:
+    def _standardise_rows(self, own: "dict[str, Array]", X: Array) -> Array:
         sd = np.sqrt(own["square"] / np.maximum(own["count"], 1.0))
         Z = np.where(sd > 0, (X - own["mean"]) / np.where(sd > 0, sd, 1.0), 0.0)
-        return self._extended(Z)
+        return self._append_constant(Z)
 
-    def _extended(self, Z: Array) -> Array:
+    def _append_constant(self, Z: Array) -> Array:
         if self.constant == 0:
             return Z
         return np.concatenate([Z, np.full((*Z.shape[:-1], 1), self.constant)], axis=-1)
 
     def predict(self, state: State, X: ArrayLike) -> Array:
-        return self.learner.predict(_inner(state), self._scaled(dict(state.memory), floats(X, "X", copy=False)))
+        return self.learner.predict(
+            _inner_state(state), self._standardise_rows(dict(state.memory), floats(X, "X", copy=False))
+        )
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
@@ -105,7 +107,9 @@ class Standardised(Learner):
         mean, square, count = (np.array(state.memory[k]) for k in OWN)
         before, after = np.empty_like(X), np.empty_like(X)
         loops.standardise(X, mean, square, float(count), before, after)
-        learnt, done = self.learner.block(_inner(state), self._extended(after), self._extended(before), y, out)
+        learnt, done = self.learner.block(
+            _inner_state(state), self._append_constant(after), self._append_constant(before), y, out
+        )
         if done < len(y):
             mean, square = np.array(state.memory["mean"]), np.array(state.memory["square"])
             loops.standardise(X[:done], mean, square, float(count), before, after)
@@ -123,5 +127,5 @@ class Standardised(Learner):
         return raw, last - float(raw @ mean)
 
 
-def _inner(state: State) -> State:
+def _inner_state(state: State) -> State:
     return replace(state, memory={k: v for k, v in state.memory.items() if k not in OWN})

@@ -194,7 +194,7 @@ class Tape:
 
     def _learn(self, A: Array, b: Array) -> int:
         """Steps through rows whose y is fine; how many there were before one with a row or loss that is not finite."""
-        A, b = _plain(A), _plain(b)
+        A, b = _contiguous_copy(A), _contiguous_copy(b)
         before, n = self.state, len(b)
         prediction, loss = self._space(n)
         if self.learner.grows:  # by one weight a round at most
@@ -204,7 +204,7 @@ class Tape:
         self.state, done = step(before, A, A, b, kept)
         self.sum = self.sum[: len(self.state.w)]
         if done:
-            self._note(
+            self._record_totals(
                 A[:done],
                 b[:done],
                 Out(prediction[:done], loss[:done], kept.slope[:done], kept.square[:done], self.sum),
@@ -238,7 +238,7 @@ class Tape:
             state = after
         return state, len(b)
 
-    def _note(self, A: Array, b: Array, kept: Out, before: State) -> None:
+    def _record_totals(self, A: Array, b: Array, kept: Out, before: State) -> None:
         squares = kept.square
         largest = float(squares.max())
         mirrored = isinstance(self.learner, Gradient) and "theta" in before.memory
@@ -250,7 +250,7 @@ class Tape:
             largest=largest,
             smallest=float(squares.min()),
             column=int(np.argmax(np.abs(A[np.argmax(squares)]))) if largest > self.totals.largest else 0,
-            spread=self._spread(A) if mirrored else 0.0,
+            spread=self._row_scale(A) if mirrored else 0.0,
             gradient_cost=self._gradient_cost(squares, kept.slope, before.t),
             worst=float(kept.loss.max()),
             normalised=self._normalised_loss(squares, kept.loss),
@@ -261,12 +261,12 @@ class Tape:
             self.losses.append(kept.loss)
         if isinstance(self.source, RowStream) and self.learner.loss.name == "squared" and self.learner.linear:
             self.factor = _joined_factor(self.factor, A, b)
-            if (rate := _normalising(self.learner)) is not None:
+            if (rate := _normalised_rate(self.learner)) is not None:
                 self.normalised_factor = _joined_factor(self.normalised_factor, *normalised_rows(A, b, rate.eps))
         self._snapshot()
         self._guard()
 
-    def _spread(self, A: Array) -> float:
+    def _row_scale(self, A: Array) -> float:
         simplex = isinstance(self.learner, Gradient) and isinstance(self.learner.geometry, Simplex)
         return float(np.ptp(A, axis=1).max()) if simplex else float(np.abs(A).max())
 
@@ -280,7 +280,7 @@ class Tape:
         return float((steps * slope * slope) @ squares)
 
     def _normalised_loss(self, squares: Array, loss: Array) -> float:
-        if (rate := _normalising(self.learner)) is None:
+        if (rate := _normalised_rate(self.learner)) is None:
             return 0.0
         size = rate.eps + squares
         return float(np.divide(loss, size, out=np.zeros_like(loss), where=size > 0).sum())
@@ -331,11 +331,11 @@ class Tape:
             learner=self.learner,
             start=self.start,
             state=self.state,
-            predictions=_joined(self.predictions, shape)[: self.totals.rounds],
-            losses=_joined(self.losses, (0,))[: self.totals.rounds],
+            predictions=_concatenate(self.predictions, shape)[: self.totals.rounds],
+            losses=_concatenate(self.losses, (0,))[: self.totals.rounds],
             times=np.array(self.times),
-            weights=self._told(self.weights),
-            sums=self._told(self.sums),
+            weights=self._stack_snapshots(self.weights),
+            sums=self._stack_snapshots(self.sums),
             totals=self.totals,
             status=status,
             data=data,
@@ -345,8 +345,8 @@ class Tape:
             shuffle=self.source.shuffle if isinstance(self.source, Arrays) else None,
         )
 
-    def _told(self, snapshots: list[Array]) -> Array:
-        """Snapshots (K, ...) of weights; where these grew, with zeros for those that were not there yet."""
+    def _stack_snapshots(self, snapshots: list[Array]) -> Array:
+        """Stack snapshots (K, ...) of weights, with zeros for weights that were added later."""
         if not self.learner.grows:
             return np.array(snapshots)
         if "dropped" in self.start.memory and self.state.memory["dropped"] > self.start.memory["dropped"]:
@@ -354,7 +354,7 @@ class Tape:
         return np.array([np.concatenate([w, np.zeros(len(self.state.w) - len(w))]) for w in snapshots])
 
 
-def _joined(parts: list[Array], empty: tuple[int, ...]) -> Array:
+def _concatenate(parts: list[Array], empty: tuple[int, ...]) -> Array:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(empty)
@@ -365,12 +365,12 @@ def _joined_factor(before: Array | None, A: Array, b: Array) -> Array:
     return F if before is None else merge(before, F)
 
 
-def _normalising(learner: Learner) -> Rate | None:
-    """The rate of a learner of normalised steps, else None."""
+def _normalised_rate(learner: Learner) -> Rate | None:
+    """Return the rate of a learner of normalised steps, else None."""
     rule = learner.rule
     return rule.rate if rule is not None and rule.rate.kind == NORMALISED else None
 
 
-def _plain(A: Array) -> Array:
-    """Contiguous and writable: other arrays would be compiled for anew."""
+def _contiguous_copy(A: Array) -> Array:
+    """Return a contiguous and writable array: other arrays would need another compilation."""
     return A if A.flags.c_contiguous and A.flags.writeable else np.array(A, order="C")

@@ -73,7 +73,7 @@ class LinearBound:
 
 
 def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
-    claim = _linear(path)
+    claim = _linear_bound(path)
     holds = all(a.holds for a in claim.assumptions)
     if u is None:
         u = best.ridge_comparator(claim.moments, claim.B / claim.A if holds else 0.0, path.start.w)
@@ -84,7 +84,7 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
     return Guarantee(claim.theorem, claim.source, claim.quantity, *rest, of_loss=claim.of_loss)
 
 
-def _linear(path: Rounds) -> LinearBound:
+def _linear_bound(path: Rounds) -> LinearBound:
     learner, r2 = path.learner, path.totals.largest
     if isinstance(learner, RLS):
         return _ridge_forecaster(path, learner)
@@ -169,10 +169,10 @@ def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
     small = Assumption("step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1)
     A = 1 / (1 - rate) if rate < 1 else 1.0
     # The comparator of the least bound: argmin_v A L_v + (2 / step) d(v, w_1), d the relative entropy.
-    v = best.entropic(path.moments, A, 2 / s, start, norm) if u is None else _unfolded(u, start, norm)
+    v = best.entropic(path.moments, A, 2 / s, start, norm) if u is None else _unfold_simplex(u, start, norm)
     w = v if len(v) == len(path.start.w) else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
-    known = (small, reached(v), _on_the_simplex(path, start))
+    known = (small, reachable_assumption(v), _on_the_simplex(path, start))
     bound = A * theirs + 2 / s * best.relative_entropy(v, start) if all(a.holds for a in known) else np.inf
     rest = path.loss, bound, path.totals.rounds, known, w, theirs
     return Guarantee("exponentiated gradient", "Kivinen & Warmuth 1997", "cumulative squared loss", *rest)
@@ -187,7 +187,7 @@ def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
     return learner.rate.step, g.size, R, start
 
 
-def reached(v: Array) -> Assumption:
+def reachable_assumption(v: Array) -> Assumption:
     inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
     return Assumption("u in the set the learner can reach", float(v.sum()), inside)
 
@@ -200,8 +200,8 @@ def _on_the_simplex(path: Rounds, start: Array) -> Assumption:
     return Assumption("the weights start where their exponents put them", away, away < 1e-9 and bool(start.min() > 0))
 
 
-def _unfolded(u: Array, start: Array, norm: float) -> Array:
-    """The point of the simplex behind weights u: u itself, or its positive and negative parts with the rest shared."""
+def _unfold_simplex(u: Array, start: Array, norm: float) -> Array:
+    """Return the point of the simplex for weights u: u itself, or its positive and negative parts with the rest shared."""
     if len(start) == len(u):
         return u
     v = np.concatenate([np.maximum(u, 0), np.maximum(-u, 0)]) / norm
@@ -275,11 +275,11 @@ def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
     s, norm, R, start = _mirror(path)
     positive = len(start) == len(path.start.w)
     u = best.widest_simplex(*path.rows(), positive, norm) if u is None else u
-    v, margin = _unfolded(u, start, norm), float(_margins(path, u).min())
+    v, margin = _unfold_simplex(u, start, norm), float(_margins(path, u).min())
     # Each mistake lowers d(u, w_t) by at least step g - step^2 R^2 / 8, and d(u, w_1) is all there is to lose.
     gain = s * margin - s**2 * R**2 / 8
     wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
-    known = (reached(v), wide, _on_the_simplex(path, start))
+    known = (reachable_assumption(v), wide, _on_the_simplex(path, start))
     bound = best.relative_entropy(v, start) / gain if all(a.holds for a in known) else np.inf
     run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest)
     return _mistakes("Winnow", run, bound, known, u, 0.0)
@@ -362,7 +362,7 @@ def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
     pull = d * (ridge * T + 1 / s) / 2
     if u is None:
         X, y = path.rows()
-        u = best.penalised(X, y, learner.loss, pull * len(y) / T, np.zeros(len(path.start.w)))
+        u = best.penalised_comparator(X, y, learner.loss, pull * len(y) / T, np.zeros(len(path.start.w)))
     if len(path.predictions) != T:
         raise Incompatible(
             "the bound of a learner that decays needs every prediction: run with record=Record(rows=True)"

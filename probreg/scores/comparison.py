@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from probreg.arguments.arrays import as_array, floats
 from probreg.arguments.scalars import Probability, checked, shown_value
 from probreg.errors import DataError
-from probreg.scores.reading import alike, finite_numbers, first_bad, frequencies, scored
+from probreg.scores.reading import alike, finite_numbers, first_bad, frequencies, read_scored
 from probreg.scores.rules import RULES, Rule
 from probreg.system.terminal import printed
 
@@ -163,7 +163,7 @@ def compare_forecasts(
     """
     r = RULES.resolve(rule)
     one, two = _two(forecasts)
-    a, b = (scored(y, forecasts[k]) for k in (one, two))
+    a, b = (read_scored(y, forecasts[k]) for k in (one, two))
     if a.p.shape != b.p.shape:
         raise DataError(f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same")
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
@@ -237,12 +237,12 @@ def compare_scores(
         difference=mean,
         std_error=error,
         t_interval=(mean - half, mean + half),
-        hoeffding=None if span is None else _hoeffding(mean, _spans(span, d), w, prob),
+        hoeffding=None if span is None else _hoeffding_interval(mean, _spans(span, d), w, prob),
         prob=prob,
     )
 
 
-def _hoeffding(mean: float, span: Array, w: Array, prob: float) -> tuple[float, float]:
+def _hoeffding_interval(mean: float, span: Array, w: Array, prob: float) -> tuple[float, float]:
     with np.errstate(invalid="ignore"):
         total = np.where(w > 0, w * span**2, 0.0).sum()
     # P(|mean d - E| >= t) <= 2 exp(-2 n^2 t^2 / sum_i c_i^2), solved for t at probability delta (Hoeffding 1963).

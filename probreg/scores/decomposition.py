@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, checked
 from probreg.errors import DataError, Incompatible
-from probreg.scores.reading import Scored, both, finite_numbers, first_bad, frequencies, scored
+from probreg.scores.reading import Scored, both, finite_numbers, first_bad, frequencies, read_scored
 from probreg.scores.rules import RULES, Rule
 from probreg.system.terminal import printed
 
@@ -84,7 +84,7 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
     (0.045, 0.295, 0.25, 0.0)
     """
     r = RULES.resolve(rule)
-    s = scored(y, forecast)
+    s = read_scored(y, forecast)
     if s.outcome.ndim != 1:
         raise DataError(f"outcomes are one per row, got shape {s.outcome.shape}")
     p, h, _ = both(truth, forecast)
@@ -212,16 +212,16 @@ def decompose(
     r = RULES.resolve(rule)
     if r.proper == "no":
         raise Incompatible(f"the {r.title} is improper, so it has no calibration to speak of; use brier or log")
-    s = scored(y, forecast)
+    s = read_scored(y, forecast)
     if s.outcome.ndim != 1 or not len(s.outcome):
         raise DataError(f"outcomes are one per row and at least one, got shape {s.outcome.shape}")
     w = frequencies(weights, s.outcome.shape)
-    place = _repeated(s) if bins is None else _binned(s, bins, w)
+    place = _number_forecasts(s) if bins is None else _number_bins(s, bins, w)
     unit = r.pair if s.pair else 1.0
-    return _parts(r, s, place, w, unit)
+    return _decompose_groups(r, s, place, w, unit)
 
 
-def _parts(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposition:
+def _decompose_groups(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposition:
     count = np.bincount(place, w)
     keep = np.flatnonzero(count > 0)
     # h_g = sum_{i in g} w_i h_i / W_g and o_g = sum_{i in g} w_i e_(y_i) / W_g, W_g = sum_{i in g} w_i.
@@ -239,18 +239,18 @@ def _parts(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposi
         apart = np.where((s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place]))
     return Decomposition(
         rule=r.name,
-        score=_mean(score, w) * unit,
+        score=_weighted_mean(score, w) * unit,
         calibration=float(share @ (r.mean(o[keep], h[keep]) - inner)) * unit,
         resolution=float(share @ (r.mean(o[keep], everywhere) - inner)) * unit,
         uncertainty=float(r.mean(overall, overall)) * unit,
-        within=_mean(apart, w) * unit,
+        within=_weighted_mean(apart, w) * unit,
         forecast=h[keep, 1] if s.pair else h[keep],
         observed=o[keep, 1] if s.pair else o[keep],
         count=count[keep],
     )
 
 
-def _mean(values: Array, w: Array) -> float:
+def _weighted_mean(values: Array, w: Array) -> float:
     return float((values[w > 0] * w[w > 0]).sum() / w.sum())
 
 
@@ -264,14 +264,14 @@ def _group_means(values: Array, place: Array, w: Array) -> Array:
     return first + sums / np.where(total > 0, total, 1.0)[:, None]
 
 
-def _repeated(s: Scored) -> Array:
-    """Equal forecasts share a number; those of an event rise with its probability."""
+def _number_forecasts(s: Scored) -> Array:
+    """Number the distinct forecasts; for an event in ascending order of its probability."""
     if s.pair:
         return np.unique(s.p[:, 1], return_inverse=True)[1]
     return np.unique(s.p, axis=0, return_inverse=True)[1].ravel()
 
 
-def _binned(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
+def _number_bins(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
     if not s.pair:
         raise DataError("bins put forecasts of one event in order; for K classes take one class against the rest")
     p = s.p[:, 1]

@@ -21,8 +21,8 @@ class Scored(NamedTuple):
     pair: bool
 
 
-def scored(y: Any, p: Any) -> Scored:
-    """Outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
+def read_scored(y: Any, p: Any) -> Scored:
+    """Read outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
     said, happened = finite_numbers(p, "the forecast"), finite_numbers(y, "y")
     pair = said.shape == happened.shape
     if not pair and said.shape[:-1] != happened.shape:
@@ -30,7 +30,7 @@ def scored(y: Any, p: Any) -> Scored:
             f"y has shape {happened.shape} and the forecast {said.shape}: one probability of the event for each outcome, "
             "or one row of class probabilities"
         )
-    full = _pairs(said) if pair else distributions(said)
+    full = _to_pairs(said) if pair else distributions(said)
     last = 1 if pair else full.shape[-1] - 1
     if (bad := (happened < 0) | (happened > last) | (happened % 1 != 0)).any():
         kind = "0 or 1" if pair else f"a class 0 to {last}"
@@ -59,7 +59,7 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
     p, h = finite_numbers(truth, "the truth"), finite_numbers(forecast, "the forecast")
     if p.shape != h.shape:
         raise DataError(f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows")
-    return (distributions(p), distributions(h), False) if p.ndim > 1 else (_pairs(p), _pairs(h), True)
+    return (distributions(p), distributions(h), False) if p.ndim > 1 else (_to_pairs(p), _to_pairs(h), True)
 
 
 def in_range(p: Array) -> Array:
@@ -71,7 +71,7 @@ def in_range(p: Array) -> Array:
     return np.clip(p, 0.0, 1.0)
 
 
-def _pairs(p: Array) -> Array:
+def _to_pairs(p: Array) -> Array:
     inside = in_range(p)
     return np.stack([1.0 - inside, inside], -1)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.registry import Registry
-from probreg.scores.reading import both, scored
+from probreg.scores.reading import both, read_scored
 
 RULES: Registry["Rule"] = Registry("scoring rule")
 
@@ -33,7 +33,7 @@ class Rule(ABC):
 
     def __call__(self, y: Any, p: Any) -> Array:
         """The score of each row: see the function of the same name."""
-        s = scored(y, p)
+        s = read_scored(y, p)
         return self.at(s.outcome, s.p) * (self.pair if s.pair else 1.0)
 
     def at(self, index: Array, p: Array) -> Array:

@@ -77,7 +77,7 @@ def test_every_kept_function_of_the_package_is_kept_so():
 def test_a_full_disk_does_not_stop_the_arithmetic(tmp_path, monkeypatch):
     from numba.core.caching import FunctionCache
 
-    from probreg.numerics.compiled.cache import kept
+    from probreg.numerics.compiled.cache import cached_njit
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -85,4 +85,4 @@ def test_a_full_disk_does_not_stop_the_arithmetic(tmp_path, monkeypatch):
     monkeypatch.setattr(FunctionCache, "save_overload", full)
     monkeypatch.setattr(FunctionCache, "load_overload", full)
     monkeypatch.setattr(FunctionCache, "flush", full)
-    assert kept(nogil=True)(lambda x: x + 1.0)(1.0) == 2.0
+    assert cached_njit(nogil=True)(lambda x: x + 1.0)(1.0) == 2.0

@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, mean_and_sd, quantile_pair
-from probreg.numerics.linalg.blocks import limited
+from probreg.numerics.linalg.blocks import limit_threads
 
 S, ROWS = 4_000, 12  # together beyond what NumPy sorts
 
@@ -81,7 +81,7 @@ def test_intervals_of_a_mean_are_percentiles_of_its_draws(likelihood):
     np.testing.assert_allclose(found["mean_upper"], upper, rtol=1e-12, atol=1e-12)
     # of an identity link the mean is exact, and has no Monte Carlo error
     np.testing.assert_allclose(found["mean"], means.mean(0), rtol=1e-12, atol=0.1 if likelihood == "student" else 1e-12)
-    with limited(1):
+    with limit_threads(1):
         assert fit.predict(new, 0.9, offset=offsets).identical(found)
 
 

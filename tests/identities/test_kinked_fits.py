@@ -420,14 +420,14 @@ def test_the_covariance_of_a_kernel_is_made_when_it_is_asked_for() -> None:
     y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=60)
     fit = pr.svr(x, y, kernel=RBF(1.0), C=2.0, epsilon=0.1)
     assert len(fit.support)
-    assert not fit.solution.scale.root.made
+    assert not fit.solution.scale.root.is_computed
     model, s, eps = fit.model, fit.model.fixed["scale"], 0.1
     Z = model.design.X
     np.testing.assert_allclose(Z[:, 1:] @ Z[:, 1:].T, RBF(1.0)(x), atol=1e-12)
     # the expected information of a row is 1 / (s (s + eps)), and the prior has the variance C s
     H = Z.T @ Z / (s * (s + eps)) + np.diag(np.r_[0.0, np.ones(Z.shape[1] - 1) / (2.0 * s)])
     np.testing.assert_allclose(fit.std_error.values, np.sqrt(np.diag(np.linalg.inv(H))), rtol=1e-8)
-    assert fit.solution.scale.root.made
+    assert fit.solution.scale.root.is_computed
 
 
 def test_rows_that_occur_twice_and_kernels_of_low_rank_have_their_columns() -> None:

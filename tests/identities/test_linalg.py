@@ -36,7 +36,7 @@ def tall(seed=0, n=6000, p=12, shift=0.0, noise=1.0):
 
 def precise(X, y, w=None):
     """Coefficients, relative standard errors and residual norm by QR in extended precision."""
-    return answers(factors.extended(np.column_stack([X, y]), w))
+    return answers(factors.extended_root(np.column_stack([X, y]), w))
 
 
 def answers(F):
@@ -139,7 +139,7 @@ def test_order_of_storage_integers_and_zero_weights_make_no_difference(n):
 def test_several_responses_are_factored_like_columns(n):
     X, y, w = tall(n=n)
     Y = np.column_stack([y, X @ np.ones(12) + 1e-5 * np.cos(y), np.sin(y)])
-    F, G = triangular(X, Y, weights=w), factors.extended(np.hstack([X, Y]), w).astype(float)
+    F, G = triangular(X, Y, weights=w), factors.extended_root(np.hstack([X, Y]), w).astype(float)
     np.testing.assert_allclose(F.astype(float), G, atol=1e-11 * np.abs(G).max())  # EPS sqrt(n) times dimension
 
 

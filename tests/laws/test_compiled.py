@@ -573,7 +573,7 @@ def test_without_a_folder_to_write_to_code_is_compiled_anew():
     """A function without a file stands for an installation where nothing can be written."""
     made: dict[str, Any] = {}
     exec(compile("def twice(x):\n    return 2.0 * x\n", "<nowhere>", "exec"), made)
-    twice = build._stored(made["twice"], {}, "test")
+    twice = build._store_function(made["twice"], {}, "test")
     assert twice(1.5) == 3.0
     assert type(twice._cache).__name__ == "NullCache"
 

@@ -11,14 +11,14 @@ import pytest
 import probreg as pr
 from probreg.data.terms.smooths import ThinPlate
 from probreg.inference.modes.newton_method import Newton
-from probreg.numerics.linalg import limited
+from probreg.numerics.linalg import limit_threads
 
 N, P = 60_000, 20
 
 
 def peak_of(run: Callable[[], Any]) -> int:
     """Bytes that `run` allocates at most, on one core; what a first run imports and compiles is no part of it."""
-    with limited(1):  # each core works on a block of 2 MB
+    with limit_threads(1):  # each core works on a block of 2 MB
         run()
         gc.collect()
         tracemalloc.start()

@@ -217,7 +217,7 @@ def test_the_forecast_is_within_the_mixture_at_both_ends(rng: np.random.Generato
     """(p - y)^2 <= g(y) for y = low, high, all that the proof needs; at twice the rate no forecast could do it."""
     learner = online.aggregate([online.lms(0.1), online.lms(0.2), online.lms(0.3)], low=-1, high=3)
     F, w = rng.uniform(-1, 3, (1000, 3)), rng.dirichlet(np.ones(3), 1000)
-    p = learner._mixed(w, F)
+    p = learner._mix_forecasts(w, F)
     assert ((p >= -1) & (p <= 3)).all()
     for y in (-1, 3):
         g = -np.log(np.sum(w * np.exp(-learner.rate * (F - y) ** 2), axis=1)) / learner.rate

@@ -82,7 +82,7 @@ def test_rates_and_prices_of_aggregation():
         assert learner.rate == pytest.approx(rate, rel=1e-15)
         assert promise.bound - promise.comparator_loss == pytest.approx(price, rel=1e-12)
     # two forecasts 0 and 1 of weights 1/4 and 3/4, y in [0, 1]: g(0) = -log(1/4 + 3/4 exp(-2)) / 2 and g(1) = -log(1/4 exp(-2) + 3/4) / 2
-    p = online.aggregate(learners[:2])._mixed(np.array([0.25, 0.75]), np.array([0.0, 1.0]))
+    p = online.aggregate(learners[:2])._mix_forecasts(np.array([0.25, 0.75]), np.array([0.0, 1.0]))
     low, high = -np.log(0.25 + 0.75 * np.exp(-2)) / 2, -np.log(0.25 * np.exp(-2) + 0.75) / 2
     assert p == pytest.approx((1 - (high - low)) / 2, rel=1e-14)
 

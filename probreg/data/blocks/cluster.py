@@ -14,7 +14,7 @@ from typing import Any
 
 from probreg.data.blocks.block import Block
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.numerics.linalg import limited, one_blas_thread
+from probreg.numerics.linalg import limit_threads, one_blas_thread
 
 OnPart = Callable[[int, Any], Any]  # what one partition, by its number and its rows, adds; None when it adds nothing
 _AT_ONCE = 8  # results that one task of the tree puts together
@@ -134,7 +134,7 @@ def _packed(fn: Any) -> bytes:
 
 def _visit(packed: bytes, number: int, part: Any) -> Any:
     """The function of a partition in one thread, since dask runs as many partitions at a time as a worker has threads."""
-    with limited(1), one_blas_thread():
+    with limit_threads(1), one_blas_thread():
         return pickle.loads(packed)(number, part)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from probreg.data.blocks.block import Block
 from probreg.errors import DataError
-from probreg.numerics.linalg import limited, one_blas_thread, threads
+from probreg.numerics.linalg import limit_threads, one_blas_thread, threads
 from probreg.system.progress import progress_bar
 
 _WORKERS = 8  # blocks that are worked on at a time, at most: each is in memory
@@ -76,7 +76,7 @@ def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generat
         return
 
     def alone(item: A) -> B:
-        with limited(1):
+        with limit_threads(1):
             return fn(item)
 
     with ThreadPoolExecutor(workers, "probreg-sums") as pool:

@@ -65,8 +65,8 @@ def _axes(surface: ArrowSurface, at: ArrowNodes) -> tuple[Array, Array]:
     """(p, r, S) in the frame and (S, G, K, K): the covariance of beta at a node is axes axes' plus blocks blocks' by group."""
     G, K, r = at.factor.shape
     eye = np.eye(r)
-    axes = at.factor.transposed(np.zeros((G, K, r)), eye)
-    blocks = at.factor.transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
+    axes = at.factor.solve_transposed(np.zeros((G, K, r)), eye)
+    blocks = at.factor.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
     S = len(at.log_noise)
     moved = at.roots.forth(*axes)
     flat = (np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S) for part in moved)
@@ -78,7 +78,7 @@ def _deviations(surface: ArrowSurface, at: ArrowNodes, of: Array, rng: np.random
     """Draws (n, p) from N(0, H^-1) at the nodes `of`, as coefficients."""
     G, K, r = at.factor.shape
     z = rng.standard_normal((len(of), G * K + r, 1))
-    x = at.factor.at(of).transposed(z[:, : G * K].reshape(-1, G, K, 1), z[:, G * K :])
+    x = at.factor.at(of).solve_transposed(z[:, : G * K].reshape(-1, G, K, 1), z[:, G * K :])
     moved = at.roots.at(of).forth(*x)
     return np.asarray(surface.layout.coefficients(*(np.moveaxis(part[..., 0], 0, -1) for part in moved)).T)
 
@@ -133,7 +133,7 @@ class ArrowLaw:
         surface, (G, K, r) = self.surface, self.at.H.shape
         (p, m), a, q = surface.model.shape, len(surface.model.unknown), surface.layout.shape[2]
         H: Arrow = self.at.H
-        x = H.transposed(z[:, : G * K].T.reshape(G, K, -1), z[:, G * K :].T)
+        x = H.solve_transposed(z[:, : G * K].T.reshape(G, K, -1), z[:, G * K :].T)
         x = x[0] + self.at.x[0] - self.follow[0], x[1] + self.at.x[1] - self.follow[1]
         moved = self.at.roots.forth(x[0][None], x[1][None])
         beta = (

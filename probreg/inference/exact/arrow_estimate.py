@@ -66,9 +66,9 @@ def _covariance(
     """Of vec beta; coordinates of the border behind those of H, up to `width` of them, are known."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
-    a, c = H.transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+    a, c = H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
     c = np.vstack([c, np.zeros(((width or r) - r, r))])
     a, c = roots.forth(a[None], c[None])
-    blocks = roots.lead[0] @ H.transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
+    blocks = roots.lead[0] @ H.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
     low, m = layout.coordinates(a[0], c[0]), layout.model.shape[1]
     return ArrowCovariance(layout.frame_of_all, m, places=layout.places, blocks=blocks, low=low)

@@ -59,7 +59,7 @@ class ArrowNodes:
     @cached_property
     def mean(self) -> Parts:
         """(S, G, K, 1) and (S, r, 1)."""
-        return self.factor.transposed(*self.half)
+        return self.factor.solve_transposed(*self.half)
 
 
 @dataclass(frozen=True, eq=False)

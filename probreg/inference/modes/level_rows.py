@@ -63,7 +63,7 @@ class LevelRows:
     def _roots(self, H: "ScaledArrow") -> tuple[Array, Array, Array]:
         G, K, r = H.factor.shape
         # [[L', C], [0, T']]^-1: its first columns are 1 / L_g, its last ones of rank r
-        a, c = H.factor.transposed(np.zeros((G, K, r)), np.eye(r))
+        a, c = H.factor.solve_transposed(np.zeros((G, K, r)), np.eye(r))
         return H.s[:, None] * a[:, 0], H.t[:, None] * c, H.s[:, None, None] / H.factor.L
 
     def covariance_without(

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from probreg.inference.penalized.interior_point import Inside
 from probreg.inference.penalized.kink_systems import ByRows
 from probreg.inference.penalized.kinks import KinkProblem
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 
 Array = NDArray[np.float64]
-compiled = kept(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 def dual_coordinate(problem: KinkProblem, rows: ByRows, start: Inside | None, *, tol: float, max_steps: int) -> Inside:

@@ -4,11 +4,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 
 Array = NDArray[np.float64]
 _LOOK = 8  # passes after which it is asked whether the rest will do
-compiled = kept(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 

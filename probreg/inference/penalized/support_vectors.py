@@ -32,7 +32,7 @@ from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
-from probreg.numerics.on_request import OnRequest
+from probreg.numerics.on_request import LazyArray
 from probreg.priors import Normal, Prior
 from probreg.priors.joint import Key
 
@@ -64,7 +64,7 @@ class SupportVectors(InteriorPoint):
         status = Status.CONVERGED if at.converged else Status.STALLED
         if of_kernel:
             k = len(beta)
-            scale = DenseCovariance(Frame.of_raw(k), 1, root=OnRequest((k, k), partial(_root, found, beta)))
+            scale = DenseCovariance(Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, found, beta)))
             solution = with_certificate(found, Solution(beta, scale, status=status), at, steps=at.steps)
         else:
             local = found.value_grad_hessian_standardised(gamma)

@@ -14,7 +14,7 @@ import numpy as np
 from probreg.inference.base import Array
 from probreg.inference.sampling import trajectory
 from probreg.inference.sampling.affine_density import CompiledTarget
-from probreg.numerics.compiled import Work, stored
+from probreg.numerics.compiled import Work, compile_stored
 
 _FIRST, _LAST = 0.15, 0.5  # of the tuning: before the windows, and after them
 _WINDOW = 25  # draws in the first window
@@ -92,7 +92,7 @@ class _Walker:
 
         t = trajectory
         once = (t.kinetic, t.leapfrog, t.extend, t.transition, t.adapt)
-        self._run = stored(t.walk, (t.turned, t.turned_joint, t.copy, t.log_sum, *once), once)
+        self._run = compile_stored(t.walk, (t.turned, t.turned_joint, t.copy, t.log_sum, *once), once)
         self.target, self.rng, self.known, self.aim, self.progress = target, rng, known, aim, progress
         self.w = np.empty((t.ROWS, target.data.A.shape[1]))
         self.w[t.MASS] = 1.0

@@ -7,10 +7,10 @@ numba is imported on the first use; what it makes is kept on disk, beside these 
 from probreg.numerics.compiled.affine import AffineData as AffineData, Work as Work
 from probreg.numerics.compiled.build import (
     Loops as Loops,
+    compile_stored as compile_stored,
     entries_of as entries_of,
     log_density_of as log_density_of,
     loops_of as loops_of,
-    stored as stored,
 )
 from probreg.numerics.compiled.density import CompiledDensity as CompiledDensity
 from probreg.numerics.compiled.tiles import tiles_of as tiles_of, work_of as work_of

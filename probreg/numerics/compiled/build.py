@@ -41,12 +41,12 @@ def loops_of(density: CompiledDensity) -> Loops:
 
     name, each = _digest(density), None
     if density.tile is not None:
-        tile = _inline(_density(density.tile), _AS_WRITTEN)
+        tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
         parts = {"tile": tile, "total": _inline(_bound(loops.total_of_tile, {"tile": tile}))}
     else:
-        row = {"row": _inline(_density(_of(density)), _AS_WRITTEN)}
+        row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
         tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
-        each = _stored(loops.each_value, row, name)
+        each = _store_function(loops.each_value, row, name)
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
     if density.product is None:
@@ -56,13 +56,15 @@ def loops_of(density: CompiledDensity) -> Loops:
         parts["summed"] = _inline(_bound(loops.sum_of_products, products))
         parts["total"] = _inline(_bound(loops.total_of_products, products))
     if density.hessian is not None:
-        hessians = _inline(_density(density.hessian), _AS_WRITTEN)
+        hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
         parts["hessians"] = (
             hessians if density.tile is not None else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
         )
         shared = (loops.predictors, loops.weighted_products)
-        curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
-    gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.row_slopes, loops.values))
+        curved = _store_function(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
+    gradient, slopes, values = (
+        _store_function(f, parts, name) for f in (loops.gradient, loops.row_slopes, loops.values)
+    )
     return Loops(gradient, slopes, values, curved, each)
 
 
@@ -72,7 +74,7 @@ def _products(product: Callable[..., Any]) -> dict[str, Any]:
 
     log1p = {"log1p": elementary.log1p}
     return {
-        "product": _inline(_density(product), _AS_WRITTEN),
+        "product": _inline(_vectorise_density(product), _AS_WRITTEN),
         "sum_of_log1p": _inline(_bound(loops.sum_of_log1p, log1p)),
         **log1p,
     }
@@ -83,7 +85,9 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
     """The compiled sum over coefficients of a prior's density."""
     from probreg.numerics.compiled import loops
 
-    return _stored(loops.entries, {"row": _inline(_density(_of(density)), _AS_WRITTEN)}, _digest(density))
+    return _store_function(
+        loops.entries, {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}, _digest(density)
+    )
 
 
 @cache
@@ -94,7 +98,7 @@ def log_density_of(density: CompiledDensity, several: bool, other: CompiledDensi
 
     from probreg.numerics.compiled.addresses import arrays_at
     from probreg.numerics.compiled.affine import AffineData, Work
-    from probreg.numerics.compiled.cache import kept_function
+    from probreg.numerics.compiled.cache import cached_cfunc
 
     number, place = types.float64, types.int64
     line, table, tiles, places = (
@@ -106,7 +110,7 @@ def log_density_of(density: CompiledDensity, several: bool, other: CompiledDensi
     pointer = types.CPointer(number)
     plain = plain_log_density(density, several, other)
     found = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
-    return kept_function(number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS)(found)
+    return cached_cfunc(number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS)(found)
 
 
 def plain_log_density(density: CompiledDensity, several: bool, other: CompiledDensity | None) -> Any:
@@ -122,35 +126,37 @@ def plain_log_density(density: CompiledDensity, several: bool, other: CompiledDe
 
 
 @cache
-def stored(f: Callable[..., Any], called: tuple[Callable[..., Any], ...], once: tuple[Callable[..., Any], ...]) -> Any:
-    """A function of a module compiled and kept on disk, with the functions of the same file that it calls, in an order in which
+def compile_stored(
+    f: Callable[..., Any], called: tuple[Callable[..., Any], ...], once: tuple[Callable[..., Any], ...]
+) -> Any:
+    """Compile a function of a module and keep it on disk, with the functions of the same file that it calls, in an order in which
     each calls only those before it. Those that are called `once` become part of their caller before types are found: numba hands each
     function with all that it calls to LLVM anew. `uniform` and `density_at` are those of `addresses`."""
     from numba import njit
 
     from probreg.numerics.compiled import addresses
-    from probreg.numerics.compiled.cache import kept
+    from probreg.numerics.compiled.cache import cached_njit
 
     parts: dict[str, Any] = {"uniform": addresses.uniform, "density_at": addresses.density_at}
     for g in called:
         parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(_bound(g, parts))
     seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[:16]  # numba looks at the file of f alone
-    return kept(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
+    return cached_njit(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
 
 
-def _of(density: CompiledDensity) -> Callable[..., Any]:
+def _row_function(density: CompiledDensity) -> Callable[..., Any]:
     assert density.row is not None
     return density.row
 
 
-def _density(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The plain function with the vectorisable exp, log and log1p in place of those of `math`, and the functions that it
+def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the plain function with the vectorisable exp, log and log1p in place of those of `math`, and the functions that it
     calls likewise."""
     from probreg.numerics.compiled.elementary import VECTOR
 
     used = {k: plain.__globals__[k] for k in plain.__code__.co_names if k in plain.__globals__}
     parts = {k: VECTOR[v] for k, v in used.items() if callable(v) and v in VECTOR}
-    called = {k: _inline(_density(v), _AS_WRITTEN) for k, v in used.items() if isinstance(v, FunctionType)}
+    called = {k: _inline(_vectorise_density(v), _AS_WRITTEN) for k, v in used.items() if isinstance(v, FunctionType)}
     return _bound(plain, parts | called)
 
 
@@ -168,10 +174,10 @@ def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
     return njit(forceinline=True, fastmath=fastmath, **_INNER)(f)
 
 
-def _stored(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
-    from probreg.numerics.compiled.cache import kept
+def _store_function(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
+    from probreg.numerics.compiled.cache import cached_njit
 
-    return kept(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(_bound(f, parts, f"_{name}"))
+    return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(_bound(f, parts, f"_{name}"))
 
 
 def _digest(density: CompiledDensity) -> str:
@@ -180,16 +186,16 @@ def _digest(density: CompiledDensity) -> str:
     out.update(Path(__file__).read_bytes())
     for f in density:
         if f is not None:
-            out.update(repr(_written(f)).encode())
+            out.update(repr(_code_of_function(f)).encode())
     return out.hexdigest()[:16]
 
 
-def _written(f: Callable[..., Any]) -> tuple[Any, ...]:
-    """The code of a plain function, the numbers it names and the functions it calls."""
+def _code_of_function(f: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return the code of a plain function, the numbers it names and the functions it calls."""
     assert isinstance(f, FunctionType)
     known = {k: f.__globals__[k] for k in f.__code__.co_names if k in f.__globals__}
     numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
-    called = [_written(known[k]) for k in sorted(known) if isinstance(known[k], FunctionType)]
+    called = [_code_of_function(known[k]) for k in sorted(known) if isinstance(known[k], FunctionType)]
     return f.__name__, _code(f.__code__), sorted(numbers.items()), called
 
 

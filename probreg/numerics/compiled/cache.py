@@ -36,8 +36,8 @@ class _Rebuilt(FunctionCache):
             return  # it cannot be written either: every process compiles
 
 
-def kept(**how: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` with these settings, its machine code kept on disk where a folder can be written."""
+def cached_njit(**how: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile by `numba.njit` with these settings; keep the machine code on disk where a folder can be written."""
 
     def compiled(f: Callable[..., Any]) -> Any:
         made = njit(**how)(f)
@@ -48,8 +48,8 @@ def kept(**how: Any) -> Callable[[Callable[..., Any]], Any]:
     return compiled
 
 
-def kept_function(sig: Any, **how: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.cfunc` of this signature likewise: a pointer that compiled code takes as an argument."""
+def cached_cfunc(sig: Any, **how: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile by `numba.cfunc` with this signature and the same cache: a pointer that compiled code takes as an argument."""
 
     def compiled(f: Callable[..., Any]) -> Any:
         made: Any = CFunc(f, (sig.args, sig.return_type), locals={}, options={"nopython": True, **how})

@@ -14,11 +14,11 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import erfcx
 
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 from probreg.numerics.compiled.elementary import exp
 
 Array = NDArray[np.float64]
-summing = kept(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+summing = cached_njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 _SHIFT = 3.75
 _NEAR = 1e-5  # of the least scale: a step of Halley's method this short leaves the cube of it
 _PASSES = 200
@@ -26,14 +26,14 @@ _ROOT_2, _ROOT_2PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
 MOST = 300.0  # the largest mean of a Poisson atom whose probability of 0 is taken: e^-300 is a number, and 300 products are few
 
 
-def _scaled(t: Array) -> Array:
+def _scaled_erfcx(t: Array) -> Array:
     """(1 + 2 x) e^(x^2) erfc(x) at t = (x - 3.75) / (x + 3.75), which varies from 1 at x = 0 to 2 / sqrt(pi) (Shepherd & Laframboise 1981)."""
     x = _SHIFT * (1.0 + t) / np.maximum(1.0 - t, 1e-300)
     return np.where(t < 1.0, (1.0 + 2.0 * x) * erfcx(x), 2.0 / math.sqrt(math.pi))
 
 
 _interpolated: Any = chebyshev.chebinterpolate
-_P = tuple(map(float, chebyshev.cheb2poly(_interpolated(_scaled, 20))))  # to 4e-15 of the value
+_P = tuple(map(float, chebyshev.cheb2poly(_interpolated(_scaled_erfcx, 20))))  # to 4e-15 of the value
 
 
 @summing

@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 from probreg.numerics.compiled.elementary import exp, inline, log, log1p
 from probreg.numerics.compiled.quantiles import mean_and_deviation, threshold
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
-compiled = kept(nogil=True, error_model="numpy", fastmath={"contract"})
+compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
 summing = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 _LANES = 16  # products side by side, so that they are vector instructions
 _FACTORS = 12  # of one product: each below 1e25, it stays below 1e300
@@ -145,7 +145,7 @@ def leave_each_row_out(
     b, score = np.empty(m), np.empty(m)
     for i in range(n):
         row = log_lik[i]
-        most, top, known = _ends(row, correction, x)
+        most, top, known = _log_weight_maxima(row, correction, x)
         if not known or top == -math.inf:  # a density of zero or nan
             elpd[i] = lppd[i] = k[i] = math.nan
             if log_w.size:
@@ -153,7 +153,7 @@ def leave_each_row_out(
             continue
         for s in range(S):
             x[s] -= top
-        top_of = _largest(x, M + 1, z, at, left)
+        top_of = _largest_places(x, M + 1, z, at, left)
         k[i] = _smooth_tail(x, tail, top_of, log_tail, b, score, product)
         for j in range(M):
             x[top_of[j + 1]] = log_tail[j]
@@ -167,7 +167,7 @@ def leave_each_row_out(
 
 
 @summing
-def _ends(row: Array, correction: Array, x: Array) -> tuple[float, float, bool]:
+def _log_weight_maxima(row: Array, correction: Array, x: Array) -> tuple[float, float, bool]:
     """correction - row goes into x; the largest of `row` and of x, and whether each of x is a number below inf."""
     most, top, lost = -math.inf, -math.inf, 0
     for s in range(row.size):
@@ -206,8 +206,8 @@ def _sum(x: Array) -> float:
 
 
 @inline
-def _largest(x: Array, count: int, z: float, at: Places, work: Array) -> Places:
-    """Where the `count` largest of x stand, in ascending order of x; a view of `at`."""
+def _largest_places(x: Array, count: int, z: float, at: Places, work: Array) -> Places:
+    """Return the places of the `count` largest of x, in ascending order of x; a view of `at`."""
     mean, sd = mean_and_deviation(x)
     bound = -threshold(x, -1.0, count, -mean, sd, z)
     found = 0

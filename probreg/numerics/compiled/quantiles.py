@@ -12,11 +12,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from probreg.numerics.compiled.cache import kept
+from probreg.numerics.compiled.cache import cached_njit
 from probreg.numerics.compiled.elementary import inline
 
 Array = NDArray[np.float64]
-compiled = kept(nogil=True, error_model="numpy", fastmath={"contract"})
+compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
 summing = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 _GUESSES = 8  # thresholds that are counted; after them what lies below the last one is taken as it is
 _PEAK = 0.3989422804014327  # of the standard normal density
@@ -44,7 +44,7 @@ def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
                 continue
             first, second = _neighbours(few[:count], rank)
             low, high = (first, second) if sign > 0.0 else (-second, -first)
-            out[i, q] = _between(low, high, share)
+            out[i, q] = _interpolate(low, high, share)
 
 
 @compiled
@@ -58,7 +58,7 @@ def moments_of_rows(x: Array, out: Array) -> None:
 
 
 @inline
-def _between(low: float, high: float, share: float) -> float:
+def _interpolate(low: float, high: float, share: float) -> float:
     """low + share (high - low), exact at both ends, infinite ones too."""
     if low == high or share == 0.0:
         return low

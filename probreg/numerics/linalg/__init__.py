@@ -8,7 +8,7 @@ tall and sparse_arrow behind arrow.
 
 from probreg.numerics.linalg.arrow import Arrow as Arrow
 from probreg.numerics.linalg.blocks import (
-    limited as limited,
+    limit_threads as limit_threads,
     map_blocks as map_blocks,
     on_all_cores as on_all_cores,
     one_blas_thread as one_blas_thread,

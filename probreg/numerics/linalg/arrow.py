@@ -47,7 +47,7 @@ class Arrow:
     def __init__(self, D: Array, E: Array, F: Array) -> None:
         self.L = _cholesky(D)
         self.C = _forward(self.L, E)
-        flat = self._flat
+        flat = self._flat_border
         self.T = np.linalg.cholesky(F - np.swapaxes(flat, -1, -2) @ flat)
 
     @property
@@ -83,16 +83,16 @@ class Arrow:
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""
         y = _forward(self.L, a)
-        return y, self._T_inverse(k) @ (c[..., :k, :] - self._border(y, k))
+        return y, self._T_inverse(k) @ (c[..., :k, :] - self._border_product(y, k))
 
     def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
-        return self.transposed(*self.half(a, c, k), k)
+        return self.solve_transposed(*self.half(a, c, k), k)
 
-    def transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+    def solve_transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
         c = np.swapaxes(self._T_inverse(k), -1, -2) @ c
-        moved = (self._flat[..., :k] @ c).reshape(*self.C.shape[:-1], c.shape[-1])
+        moved = (self._flat_border[..., :k] @ c).reshape(*self.C.shape[:-1], c.shape[-1])
         return _backward(self.L, a - moved), c
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
@@ -103,12 +103,12 @@ class Arrow:
         eye = np.broadcast_to(np.eye(self.L.shape[-1]), self.L.shape)
         Li = _forward(self.L, eye)
         own = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
-        border = -(_joined(N) @ Ti).reshape(N.shape)
+        border = -(_merge_groups(N) @ Ti).reshape(N.shape)
         return own, border, np.swapaxes(Ti, -1, -2) @ Ti
 
     def spread(self, k: int | None = None) -> Array:
         """N (..., G, K, k), by which the uncertainty of the border enters the blocks: their covariance is (L L')^-1 + N N'."""
-        out = self._flat[..., :k] @ np.swapaxes(self._T_inverse(k), -1, -2)
+        out = self._flat_border[..., :k] @ np.swapaxes(self._T_inverse(k), -1, -2)
         return _backward(self.L, out.reshape(*self.C.shape[:-1], out.shape[-1]))
 
     def schur(self, k: int) -> Array:
@@ -120,21 +120,21 @@ class Arrow:
         """`size` draws from N(0, H^-1), (G, K, size) and (r, size), of one arrow."""
         G, K, r = self.shape
         z = rng.standard_normal((size, G * K + r)).T
-        return self.transposed(z[: G * K].reshape(G, K, size), z[G * K :])
+        return self.solve_transposed(z[: G * K].reshape(G, K, size), z[G * K :])
 
     @property
-    def _flat(self) -> Array:
-        return _joined(self.C)
+    def _flat_border(self) -> Array:
+        return _merge_groups(self.C)
 
     def _T_inverse(self, k: int | None) -> Array:
         return self.T_inverse if k is None else self.T_inverse[..., :k, :k]
 
-    def _border(self, y: Array, k: int | None) -> Array:
+    def _border_product(self, y: Array, k: int | None) -> Array:
         """C'y."""
-        return np.swapaxes(self._flat[..., :k], -1, -2) @ _joined(y)
+        return np.swapaxes(self._flat_border[..., :k], -1, -2) @ _merge_groups(y)
 
 
-def _joined(E: Array) -> Array:
+def _merge_groups(E: Array) -> Array:
     """(..., G K, s) of (..., G, K, s)."""
     return E.reshape(*E.shape[:-3], E.shape[-3] * E.shape[-2], E.shape[-1])
 

@@ -93,15 +93,15 @@ _threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def threads() -> int:
-    """The number of threads to use: what `limited` allows, else one per core."""
+    """The number of threads to use: what `limit_threads` allows, else one per core."""
     return _threads.get() or os.cpu_count() or 1
 
 
 @contextmanager
-def limited(count: int | None) -> Iterator[None]:
-    """At most `count` threads within; None leaves things as they are. Results do not depend on it, to the last bit.
+def limit_threads(count: int | None) -> Iterator[None]:
+    """Limit the threads inside the block to `count`; None changes nothing. Results do not depend on it, to the last bit.
 
-    >>> with limited(1):
+    >>> with limit_threads(1):
     ...     threads()
     1
     """

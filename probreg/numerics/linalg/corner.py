@@ -26,7 +26,7 @@ class Corner(Protocol):
         """The sum of the logs of the diagonal of T."""
         ...
 
-    def solved(self, c: Array, k: int, *, transposed: bool) -> Array:
+    def solve(self, c: Array, k: int, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (k, s)."""
         ...
 
@@ -54,7 +54,7 @@ class DenseCorner:
         """The sum of the logs of the diagonal of T."""
         return float(np.log(np.diagonal(self.T)[:k]).sum())
 
-    def solved(self, c: Array, k: int, *, transposed: bool) -> Array:
+    def solve(self, c: Array, k: int, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (k, s)."""
         if not c.size:
             return c
@@ -89,10 +89,10 @@ class NestedCorner:
         """The sum of the logs of the diagonal of T."""
         return 0.5 * float(self.arrow.log_det(k - self.g * self.s))
 
-    def solved(self, c: Array, k: int, *, transposed: bool) -> Array:
+    def solve(self, c: Array, k: int, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (k, s)."""
         q = self.g * self.s
-        solve = self.arrow.transposed if transposed else self.arrow.half
+        solve = self.arrow.solve_transposed if transposed else self.arrow.half
         above, below = solve(c[:q].reshape(self.g, self.s, -1), c[q:], k - q)
         return np.vstack([above.reshape(q, -1), below])
 

@@ -54,7 +54,7 @@ def inverse_upper(R: Array) -> Array:
     return np.triu(lapack.dtrtri(R)[0])
 
 
-def floating(A: ArrayLike) -> Array:
+def to_float(A: ArrayLike) -> Array:
     A = np.asarray(A)
     return A if A.dtype == np.longdouble else A.astype(float, copy=False)
 
@@ -100,7 +100,7 @@ def householder(A: Array) -> Array:
     return positive_diagonal(np.triu(F))
 
 
-def extended(A: Array, w: Array | None) -> Array:
+def extended_root(A: Array, w: Array | None) -> Array:
     return extended_factor(A if w is None else A * np.sqrt(w.astype(np.longdouble))[:, None])
 
 

@@ -84,17 +84,17 @@ class SparseArrow:
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
         y = _forward(self.L, self._wide(a, 4))
-        across = _times(self._border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1]))
-        return y, self._solved(self._wide(c, 3)[..., :k, :] - across, transposed=False)
+        across = _multiply(self._leading_border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1]))
+        return y, self._solve_corner(self._wide(c, 3)[..., :k, :] - across, transposed=False)
 
     def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
-        return self.transposed(*self.half(a, c, k), k)
+        return self.solve_transposed(*self.half(a, c, k), k)
 
-    def transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+    def solve_transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
-        c = self._solved(self._wide(c, 3), transposed=True)
-        moved = _times(self._border(k), c)
+        c = self._solve_corner(self._wide(c, 3), transposed=True)
+        moved = _multiply(self._leading_border(k), c)
         G, K, _ = self.shape
         moved = moved.reshape(*moved.shape[:-2], G, K, moved.shape[-1])
         return _backward(self.L, np.subtract(self._wide(a, 4), moved, out=moved)), c  # in place: it may be large
@@ -103,8 +103,8 @@ class SparseArrow:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, k) and corner (k, k)."""
         # S the corner: blocks L'^-1 (I + C S C') L^-1, border -L'^-1 C S
         G, K, _ = self.shape
-        C, S = self._border(k).tocoo(), self.corner(k)
-        CS, group = self._border(k) @ S, C.row // K
+        C, S = self._leading_border(k).tocoo(), self.corner(k)
+        CS, group = self._leading_border(k) @ S, C.row // K
         inside = np.empty((G, K, K))
         for j in range(K):
             # sum over the columns that meet in a block
@@ -123,18 +123,18 @@ class SparseArrow:
         # tr L'^-1 (I + C S C') L^-1 = |L^-1|^2 + <S, (L'^-1 C)'L'^-1 C>
         G, K, _ = self.shape
         S, Li = self.corner(k), _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
-        B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._border(k)
+        B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._leading_border(k)
         met = scipy.sparse.coo_array(B.T @ B)
         own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
         return own, np.diagonal(S).copy()
 
-    def _solved(self, c: Array, *, transposed: bool) -> Array:
+    def _solve_corner(self, c: Array, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (..., k, s)."""
         wide = np.moveaxis(c, -2, 0)
-        out = self.rest.solved(wide.reshape(len(wide), -1), len(wide), transposed=transposed)
+        out = self.rest.solve(wide.reshape(len(wide), -1), len(wide), transposed=transposed)
         return np.moveaxis(out.reshape(wide.shape), 0, -2)
 
-    def _border(self, k: int | None) -> Any:
+    def _leading_border(self, k: int | None) -> Any:
         return self.C if k is None or k == self.C.shape[1] else self.C[:, :k]
 
     def _wide(self, x: Array, ndim: int) -> Array:
@@ -150,7 +150,7 @@ def blocks_of(blocks: Array) -> Any:
     )
 
 
-def _times(C: Any, y: Array) -> Array:
+def _multiply(C: Any, y: Array) -> Array:
     """C y (..., p, s) of y (..., q, s)."""
     wide = np.moveaxis(y, -2, 0)
     out = C @ wide.reshape(len(wide), -1)

@@ -10,12 +10,12 @@ from scipy.linalg import cholesky, lapack
 from probreg.numerics.linalg.blocks import map_blocks, one_blas_thread, row_blocks
 from probreg.numerics.linalg.factors import (
     EXTENDED,
-    extended,
-    floating,
+    extended_root,
     inverse_upper,
     positive_diagonal,
     semidefinite,
     solve_upper,
+    to_float,
 )
 
 Array = NDArray[Any]
@@ -88,7 +88,7 @@ def reduce_rows(
     >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
     array([2., 0.])
     """
-    X, Y = floating(X), None if y is None else floating(y)
+    X, Y = to_float(X), None if y is None else to_float(y)
     Y = np.empty((len(X), 0)) if Y is None else Y.reshape(len(X), -1)
     w = None if weights is None else np.asarray(weights, dtype=float)
     total = float(len(X)) if w is None else float(w.sum())
@@ -96,7 +96,7 @@ def reduce_rows(
     with np.errstate(all="ignore"):  # values that are not finite come out in F, where the caller finds them
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y])
-            return Reduction(extended(A, w), *_centre(A, w, total), total)
+            return Reduction(extended_root(A, w), *_centre(A, w, total), total)
         X, Y = X.astype(float, copy=False), Y.astype(float, copy=False)
         found = _cholesky_qr(X, Y, w, total, products) if len(X) > _TALL * q else None
         return found or Reduction(_tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total)

@@ -70,7 +70,9 @@ def kernel_complexity(
             raise DataError(f"K is no matrix of a kernel: s'Ks is {low:.3g} for some signs s, and is not negative")
         return np.sqrt(np.maximum(squares, 0.0))
 
-    return _simulated("kernel ball", size, len(A), norm, trace, norm * np.sqrt(trace) / len(A), (draws, seed, delta))
+    return _simulate_complexity(
+        "kernel ball", size, len(A), norm, trace, norm * np.sqrt(trace) / len(A), (draws, seed, delta)
+    )
 
 
 @checked
@@ -119,14 +121,16 @@ def l1_complexity(
     m, d = rows.shape
     closed = norm * float(np.sqrt(np.square(rows).sum(0).max() * 2 * np.log(2 * d))) / m
     proxy = float(np.square(np.abs(rows).max(1)).sum())
-    return _simulated("l1 ball", lambda s: np.abs(s @ rows).max(1), m, norm, proxy, closed, (draws, seed, delta))
+    return _simulate_complexity(
+        "l1 ball", lambda s: np.abs(s @ rows).max(1), m, norm, proxy, closed, (draws, seed, delta)
+    )
 
 
-def _simulated(
+def _simulate_complexity(
     ball: str, size: Callable[[Array], Array], m: int, norm: float, proxy: float, closed: float,
     how: tuple[int, int, float],
 ) -> Bound:  # fmt: skip
-    """The mean of `size` over random signs, in units of m / Lam, with its limit; `proxy` is sum_i (change by sign i / 2)^2."""
+    """Return the mean of `size` over random signs, in units of m / Lam, with its limit; `proxy` is sum_i (change by sign i / 2)^2."""
     draws, seed, delta = how
     rng, total, left = np.random.default_rng(seed), 0.0, draws
     while left:
