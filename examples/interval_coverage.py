@@ -1,7 +1,7 @@
 """Which interval to report? Twenty-three launches, one slope, every interval of it, and how often each is right.
 
-The odds of O-ring damage fall with temperature. Wald, profile, score and a sandwich do not agree on how surely. The panel
-says why; a simulation at the fitted parameters says which of them keep their word with so few launches.
+The odds of O-ring damage fall with temperature. Wald, profile, score and a sandwich disagree about its uncertainty. A
+simulation at the fitted parameters shows which of them have their nominal coverage with so few launches.
 """
 
 import numpy as np
@@ -39,8 +39,6 @@ wald, profile = (slopes.table.loc[("ML", kind)] for kind in ("wald", "profile"))
 np.testing.assert_allclose([wald["lower"], wald["upper"]], [-0.4443023, -0.0200232], rtol=1e-5)
 assert profile["lower"] < wald["lower"]  # the likelihood is skewed: it falls slowly towards steeper slopes
 assert profile["upper"] < wald["upper"]
-assert any("skewness" in why for why in slopes.why)
-assert any("prior weight" in why for why in slopes.why)
 assert few.failures["wald"]["separated"] > 0  # some data sets like these have no estimate at all
 assert few.table.loc[("temperature", "wald"), "held"] > 0.95  # Wald says less than it could
 assert abs(some.off["temperature", "profile"]) < 3

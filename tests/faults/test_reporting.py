@@ -186,19 +186,6 @@ def test_effects_and_hypotheses_take_the_quantile_that_intervals_take(table):
         assert estimates["upper"][0] == pytest.approx(float(fit.interval(covariance=V)["upper"][1]), rel=1e-12)
 
 
-def test_a_shortest_interval_is_not_explained_by_a_skewness_that_is_not_there(rng):
-    """A normal posterior, by draws: what differs is Monte Carlo error; a skewed one of few counts says so."""
-    x = rng.normal(size=200)
-    model = pr.Model.from_arrays(x, x + rng.normal(size=200), columns=["x"], prior=pr.Normal(5.0), aux={"sigma": 1.0})
-    near = pr.interval_panel(pr.fit(model, "laplace", seed=2), "x", kinds=["eti", "hdi"]).why[0]
-    assert near.startswith("all ends agree") or "Monte Carlo error" in near
-    rare = pr.Model.from_arrays(
-        np.zeros((30, 0)), [1] + [0] * 29, likelihood="bernoulli", prior={"Intercept": pr.Normal(5.0)}
-    )
-    few = pr.fit(rare, pr.NUTS(draws=1000, tune=500, chains=2), seed=1)
-    assert "skewness; the posterior's is -" in pr.interval_panel(few, "Intercept", kinds=["eti", "hdi"]).why[0]
-
-
 def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
     prior = pr.Normal(pr.HalfNormal(1.0))
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table[:20], prior=prior), "evidence")

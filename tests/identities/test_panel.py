@@ -146,97 +146,7 @@ def test_an_offset_counts_at_a_row():
     assert line["upper"] == pytest.approx(said["mean_upper"].item(), rel=1e-10)
 
 
-# ---- why they differ -----------------------------------------------------------------------------------------------
-
-
-def test_few_observations():
-    why = interval_panel(pr.fit(gaussian(8)), "x1", kinds=["t", "wald"]).why
-    assert why[0].startswith("wald is 0.762 times as wide as t: few observations")
-    assert "Student's 2.571 on 5 degrees of freedom" in why[0]
-
-
-def test_misspecification():
-    X = rows(400)
-    y = X @ [1.0, 0.0] + np.random.default_rng(1).normal(size=400) * X[:, 0] ** 2
-    found = interval_panel(pr.ols(X, y), "x1", kinds=["t", "HC3"])
-    factor = found.table["width"].iloc[1] / found.table["width"].iloc[0]
-    assert f"HC3 is {factor:.3g} times as wide as t: misspecification" in found.why[0]
-    assert factor > 1.8
-    clean = interval_panel(pr.fit(gaussian(400)), "x1", kinds=["t", "HC3"]).why
-    assert not any("misspecification" in w for w in clean)
-    for prior in (Normal(0.02), pr.priors.StudentT(0.02, nu=400.0)):  # which make the sandwich small whatever the rows
-        penalised = interval_panel(pr.fit(gaussian(400, prior=prior)), "x1", kinds=["wald", "HC3"])
-        assert penalised.table["width"].iloc[1] < 0.9 * penalised.table["width"].iloc[0]
-        assert "prior" in penalised.why[0]
-        assert not any("misspecification" in w for w in penalised.why)
-
-
-def test_skewness():
-    found = interval_panel(pr.fit(binary(30)), "x1", kinds=["wald", "profile"])
-    line = found.table.loc[("newton", "profile")]
-    lean = (line["upper"] - line["estimate"]) / (line["estimate"] - line["lower"])
-    assert lean > 1.1
-    assert f"profile reaches {lean:.3g} times as far above the estimate as below: skewness" in found.why[0]
-
-
-def test_prior_weight_is_its_part_of_the_precision():
-    """One column, no intercept, sigma given: P/(P + x'x/sigma^2)."""
-    x = np.linspace(-1, 1, 20)
-    model = pr.Model.from_arrays(x, x + np.sin(30 * x), columns=["x"], intercept=False, aux={"sigma": 0.5})
-    found = interval_panel({"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(Normal(0.4)))}, "x", kinds=["wald"])
-    held = 0.4**-2 / (0.4**-2 + x @ x / 0.25)
-    assert f"prior weight {100 * held:.3g} % in ridge" in found.why[0]
-
-
-@pytest.mark.parametrize("columns", [["x1"], ["x1", "x2"]])
-def test_a_prior_at_a_row(columns):
-    model = binary(prior={c: Normal(0.3) for c in columns})
-    fits = {"ML": pr.fit(replace(model, prior=pr.Normal(1e6))), "mode": pr.fit(model)}
-    V, x = fits["mode"].covariance().values, np.r_[1.0, ROW[0]]
-    P = np.diag([0.3**-2 if c in columns else 0.0 for c in model.design.columns])
-    held = x @ V @ P @ V @ x / (x @ V @ x)
-    why = interval_panel(fits, at=ROW, kinds=["wald"]).why
-    assert f"prior weight {100 * held:.3g} % in mode" in why[0]
-
-
-def test_a_prior_that_both_have_is_no_cause():
-    model = binary(40, prior=Normal(0.5))
-    found = interval_panel(
-        {"mode": pr.fit(model), "posterior": pr.fit(model, "importance", seed=1)}, "x1", kinds=["wald", "eti"]
-    )
-    between = [w for w in found.why if w.startswith("posterior is")]
-    assert between
-    assert not any("prior" in w for w in between)
-    assert "skewness" in between[0] or "the mean of a posterior" in between[0]
-    held = {"ML": pr.fit(gaussian()), "held": pr.fit(gaussian(aux={"sigma": 3.0}))}
-    (why,) = interval_panel(held, "x1", kinds=["wald"]).why[:1]
-    assert f": consistent with sigma, estimated as {held['ML'].aux['sigma']:.3g} in ML, held at 3 in held" in why
-    assert "Student's quantile on 37" in why
-
-
-def test_a_sandwich_of_a_penalised_mode_is_no_evidence_of_misspecification():
-    """The intercept has no prior of its own, but follows the slopes that have: their prior is in its sandwich too."""
-    model = binary(60, prior=Normal(0.05))
-    for name in ("Intercept", "x1"):
-        why = " ".join(interval_panel(pr.fit(model), name, kinds=["wald", "HC3"]).why)
-        assert "misspecification" not in why
-        assert "perhaps chance" not in why
-        assert "the prior counts as no data" in why or "all ends agree" in why
-
-
-def test_another_likelihood():
-    model = gaussian()
-    model.design.y[0] += 30
-    t = replace(model, likelihood=pr.StudentT(nu=3.0))
-    why = interval_panel({"normal": pr.fit(model), "student": pr.fit(t)}, "Intercept", kinds=["t", "wald"]).why
-    assert any("another likelihood, student for gaussian" in w for w in why)
-
-
-def test_those_that_agree():
-    fit = pr.fit(gaussian(4000))
-    why = interval_panel({"one": fit, "two": fit}, "x1", kinds=["t", "wald", "profile"]).why
-    assert len(why) == 1
-    assert "all ends agree to" in why[0]
+# ---- special cases -------------------------------------------------------------------------------------------------
 
 
 def test_a_separated_fit_has_one_end():
@@ -259,7 +169,6 @@ def test_a_bootstrap_stands_beside_its_curvature():
     fits = {"ML": pr.fit(gaussian()), "bootstrap": pr.fit(gaussian(), Bootstrap("closed_form", reps=199))}
     found = interval_panel(fits, "x2", kinds=["t", "wald", "bootstrap"])
     assert ("bootstrap", "bootstrap") in found.held.index
-    assert any("replicates" in w or w.startswith("bootstrap: bootstrap") for w in found.why)
 
 
 def test_it_prints():

@@ -10,7 +10,6 @@ from probreg.arguments.scalars import Probability, checked
 from probreg.arguments.types import DataFrame, RowsLike
 from probreg.comparison.interval_panel.kinds import Interval, chosen
 from probreg.comparison.interval_panel.quantity import Estimand, at_row, coefficient, ends_asked
-from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
 from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -19,19 +18,17 @@ from probreg.system.terminal import printed, table_lines
 
 NEW = "new observation"
 SHOWN = ["estimate", "lower", "upper", "width"]
-MOST = 6  # sentences that are printed
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalPanel:
     """Intervals of one quantity: `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
-    says why there is none where there is none; `why` are sentences on what makes them differ, the largest first."""
+    explains why an interval is missing and is empty otherwise."""
 
     quantity: str
     unit: str
     prob: float
     table: DataFrame
-    why: tuple[str, ...]
 
     @property
     def held(self) -> Any:
@@ -53,14 +50,10 @@ class IntervalPanel:
     def __repr__(self) -> str:
         body = table_lines(self.held[SHOWN], float_format=lambda v: f"{v:.5g}")
         missing = ["no interval:", *(f"  {m}" for m in self.missing)] if self.missing else []
-        return printed(f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *self._sentences(), *missing)
-
-    def _sentences(self) -> list[str]:
-        more = len(self.why) - MOST
-        return [f"- {w}" for w in self.why[:MOST]] + ([f"- {more} more in .why"] if more > 0 else [])
+        return printed(f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing)
 
     def _repr_html_(self) -> str:
-        lines = [*self.why[:MOST], *(f"no interval: {m}" for m in self.missing)]
+        lines = [f"no interval: {m}" for m in self.missing]
         return notebook_html([f"{100 * self.prob:g} % intervals of {self.quantity}"], [self.held[SHOWN]], lines)
 
 
@@ -73,7 +66,7 @@ def interval_panel(
     prob: Probability = 0.95,
     kinds: Iterable[str] | Mapping[str, Interval] | None = None,
 ) -> IntervalPanel:
-    """Every interval that each fit offers for one coefficient, or for the mean at one row `at`, and why they differ.
+    """Every interval that each fit offers for one coefficient, or for the mean at one row `at`.
 
     Kinds that a fit does not have stand in the table with the reason.
 
@@ -93,7 +86,7 @@ def interval_panel(
     Returns
     -------
     IntervalPanel
-        `table` with the ends and widths, `why` with the reasons.
+        `table` with the ends and widths.
 
     Raises
     ------
@@ -108,8 +101,6 @@ def interval_panel(
     >>> found = interval_panel(pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["x"]), "x", kinds=["t", "wald", "eti"])
     >>> found.table["width"].round(3).tolist()
     [2.555, 1.164, nan]
-    >>> found.why
-    ("wald is 0.456 times as wide as t: few observations; the normal quantile 1.96 in place of Student's 4.303 on 2 degrees of freedom",)
     """
     several = _named(fits)
     if (coef is None) == (at is None):
@@ -118,17 +109,16 @@ def interval_panel(
         raise DataError(f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at=")
     wanted = chosen(kinds)
     quantities = {n: at_row(f, at) if coef is None else coefficient(f, coef) for n, f in several.items()}
-    rows, found = [], []
+    rows = []
     for name, q in quantities.items():
         new = [] if coef is not None else [_new(name, several[name], at, prob)]
         estimate = new[0][2] if new else q.estimate
         for kind, interval in wanted.items():
             lower, upper, reason = ends_asked(q, interval, prob)
             rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
-            found += [] if reason else [FoundInterval(name, kind, lower, upper, interval)]
         rows += new
     what, unit = _words(next(iter(quantities.values())), coef)
-    return IntervalPanel(what, unit, prob, _table(rows), interval_reasons(quantities, found, prob))
+    return IntervalPanel(what, unit, prob, _table(rows))
 
 
 def _words(q: Estimand, coef: str | None) -> tuple[str, str]:

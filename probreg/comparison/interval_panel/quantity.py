@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from probreg.comparison import prior_weights
 from probreg.comparison.interval_panel.kinds import Interval
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit
@@ -41,27 +40,8 @@ class Estimand:
         return float(self.fit.coef.values.ravel()[self.index])
 
     @property
-    def error(self) -> float:
-        return float(self.fit.std_error.values.ravel()[self.index])
-
-    @property
     def column(self) -> int:
         return int(self.fit.model.design.head[self.index // max(len(self.fit.model.likelihood.outcomes), 1)])
-
-    @property
-    def prior_weight(self) -> float:
-        """(P H^-1)_jj of a coefficient, as in `compare`; nan where it is not defined. Of a mean at a row with direction d
-        d'V P V d / d'V d, V = (J + P)^-1, the part of its variance V J V + V P V; nan without a normal prior."""
-        if not self.mean:
-            return float(prior_weights(self.fit)[0].ravel()[self.index])
-        joint, names = self.origin.model.joint, self.origin.parameter_names
-        if not joint.informative.any():
-            return 0.0
-        if not joint.gaussian:
-            return np.nan
-        P = joint.precision_of_entries(len(names) // joint.p, self.origin.model.noise(self.origin.aux))
-        v = self.origin.covariance().values @ self.direction
-        return float(v @ P @ v / (self.direction @ v))
 
     def ends(self, interval: Interval, prob: float) -> tuple[float, float]:
         """On the scale of the coefficients. ProbregError, with the reason, where the fit has no such interval."""
