@@ -543,7 +543,7 @@ def with_found_scales(model: Model, solution: Solution, found: FoundScales | Non
     own = solution.draws is None and solution.replicates is None and not solution.sandwich
     if found.joint_of is not None and solution.status.good and own:
         known = solution.scale
-        scale: Any = partial(found.joint_of, found, known, model)
+        scale: Any = partial(found.joint_of, found, known, solution.beta, model)
         return replace(
             solution, scale=scale, conditional=known, scales=found, notes=notes, status=status, detail=detail
         )

@@ -22,6 +22,7 @@ from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
 _LOST = 1e-4  # of a variance: what rounding of a matrix may add to it
+_NOTHING_LEFT = 1e-8  # of a matrix: what is left of it next to rounding
 _NUMBERS = 2_000_000  # held at once, of rows times the rank of a root
 
 
@@ -122,6 +123,10 @@ class ParameterCovariance(ABC):
             ]
         )
         return DenseCovariance(self.frame, self.m, self.further, self.missing, root=np.hstack([own, root]))
+
+    def given(self, entries: Array) -> "ParameterCovariance":
+        """The covariance given some coefficients: of a root R with the rows B there, R N with the N of B N = 0, N'N = I."""
+        raise NotImplementedError
 
     def unbounded_at(self, entries: Array) -> Self:
         """The same where some coefficients (p m,) bool have an infinite variance: combinations with them are nan."""
@@ -314,6 +319,9 @@ class DenseCovariance(ParameterCovariance):
 
     def _with_columns(self, root: Array) -> "DenseCovariance":
         return replace(self, root=np.hstack([self.root, root]), variances=None)
+
+    def given(self, entries: Array) -> "DenseCovariance":
+        return replace(self, root=self.root @ _null_space(self.half(self._unit(entries))), variances=None)
 
     @classmethod
     def of_raw_root(cls, frame: Frame, m: int, root: Array, further: tuple[str, ...] = ()) -> "DenseCovariance":
@@ -510,8 +518,10 @@ class FactoredCovariance(ParameterCovariance):
     def _with_columns(self, root: Array) -> "FactoredCovariance":
         k, r = self.coefficients, self.axes.shape[1]
         E = np.divide(root[:k], self.spread[:, None], out=np.zeros_like(root[:k]), where=self.spread[:, None] > 0.0)
-        # D (I - Q Q' + Q S Q' + E E') D, with axes for what Q leaves of E
-        axes = np.hstack([self.axes, np.linalg.qr(np.hstack([self.axes, E]))[0][:, r:]])
+        # D (I - Q Q' + Q S Q' + E E') D, with axes for what Q leaves of E, beyond rounding
+        U, size, _ = np.linalg.svd(E - self.axes @ (self.axes.T @ E), full_matrices=False)
+        U = U[:, size > _NOTHING_LEFT * np.linalg.norm(E)]
+        axes = np.hstack([self.axes, U - self.axes @ (self.axes.T @ U)])
         over = np.vstack([axes.T @ E, root[k:]])
         inner, old = np.eye(len(over)), np.r_[:r, axes.shape[1] : len(over)]
         inner[np.ix_(old, old)] = self.inner
@@ -592,6 +602,10 @@ class ArrowCovariance(ParameterCovariance):
 
     def _with_columns(self, root: Array) -> "ArrowCovariance":
         return replace(self, low=np.hstack([self.low, root]))
+
+    def given(self, entries: Array) -> "ArrowCovariance":
+        """Of coefficients outside the groups."""
+        return replace(self, low=self.low @ _null_space(self._raw_low()[entries]))
 
     def _check(self) -> None:
         if len(self.low) != self.size or not (self.places < self.coefficients).all():
@@ -698,6 +712,11 @@ def root_of_factor(R: Array, frame: Frame) -> Array:
     F = R @ frame.T.astype(R.dtype)
     # T is triangular where the intercept is the first column
     return np.asarray(inverse_upper(factor_of(F) if frame.intercept else F), dtype=float)
+
+
+def _null_space(B: Array) -> Array:
+    """N (r, r - f) with B N = 0 and N'N = I, of rows B (f, r) that are independent."""
+    return np.linalg.qr(B.T, mode="complete")[0][:, len(B) :]
 
 
 def root_of_curvature(H: Array) -> Array | None:

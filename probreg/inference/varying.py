@@ -261,8 +261,8 @@ class FoundScales:
     points : int
         Of adaptive Gauss-Hermite quadrature in each group; one is Laplace's method, exact for Gaussian noise.
     joint_of : callable, optional
-        Makes the covariance of the coefficients that counts the errors of these estimates, from this, the one at the estimates and the
-        model there. None where the standard errors of the fit are the conditional ones.
+        Makes the covariance of the coefficients that counts the errors of these estimates, from this, the one at the estimates, the
+        coefficients and the model there. None where the standard errors of the fit are the conditional ones.
     """
 
     stated: Model

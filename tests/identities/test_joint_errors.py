@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference.exact.arrow_estimate import arrow_estimate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.joint_covariance import joint_covariance
+from probreg.inference.exact.profiled_surface import ProfiledSurface
 
 RNG = np.random.default_rng(8)
 N = 60
@@ -19,6 +21,7 @@ TABLE = {
     "x": X, "z": Z, "g": GROUP, "y": ETA + 0.4 * RNG.normal(size=N), "k": (ETA > 0.0) * 1,
     "u": ETA + RNG.normal(size=10)[GROUP] * Z + 0.4 * RNG.normal(size=N),
     "count": RNG.negative_binomial(2.0, 2.0 / (2.0 + np.exp(2.0 + 1.5 * np.sin(X)))),
+    "c": np.array(["a", "b", "c"])[np.digitize(ETA + RNG.logistic(size=N), [-0.7, 0.7])],
 }  # fmt: skip
 RIDGE = {"x": pr.Normal(pr.priors.Reference()), "z": pr.Normal(pr.priors.Reference())}
 CASES = [  # formula, likelihood, criterion, priors, kind of the default
@@ -77,6 +80,52 @@ def test_joint_errors_are_those_of_the_delta_method(formula, likelihood, criteri
     assert f"{kind} covariance" in repr(fit)
 
 
+REFITTED = [  # functions of a Cholesky basis leave its columns as their length moves
+    *[case[:4] for case in CASES if "cholesky" not in case[0]],
+    ("y ~ x + z", "gaussian", "REML", {"x": pr.Normal(pr.priors.Reference(), sigma_units=True), "z": pr.Normal(3.0)}),
+    ("y ~ x + z", "gaussian", "REML", {("x", "z"): pr.priors.GPrior(pr.priors.Reference())}),
+    ("k ~ z + (z | g)", "bernoulli", "ML", {}),
+    ("count ~ z + (1 | g)", "negative_binomial", "ML", {}),
+    ("count ~ z + (1 | g)", "negative_binomial", "REML", {}),
+    ("count ~ s(x)", "negative_binomial", "ML", {}),
+    ("count ~ x + z", "poisson", "REML", RIDGE),
+    ("c ~ x + z", "categorical", "REML", RIDGE),
+    ("c ~ gp(x)", "categorical", "REML", {}),
+]
+
+
+@pytest.mark.parametrize(("formula", "likelihood", "criterion", "prior"), REFITTED)
+def test_joint_errors_move_the_mode_as_refits_do(formula, likelihood, criterion, prior):
+    fit = pr.fit(
+        pr.Model.from_formula(formula, TABLE, likelihood=likelihood, prior=prior), pr.Evidence(criterion=criterion)
+    )
+    scales, X = fit.solution.scales, fit.model.design.X
+    problem = EvidenceProblem(scales.stated, False, criterion=criterion)
+    problem.surface.choose_at(scales.theta)
+
+    def eta(at: np.ndarray) -> np.ndarray:
+        if criterion == "ML" and likelihood != "gaussian":  # flat coefficients are coordinates
+            surface = problem.surface
+            beta = surface.mode(at).beta if isinstance(surface, ProfiledSurface) else arrow_estimate(surface, at).beta
+            return X @ beta
+        held = problem.model_at(at, scales.theta)
+        method = "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-13)
+        return held.design.X @ pr.fit(held, method).solution.beta
+
+    def slope(e: np.ndarray, h: float) -> np.ndarray:
+        return (eta(scales.theta + h * e) - eta(scales.theta - h * e)) / (2.0 * h)
+
+    # the error of differences is of the fourth order
+    J = np.array([(4.0 * slope(e, 0.01) - slope(e, 0.02)) / 3.0 for e in np.eye(len(scales.theta))])
+    free = np.isfinite(np.diagonal(scales.covariance))
+    joint, conditional = (fit.spread(kind).matrix for kind in ("joint", "conditional"))
+    if criterion == "ML" and likelihood != "gaussian":
+        conditional = conditional.given(np.flatnonzero(~fit.model.joint.informative))
+    expected = np.einsum("dni,de,enj->nij", J[free], scales.covariance[np.ix_(free, free)], J[free])
+    found = joint.of_rows(X) - conditional.of_rows(X)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=2e-6 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("basis", ["exact", "hsgp"])
 def test_joint_errors_between_the_rows_are_those_of_the_delta_method(basis):
     model = pr.Model.from_formula(f"y ~ gp(x, basis='{basis}')", TABLE)
@@ -119,5 +168,5 @@ def test_scales_without_a_curvature_are_taken_as_known_with_a_warning():
     fit = pr.fit(pr.Model.from_formula("y ~ s(x)", TABLE))
     scales = replace(fit.solution.scales, hessian_of=lambda: np.eye(2))  # the criterion has no maximum there
     with pytest.warns(pr.errors.ProbregWarning):
-        found = joint_covariance(scales, fit.solution.conditional, fit.model)
+        found = joint_covariance(scales, fit.solution.conditional, fit.solution.beta, fit.model)
     assert found is fit.solution.conditional

@@ -35,15 +35,6 @@ def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) ->
     return ArrowEstimate(_coefficients(surface, at.roots, at.x), _covariance(layout, at.roots, surface.factor(at)))
 
 
-def coefficients_at(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) -> Array:
-    """The mode (p, m) of the coefficients at theta."""
-    if isinstance(surface, ArrowSurface):
-        nodes = surface.at_nodes(theta[None])
-        return _coefficients(surface, nodes.roots, (nodes.mean[0][0], nodes.mean[1][0]))
-    at = surface.mode(theta)
-    return _coefficients(surface, at.roots, at.x)
-
-
 def _coefficients(surface: ArrowSurface | ArrowLaplaceSurface, roots: ArrowRoots, x: tuple[Array, Array]) -> Array:
     """(p, m), from coordinates x of groups and of the border."""
     layout = surface.layout
@@ -54,20 +45,11 @@ def _coefficients(surface: ArrowSurface | ArrowLaplaceSurface, roots: ArrowRoots
     return beta
 
 
-def covariance_given(surface: ArrowLaplaceSurface, theta: Array) -> ArrowCovariance:
-    """Of vec beta given theta: flat coefficients are known where they are coordinates of theta."""
-    at = surface.mode(theta)
-    return _covariance(surface.layout, at.roots, at.H, len(at.x[1]) - len(surface.outer))
-
-
-def _covariance(
-    layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow, width: int | None = None
-) -> ArrowCovariance:
-    """Of vec beta; coordinates of the border behind those of H, up to `width` of them, are known."""
+def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) -> ArrowCovariance:
+    """Of vec beta."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
     a, c = H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
-    c = np.vstack([c, np.zeros(((width or r) - r, r))])
     a, c = roots.forth(a[None], c[None])
     blocks = roots.lead[0] @ H.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
     low, m = layout.coordinates(a[0], c[0]), layout.model.shape[1]

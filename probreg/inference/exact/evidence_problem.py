@@ -56,7 +56,6 @@ _STEPS = 100  # of a search with one coordinate held
 _ROUNDS = 5  # of searches, with anchors chosen where the last one ended
 _STILL = 1e-4  # of the logs between two of them
 _CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
-_DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
 _NO_NOISE = 1e-9  # of the spread of y
 _IN_ROUNDING = 1e-7  # of the spread of y: noise whose variance is next to the rounding of that of the columns
 
@@ -550,18 +549,9 @@ def _has_all_rows(group: LatentGroup) -> bool:
     return isinstance(group.prior, ProcessPrior) and group.prior.basis.kind == "exact"
 
 
-def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Array:
-    """By central differences of the gradient, of a surface over d positive parameters first, where its own Hessian only steers."""
-    size = np.full(len(theta), _DIFFERENCE)
-    size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a positive parameter
-    H = np.array([(surface(theta + s).gradient - surface(theta - s).gradient) for s in np.diag(size)])
-    H = H / (2.0 * size[:, None])
-    return (H + H.T) / 2.0
-
-
 @one_blas_thread()
 def _hessian_anew(model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array) -> Array:
-    """The same from the rows, so that a fit holds no moments of them."""
+    """The Hessian at theta from the rows, so that a fit holds no moments of them."""
     problem = EvidenceProblem(model, False, criterion=criterion, points=points)
     problem.surface.choose_at(theta)
-    return _hessian(problem.surface, theta, near, len(problem.surface.priors))
+    return problem.surface.hessian(theta, near)

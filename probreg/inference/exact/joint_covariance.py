@@ -1,38 +1,43 @@
 """The covariance of the coefficients with the uncertainty of the scales and nuisance parameters at a maximum of the evidence.
 
-With A A' the covariance of the free coordinates theta of the maximum, J = d mode / d theta and `root` that of the coefficients given
-theta, a root of the joint covariance is [[root, J A], [0, A]]. Under ML flat coefficients are coordinates of theta.
+With V the covariance of the coefficients b given the free coordinates theta of the maximum, S that of theta, and J = d mode / d theta, the
+joint covariance of b is V + J S J'. The gradient over b of the log density vanishes at the mode, so that J = V d gradient / d theta. Under
+ML flat coefficients f are coordinates of theta: V is the covariance given f, and J = V_bf V_ff^-1 of the covariance of all coefficients.
+
+A process with f = K s at the rows, s the score of the rows, may have theta in K: with u = (d K / d theta) s, J = u - V X'W u.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
+from probreg.data import Block
+from probreg.data.rows import times_weights
 from probreg.errors import warn_caller
 from probreg.inference.base import Array
-from probreg.inference.covariance import DenseCovariance, ParameterCovariance
-from probreg.inference.exact.arrow_estimate import coefficients_at, covariance_given
+from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
-from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import GaussianSurface
-from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.profiled_surface import ProfiledSurface
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
-from probreg.inference.modes.newton import find_mode
+from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.varying import FoundScales
+from probreg.kernels.pairs import RowPairs
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import one_blas_thread
-from probreg.priors.gaussian_process import ProcessPrior
+from probreg.priors.gaussian_process import MovingProcess, ProcessPrior
 
 _RANK = 1e-5  # of the largest singular value of the columns of a process: below, rounding of f decides the coefficients
-_TOL = 1e-10  # of a mode, in standard errors over the square root of the rows
-_STEP = 0.01  # of theta in standard errors, and of a log at most: differences of the mode, whose rounding is some 1e-7
+_STEP = 1e-3  # of a log, for differences of the columns of a process: an error of some 1e-6
 
 
 @one_blas_thread()
-def joint_covariance(found: FoundScales, conditional: ParameterCovariance, model: Model) -> ParameterCovariance:
-    """Of the coefficients of the model that was found, from their covariance given its scales."""
+def joint_covariance(
+    found: FoundScales, conditional: ParameterCovariance, beta: Array, model: Model
+) -> ParameterCovariance:
+    """Of the coefficients beta (p, m) of the model that was found, from their covariance given its scales."""
     free = np.flatnonzero(np.isfinite(np.diagonal(found.covariance)))
     if not len(free):
         if found.has_free_scales:
@@ -41,76 +46,154 @@ def joint_covariance(found: FoundScales, conditional: ParameterCovariance, model
             )
         return conditional
     problem = EvidenceProblem(found.stated, False, criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
-    theta = found.theta
-    mode = _mode_with_columns(problem, theta, model) if problem.moving else _mode(problem, theta)
-    A = np.linalg.cholesky(found.covariance[np.ix_(free, free)])
-    steps = _STEP * np.sqrt(np.diagonal(found.covariance)[free])
-    steps = np.where(free < found.count, np.minimum(steps, _STEP), steps)
-    along = [h * (np.arange(len(theta)) == j) for j, h in zip(free, steps)]
-    J = [(mode(theta + e) - mode(theta - e)) / (2.0 * h) for e, h in zip(along, steps)]
-    if not problem.moving and found.criterion == "ML" and isinstance(surface := problem.surface, ArrowLaplaceSurface):
-        conditional = covariance_given(surface, theta)
-    elif not problem.moving and isinstance(surface := problem.surface, ProfiledSurface):
-        at = surface.mode(theta)
-        frame, m = at.model.design.frame, at.model.shape[1]
-        conditional = DenseCovariance.of_raw_root(frame, m, surface.root(at))
-    return conditional.with_spread(np.array(J).reshape(len(free), -1).T @ A)
+    slopes, given, of_flat = _gradient_slopes(problem, found.theta, beta, model), conditional, np.zeros((beta.size, 0))
+    if len(found.theta) > found.count:
+        flat, moves = _moves_of_flat(problem)
+        across = conditional.times(np.eye(beta.size)[:, flat])
+        given, of_flat = conditional.given(flat), across @ np.linalg.solve(across[flat], moves)
+    direct = np.zeros_like(slopes)
+    for k, own, u in _moves_of_processes(problem, found.theta, beta, model):
+        columns = np.linalg.lstsq(model.design.X[:, own], u, rcond=_RANK)[0]
+        direct[vec_entries(tuple(own), model.shape[1]), k] = columns.ravel()
+        slopes[:, k] -= _pulled(model, beta, u).ravel()
+    moved = np.hstack([given.times(slopes) + direct, of_flat])
+    if given.missing is not None:
+        moved[given.missing[: beta.size]] = 0.0
+    return given.with_spread(moved[:, free] @ np.linalg.cholesky(found.covariance[np.ix_(free, free)]))
 
 
-def _mode(problem: EvidenceProblem, at: Array) -> Callable[[Array], Array]:
-    """The function from theta to the coefficients (p m,), of the columns that the model has at theta = `at`."""
-    surface, unit = problem.surface, _units(problem, at)
-
-    def mode(theta: Array) -> Array:
-        if isinstance(surface, GaussianSurface):
-            beta = surface.mean(theta)[:, None]
-        elif isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
-            beta = coefficients_at(surface, theta)
-        else:
-            assert isinstance(surface, LaplaceSurface)
-            beta = surface.mode(theta).beta
-        return np.asarray(unit[:, None] * beta).ravel()
-
-    return mode
+def _moves_of_flat(problem: EvidenceProblem) -> tuple[Array, Array]:
+    """The entries of flat coefficients in vec beta, and their derivatives over the coordinates of theta that stand for them."""
+    m = problem.model.shape[1]
+    flat = vec_entries(tuple(np.flatnonzero(~problem.model.joint.informative).tolist()), m)
+    if isinstance(surface := problem.surface, ArrowLaplaceSurface):
+        return flat, surface.moves_of_flat[flat]
+    return flat, np.eye(len(flat))
 
 
-def _mode_with_columns(problem: EvidenceProblem, at: Array, model: Model) -> Callable[[Array], Array]:
-    """The same where theta moves the columns of processes: the coefficients of the columns of `model`, theta = `at`, that have the
-    values of the functions at the rows."""
-
-    def mode(theta: Array) -> Array:
-        moved, beta = problem.model_at(theta, at), np.zeros(model.shape)
-        found, (here, there) = _coefficients(moved), (_places(of) for of in (model, moved))
-        for key, columns in here.items():
-            f = moved.design.X[:, there[key]] @ found[there[key]]
-            beta[columns] = np.linalg.lstsq(model.design.X[:, columns], f, rcond=_RANK)[0] if key else found[there[key]]
-        return beta.ravel()
-
-    return mode
-
-
-def _places(model: Model) -> dict[str, list[int]]:
-    """The columns of each process by its key, and the others under ""."""
-    term = {c: key for key, t in model.design.recipe.processes.items() for c in t.columns}
-    out: dict[str, list[int]] = {}
-    for j, c in enumerate(model.design.columns):
-        out.setdefault(term.get(c, ""), []).append(j)
+def _gradient_slopes(problem: EvidenceProblem, theta: Array, beta: Array, model: Model) -> Array:
+    """(p m, d) d gradient / d theta at fixed coefficients and columns: of the priors, and of the rows over nuisance parameters."""
+    m, at, d = model.shape[1], 0, len(problem.groups.priors)
+    out = np.zeros((beta.size, d + len(problem.outer)))
+    sigma = model.noise({}) if problem.exact else 1.0
+    for g in problem.groups.groups:
+        own = slice(at, at + len(g.hyper))
+        entries = vec_entries(tuple(_columns_of(problem.model, model, g)), m)
+        entries = entries if g.predictor is None else entries[g.predictor :: m]
+        inside = beta.ravel()[entries].reshape(-1, g.width(m))
+        relative = bool(g.base.sigma_units)
+        pull, slopes = _prior_pull(g, theta[own], inside, sigma if relative else 1.0)
+        out[entries, own] = slopes.reshape(len(entries), -1)
+        if problem.exact and problem.outer and not relative:
+            # at the mode the gradient of the rows is that of all priors, and in units of sigma these move as the rows do
+            out[entries, d] = -2.0 * pull.ravel()
+        at = own.stop
+    if problem.outer and not problem.exact:
+        of_rows = partial(_score_slopes, model=model, beta=beta, names=problem.outer)
+        out[:, d:] = model.design.fold(of_rows).reshape(beta.size, -1)
     return out
 
 
-def _coefficients(model: Model) -> Array:
-    """The mode (p, m) of a model whose scales and nuisance parameters are known."""
-    if model.likelihood.least_squares:
-        return posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), model.noise({})).mean[:, None]
-    return model.design.frame.to_raw(find_mode(model, tol=_TOL).gamma)
+def _prior_pull(g: LatentGroup, logs: Array, inside: Array, unit: float) -> tuple[Array, Array]:
+    """P (b - mu) of the coefficients b (q, w) of a group, and its negative derivatives (q, w, d) over the logs."""
+    if isinstance(g.prior, ProcessPrior) and g.predictor is None:  # the columns are those of its kernel
+        values = dict(zip(g.hyper, np.exp(logs).tolist()))
+        pull = inside / g.prior.size_at(values) ** 2
+        moving = isinstance(g.prior, MovingProcess)
+        each = np.array([[name == "amplitude" for name in g.hyper]]) if moving else g.log_scales(logs).slopes
+        return pull, 2.0 * pull[:, :, None] * each[:, None]
+    q, sd = len(g.columns), g.base.independent(len(g.columns))
+    z = inside - g.base.center(q)[:, None]
+    z = z / sd[:, None] if sd is not None else g.root.T @ z
+    if g.prior is not None and (root := g.prior.root(logs)) is not None:
+        # P = L'^-1 L^-1, and -dP = L'^-1 (A + A') L^-1 with A = L^-1 dL, group by group
+        L, K = root[0], len(root[0])
+        back = solve_triangular(L, np.eye(K), lower=True)
+        A = back @ root[1]
+        v = np.einsum("kl,glw->gkw", back, z.reshape(-1, K, z.shape[1]))
+        z, over = (
+            np.einsum("lk,glw...->gkw...", back, x) for x in (v, np.einsum("dkl,glw->gkwd", A + A.swapaxes(1, 2), v))
+        )
+        z, over = z.reshape(q, -1), over.reshape(q, z.shape[2], -1)
+    else:
+        s, J, _ = g.log_scales(logs)
+        z = z / np.square(unit * np.exp(s))[:, None]
+        over = 2.0 * z[:, :, None] * J[:, None]
+    if sd is not None:
+        return z / sd[:, None], over / sd[:, None, None]
+    return g.root @ z, np.tensordot(g.root, over, 1)
 
 
-def _units(problem: EvidenceProblem, theta: Array) -> Array:
-    """(p,) a coefficient of the model at theta over that of the stated one: columns of a process become those of its kernel there."""
-    out, hyper = np.ones(problem.model.shape[0]), np.exp(theta[: len(problem.groups.priors)])
+def _columns_of(stated: Model, model: Model, g: LatentGroup) -> list[int]:
+    """Where the columns of a group of the stated model are in the one found, whose processes have other columns."""
+    term, place = stated.design.process_of(g.columns), {c: j for j, c in enumerate(model.design.columns)}
+    names = [stated.design.columns[j] for j in g.columns]
+    return [place[c] for c in (names if term is None else model.design.recipe.processes[term.key].columns)]
+
+
+def _moves_of_processes(
+    problem: EvidenceProblem, theta: Array, beta: Array, model: Model
+) -> list[tuple[int, list[int], Array]]:
+    """Of each theta in the columns of a process: its place, these columns, and u = (d K / d theta) s (n, m)."""
+    out = list[tuple[int, list[int], Array]]()
+    if not problem.moving:
+        return out
+    score = _local_rows(model.design.block, model, beta)[0]
     for k, g in enumerate(problem.unknown):
-        if isinstance(g.prior, ProcessPrior) and g.predictor is None:
-            values = dict(zip(g.hyper, hyper[problem.groups.group_of == k].tolist()))
-            sd = np.broadcast_to(g.prior.spread(**values), len(g.columns))
-            out[list(g.columns)] = np.divide(g.prior.size_at(values), sd, out=np.zeros(len(sd)), where=sd > 0.0)
+        if not isinstance(g.prior, MovingProcess):
+            continue
+        places = np.flatnonzero(problem.groups.group_of == k)
+        values = dict(zip(g.hyper, np.exp(theta[places]).tolist()))
+        own = _columns_of(problem.model, model, g)
+        moves = _moves_of_process(g.prior, model, own, values, score)
+        out += [(int(places[i]), own, moves[name]) for i, name in enumerate(g.hyper) if name in moves]
     return out
+
+
+def _moves_of_process(
+    prior: MovingProcess, model: Model, own: list[int], values: Mapping[str, float], score: Array
+) -> dict[str, Array]:
+    """u of each hyperparameter in the columns of one process."""
+    term = model.design.process_of(own)
+    assert term is not None  # its columns are those of a process
+    x, size = model.design.inputs[term.key], prior.size_at(values) ** 2
+    if term.basis.kind == "exact":
+        slopes = prior.kernel_at(**values).slopes(RowPairs(x, x))
+        return {name: size * (slopes[name] @ score) for name in prior.in_columns}
+
+    def values_at(name: str, step: float) -> Array:
+        kernel = prior.kernel_at(**{**values, name: values[name] * float(np.exp(step))})
+        columns = term.basis.with_kernel(kernel).columns_at(x)
+        return np.asarray(columns @ (columns.T @ score))
+
+    return {
+        name: size * (values_at(name, _STEP) - values_at(name, -_STEP)) / (2.0 * _STEP) for name in prior.in_columns
+    }
+
+
+def _local_rows(some: Block, model: Model, beta: Array) -> tuple[Array, Array]:
+    """The gradient (n, m) of the log density of rows over eta, and the curvature (n, m + a, m + a) over eta and log aux."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    local = likelihood.value_grad_hessian(some.y, some.eta(beta), **likelihood.at_rows(model.fixed, some.precision))
+    m = beta.shape[1]
+    return times_weights(local.gradient[:, :m], some.weights), times_weights(local.curvature, some.weights)
+
+
+def _score_slopes(block: Block, *, model: Model, beta: Array, names: tuple[str, ...]) -> Array:
+    """(p, m a) the derivatives of the gradient of the rows over the logs of nuisance parameters."""
+    m = beta.shape[1]
+    pick = [m + model.likelihood.aux.index(name) for name in names]
+
+    def part(some: Block) -> tuple[Array]:
+        across = -_local_rows(some, model, beta)[1][:, :m][:, :, pick]
+        return (some.X.T @ across.reshape(len(across), -1),)
+
+    return np.asarray(block.sweep(part, width=m * len(names))[0])
+
+
+def _pulled(model: Model, beta: Array, u: Array) -> Array:
+    """X'W u (p, m) of changes u (n, m) of the linear predictors."""
+    some, m = model.design.block, beta.shape[1]
+    curvature = _local_rows(some, model, beta)[1][:, :m, :m]
+    return np.asarray(some.X.T @ np.einsum("nkl,nl->nk", curvature, u))

@@ -21,6 +21,7 @@ from probreg.priors.latent import LogScales
 
 _CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
 _MOST_SIGNS = 4  # of several correlations that are tried
+DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,16 @@ class EvidenceSurface(ABC):
     @abstractmethod
     def dear(self) -> bool:
         """Whether one value costs a mode, or the factor of a large matrix."""
+
+    def hessian(self, theta: Array, near: Array) -> Array:
+        """The Hessian at theta; where that of `__call__` only steers, by central differences of the gradient, with steps from `near`."""
+        if not self.secant:
+            return self(theta).hessian
+        size, d = np.full(len(theta), DIFFERENCE), len(self.priors)
+        size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a positive parameter
+        H = np.array([(self(theta + s).gradient - self(theta - s).gradient) for s in np.diag(size)])
+        H = H / (2.0 * size[:, None])
+        return (H + H.T) / 2.0
 
     @property
     def response_scale(self) -> float:

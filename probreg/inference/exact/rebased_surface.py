@@ -11,6 +11,7 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import (
+    DIFFERENCE,
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
@@ -88,13 +89,24 @@ class RebasedSurface(EvidenceSurface):
             gradient[j] = (8.0 * (one.value - back.value) - (two.value - twice.value)) / (12.0 * _STEP)
             near, far = one.value + back.value, two.value + twice.value
             hessian[j, j] = (16.0 * near - far - 30.0 * at.value) / (12.0 * _STEP**2)
-            hessian[j, others] = hessian[others, j] = (one.gradient - back.gradient) / (2.0 * _STEP)
+            mixed = 8.0 * (one.gradient - back.gradient) - (two.gradient - twice.gradient)
+            hessian[j, others] = hessian[others, j] = mixed / (12.0 * _STEP)
         own = [p for p, inside in zip(self.priors, self.inside) if inside]
         here = EvidencePoint(at.value, gradient[self.inside], np.zeros((len(own),) * 2), at.evidence, at.effective)
         more = with_priors(here, theta[self.inside], own)
         gradient[self.inside] = more.gradient
         hessian[np.ix_(self.inside, self.inside)] += more.hessian
         return EvidencePoint(more.value, gradient, hessian, at.evidence, effective)
+
+    def hessian(self, theta: Array, near: Array) -> Array:
+        """The differences of `__call__`, with the Hessian of the inner surface and mixed derivatives over the moving coordinates."""
+        H, others, moving = self(theta).hessian, np.ix_(~self.inside, ~self.inside), np.flatnonzero(self.inside)
+        H[others] = self._at(theta[self.inside]).hessian(theta[~self.inside], near[others])
+        for i, j in enumerate(moving[1:], 1):
+            step = DIFFERENCE * (np.arange(len(theta)) == j)
+            slopes = (self(theta + step).gradient - self(theta - step).gradient)[moving[:i]] / (2.0 * DIFFERENCE)
+            H[j, moving[:i]] = H[moving[:i], j] = slopes
+        return H
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""

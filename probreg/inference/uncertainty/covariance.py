@@ -251,7 +251,9 @@ def _refuse_within_groups(model: Model, clustered: ParameterCovariance, single: 
     sum to 0 in every group, because columns fit the mean of each group exactly."""
     k = clustered.coefficients
     alone = single.errors()[:k]
-    small = (clustered.errors()[:k] <= _OF_ROUNDING * alone) & (alone > 0.0)  # 0 alone: a coefficient without an estimate
+    small = (clustered.errors()[:k] <= _OF_ROUNDING * alone) & (
+        alone > 0.0
+    )  # 0 alone: a coefficient without an estimate
     if small.any():
         columns = [model.design.columns[j] for j in np.flatnonzero(small.reshape(model.shape[0], -1).any(1))]
         raise Incompatible(
@@ -382,7 +384,7 @@ def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
         return Spread(solution.scale, solution.df, {})
     if not (found.stated.design.reachable or found.stated.design.kept is not None):
         raise Incompatible(f"covariance='joint' needs the rows: {found.stated.design.rows_absent}")
-    return Spread(joint_covariance(found, solution.scale, model), solution.df, {})
+    return Spread(joint_covariance(found, solution.scale, solution.beta, model), solution.df, {})
 
 
 def _require_scales(solution: Solution, kind: str) -> FoundScales:
