@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.keywords import refuse_unknown
-from probreg.arguments.scalars import Flag, Fraction, NonNegative, Number, Positive, Share, checked
+from probreg.arguments.scalars import Flag, Fraction, NonNegative, Number, Positive, Share, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
@@ -26,7 +26,7 @@ from probreg.priors.base import PositivePerColumn
 from probreg.priors.gaussian_process import process_prior
 
 
-@checked
+@check_arguments
 def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Least squares, argmin ||y - X beta||^2: Gaussian noise and a flat prior.
 
@@ -59,7 +59,7 @@ def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="gaussian", **options))
 
 
-@checked
+@check_arguments
 def ridge(
     x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
@@ -112,7 +112,7 @@ def ridge(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
-@checked
+@check_arguments
 def lasso(
     x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
@@ -165,7 +165,7 @@ def lasso(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
-@checked
+@check_arguments
 def elastic_net(
     x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
@@ -218,7 +218,7 @@ def elastic_net(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
-@checked
+@check_arguments
 def bridge(
     x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
@@ -271,7 +271,7 @@ def bridge(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
-@checked
+@check_arguments
 def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
     """Ridge regression whose prior scale tau and noise sigma maximise the evidence p(y | tau, sigma).
 
@@ -314,7 +314,7 @@ def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, 
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), "evidence")
 
 
-@checked
+@check_arguments
 def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
     """Automatic relevance determination: N(0, tau_j^2) on each coefficient, scales at a maximum of the evidence.
 
@@ -358,7 +358,7 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
 
 
-@checked
+@check_arguments
 def kernel_ridge(
     X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive, intercept: Flag = True, basis: str = "exact",
     **options: Any,
@@ -417,7 +417,7 @@ def kernel_ridge(
     return fit(model, "evidence" if model.noise_unknown else "auto")
 
 
-@checked
+@check_arguments
 def gp(
     X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True, basis: str | None = None,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
@@ -477,7 +477,7 @@ def gp(
     return fit(model, "evidence")
 
 
-@checked
+@check_arguments
 def firth(
     x: str | ArrayLike, data: RowsLike, *, likelihood: Likelihood | LikelihoodName = "bernoulli", **options: Any
 ) -> Fit:
@@ -519,7 +519,7 @@ def firth(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=Jeffreys(), **options))
 
 
-@checked
+@check_arguments
 def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Logistic regression by maximum likelihood: P(y = event) = 1 / (1 + exp(-X beta)).
 
@@ -550,7 +550,7 @@ def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="bernoulli", **options))
 
 
-@checked
+@check_arguments
 def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """The linear probability model: argmin ||1[y = event] - X beta||^2, a linear estimate of P(y = event | x).
 
@@ -607,7 +607,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     return fit_linear_probability(model, named)
 
 
-@checked
+@check_arguments
 def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Multinomial logistic regression by maximum likelihood: P(y = k) ∝ exp(x'beta_k).
 
@@ -638,7 +638,7 @@ def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="categorical", **options))
 
 
-@checked
+@check_arguments
 def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Poisson regression by maximum likelihood: log E[y] = X beta + offset.
 
@@ -669,7 +669,7 @@ def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="poisson", **options))
 
 
-@checked
+@check_arguments
 def gam(
     x: str, data: TableLike, *, df: Positive | Mapping[str, float] | None = None, sp: Positive | Mapping[str, float] | None = None,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
@@ -734,7 +734,7 @@ def gam(
     return fit(model, "evidence") if sp is None else fit_with_penalty(model, sp)
 
 
-@checked
+@check_arguments
 def quantile_regression(
     x: str | ArrayLike, data: RowsLike, *, tau: Fraction | Sequence[float] | np.ndarray = 0.5, **options: Any
 ) -> Fit | dict[float, Fit]:
@@ -785,7 +785,7 @@ def quantile_regression(
     return fits if several else next(iter(fits.values()))
 
 
-@checked
+@check_arguments
 def svr(
     x: str | ArrayLike, data: RowsLike, *, C: Positive, epsilon: NonNegative, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True,
     basis: str = "exact", **options: Any,

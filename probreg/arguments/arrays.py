@@ -23,7 +23,7 @@ def as_array(values: Any, what: str) -> Array:
     if hasattr(values, "toarray"):
         raise DataError(f"{what} is a sparse matrix, and rows are read as dense ones: give {what}.toarray()")
     try:
-        out = _unmasked(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        out = _fill_masked(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     except ValueError as error:
         raise DataError(f"{what} is no array, its rows differ in length: {error}") from None
     if out.dtype.kind == "c":
@@ -34,8 +34,8 @@ def as_array(values: Any, what: str) -> Array:
     return out.astype(float) if out.dtype.kind == "f" and out.dtype.itemsize not in (4, 8) else out
 
 
-def _unmasked(values: Any) -> Array:
-    """The data of a masked array with nan, or None, in the place of what is masked."""
+def _fill_masked(values: Any) -> Array:
+    """Return the data of a masked array with nan, or None, in masked places."""
     hidden = np.ma.getmaskarray(values)
     if not hidden.any():
         return np.asarray(values.data)

@@ -78,13 +78,13 @@ class Number(ArgumentKind):
         ends += [f"{'at most' if self.closed[1] else 'below'} {self.high:g}"] * (self.high < math.inf)
         return f"a number {' and '.join(ends)}"
 
-    def _squares(self, value: float) -> bool:
-        """A size without a stated end enters squares and their inverses."""
+    def _is_safe_to_square(self, value: float) -> bool:
+        """Return whether the value, its square and its inverse stay finite; only for sizes without an upper bound."""
         large = self.high == math.inf and abs(value) > _LARGEST and value != math.inf
         return not large and not (self.low == 0.0 and not self.closed[0] and value < _LEAST)
 
     def read(self, value: Any) -> float:
-        value = _own(value)
+        value = _to_python_scalar(value)
         if type(value) is not float and (not isinstance(value, RealNumber) or isinstance(value, bool)):
             raise ValueError
         try:
@@ -95,7 +95,7 @@ class Number(ArgumentKind):
         below = found < self.high or (found == self.high and self.closed[1])
         if not (above and below):  # false of nan
             raise ValueError
-        if not self._squares(found):
+        if not self._is_safe_to_square(found):
             raise ValueError(f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too")
         return value if type(value) in (int, float) else found  # type: ignore[return-value]
 
@@ -112,7 +112,7 @@ class Whole(ArgumentKind):
         return f"a whole number of at least {self.least}"
 
     def read(self, value: Any) -> int:
-        value = _own(value)
+        value = _to_python_scalar(value)
         if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < self.least:
             raise ValueError
         if int(value) > self.most:
@@ -127,7 +127,7 @@ class Switch(ArgumentKind):
     words = "True or False"
 
     def read(self, value: Any) -> bool:
-        value = _own(value)
+        value = _to_python_scalar(value)
         if not isinstance(value, bool):
             raise ValueError
         return value
@@ -157,7 +157,7 @@ class Text(ArgumentKind):
     words = "text"
 
     def read(self, value: Any) -> str:
-        value = _own(value)
+        value = _to_python_scalar(value)
         if not isinstance(value, str):
             raise ValueError
         return value
@@ -175,7 +175,7 @@ class Listed(ArgumentKind):
     words = "a name or a list of names"
 
     def read(self, value: Any) -> str | tuple[str, ...]:
-        value = _own(value)
+        value = _to_python_scalar(value)
         if isinstance(value, str):
             return value
         if isinstance(value, bytes | Mapping) or getattr(value, "ndim", 1) != 1:
@@ -196,17 +196,17 @@ class Columns(ArgumentKind):
     positive: bool = False
 
     @functools.cached_property
-    def _each(self) -> Number:
+    def _element_kind(self) -> Number:
         return Number(0.0) if self.positive else Number()
 
     @property
     def words(self) -> str:
-        return f"{self._each.words} (or one per column)"
+        return f"{self._element_kind.words} (or one per column)"
 
     def read(self, value: Any) -> float | tuple[float, ...]:
-        value = _own(value)
+        value = _to_python_scalar(value)
         if isinstance(value, RealNumber):
-            return float(self._each.read(value))
+            return float(self._element_kind.read(value))
         if isinstance(value, tuple) and set(map(type, value)) == {float}:  # read before: quick, as columns may be many
             array = np.array(value)
             size = np.abs(array)
@@ -224,7 +224,7 @@ class Columns(ArgumentKind):
 
     def _entry(self, i: int, value: Any) -> float:
         try:
-            return float(self._each.read(value))
+            return float(self._element_kind.read(value))
         except ValueError as better:
             raise ValueError(f"{str(better) or self.words}, where entry {i} is {shown_value(value)}") from None
 
@@ -278,11 +278,11 @@ class Declared(NamedTuple):
 
     @property
     def words(self) -> str:
-        named = (_called(c) for c in self.classes if c is not type(None))
+        named = (_describe_class(c) for c in self.classes if c is not type(None))
         return " or ".join(dict.fromkeys([*(k.words for k in self.kinds), *named]))
 
 
-def _called(cls: type) -> str:
+def _describe_class(cls: type) -> str:
     common = {
         "str": "a name",
         "Mapping": "a mapping",
@@ -292,11 +292,11 @@ def _called(cls: type) -> str:
     return common.get(cls.__name__, f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}")
 
 
-def declared(annotation: Any) -> Declared | None:
-    """The kinds and classes of an annotation; None where it lets everything pass."""
+def parse_annotation(annotation: Any) -> Declared | None:
+    """Return the kinds and classes of an annotation; None if it accepts everything."""
     kinds: list[ArgumentKind] = []
     classes: list[type] = []
-    for part in _parts(annotation):
+    for part in _union_members(annotation):
         if isinstance(part, ArgumentKind):
             kinds.append(part)
         elif part is None or part is type(None):
@@ -312,16 +312,16 @@ def declared(annotation: Any) -> Declared | None:
     return Declared(tuple(kinds), tuple(classes), own) if kinds or own else None
 
 
-def _parts(annotation: Any) -> list[Any]:
-    """The members of a union, kinds among them; a generic is its class."""
+def _union_members(annotation: Any) -> list[Any]:
+    """Return the members of a union, including kinds; a generic becomes its class."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *more = get_args(annotation)
         if any(isinstance(m, RegistryName) for m in more):
             return [str]
-        return [*_parts(base), *(m for m in more if isinstance(m, ArgumentKind))]
+        return [*_union_members(base), *(m for m in more if isinstance(m, ArgumentKind))]
     if origin in (Union, UnionType):
-        return [p for part in get_args(annotation) for p in _parts(part)]
+        return [p for part in get_args(annotation) for p in _union_members(part)]
     if origin is Literal:
         words = tuple(v for v in get_args(annotation) if v is not None)
         return [OneOf(words), *([None] * (len(words) < len(get_args(annotation))))]
@@ -332,13 +332,13 @@ def read_argument(name: str, value: Any, annotation: Any) -> Any:
     """The value as the annotation has it. DataError (Incompatible where a class is asked for) that names the argument, what it
     is, and what was met."""
     known = _declared_once(annotation)
-    return value if known is None else _read(name, value, known)
+    return value if known is None else _read_argument(name, value, known)
 
 
-_declared_once = functools.cache(declared)
+_declared_once = functools.cache(parse_annotation)
 
 
-def _read(name: str, value: Any, known: Declared, of: str = "") -> Any:
+def _read_argument(name: str, value: Any, known: Declared, of: str = "") -> Any:
     if isinstance(value, known.classes):
         return value
     if isinstance(value, str) and (reader := known.reader_of_text) is not None:
@@ -377,19 +377,19 @@ def shown_value(value: Any) -> str:
     return _SHORT.repr(value)
 
 
-def _own(value: Any) -> Any:
-    """Python's own value of a NumPy scalar, or of an array of no dimensions."""
+def _to_python_scalar(value: Any) -> Any:
+    """Convert a NumPy scalar or a 0-d array to a Python scalar."""
     if type(value) in _OWN:
         return value
     alone = isinstance(value, np.generic) or getattr(value, "ndim", None) == 0
     return value.item() if alone else value
 
 
-def checked[F: Callable[..., Any]](fn: F) -> F:
-    """The function, with every argument whose annotation declares what it may be read before anything is done, and an
-    unknown keyword answered with the one that is meant."""
+def check_arguments[F: Callable[..., Any]](fn: F) -> F:
+    """Decorate a function to validate annotated arguments before the call, and to suggest the closest name for an
+    unknown keyword."""
     signature = inspect.signature(fn)
-    known = {n: d for n, p in signature.parameters.items() if (d := declared(p.annotation)) is not None}
+    known = {n: d for n, p in signature.parameters.items() if (d := parse_annotation(p.annotation)) is not None}
     free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.wraps(fn)
@@ -402,7 +402,7 @@ def checked[F: Callable[..., Any]](fn: F) -> F:
             raise Incompatible(f"{fn.__name__}: {error}; it takes {taken_by(signature)}") from None
         for name, value in given.arguments.items():
             if name in known:
-                given.arguments[name] = _read(name, value, known[name], f"{fn.__name__}: ")
+                given.arguments[name] = _read_argument(name, value, known[name], f"{fn.__name__}: ")
         return fn(*given.args, **given.kwargs)
 
     return door  # type: ignore[return-value]
@@ -412,7 +412,7 @@ def check_fields(thing: Any, *only: str) -> None:
     """Reads the fields of a dataclass that declare what they may be, or `only` these, and writes them as Python's own."""
     for name, known in declared_fields(type(thing)).items():
         if name in (only or (name,)):
-            value = _read(f"{type(thing).__name__} {name}", getattr(thing, name), known)
+            value = _read_argument(f"{type(thing).__name__} {name}", getattr(thing, name), known)
             object.__setattr__(thing, name, value)
 
 
@@ -439,7 +439,7 @@ def check_positions(cls: type, called: str, args: Sequence[Any]) -> None:
     places = [f.name for f in own if not f.kw_only]
     if len(args) <= len(places):
         return
-    shown = [repr(_own(a)) if not isinstance(a, str) else a for a in args]
+    shown = [repr(_to_python_scalar(a)) if not isinstance(a, str) else a for a in args]
     peers = list(getattr(cls, "peer_order", ()))
     orders = [order for order in ([f.name for f in own], peers) if len(args) <= len(order)]
     orders = [order for order in orders if _is_valid(cls, dict(zip(order, args)))] or orders
@@ -477,7 +477,7 @@ def _written_call(called: str, places: Sequence[str], settings: Mapping[str, str
 def declared_fields(cls: type) -> Mapping[str, Declared]:
     """The fields of a dataclass that declare what they may be, looked up once for each class."""
     if cls not in _FIELDS:
-        _FIELDS[cls] = {f.name: known for f in fields(cls) if (known := declared(f.type)) is not None}
+        _FIELDS[cls] = {f.name: known for f in fields(cls) if (known := parse_annotation(f.type)) is not None}
     return _FIELDS[cls]
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from probreg.arguments.scalars import Flag, Positive, Probability, Word, checked, shown_value
+from probreg.arguments.scalars import Flag, Positive, Probability, Word, check_arguments, shown_value
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.assess.guarantee import RiskBounds
 from probreg.comparison.guarantees import guarantee_notes, guarantees_of
 from probreg.comparison.notes import notes
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
-from probreg.comparison.prior_terms import spelling
-from probreg.comparison.reasons import Reason, found, reasons_by_parameter
+from probreg.comparison.prior_terms import sklearn_estimator
+from probreg.comparison.reasons import Reason, explain_differences, reasons_by_parameter
 from probreg.comparison.rendering import as_html, text
 from probreg.comparison.same_question import check_kind, differing_terms, fits_by_name, refuse_unlike
 from probreg.comparison.words import Cause
@@ -122,7 +122,7 @@ class Comparison:
 
     @cached_property
     def _reason_list(self) -> list[Reason]:
-        return found(self)
+        return explain_differences(self)
 
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
@@ -142,7 +142,7 @@ class Comparison:
     @cached_property
     def spellings(self) -> dict[str, str]:
         """For each fit whose prior is a penalty of scikit-learn: the estimator with its alpha or C."""
-        said = {name: spelling(fit) for name, fit in self.fits.items()}
+        said = {name: sklearn_estimator(fit) for name, fit in self.fits.items()}
         return {name: s for name, s in said.items() if s}
 
     @cached_property
@@ -158,7 +158,7 @@ class Comparison:
         return as_html(self, self._reasons, self.notes, self.spellings)
 
 
-@checked
+@check_arguments
 def compare(
     fits: Mapping[str, Fit] | Sequence[Fit],
     prob: Probability = 0.95,

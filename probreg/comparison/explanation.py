@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.comparison.differences import (
     AVERAGED,
@@ -22,7 +22,7 @@ from probreg.comparison.differences import (
 from probreg.comparison.method_steps import Estimates, covariance_step, exact_posterior, method_steps
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.path_between import groups_of, obstacle
-from probreg.comparison.path_integral import Found, integrated
+from probreg.comparison.path_integral import Found, integrate_path
 from probreg.comparison.prior_path import PriorPath
 from probreg.comparison.same_question import differing_terms, fits_by_name, refuse_unlike
 from probreg.comparison.scale_steps import scale_steps
@@ -30,11 +30,11 @@ from probreg.comparison.share_words import (
     NOTHING,
     SLIGHT,
     cell,
+    expm1_over_x,
     lack_of_estimate,
     moved_by,
     two_lines,
     why_empty,
-    widened,
 )
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -42,7 +42,7 @@ from probreg.fits.goodness import exact_fit
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.system.cell_widths import cells_of, to_left, to_right
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import cut_apart, cut_text, printed
+from probreg.system.terminal import clean_lines, cut_apart, cut_text
 
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
@@ -92,7 +92,7 @@ class Explanation:
         """How far each cause moves an end of a 95 % interval at most, in SE: a frame over (param, cause). The widening of the
         interval is shared as the log of the SE ratio is."""
         shift, log_se, ratio = (self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio"))
-        return (abs(shift) + _Z * abs(log_se) * widened(ratio.values)[:, None]).to_pandas()
+        return (abs(shift) + _Z * abs(log_se) * expm1_over_x(ratio.values)[:, None]).to_pandas()
 
     def largest(self, param: str) -> str:
         """The cause that moves an end of the interval of a parameter most.
@@ -205,7 +205,7 @@ class Explanation:
             (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
         )  # what has no estimate is said first
         top = self.sizes.max(axis=1).mask(absent, np.inf).sort_values(ascending=False, kind="stable").index[:3]
-        return printed(*lines, "", *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)))
+        return clean_lines(*lines, "", *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)))
 
     def _repr_html_(self) -> str:
         import pandas as pd
@@ -219,7 +219,7 @@ class Explanation:
         return notebook_html([title], parts, said[:_LONG], folded=more)
 
 
-@checked
+@check_arguments
 def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[str, str] | None = None) -> Explanation:
     """Why the estimates and standard errors of b are not those of a, as shares of causes that add up.
 
@@ -293,7 +293,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         ends = _select(ends[0], every[0], params), _select(ends[1], every[1], params)
     why = "; ".join(structure.values()) or obstacle(a, b)
     path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
-    found = None if path is None else integrated(path, _initial_theta(path, a), _initial_theta(path, b), tol)
+    found = None if path is None else integrate_path(path, _initial_theta(path, a), _initial_theta(path, b), tol)
     same = a.model.design.columns == b.model.design.columns and not structure
     steps = scale_steps(a, b, aux) if found is None and same else None
     chance_known = True

@@ -59,7 +59,7 @@ def method_steps(
     small = _degrees_of_freedom(fit.model, mode, aux) if integrated else (0.0 * gap, 0.0 * gap)
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened, small)
-    troubled = _troubled(fit, aux)
+    troubled = _has_bad_chains(fit, aux)
     if exact is not None:
         shape = _by_shape(exact.value - mode.value, np.log(exact.error / mode.error), widened, small)
         rest = own.value - exact.value, np.log(own.error / exact.error)
@@ -191,8 +191,8 @@ def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
     return None
 
 
-def _troubled(fit: Fit, aux: tuple[str, ...]) -> Array:
-    """(J,) bool: parameters with which the sampler shows trouble, by its status, many divergences or R-hat."""
+def _has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
+    """Return the parameters (J,) for which the chains are bad by status, many divergences or R-hat."""
     if is_troubled(fit):
         return np.ones(fit.coef.size + len(aux), bool)
     values = list(r_hats(fit).values())

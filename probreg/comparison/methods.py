@@ -13,7 +13,7 @@ SKEWED = 0.1  # a skewness that moves a mean by a twentieth of a standard deviat
 
 def of_method(pair: Pair, j: int) -> str | None:
     """The rule: of what differs between the two methods, that which would part their answers on one model."""
-    if troubled(pair, j):
+    if bad_chains(pair, j):
         return "sampler"
     mean, end = pair.noise(j)
     gaps = [abs(pair.here[q][j] - pair.base[q][j]) for q in ("estimate", "lower", "upper")]
@@ -48,8 +48,8 @@ def may_stop_short(fit: Fit) -> bool:
     return fit.target == "mode" and (fit.method.accuracy > 0 or not fit.solution.status.good)
 
 
-def troubled(pair: Pair, j: int) -> list[str]:
-    """The fits whose sampler shows trouble with this parameter: its chains disagree, or their status says so."""
+def bad_chains(pair: Pair, j: int) -> list[str]:
+    """Return the fits with bad chains for this parameter, by R-hat or by the status of the sampler."""
     return [name for name, (fit, _) in pair.named.items() if is_troubled(fit) or r_hat(pair, name, j) > 1.01]
 
 

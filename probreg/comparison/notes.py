@@ -47,12 +47,14 @@ def notes(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
     base = of.data.sel(fit=of.baseline)
     lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
     if lost.any():
-        out.append(f"no difference is given for {_listed(base['param'].values[lost])}: {of.baseline} has no SE there")
+        out.append(
+            f"no difference is given for {_join_names(base['param'].values[lost])}: {of.baseline} has no SE there"
+        )
     return out
 
 
-def _listed(names: Iterable[str]) -> str:
-    """Names in a row, of very many the first.
+def _join_names(names: Iterable[str]) -> str:
+    """Join names by commas; only the first of very many.
 
     >>> _listed(["a", "b"]), _listed([f"x{j}" for j in range(100)]).split(", ")[-2:]
     ('a, b', ['x18', 'x19 and 80 more'])
@@ -65,7 +67,7 @@ def _listed(names: Iterable[str]) -> str:
 def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[str]:
     here, fit = of.data.sel(fit=name), of.fits[name]
     gone = here["param"].values[np.isnan(here["estimate"].values) & (here["kind"].values != "")]
-    out = [f"no estimate of {_listed(gone)} exists: {fit.described['status']}"] if len(gone) else []
+    out = [f"no estimate of {_join_names(gone)} exists: {fit.described['status']}"] if len(gone) else []
     out += fit.described["notes"]
     if other := unlike(of.fits[of.baseline], fit):
         out.append(
@@ -75,7 +77,7 @@ def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[st
     for param, text, lam in zip(here["param"].values, here["penalty"].values, here["lam"].values):
         if text:
             seen.setdefault(text + (f" (RSS + {lam:.6g} R at its sigma)" if np.isfinite(lam) else ""), []).append(param)
-    penalties = [f"penalty {text} on {_listed(params)}" for text, params in seen.items()]
+    penalties = [f"penalty {text} on {_join_names(params)}" for text, params in seen.items()]
     out += (
         penalties
         if len(penalties) <= LONG

@@ -48,7 +48,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     import pandas as pd
     import xarray as xr
 
-    frames = {name: pd.DataFrame(_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
+    frames = {name: pd.DataFrame(_fit_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
     gone = differing_terms(fits.values())
     if gone:
         outside = {name: [c not in gone for c in _of_columns(fits[name], frame)] for name, frame in frames.items()}
@@ -118,8 +118,8 @@ def unlike(base: Fit, fit: Fit) -> list[str]:
     return [name for name in b.aux if name in a.aux] if a != b else []
 
 
-def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
-    """Every quantity of one fit, a list over its parameters."""
+def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
+    """Return each quantity of one fit as a list over its parameters."""
     kind = kind if kind in KINDS[fit.target] else fit.default_kind
     k = fit.coef.size
     more = scalars_compared(fit)
@@ -138,7 +138,7 @@ def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     kinds = ["atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind for name in more]
     out: dict[str, Any] = {
         "param": names, "estimate": own[:, 0], "error": own[:, 1], "lower": own[:, 2], "upper": own[:, 3],
-        "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _skewness(fit),
+        "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _marginal_skewness(fit),
         "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, more, k),
     }  # fmt: skip
     held = {name: v for name, v in held_scales(stated_model(fit)).items() if name not in more}
@@ -181,8 +181,8 @@ def by_outcome(model: Model, values: Any) -> Array:
     return split.swapaxes(-1, -2).reshape(values.shape)
 
 
-def _skewness(fit: Fit) -> Array:
-    """Third standardised moment of each marginal of a posterior; 0 where the marginal is symmetric by formula."""
+def _marginal_skewness(fit: Fit) -> Array:
+    """Return the third standardised moment of each posterior marginal; 0 if the marginal is symmetric by formula."""
     s, k = fit.solution, fit.coef.size
     more = scalars_compared(fit)
     if s.draws is None or fit.target != "posterior":

@@ -74,21 +74,23 @@ class Pair:
         errors = np.nan_to_num([self.here["mcse"][j], self.base["mcse"][j]])
         mean = float(np.hypot(*errors))
         ends = [
-            self.replicated * row["error"][j] for f, row in self.named.values() if f.solution.replicates is not None
+            self.replicate_error * row["error"][j]
+            for f, row in self.named.values()
+            if f.solution.replicates is not None
         ]
         return mean, float(np.hypot(_END * mean, 2.0 * max(ends, default=0.0)))
 
     @cached_property
-    def replicated(self) -> float:
-        """The relative standard error of a standard deviation of so many replicates, 1 / sqrt(2 R); 0 without any."""
+    def replicate_error(self) -> float:
+        """Return the relative standard error of a bootstrap SE from R replicates, 1 / sqrt(2 R); 0 without replicates."""
         counts = [
             len(f.solution.replicates["coef"]) for f, _ in self.named.values() if f.solution.replicates is not None
         ]
         return float((2.0 * min(counts)) ** -0.5) if counts else 0.0
 
     @cached_property
-    def explained(self) -> Explanation:
-        """The shares of the causes, to a thousandth of a standard error at least."""
+    def shares_of_causes(self) -> Explanation:
+        """Return the shares of the causes, to at least a thousandth of a standard error."""
         return explanation(self.base_fit, self.fit, (self.base_name, self.name), _TOLERANCE)
 
 

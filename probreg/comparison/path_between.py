@@ -76,7 +76,7 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
 
     number = connected_components(tied, directed=False)[1]
     sets = [tuple(map(int, np.flatnonzero(number == k))) for k in dict.fromkeys(number[changed])]
-    return {f"prior of {_named(model, at, term)}": at for at in sets}
+    return {f"prior of {_block_name(model, at, term)}": at for at in sets}
 
 
 def _term(model: Model, column: str) -> str:
@@ -85,7 +85,7 @@ def _term(model: Model, column: str) -> str:
     return named[0] if named else re.sub(r"\[[^\]]*\]", "", column)
 
 
-def _named(model: Model, at: tuple[int, ...], term: list[str]) -> str:
+def _block_name(model: Model, at: tuple[int, ...], term: list[str]) -> str:
     columns = [model.design.columns[i] for i in at]
     if len(columns) == 1:
         return columns[0]

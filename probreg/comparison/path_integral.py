@@ -31,8 +31,8 @@ class Found(NamedTuple):
 
 
 @one_blas_thread()
-def integrated(path: PriorPath, start: Array, end: Array, tol: float) -> Found | None:
-    """The shares, until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None where there is no smooth
+def integrate_path(path: PriorPath, start: Array, end: Array, tol: float) -> Found | None:
+    """Return the shares, refined until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None where there is no smooth
     path from the mode near `start` to that near `end`."""
     first, last = path.mode(start, FIRST), path.mode(end, LAST)
     if first is None or last is None:
@@ -81,9 +81,9 @@ def _pieces(path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array],
 
 def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
     """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
-    k, change = path.k, path.sides(theta)[side][1].weighted(path.members.sum(0))
+    k, change = path.k, path.sides(theta)[side][1].scale_rows(path.members.sum(0))
     most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[-1]
-    for name in path.changing:
+    for name in path.changing_aux:
         i = k + path.like.unknown.index(name)
         most = max(most, -path.aux_terms(name, float(theta[i]))[side, 1] / abs(H[i, i]))
     return float(np.log1p(max(most, 0.0)))
@@ -104,8 +104,8 @@ class _Piece:
     ends: Ends  # values and log SE (J,) at both
     met: dict[float, Array] = field(default_factory=dict)  # modes found within
 
-    def _weights(self, s: float) -> tuple[PathPoint, float]:
-        """The weights at s, and dt / ds."""
+    def _path_weights(self, s: float) -> tuple[PathPoint, float]:
+        """Return the weights at s, and dt / ds."""
         if max(self.steep) < _MILD:
             return PathPoint(1.0 - s, s), 1.0
         first = s < 0.5
@@ -121,8 +121,8 @@ class _Piece:
         met, out = dict(zip(self.at, self.modes)), np.zeros(())
         for x, w in zip(*np.polynomial.legendre.leggauss(_NODES)):
             s = 0.5 * (low + high) + 0.5 * (high - low) * x
-            t, rate = self._weights(s)
-            theta = self.path.mode(_between(met, s), t)
+            t, rate = self._path_weights(s)
+            theta = self.path.mode(_interpolate_modes(met, s), t)
             found = None if theta is None else self.path.slopes(theta, t)
             if theta is None or found is None:
                 return None
@@ -144,8 +144,8 @@ class _Piece:
     def halves(self) -> "list[_Piece] | None":
         """Both halves; None where there is no mode between them."""
         middle = 0.5 * (self.at[0] + self.at[1])
-        t, _ = self._weights(middle)
-        theta = self.path.mode(_between(self.met or dict(zip(self.at, self.modes)), middle), t)
+        t, _ = self._path_weights(middle)
+        theta = self.path.mode(_interpolate_modes(self.met or dict(zip(self.at, self.modes)), middle), t)
         end = None if theta is None else self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
         if theta is None or end is None:
             return None
@@ -156,8 +156,8 @@ class _Piece:
         ]
 
 
-def _between(met: Mapping[float, Array], s: float) -> Array:
-    """theta at s by the polynomial through the modes met so far."""
+def _interpolate_modes(met: Mapping[float, Array], s: float) -> Array:
+    """Interpolate theta at s by the polynomial through the known modes."""
     at, modes = np.array(list(met)), np.array(list(met.values()))
     if (same := np.flatnonzero(at == s)).size:
         return np.asarray(modes[same[0]])

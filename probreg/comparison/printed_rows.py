@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.comparison.numbers import FitTable
-from probreg.comparison.prior_terms import kinked, rowless
+from probreg.comparison.prior_terms import kinked_columns, rowless
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent
 
@@ -67,7 +67,7 @@ def _rows_of(of: FitTable, j: int) -> list[dict[str, str]]:
     places, rows = decimals(values["error"]), []
     for i, (name, fit) in enumerate(of.fits.items()):
         one = {k: v[i] for k, v in values.items()}
-        said = _numbers(one, places, fit, name == of.baseline)
+        said = _format_numbers(one, places, fit, name == of.baseline)
         said |= {"": label, "fit": name if fit.solution.status.good else f"{name} (!)"}
         rows.append(said | {"prior": str(one["prior"]), "prior weight": _weight(one, fit, column)})
     return rows
@@ -118,15 +118,15 @@ def of_terms(of: FitTable) -> np.ndarray:
     return np.asarray(coefficient & np.array(named, dtype=bool))
 
 
-def _numbers(one: Mapping[str, Any], places: int, fit: Fit, baseline: bool) -> dict[str, str]:
+def _format_numbers(one: Mapping[str, Any], places: int, fit: Fit, baseline: bool) -> dict[str, str]:
     none = dict.fromkeys(COLUMNS, "")
     if one["kind"] == "held":
         return none | {"estimate": f"{one['estimate']:g}", "SE | SD": "held"}
     if one["kind"] == "" or np.isnan(one["estimate"]):
         return none | {"estimate": "does not exist" if one["kind"] else "not in it"}
     word = "SD" if fit.target == "posterior" else "SE"
-    said = {"SE | SD": f"{rounded(one['error'], places)} {word}" if np.isfinite(one["error"]) else "none"}
-    said |= {q: rounded(one[q], places) for q in ("estimate", "lower", "upper")}
+    said = {"SE | SD": f"{format_rounded(one['error'], places)} {word}" if np.isfinite(one["error"]) else "none"}
+    said |= {q: format_rounded(one[q], places) for q in ("estimate", "lower", "upper")}
     if not baseline and np.isfinite(one["difference"]):
         said["diff / SE"] = f"{round(one['difference'], 2) + 0.0:+.2f}"
     if not baseline and one["se_ratio"] > 0:
@@ -139,7 +139,7 @@ def _weight(one: Mapping[str, Any], fit: Fit, column: str) -> str:
         return ""
     if one["prior"] == "flat":
         return "flat"
-    lost = "kinked" if column in kinked(fit.model) else "not known" if rowless(fit) else "not defined"
+    lost = "kinked" if column in kinked_columns(fit.model) else "not known" if rowless(fit) else "not defined"
     return lost if np.isnan(one["prior_weight"]) else percent(one["prior_weight"])
 
 
@@ -153,8 +153,8 @@ def decimals(errors: Array) -> int:
     return 2 - int(np.floor(np.log10(known.min()))) if len(known) else 4
 
 
-def rounded(value: float, places: int) -> str:
-    """A number to so many decimal places, with an exponent where that would be long, of at most the digits that a number has.
+def format_rounded(value: float, places: int) -> str:
+    """Format a number to so many decimal places, with an exponent where that would be long, of at most the digits that a number has.
 
     >>> rounded(-0.232163, 4), rounded(1.2345e-12, 14), rounded(float("nan"), 2), rounded(1234.5, -1), rounded(1.2345e33, -30)
     ('-0.2322', '1.23e-12', '', '1234', '1.234e+33')

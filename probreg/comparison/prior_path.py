@@ -83,8 +83,8 @@ class PriorPath:
         return map_of_columns(self.T, self.like.shape[1])
 
     @cached_property
-    def reported(self) -> Array:
-        """(J, k + a): from theta to the table, nuisance parameters on their logs."""
+    def reporting_matrix(self) -> Array:
+        """Return the matrix (J, k + a) from theta to the table, with nuisance parameters on the log scale."""
         k, a = self.k, len(self.like.unknown)
         D = self.like.likelihood.contrast_matrix
         R = (map_of_predictors(D, self.like.shape[0]) @ self.columns)[vec_entries(self.like.design.head, len(D))]
@@ -104,35 +104,35 @@ class PriorPath:
         return out
 
     @cached_property
-    def changing(self) -> tuple[str, ...]:
-        """The nuisance parameters of which the two say different things."""
+    def changing_aux(self) -> tuple[str, ...]:
+        """Return the nuisance parameters with different priors or fixed values."""
         return tuple(
             name
             for name in self.like.unknown
-            if self._held(name) != (None, None) or self.a.aux_prior(name) != self.b.aux_prior(name)
+            if self._fixed_logs(name) != (None, None) or self.a.aux_prior(name) != self.b.aux_prior(name)
         )
 
-    def _held(self, name: str) -> tuple[float | None, float | None]:
-        """log v where a side holds it at v."""
+    def _fixed_logs(self, name: str) -> tuple[float | None, float | None]:
+        """Return log v on each side that fixes the parameter at v, else None."""
         a, b = (float(np.log(m.fixed[name])) if name in m.fixed else None for m in (self.a, self.b))
         return a, b
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        held = {name: f"{name} held" for name in self.changing if self._held(name) != (None, None)}
-        return (*self.groups, *(held.get(name, f"prior of {name}") for name in self.changing))
+        held = {name: f"{name} held" for name in self.changing_aux if self._fixed_logs(name) != (None, None)}
+        return (*self.groups, *(held.get(name, f"prior of {name}") for name in self.changing_aux))
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
-    def _aux(self, theta: Array) -> dict[str, float]:
+    def _aux_at(self, theta: Array) -> dict[str, float]:
         return {name: float(np.exp(u)) for name, u in zip(self.like.unknown, theta[self.k :])}
 
-    def _likelihood(self, theta: Array) -> LocalModel:
-        """log p(y | theta) with its derivatives, of a Gaussian model from its moments."""
-        gamma, aux = theta[: self.k].reshape(self.like.shape), self._aux(theta)
+    def _local_likelihood(self, theta: Array) -> LocalModel:
+        """Return log p(y | theta) with its derivatives; from moments for a Gaussian model."""
+        gamma, aux = theta[: self.k].reshape(self.like.shape), self._aux_at(theta)
         if not self.like.likelihood.least_squares:
             return self.like.value_grad_hessian_standardised(gamma, **aux)
-        F, r, w, S = self._squares(theta)
+        F, r, w, S = self._least_squares_terms(theta)
         # log p = -W log sigma - S / (2 sigma^2), S = RSS + r'r, r = z - F gamma
         W = self.like.design.moments.weight
         value, g, H = 0.5 * (W * float(np.log(w)) - S * w), F.T @ r * w, F.T @ F * w
@@ -141,16 +141,16 @@ class PriorPath:
         cross = 2.0 * g[:, None]
         return LocalModel(value, np.append(g, S * w - W), np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]]))
 
-    def _squares(self, theta: Array) -> tuple[Array, Array, float, float]:
+    def _least_squares_terms(self, theta: Array) -> tuple[Array, Array, float, float]:
         moments = self.like.design.moments
         F = np.asarray(moments.R, dtype=float) @ self.T
         r = np.asarray(moments.z, dtype=float) - F @ theta[: self.k]
-        sigma = self.like.noise(self._aux(theta))
+        sigma = self.like.noise(self._aux_at(theta))
         return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
 
     def _curvature_slopes(self, theta: Array, along: Array, onto: Array) -> Array:
         """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
-        k, aux = self.k, self._aux(theta)
+        k, aux = self.k, self._aux_at(theta)
         likelihood = self.like.likelihood
         if not likelihood.least_squares:
             assert isinstance(likelihood, SmoothLikelihood)  # those without have no path
@@ -162,7 +162,7 @@ class PriorPath:
             return np.asarray(self.like.design.fold(fn)[0])
         if not aux:
             return np.zeros((along.shape[1], onto.shape[1]))
-        F, r, w, S = self._squares(theta)
+        F, r, w, S = self._least_squares_terms(theta)
         Fa, Fv, u, du = F @ onto[:k], F @ along[:k], onto[k], along[k]
         # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
         square, pull, drift = (Fa**2).sum(0), r @ Fa, r @ Fv
@@ -178,17 +178,17 @@ class PriorPath:
         """log p(beta | sigma) of both with its terms."""
         beta = (self.columns @ theta[: self.k]).reshape(self.like.shape)
         a, b = self.priors
-        sigma = self.like.noise(self._aux(theta))
+        sigma = self.like.noise(self._aux_at(theta))
         return a.terms(beta, sigma), b.terms(beta, sigma)
 
-    def _prior(self, theta: Array, t: PathPoint) -> tuple[float, PriorTerms]:
-        """At t: what is the same on both sides stays whole."""
+    def _local_prior(self, theta: Array, t: PathPoint) -> tuple[float, PriorTerms]:
+        """Return the log prior at t and its terms; terms equal on both sides keep weight 1."""
         (a, one), (b, other) = self.sides(theta)
-        weighted = one.weighted(np.full(self.k, t.a)).plus(other.weighted(np.full(self.k, t.b)))
+        weighted = one.scale_rows(np.full(self.k, t.a)).plus(other.scale_rows(np.full(self.k, t.b)))
         return sum(w * v for w, v in zip(t, (a, b)) if w), weighted
 
-    def _weights(self, name: str, t: PathPoint) -> Array:
-        """Of the prior of a nuisance parameter on either side."""
+    def _aux_prior_weights(self, name: str, t: PathPoint) -> Array:
+        """Return the weight of the prior of a nuisance parameter on each side."""
         return np.array([0.0 if name in m.fixed else w for m, w in zip((self.a, self.b), t)])
 
     def aux_terms(self, name: str, u: float) -> Array:
@@ -196,9 +196,9 @@ class PriorPath:
         each = [(0.0, 0.0) if name in m.fixed else m.aux_prior(name).slopes(float(np.exp(u))) for m in (self.a, self.b)]
         return np.array(each)
 
-    def _holding(self, name: str, t: PathPoint) -> tuple[float, float, float]:
-        """Precision with which it is held, its derivative by t, and where; 0 where it is not."""
-        start, end = self._held(name)
+    def _fixing_precision(self, name: str, t: PathPoint) -> tuple[float, float, float]:
+        """Return the precision that fixes the parameter, its derivative by t, and the centre; 0 if it is free."""
+        start, end = self._fixed_logs(name)
         if start is not None and end is not None:
             return np.inf, 0.0, start + t.b * (end - start)
         if end is not None:  # t / (1 - t)
@@ -209,20 +209,20 @@ class PriorPath:
 
     def local(self, theta: Array, t: PathPoint) -> LocalModel:
         """log p_t with its gradient and negative Hessian."""
-        (value, g, H), (log_p, prior), k = self._likelihood(theta), self._prior(theta, t), self.k
+        (value, g, H), (log_p, prior), k = self._local_likelihood(theta), self._local_prior(theta, t), self.k
         value, g, H = value + log_p, g.copy(), H.copy()
         g[:k] += self.columns.T @ prior.g
         H[:k, :k] += self.columns.T @ prior.H @ self.columns
-        if (q := self._scale) is not None:
+        if (q := self._log_sigma_index) is not None:
             cross = self.columns.T @ prior.cross
             g[q] += prior.g_scale.sum()
             H[q, q] += prior.h_scale.sum()
             H[:k, q] += cross
             H[q, :k] += cross
         for i, name in enumerate(self.like.unknown, start=k):
-            weights, u = self._weights(name, t), float(theta[i])
+            weights, u = self._aux_prior_weights(name, t), float(theta[i])
             slope = weights @ self.aux_terms(name, u)
-            w, _, at = self._holding(name, t)
+            w, _, at = self._fixing_precision(name, t)
             w = w * self.units.get(name, 1.0) if np.isfinite(w) else 0.0
             own = [
                 float(m.aux_prior(name).log_prob(np.exp(u))) + u if x else 0.0
@@ -234,14 +234,14 @@ class PriorPath:
         return LocalModel(value, g, H)
 
     @cached_property
-    def _scale(self) -> int | None:
-        """Where log sigma stands, where it is a coordinate."""
+    def _log_sigma_index(self) -> int | None:
+        """Return the index of log sigma in theta, or None."""
         name = self.like.likelihood.noise_scale
         return self.k + self.like.unknown.index(name) if name in self.like.unknown else None
 
     def _free(self, t: PathPoint) -> Array:
         """(k + a,) bool: what is not held at this t."""
-        held = [np.isinf(self._holding(name, t)[0]) for name in self.like.unknown]
+        held = [np.isinf(self._fixing_precision(name, t)[0]) for name in self.like.unknown]
         return ~np.concatenate([np.zeros(self.k, bool), np.array(held, bool)])
 
     def mode(self, start: Array, t: PathPoint) -> Array | None:
@@ -249,7 +249,7 @@ class PriorPath:
         not."""
         free, theta = self._free(t), start.copy()
         for i in np.flatnonzero(~free):
-            theta[i] = self._holding(self.like.unknown[i - self.k], t)[2]
+            theta[i] = self._fixing_precision(self.like.unknown[i - self.k], t)[2]
         here, before, slope = -np.inf, np.inf, np.inf
         step, size, logs = np.zeros(int(free.sum())), 1.0, np.flatnonzero(free) >= self.k
         for _ in range(100):
@@ -290,9 +290,9 @@ class PriorPath:
             return None
         V = np.zeros((len(free), len(free)))
         V[np.ix_(free, free)] = np.linalg.inv(scaled) / np.outer(d, d)
-        value, n = self.reported @ theta, len(self.params)
+        value, n = self.reporting_matrix @ theta, len(self.params)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_se = 0.5 * np.log(np.einsum("ji,ik,jk->j", self.reported, V, self.reported))
+            log_se = 0.5 * np.log(np.einsum("ji,ik,jk->j", self.reporting_matrix, V, self.reporting_matrix))
         if n:  # sd(v) = v sd(log v)
             log_se[-n:] += value[-n:]
             value[-n:] = np.exp(value[-n:])
@@ -306,9 +306,9 @@ class PriorPath:
             return None
         (value, _, V), k, n = found, self.k, len(self.params)
         (_, a), (_, b) = self.sides(theta)
-        change = b.plus(a.weighted(-np.ones(k)))
-        onto = V @ self.reported.T
-        B, C, q = self.columns @ onto[:k], self.members, self._scale
+        change = b.plus(a.scale_rows(-np.ones(k)))
+        onto = V @ self.reporting_matrix.T
+        B, C, q = self.columns @ onto[:k], self.members, self._log_sigma_index
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
         g = np.zeros((len(self.labels), len(theta)))
         g[: len(C), :k] = (C * change.g) @ self.columns
@@ -318,21 +318,21 @@ class PriorPath:
             g[: len(C), q] = C @ change.g_scale
             own[: len(C)] += (C @ change.h_scale)[:, None] * onto[q] ** 2 + 2.0 * (C * change.cross) @ B * onto[q]
         along = np.zeros((len(theta), len(self.labels)))
-        for row, name in enumerate(self.changing, start=len(C)):
+        for row, name in enumerate(self.changing_aux, start=len(C)):
             i = k + self.like.unknown.index(name)
-            start, end = self._held(name)
+            start, end = self._fixed_logs(name)
             if start is not None and end is not None:  # d theta = -H^-1 H_u du of the others
                 along[i, row] = end - start
                 along[:, row] -= V @ H[:, i] * (end - start)
                 continue
             slope = np.subtract(*self.aux_terms(name, float(theta[i]))[::-1])
-            _, dw, at = self._holding(name, t)
+            _, dw, at = self._fixing_precision(name, t)
             dw *= self.units.get(name, 1.0)
             g[row, i] = slope[0] + dw * (at - theta[i])
             own[row] = (dw - slope[1]) * onto[i] ** 2
         along = along + V @ g.T
         third = self._curvature_slopes(theta, along, onto) + self._prior_slopes(theta, t, H, along, onto)
-        shift, variance = (self.reported @ along).T, np.einsum("ji,ij->j", self.reported, onto)
+        shift, variance = (self.reporting_matrix @ along).T, np.einsum("ji,ij->j", self.reporting_matrix, onto)
         log_ratio = -0.5 * (own + third) / variance
         if n:
             log_ratio[:, -n:] += shift[:, -n:]
@@ -343,10 +343,13 @@ class PriorPath:
         """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
         out = np.zeros((along.shape[1], onto.shape[1]))
         for i, name in enumerate(self.like.unknown, start=self.k):
-            weights, u = self._weights(name, t), float(theta[i])
+            weights, u = self._aux_prior_weights(name, t), float(theta[i])
             slope = _sixth_order(lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1], _STEP)  # type: ignore[misc]
             out -= slope * np.outer(along[i], onto[i] ** 2)
-        if all(m.joint.gaussian and (self._scale is None or not m.joint.sigma_units.any()) for m in (self.a, self.b)):
+        if all(
+            m.joint.gaussian and (self._log_sigma_index is None or not m.joint.sigma_units.any())
+            for m in (self.a, self.b)
+        ):
             return out
         size = np.sqrt(np.abs(np.diagonal(H)))
         for row, v in enumerate(along.T):
@@ -356,7 +359,7 @@ class PriorPath:
 
     def _prior_squares(self, theta: Array, t: PathPoint, onto: Array) -> Array:
         """a'P a for each column a of `onto`, P the curvature of the priors of coefficients at t."""
-        (_, prior), q = self._prior(theta, t), self._scale
+        (_, prior), q = self._local_prior(theta, t), self._log_sigma_index
         B = self.columns @ onto[: self.k]
         out = ((prior.H @ B) * B).sum(0)
         if q is not None:

@@ -50,7 +50,7 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
     weight, lam = np.zeros((p, copies)), np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan)
     for b in model.joint.blocks:
         q = len(b.columns)
-        said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
+        said, read = _describe_column_priors(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
         for i, j in enumerate(b.columns):
             at = j, slice(None) if b.predictor is None else b.predictor
             text[at] = said[i]
@@ -79,8 +79,8 @@ def in_raw_units(prior: Prior, sigma: float) -> Prior:
     return replace(scaled, sigma_units=False)
 
 
-def _words(prior: Prior, q: int, sigma: float) -> list[str]:
-    """The prior of each of q columns, both as it was stated and in raw units where it is in units of sigma.
+def _describe_column_priors(prior: Prior, q: int, sigma: float) -> list[str]:
+    """Describe the prior of each of q columns as specified, and in raw units if it is in units of sigma.
 
     >>> _words(Normal(0.05, sigma_units=True), 1, 2.0), _words(Normal(0.05), 1, 2.0)
     (['Normal(0.05 sigma) = Normal(0.1)'], ['Normal(0.05)'])
@@ -108,16 +108,16 @@ def _(prior: Flat, q: int, unit: str = "") -> list[str]:
 @words.register
 def _(prior: Normal, q: int, unit: str = "") -> list[str]:
     if prior.precision_matrix is None:
-        return _each("Normal", prior, q, unit)
+        return _describe_affine_prior("Normal", prior, q, unit)
     sd = np.sqrt(np.diagonal(np.linalg.inv(np.array(prior.precision_matrix))))
-    return _each("correlated Normal", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
+    return _describe_affine_prior("correlated Normal", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
 
 
 @words.register
 def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
     own = [f for f in fields(prior) if f.name not in ("scale", "location", "sigma_units", "scaled")]  # type: ignore[arg-type]
     shape = "".join(f", {f.name}={getattr(prior, f.name):g}" for f in own)
-    return _each(type(prior).__name__, prior, q, unit, shape)
+    return _describe_affine_prior(type(prior).__name__, prior, q, unit, shape)
 
 
 @words.register
@@ -125,7 +125,7 @@ def _(prior: GroupLaplace, q: int, unit: str = "") -> list[str]:
     size = {int(j): len(g) for g in prior.members(q) for j in g}
     return [
         f"{w} in a group of {size[j]}" if size[j] > 1 else w
-        for j, w in enumerate(_each("GroupLaplace", prior, q, unit))
+        for j, w in enumerate(_describe_affine_prior("GroupLaplace", prior, q, unit))
     ]
 
 
@@ -140,7 +140,7 @@ def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
     return [f"Horseshoe({s:.4g}{unit}, tau={prior.tau:.4g}, slab={prior.slab:.4g})" for s in scale]
 
 
-def _each(name: str, prior: AffinePrior, q: int, unit: str, shape: str = "") -> list[str]:
+def _describe_affine_prior(name: str, prior: AffinePrior, q: int, unit: str, shape: str = "") -> list[str]:
     at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scales))
     return [f"{name}({s:.4g}{unit}{shape}{f', location={a:.4g}' if a else ''})" for a, s in zip(at, scale)]
 
@@ -205,7 +205,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
         return np.zeros((len(model.design.head), len(model.likelihood.outcomes) or 1)), [0.0] * len(P_aux)
     P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
     touched = np.repeat(informative, model.shape[1])
-    weights = _along(fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0))
+    weights = _curvature_by_outcome(fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0))
     # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
     # entries that of the coefficient itself.
     m = fit.solution.beta.shape[1]
@@ -215,7 +215,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
         part = P[np.ix_(at, at)]
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
             concave[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
-    defined = _along(fit, np.diag(np.where(concave, 0.0, 1.0))) == 0.0
+    defined = _curvature_by_outcome(fit, np.diag(np.where(concave, 0.0, 1.0))) == 0.0
     each = [0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
     # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
@@ -250,12 +250,12 @@ def prior_curvature_of_fit(fit: Fit) -> Array:
     for b in fit.model.joint.blocks:
         at = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
-        P[np.ix_(at, at)] = _curvature(b.prior, b.take(beta), unit)
+        P[np.ix_(at, at)] = _prior_curvature(b.prior, b.take(beta), unit)
     return P
 
 
-def _curvature(prior: Prior, beta: Array, unit: float) -> Array:
-    """The negative Hessian of log p of a block (q, m), negative in the tails of a Student-t, which are convex."""
+def _prior_curvature(prior: Prior, beta: Array, unit: float) -> Array:
+    """Return the negative Hessian of log p of a block (q, m), negative in the tails of a Student-t, which are convex."""
     if isinstance(prior, SmoothPrior):
         return prior.derivatives(beta, unit)[1]
     return np.diag(np.full(beta.size, np.nan))
@@ -281,8 +281,8 @@ def rss_at(fit: Fit) -> float:
     return float(np.square(F @ np.append(fit.solution.beta[:, 0], -1.0)).sum())
 
 
-def kinked(model: Model) -> set[str]:
-    """The columns whose prior has a kink, and no curvature there.
+def kinked_columns(model: Model) -> set[str]:
+    """Return the columns with a prior that has a kink, and no curvature there.
 
     >>> from probreg.priors import Laplace
     >>> kinked(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
@@ -297,8 +297,8 @@ def rowless(fit: Fit) -> bool:
     return not fit.model.design.reachable and not fit.model.likelihood.least_squares
 
 
-def _along(fit: Fit, matrix: Array) -> Array:
-    """d'M_jj d / d'd for each column j and each direction d that a reported coefficient stands for: (p, outcomes or 1)."""
+def _curvature_by_outcome(fit: Fit, matrix: Array) -> Array:
+    """Return d'M_jj d / d'd for each column j and direction d of a reported coefficient, (p, outcomes or 1)."""
     length = np.square(fit.model.likelihood.contrast_matrix).sum(1)
     return np.diagonal(reported_matrix(fit.model, matrix)).reshape(-1, len(length)) / length
 
@@ -315,8 +315,8 @@ def inverse_or_nan(H: Array) -> Array:
 # ---- the spelling of scikit-learn --------------------------------------------------------------------------------------
 
 
-def spelling(fit: Fit) -> str:
-    """The scikit-learn estimator whose minimum is the mode of this model, "" where there is none: one scale for all
+def sklearn_estimator(fit: Fit) -> str:
+    """Return the scikit-learn estimator with its minimum at the mode of this model, "" if there is none: one scale for all
     columns, location 0, the intercept free, and sigma settled (given, cancelled by a prior in its units, or at its mode)."""
     model = fit.model
     relative = bool(model.joint.sigma_units.any())

@@ -20,7 +20,7 @@ class PriorTerms(NamedTuple):
     h_scale: Array  # (k,), sums to the negative second derivative over it
     cross: Array  # (k,), the mixed one
 
-    def weighted(self, w: Array) -> "PriorTerms":
+    def scale_rows(self, w: Array) -> "PriorTerms":
         return PriorTerms(w * self.g, w[:, None] * self.H, w * self.g_scale, w * self.h_scale, w * self.cross)
 
     def plus(self, other: "PriorTerms") -> "PriorTerms":

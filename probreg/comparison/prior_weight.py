@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.assess.after.power_scaling import has_prior, power_scaling
 from probreg.comparison.prior_terms import information_of_fit, prior_curvature_of_fit, prior_weights
 from probreg.comparison.tipping import REACH, Tipping, tipping_scales
@@ -24,7 +24,7 @@ from probreg.inference import Status
 from probreg.inference.base import has_effects, outcomes_of
 from probreg.priors import Flat, ProximalPrior, SmoothPrior
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import folded, p_said, percent, printed, table_folded
+from probreg.system.terminal import clean_lines, format_p, percent, truncate_lines, truncate_table
 
 Array = np.ndarray
 CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
@@ -51,20 +51,22 @@ class PriorWeight:
     ml_status: str
 
     def __repr__(self) -> str:
-        lines = table_folded(self.table, ".table", _LINES, float_format=lambda v: f"{v:.3g}", na_rep="-")
-        said = folded(self.sentences, ".sentences", _LINES)
-        return printed(*lines, self._known, *said)
+        lines = truncate_table(self.table, ".table", _LINES, float_format=lambda v: f"{v:.3g}", na_rep="-")
+        said = truncate_lines(self.sentences, ".sentences", _LINES)
+        return clean_lines(*lines, self._describe_effective_number, *said)
 
     def _repr_html_(self) -> str:
-        return notebook_html([self._known], [self.table], self.sentences, number=lambda v: f"{v:.3g}")
+        return notebook_html(
+            [self._describe_effective_number], [self.table], self.sentences, number=lambda v: f"{v:.3g}"
+        )
 
     @property
-    def _known(self) -> str:
+    def _describe_effective_number(self) -> str:
         known = f"{self.effective:.3g} of {self.free}" if np.isfinite(self.effective) else "not defined"
         return f"effective number of coefficients: {known}"
 
 
-@checked
+@check_arguments
 def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
     """What the prior of a fit did: prior weight, difference from maximum likelihood, pull, conflict, sensitivity.
 
@@ -126,7 +128,7 @@ def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
     table = pd.DataFrame(
         {
             "estimate": estimate, "sd": sd, "ml": ml, "ml_se": se, "difference": difference,
-            "prior_weight": weights.ravel(), "pull": _pull(fit), "conflict": _conflict(fit, ml, se),
+            "prior_weight": weights.ravel(), "pull": _prior_pull(fit), "conflict": _conflict(fit, ml, se),
         } | ({"tipping_scale": tips.scale} if tips is not None else {}),
         index=pd.Index(fit.parameter_names, name="coef"),
     )  # fmt: skip
@@ -167,8 +169,8 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
     )
 
 
-def _pull(fit: Fit) -> Array:
-    """H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
+def _prior_pull(fit: Fit) -> Array:
+    """Return H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
     model, s = fit.model, fit.solution
     slope = np.zeros(s.beta.shape)
     sigma = fit.model.noise(fit.aux)
@@ -242,42 +244,42 @@ def _sentences(table: Any, informative: Array, status: str) -> list[str]:
             moved = f"; {row['difference']:+.3g} SE from maximum likelihood" if np.isfinite(row["difference"]) else ""
             said.append((row["prior_weight"], f"prior weight of {name}: {percent(row['prior_weight'])}{moved}"))
         if row["conflict"] < CONFLICT:
-            odds = f"{p_said(row['conflict'])}" if row["conflict"] > 0 else f"p < {1 / _DRAWS:.0e}"
+            odds = f"{format_p(row['conflict'])}" if row["conflict"] > 0 else f"p < {1 / _DRAWS:.0e}"
             where = f"maximum likelihood is {row['ml']:.3g}, which its prior hardly expects ({odds})"
             said.append((2.0 - row["conflict"], f"prior-data conflict on {name}: {where}"))
     found = [s for _, s in sorted(said, key=lambda pair: -pair[0])]
-    return [*(found or _nothing_found(table, informative)), *_unsaid(table, informative, status)]
+    return [*(found or _nothing_found(table, informative)), *_missing_notes(table, informative, status)]
 
 
 def _nothing_found(table: Any, informative: Array) -> list[str]:
     """That nothing was found, of the numbers that there are."""
     weights, odds = (table[name][informative].dropna() for name in ("prior_weight", "conflict"))
     each = (
-        f"each coefficient with one ({_named(weights.index)})"
+        f"each coefficient with one ({_first_names(weights.index)})"
         if len(weights) < informative.sum()
         else "each coefficient"
     )
     out = [f"prior weight: below {100 * MUCH:g} % for {each}"] if len(weights) else []
-    return out + ([f"prior-data conflict: none found (least {p_said(odds.min())})"] if len(odds) else [])
+    return out + ([f"prior-data conflict: none found (least {format_p(odds.min())})"] if len(odds) else [])
 
 
-def _unsaid(table: Any, informative: Array, status: str) -> list[str]:
-    """What has no number, and why."""
+def _missing_notes(table: Any, informative: Array, status: str) -> list[str]:
+    """List the missing numbers and the reasons."""
     lost = table.index[table["ml"].isna()]
     undefined = table.index[informative & table["prior_weight"].isna()]
     unjudged = table.index[informative & table["conflict"].isna() & table["ml"].notna() & table["ml_se"].notna()]
     term = next((word for start, word in _TERMS.items() if status.startswith(start)), "maximum likelihood")
     out = (
-        [f"{term}: there is no maximum likelihood estimate of {_named(lost)}; the prior alone gives one"]
+        [f"{term}: there is no maximum likelihood estimate of {_first_names(lost)}; the prior alone gives one"]
         if len(lost)
         else []
     )
     if len(undefined):
         out.append(
-            f"prior weight: not defined for {_named(undefined)}, by a kink, a log prior that is not concave, or a singular H"
+            f"prior weight: not defined for {_first_names(undefined)}, by a kink, a log prior that is not concave, or a singular H"
         )
     if len(unjudged):
-        out.append(f"prior-data conflict: not judged for {_named(unjudged)}, whose prior has no draws")
+        out.append(f"prior-data conflict: not judged for {_first_names(unjudged)}, whose prior has no draws")
     return out
 
 
@@ -297,7 +299,7 @@ def _tipping_said(tips: Tipping, names: list[str], with_prior: Array) -> list[st
     if never:
         reach = f"1/{2**REACH} to {2**REACH} times the stated scale"
         said.append(
-            f"tipping scale: none for {_named(never)}; from {reach} neither the mode's sign nor its side of zero changes"
+            f"tipping scale: none for {_first_names(never)}; from {reach} neither the mode's sign nor its side of zero changes"
         )
     return said
 
@@ -305,10 +307,10 @@ def _tipping_said(tips: Tipping, names: list[str], with_prior: Array) -> list[st
 def _left_out(fit: Fit) -> list[str]:
     """Smooth functions and processes have no row: their columns say nothing one by one."""
     terms = [t.name for t in fit.model.design.recipe.terms]
-    return [f"prior weight: not shown for the columns of {_named(terms)}; see `smooths`"] if terms else []
+    return [f"prior weight: not shown for the columns of {_first_names(terms)}; see `smooths`"] if terms else []
 
 
-def _named(names: Any) -> str:
-    """The first names, and how many more."""
+def _first_names(names: Any) -> str:
+    """Join the first names and the number of the others."""
     kept = ", ".join(map(str, names[:_FEW]))
     return kept + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")

@@ -15,12 +15,12 @@ import numpy as np
 
 from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summary
 from probreg.comparison.evidence import freedom, ratio_differs
-from probreg.comparison.methods import of_interval, of_method, troubled
+from probreg.comparison.methods import bad_chains, of_interval, of_method
 from probreg.comparison.numbers import FitTable
 from probreg.comparison.pairs import Pair, pairs_with_baseline
 from probreg.comparison.same_question import number_of_observations
-from probreg.comparison.share_words import CHANCE, called, lack_of_estimate, moved_by, widened
-from probreg.comparison.words import Cause, described
+from probreg.comparison.share_words import CHANCE, cause_phrase, expm1_over_x, lack_of_estimate, moved_by
+from probreg.comparison.words import Cause, evidence_text
 from probreg.fits.goodness import exact_fit
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.system.terminal import cut_text
@@ -49,8 +49,8 @@ class Reason:
     sentence: str
 
 
-def found(of: FitTable) -> list[Reason]:
-    """One Reason for every parameter and fit that stands apart from the baseline."""
+def explain_differences(of: FitTable) -> list[Reason]:
+    """Return one Reason for each parameter and fit that differs from the baseline."""
     params = tuple(map(str, of.data["param"].values))
     with np.errstate(invalid="ignore", divide="ignore"):  # an SE of 0 or none: such a ratio compares as false
         each = [_reason(pair, j) for pair in pairs_with_baseline(of, params) for j in range(len(params))]
@@ -70,15 +70,15 @@ def _reason(pair: Pair, j: int) -> Reason | None:
     if kinds & {"held", ""} or not (pair.coefficient[j] or pair.alike):
         return None
     param = pair.params[j]
-    if gone := _missing(pair, j):
+    if gone := _explain_missing_estimate(pair, j):
         lost = [fit for fit, row in pair.named.values() if np.isnan(row["estimate"][j])]
         return Reason(param, pair.name, (Cause(*lack_of_estimate(lost[0])),), gone)
     if not _gap(pair, j) > pair.apart:
         return None
-    explained = pair.explained
+    explained = pair.shares_of_causes
     by_path = not explained.without_path and pair.params[j] in explained.shares["param"] and pair.base["error"][j] > 0
     causes = _by_path(pair, j) if by_path else _by_rule(pair, j)
-    return Reason(param, pair.name, tuple(causes), f"{pair.name}: {_said(pair, j, causes)}")
+    return Reason(param, pair.name, tuple(causes), f"{pair.name}: {_explain_difference(pair, j, causes)}")
 
 
 def _gap(pair: Pair, j: int) -> float:
@@ -91,8 +91,8 @@ def _gap(pair: Pair, j: int) -> float:
     return float(max((g for g in gaps if not np.isnan(g)), default=0.0) / pair.base["error"][j])
 
 
-def _missing(pair: Pair, j: int) -> str:
-    """The sentence where one of the two has no estimate."""
+def _explain_missing_estimate(pair: Pair, j: int) -> str:
+    """Explain why one of the two fits has no estimate."""
     lost = [name for name, (_, row) in pair.named.items() if np.isnan(row["estimate"][j])]
     if len(lost) != 1:
         return ""
@@ -109,7 +109,7 @@ def _missing(pair: Pair, j: int) -> str:
 
 def _by_path(pair: Pair, j: int) -> list[Cause]:
     """The causes by their shares, the largest first; none that is small beside another."""
-    one = pair.explained.shares.sel(param=pair.params[j])
+    one = pair.shares_of_causes.shares.sel(param=pair.params[j])
     each = {
         str(c): (float(s), float(r)) for c, s, r in zip(one["cause"].values, one["shift"].values, one["log_se"].values)
     }
@@ -117,7 +117,7 @@ def _by_path(pair: Pair, j: int) -> list[Cause]:
     if shaped is not None and z * abs(arm) > RELATIVE * pair.apart:
         each.setdefault(shaped, (0.0, 0.0))
     # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
-    z *= float(widened(np.nan_to_num(one["log_se_ratio"].values) + arm))
+    z *= float(expm1_over_x(np.nan_to_num(one["log_se_ratio"].values) + arm))
     sizes = {c: abs(s) + z * abs(np.nan_to_num(r) + (arm if c == shaped else 0.0)) for c, (s, r) in each.items()}
     least, gap = RELATIVE * max([pair.apart, *sizes.values()]), abs(float(one["difference"]))
     # and what makes most of a difference between the estimates that is one by itself
@@ -135,7 +135,7 @@ def _cause(pair: Pair, name: str, j: int, shift: float = np.nan, log_se: float =
         ratio_differs(every.get(pair.params[j], np.nan), freedom(pair.fit)) for every in pair.sandwich.values()
     ):
         name = "misspecification"
-    return Cause(name, described(pair, name, j), shift, log_se)
+    return Cause(name, evidence_text(pair, name, j), shift, log_se)
 
 
 def _log_width_ratio(pair: Pair, j: int) -> float:
@@ -161,7 +161,7 @@ def _by_rule(pair: Pair, j: int) -> list[Cause]:
     if pair.coefficient[j] and pair.differ & {DEGREES} and pair.here["kind"][j] != pair.base["kind"][j]:
         names.append("kind of interval")  # t of REML beside a normal quantile
     causes = [_cause(pair, name, j) for name in names]
-    if "likelihood" in names and (said := described(pair, "misspecification", j)):
+    if "likelihood" in names and (said := evidence_text(pair, "misspecification", j)):
         causes.append(Cause("misspecification", said))
     return causes[:MOST]
 
@@ -169,7 +169,7 @@ def _by_rule(pair: Pair, j: int) -> list[Cause]:
 def _beside_the_model(pair: Pair, j: int) -> list[str]:
     """What the methods would part of one model too: its sampler, a mean beside a mode, or intervals made otherwise, where
     that is not small beside the difference."""
-    if troubled(pair, j):
+    if bad_chains(pair, j):
         return ["sampler"]
     own = of_interval(pair, j)
     if own is None or ("summary" in pair.differ and "posterior" in map(summary, (pair.base_fit, pair.fit))):
@@ -181,14 +181,14 @@ def _beside_the_model(pair: Pair, j: int) -> list[str]:
     return [own] if not pair.coefficient[j] or size > RELATIVE * _gap(pair, j) else []
 
 
-def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
-    """The largest cause and its share; without shares how far apart the two are, and what differs."""
+def _explain_difference(pair: Pair, j: int, causes: list[Cause]) -> str:
+    """Name the largest cause and its share; without shares, the size of the difference and the differing settings."""
     difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
     if causes and np.isfinite(causes[0].shift):
         first, width = causes[0], np.log(ratio) + _log_width_ratio(pair, j)
         if abs(first.shift) + abs(np.nan_to_num(first.log_se)) < 0.25 * abs(width):
-            return f"{called(first.name)} makes its interval {np.exp(width):.3g} times as wide"
-        known = pair.explained.chance_known
+            return f"{cause_phrase(first.name)} makes its interval {np.exp(width):.3g} times as wide"
+        known = pair.shares_of_causes.chance_known
         return moved_by(first.name, first.shift, first.log_se, difference, np.log(ratio), known=known)
     where = f"{difference:+.2g} SE from {pair.base_name}" if abs(difference) > 0.005 else f"at {pair.base_name}"
     if not pair.base["error"][j] > 0:

@@ -24,7 +24,7 @@ from probreg.inference.varying import OF_EFFECTS
 from probreg.model.prior_words import prior_line
 from probreg.system.cell_widths import cells_of, to_left, to_right
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import WIDTH, cut_apart, cut_text, printed, visible, wrapped
+from probreg.system.terminal import WIDTH, clean_lines, cut_apart, cut_text, visible, wrap_line
 
 Reasons = Mapping[str, Mapping[str, str]]
 WORDS = ("", "fit")  # columns that start at the left
@@ -37,27 +37,27 @@ def text(
     of: FitTable, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str], guarantees: Sequence[str] = ()
 ) -> str:
     """Everything as lines of text; `why` has a sentence by parameter and fit, `guarantees` are printed in full."""
-    head = [line for said in _header(of, spellings) for line in _wrapped(said)]
-    largest = _largest(of, why)
-    reasons = [line for said in largest for line in _wrapped(f"  {said}")]
-    below = [*_of_smooths(of), *(line for said in _of_the_rows(of) for line in _wrapped(said))]
+    head = [line for said in _header(of, spellings) for line in _wrap_line(said)]
+    largest = _largest_differences(of, why)
+    reasons = [line for said in largest for line in _wrap_line(f"  {said}")]
+    below = [*_of_smooths(of), *(line for said in _of_the_rows(of) for line in _wrap_line(said))]
     below += ["", "Why they differ", *reasons] if reasons else []
-    below += ["", *(line for said in guarantees for line in _wrapped(said))] if guarantees else []
+    below += ["", *(line for said in guarantees for line in _wrap_line(said))] if guarantees else []
     below += _behind(sum(map(len, why.values())) - len(largest), notes)
     room = LINES - len(head) - len(below) - 2
     auxiliary = int((of.data["role"].values != "coefficient").sum())
     where = parameters_printed(of, room - 1, max(min(LARGEST, room - 4 - auxiliary), 5))
-    after = [*_rest(of, where), *below]
+    after = [*_omitted_rows_lines(of, where), *below]
     table = printed_rows(of, where, LINES - len(head) - len(after) - 2)
     apart = len(head) + len(after) + 1 + len(table.rows) + len(where) + (table.folded > 0) <= LINES and len(of.fits) > 1
     fold = [f"+{len(of.fits) - 1}: all fits in one row, with the largest difference, SE ratio and prior weight"]
-    return printed(*head, "", *_lines(table, apart), *(fold if table.folded else []), *after)
+    return clean_lines(*head, "", *_table_lines(table, apart), *(fold if table.folded else []), *after)
 
 
-def _lines(table: PrintedRows, apart: bool) -> list[str]:
-    """Head and rows, the parameters `apart` by an empty line; the head of the text says the priors."""
+def _table_lines(table: PrintedRows, apart: bool) -> list[str]:
+    """Format head and rows, with an empty line between parameters if `apart`; the head of the text has the priors."""
     columns = [c for c in table.columns if c != "prior"]
-    rows = _fitting([dict(zip(columns, columns)), *table.rows], columns)
+    rows = _fit_table_width([dict(zip(columns, columns)), *table.rows], columns)
     size = {c: max(cells_of(visible(row[c])) for row in rows) for c in columns}
     lines: list[str] = []
     last = ""
@@ -70,8 +70,8 @@ def _lines(table: PrintedRows, apart: bool) -> list[str]:
     return lines
 
 
-def _fitting(rows: list[dict[str, str]], columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows with names of parameters and fits cut in the middle where the table would be too wide."""
+def _fit_table_width(rows: list[dict[str, str]], columns: Sequence[str]) -> list[dict[str, str]]:
+    """Return the rows with names of parameters and fits cut in the middle where the table would be too wide."""
     size = {c: max(cells_of(visible(row[c])) for row in rows) for c in columns}
     names = [c for c in WORDS if c in columns]
     room = WIDTH - sum(size[c] + 2 for c in columns if c not in names)
@@ -83,8 +83,8 @@ def _fitting(rows: list[dict[str, str]], columns: Sequence[str]) -> list[dict[st
     return [row | {c: short[c][visible(row[c])] for c in names} for row in rows]
 
 
-def _wrapped(line: str) -> list[str]:
-    return wrapped(visible(line), WIDTH)
+def _wrap_line(line: str) -> list[str]:
+    return wrap_line(visible(line), WIDTH)
 
 
 def as_html(of: FitTable, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str]) -> str:
@@ -97,9 +97,9 @@ def as_html(of: FitTable, why: Reasons, notes: Sequence[str], spellings: Mapping
     frame = pd.DataFrame(table.rows, columns=table.columns).set_index(labels)
     head, rows = _smooth_rows(of)
     smooths = [pd.DataFrame(rows[:LONG], columns=head).set_index(head[:2])] if rows else []
-    said = _largest(of, why)
+    said = _largest_differences(of, why)
     more = [f"{p}, {s}" for p, each in why.items() for s in each.values() if f"{p}, {s}" not in said]
-    foot = [line for line in [*_rest(of, where), *_of_the_rows(of)] if line]
+    foot = [line for line in [*_omitted_rows_lines(of, where), *_of_the_rows(of)] if line]
     return notebook_html(
         _header(of, spellings),
         [frame, *smooths],
@@ -109,9 +109,9 @@ def as_html(of: FitTable, why: Reasons, notes: Sequence[str], spellings: Mapping
     )
 
 
-def _largest(of: FitTable, why: Reasons) -> list[str]:
-    """The sentences of the largest differences, one for a parameter, none for what is not apart; the largest first, those of
-    standard deviations and correlations of effects after those of coefficients."""
+def _largest_differences(of: FitTable, why: Reasons) -> list[str]:
+    """Return one sentence for each parameter that differs, the largest difference first; standard deviations and
+    correlations of effects come after coefficients."""
     size, names, fits = differences(of), list(map(str, of.data["param"].values)), list(of.fits)
     largest, scales = [], set[str]()
     if any(name.startswith(OF_EFFECTS) for name in names):
@@ -130,8 +130,8 @@ def _behind(more: int, notes: Sequence[str]) -> list[str]:
     return ["", "; ".join(said)] if said else []
 
 
-def _rest(of: FitTable, where: Sequence[int]) -> list[str]:
-    """The lines on what is not in the table."""
+def _omitted_rows_lines(of: FitTable, where: Sequence[int]) -> list[str]:
+    """Return lines about parameters that are not in the table."""
     terms, n = int(of_terms(of).sum()), len(of.fits)
     gone = of.data.sizes["param"] - len(where) - terms
     which = "these have the largest differences" if n > 1 else "these are the first"

@@ -105,7 +105,7 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset
         b = there[what]
         if a is not None and b is not None and a != b:
             raise DataError(
-                f"{base!r} and {name!r} cannot stand in one table, they differ in their {what}: {_shown(a, b)} against {_shown(b, a)}. "
+                f"{base!r} and {name!r} cannot stand in one table, they differ in their {what}: {_format_value(a, b)} against {_format_value(b, a)}. "
                 f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows.'}"
             )
     if d is e or not in_memory:
@@ -157,8 +157,8 @@ def shorten_names(names: Iterable[str]) -> str:
     return ", ".join(every[:_MANY]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _shown(value: Any, other: Any) -> str:
-    """A value in a sentence; of many names the first that the other does not have."""
+def _format_value(value: Any, other: Any) -> str:
+    """Format a value for a sentence; of many names, the first that the other lacks."""
     if not isinstance(value, tuple):
         return f"{value:.15g}" if isinstance(value, float) else str(value)
     own = [name for name in value if name not in other] if len(value) > _MANY else []

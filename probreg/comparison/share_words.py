@@ -60,8 +60,8 @@ def two_lines(head: str) -> tuple[str, str]:
     return first, last
 
 
-def widened(log_ratio: Array) -> Array:
-    """(r - 1) / log r, r the ratio of two widths: by how much of the first a share of log r widens.
+def expm1_over_x(log_ratio: Array) -> Array:
+    """Return (r - 1) / log r for r, the ratio of two widths: the factor from a share of log r to relative widening.
 
     >>> widened(np.array([0.0, np.log(3.0)])).round(3)
     array([1.  , 1.82])
@@ -80,7 +80,7 @@ def moved_by(
     ('skewness moves it by +0.2 SE (+0.25 in all)', 'the prior of x moves it by -0.94 SE (-0.95 in all) and multiplies its SE by 0.607')
     """
     if cause == CHANCE and not known:
-        return _untold(shift, log_se, difference, log_ratio)
+        return _describe_chance(shift, log_se, difference, log_ratio)
     plural = (
         (" and " in cause and not kind_and_subject(cause)[0])
         or cause in STRUCTURE
@@ -97,11 +97,11 @@ def moved_by(
         part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
         verb = "multiply" if plural else "multiplies"
         said.append(f"{verb} its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
-    return f"{called(cause)} {' and '.join(said)}"
+    return f"{cause_phrase(cause)} {' and '.join(said)}"
 
 
-def _untold(shift: float, log_se: float, difference: float, log_ratio: float) -> str:
-    """What chance or the shape of a posterior may have done.
+def _describe_chance(shift: float, log_se: float, difference: float, log_ratio: float) -> str:
+    """Describe the share that Monte Carlo error or the shape of a posterior may explain.
 
     >>> _untold(0.05, 0.001, 0.05, 0.001), _untold(0.05, 0.1, 0.3, 0.1)
     ('+0.05 SE cannot be told from Monte Carlo error', '+0.05 of +0.3 SE and an SE ratio of 1.11 cannot be told from Monte Carlo error')
@@ -117,8 +117,8 @@ def _untold(shift: float, log_se: float, difference: float, log_ratio: float) ->
     return f"{' and '.join(said)} cannot be told from Monte Carlo error"
 
 
-def called(cause: str) -> str:
-    """A cause as the subject of a sentence.
+def cause_phrase(cause: str) -> str:
+    """Return a cause as the subject of a sentence.
 
     >>> called("prior of x"), called("skewness"), called("sigma held")
     ('the prior of x', 'skewness', 'holding sigma')

@@ -112,7 +112,7 @@ def _mode_at(model: Model, method: Method, c: float, seed: int) -> _At:
             found = fit_model(model.with_prior(prior), method, seed=seed)
             beta = found.coef.values.ravel()
         except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
-            nothing = np.full(_reported(model), np.nan)
+            nothing = np.full(_n_reported(model), np.nan)
             return _At(nothing, nothing, nothing)
         try:
             ends = found.interval(PROB)
@@ -121,7 +121,7 @@ def _mode_at(model: Model, method: Method, c: float, seed: int) -> _At:
     return _At(beta, ends["lower"].values.ravel(), ends["upper"].values.ravel())
 
 
-def _reported(model: Model) -> int:
+def _n_reported(model: Model) -> int:
     return model.shape[0] * (len(model.likelihood.outcomes) or 1)
 
 

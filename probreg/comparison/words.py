@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summary
 from probreg.comparison.evidence import divergences, freedom, ratio_differs
-from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
+from probreg.comparison.methods import bad_chains, may_stop_short, r_hat, skewness
 from probreg.comparison.pairs import Pair
 from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
 from probreg.comparison.same_question import number_of_observations
@@ -28,31 +28,31 @@ class Cause(NamedTuple):
     log_se: float = np.nan
 
 
-def described(pair: Pair, cause: str, j: int) -> str:
-    """The evidence for a cause, which begins with its name; "" where there is none of that kind for this parameter."""
+def evidence_text(pair: Pair, cause: str, j: int) -> str:
+    """Return the evidence for a cause, starting with its name; "" if there is none for this parameter."""
     if cause in _WORDS:
         return _WORDS[cause](pair, j)
     kind, name = kind_and_subject(cause)
     if kind == "held":
-        return _held(pair, name)
+        return _fixed_aux_text(pair, name)
     if name in pair.fit.model.likelihood.aux:
         return _prior_of_aux(pair, name, j)
-    return _prior(pair, name, j) if kind == "prior" or cause == "prior" else _WORDS[cause](pair, j)
+    return _prior_text(pair, name, j) if kind == "prior" or cause == "prior" else _WORDS[cause](pair, j)
 
 
-def _likelihood(pair: Pair, j: int) -> str:
+def _likelihood_text(pair: Pair, j: int) -> str:
     words = {name: f.model.likelihood for name, (f, _) in pair.named.items()}
     a, b = words[pair.base_name], words[pair.name]
-    return f"likelihood: {_named(b)} in {pair.name}, {_named(a)} in {pair.base_name}"
+    return f"likelihood: {_likelihood_name(b)} in {pair.name}, {_likelihood_name(a)} in {pair.base_name}"
 
 
-def _named(likelihood: object) -> str:
-    """The class with the settings that are numbers."""
+def _likelihood_name(likelihood: object) -> str:
+    """Return the class name with its numeric settings."""
     own = {k: v for k, v in vars(likelihood).items() if isinstance(v, int | float) and not isinstance(v, bool)}
     return type(likelihood).__name__ + (f"({', '.join(f'{k}={v:g}' for k, v in own.items())})" if own else "")
 
 
-def _held(pair: Pair, aux: str) -> str:
+def _fixed_aux_text(pair: Pair, aux: str) -> str:
     said = [
         f"{aux} {'held at' if aux in fit.model.fixed else 'estimated as'} {fit.aux[aux]:.4g} in {name}"
         for name, (fit, _) in pair.named.items()
@@ -67,8 +67,8 @@ def _separation(pair: Pair, j: int) -> str:
     )
 
 
-def _prior(pair: Pair, name: str, j: int) -> str:
-    """In the words of both where it is that of one column; of any that differs where no path tells which."""
+def _prior_text(pair: Pair, name: str, j: int) -> str:
+    """Describe both priors of a column; without a path, those of any column that differs."""
     differs = (pair.here["prior"] != pair.base["prior"]) & pair.coefficient
     if name == "prior" and pair.coefficient[j]:
         if differs.sum() > 1 and not differs[j]:
@@ -81,11 +81,11 @@ def _prior(pair: Pair, name: str, j: int) -> str:
     k = pair.params.index(name) if name in pair.params else columns.index(name)
     weight = {n: float(row["prior_weight"][j]) for n, (_, row) in pair.named.items() if row["prior_weight"][j] > 0}
     more = max(weight, key=lambda n: weight[n], default=None) if columns[j] == columns[k] else None
-    said = f"prior of {name}: {_both(pair, 'prior', k)}"
+    said = f"prior of {name}: {_both_values_text(pair, 'prior', k)}"
     return said + ("" if more is None else f"; prior weight {percent(weight[more])} in {more}")
 
 
-def _both(pair: Pair, word: str, k: int) -> str:
+def _both_values_text(pair: Pair, word: str, k: int) -> str:
     a, b = pair.base[word][k], pair.here[word][k]
     return f"{b} in {pair.name}, {a} in {pair.base_name}" if a != b else f"{b}, stated otherwise in {pair.name}"
 
@@ -99,7 +99,7 @@ def _prior_of_aux(pair: Pair, aux: str, j: int) -> str:
 
 def _sampler(pair: Pair, j: int) -> str:
     said = []
-    for name in troubled(pair, j):
+    for name in bad_chains(pair, j):
         fit = pair.named[name][0]
         if "k_hat" in fit.solution.stats:
             said.append(f"sampler: importance weights of {name} (k-hat {fit.solution.stats['k_hat']:.2f})")
@@ -110,8 +110,8 @@ def _sampler(pair: Pair, j: int) -> str:
 
 
 def _chance(pair: Pair, j: int) -> str:
-    if pair.replicated:
-        return f"Monte Carlo error: a bootstrap SE of so many replicates has an error of {percent(pair.replicated, 2)}"
+    if pair.replicate_error:
+        return f"Monte Carlo error: a bootstrap SE of so many replicates has an error of {percent(pair.replicate_error, 2)}"
     return f"Monte Carlo error: that of the mean is {pair.noise(j)[0] / pair.base['error'][j]:.2g} SE"
 
 
@@ -124,7 +124,7 @@ def _convergence(pair: Pair, j: int) -> str:
     return f"convergence: {worst} stopped {known[worst]:.2g} standard errors short of the mode"
 
 
-def _skewness(pair: Pair, j: int) -> str:
+def _skewness_text(pair: Pair, j: int) -> str:
     name, value = skewness(pair, j)
     other = next(n for n in pair.named if n != name)
     if np.isnan(value):
@@ -152,7 +152,7 @@ def _small_sample(pair: Pair, j: int) -> str:
     return f"small sample: {df:g} degrees of freedom in {name} only (t {t:.3g}, sqrt(n/df) {np.sqrt(n / df):.3g})"
 
 
-def _covariance(pair: Pair, j: int) -> str:
+def _covariance_text(pair: Pair, j: int) -> str:
     kinds = {n: str(reported(f.model, f.method, f.solution)["kind"]) for n, (f, _) in pair.named.items()}
     said = ", ".join(f"{_SPREAD.get(kinds[n], kinds[n])} in {n}" for n in (pair.name, pair.base_name))
     weight = float(np.nanmax([row["prior_weight"][j] for _, row in pair.named.values()]))
@@ -176,7 +176,7 @@ def _kind(pair: Pair, j: int) -> str:
     return f"kind of interval: {b} in {pair.name}, {a} in {pair.base_name}"
 
 
-def _degrees(pair: Pair, j: int) -> str:
+def _degrees_of_freedom_text(pair: Pair, j: int) -> str:
     ml = next(
         n for n, (f, _) in pair.named.items() if f.solution.found is not None and f.solution.found.criterion == "ML"
     )
@@ -185,7 +185,7 @@ def _degrees(pair: Pair, j: int) -> str:
     return f"{DEGREES}: {other} counts the {k} flat coefficients in the standard deviations, {ml} takes them as known"
 
 
-def _averaged(pair: Pair, j: int) -> str:
+def _averaging_text(pair: Pair, j: int) -> str:
     found = next(n for n, (f, _) in pair.named.items() if f.solution.found is not None)
     other = next(n for n in pair.named if n != found)
     return f"{AVERAGED}: {other} averages over them, {found} takes them as known at its estimate"
@@ -205,7 +205,7 @@ _SPREAD = {
     "classical": "curvature with RSS/(n - rank)", "HC0": "sandwich", "HC1": "sandwich",
 }  # fmt: skip
 _WORDS: Mapping[str, Callable[[Pair, int], str]] = {
-    "likelihood": _likelihood, "separation": _separation, "sampler": _sampler, "Monte Carlo error": _chance, "convergence": _convergence,
-    "skewness": _skewness, "approximation": _approximation, "small sample": _small_sample, "covariance": _covariance,
-    "misspecification": _misspecification, "kind of interval": _kind, DEGREES: _degrees, AVERAGED: _averaged, PRIOR_OF_SD: _prior_of_sd,
+    "likelihood": _likelihood_text, "separation": _separation, "sampler": _sampler, "Monte Carlo error": _chance, "convergence": _convergence,
+    "skewness": _skewness_text, "approximation": _approximation, "small sample": _small_sample, "covariance": _covariance_text,
+    "misspecification": _misspecification, "kind of interval": _kind, DEGREES: _degrees_of_freedom_text, AVERAGED: _averaging_text, PRIOR_OF_SD: _prior_of_sd,
 }  # fmt: skip

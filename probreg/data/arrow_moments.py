@@ -20,7 +20,7 @@ from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import triangular
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 _GONE = 1e-9  # of a sum of squares: rounding where all of it is taken away
@@ -67,7 +67,7 @@ class ArrowMoments:
     # ---- what they are of ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return printed(*self._summary_lines)
+        return clean_lines(*self._summary_lines)
 
     def _repr_html_(self) -> str:
         head, *rest = self._summary_lines

@@ -35,7 +35,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.numerics.linalg import Products
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 AnyMoments = Moments | ArrowMoments
@@ -127,7 +127,7 @@ class Design:
     read: Mapping[str, Any] = field(default_factory=dict)  # (n,) each: the variables that a formula read, by reference
 
     def __repr__(self) -> str:
-        return printed(*self._summary_lines)
+        return clean_lines(*self._summary_lines)
 
     def _repr_html_(self) -> str:
         head, *rest = self._summary_lines

@@ -30,7 +30,7 @@ from probreg.numerics.linalg import (
     triangular,
 )
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of as many rows and columns takes 0.8 GB, and some ten are needed
@@ -69,7 +69,7 @@ class Moments:
     origin: Origin | None = None
 
     def __repr__(self) -> str:
-        return printed(*self._summary_lines)
+        return clean_lines(*self._summary_lines)
 
     def _repr_html_(self) -> str:
         head, *rest = self._summary_lines

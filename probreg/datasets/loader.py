@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
-from probreg.arguments.scalars import Word, checked
+from probreg.arguments.scalars import Word, check_arguments
 from probreg.errors import DataError
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,21 +73,21 @@ class DatasetCard:
             "changes": self.changes,
         }
         head = f"{self.name}: {self.title} ({self.rows} rows)"
-        return "\n".join([head, *_entries(facts), "columns", *_entries(self.columns)])
+        return "\n".join([head, *_format_entries(facts), "columns", *_format_entries(self.columns)])
 
 
 def read_card(name: str, content: Mapping[str, Any]) -> DatasetCard:
     """The card that a parsed TOML file states; its columns keep the order of the file."""
-    columns = {key: _column(entry) for key, entry in content["columns"].items()}
+    columns = {key: _parse_column(entry) for key, entry in content["columns"].items()}
     return DatasetCard(**{**content, "name": name, "columns": columns})
 
 
-def _column(entry: Mapping[str, Any]) -> Column:
+def _parse_column(entry: Mapping[str, Any]) -> Column:
     return Column(**{**entry, "levels": tuple(entry.get("levels", ()))})
 
 
-def _entries(facts: Mapping[str, object]) -> list[str]:
-    """One wrapped paragraph per entry, all values starting in the same column."""
+def _format_entries(facts: Mapping[str, object]) -> list[str]:
+    """Format one wrapped paragraph per entry, with all values in the same column."""
     width = max(len(key) for key in facts) + 4
     return [
         textwrap.fill(
@@ -108,7 +108,7 @@ class Catalogue(tuple[DatasetCard, ...]):
 
     def __repr__(self) -> str:
         width = max((len(card.name) for card in self), default=0)
-        return printed(*(f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}" for card in self))
+        return clean_lines(*(f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}" for card in self))
 
     def _repr_html_(self) -> str:
         return notebook_html(["data sets"], notes=[f"{card.name}, {card.rows} rows: {card.question}" for card in self])
@@ -127,10 +127,10 @@ def list_datasets() -> Catalogue:
     >>> [card.name for card in list_datasets()]
     ['anes96', 'challenger', 'fair', 'longley', 'motorcycle', 'penguins', 'sleepstudy', 'spector', 'stackloss']
     """
-    return Catalogue(describe_dataset(name) for name in _names())
+    return Catalogue(describe_dataset(name) for name in _dataset_names())
 
 
-@checked
+@check_arguments
 def describe_dataset(name: Word) -> DatasetCard:
     """The provenance of one data set: its source, licence, columns with units, and a question to ask of it.
 
@@ -155,12 +155,12 @@ def describe_dataset(name: Word) -> DatasetCard:
     >>> card.response, card.columns["temperature"].unit
     ('damage', '°F')
     """
-    _known(name)
+    _require_name(name)
     text = _file(f"{name}.toml").read_text(encoding="utf-8")
     return read_card(name, tomllib.loads(text))
 
 
-@checked
+@check_arguments
 def load_dataset(name: Word) -> "pd.DataFrame":
     """The rows of one data set, a pandas column for each column of its card, missing values kept as missing.
 
@@ -187,10 +187,10 @@ def load_dataset(name: Word) -> "pd.DataFrame":
     1         70.0       1
     """
     card = describe_dataset(name)
-    return _borrow(card) if card.provider else _read(card)
+    return _borrow(card) if card.provider else _read_csv(card)
 
 
-def _read(card: DatasetCard) -> "pd.DataFrame":
+def _read_csv(card: DatasetCard) -> "pd.DataFrame":
     import pandas as pd
 
     dtypes = {name: _dtype(column) for name, column in card.columns.items()}
@@ -225,15 +225,15 @@ def _dtype(column: Column) -> "str | pd.CategoricalDtype":
     return pd.CategoricalDtype(column.levels, ordered=True) if column.levels else column.dtype
 
 
-def _known(name: str) -> None:
-    names = _names()
+def _require_name(name: str) -> None:
+    names = _dataset_names()
     if name not in names:
         near = difflib.get_close_matches(str(name).lower(), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise DataError(f"no data set is called {name!r}{hint} There are: {', '.join(names)}")
 
 
-def _names() -> list[str]:
+def _dataset_names() -> list[str]:
     files = importlib.resources.files("probreg.datasets").iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 

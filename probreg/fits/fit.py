@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import Flag, Natural, Probability, Real, Seed, Word, Workers, checked
+from probreg.arguments.scalars import Flag, Natural, Probability, Real, Seed, Word, Workers, check_arguments
 from probreg.arguments.types import (
     ArrayLike,
     CovarianceLike,
@@ -156,7 +156,7 @@ class Fit(FitStatistics):
         diagonal = self._covariance().diagonal()
         return labelled(self.model, np.sqrt(diagonal).reshape(self.coef.shape))
 
-    @checked
+    @check_arguments
     def covariance(
         self,
         kind: Word | None = None,
@@ -277,7 +277,7 @@ class Fit(FitStatistics):
 
     # ---- intervals -------------------------------------------------------------------------------------------------
 
-    @checked
+    @check_arguments
     def interval(
         self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
     ) -> Dataset:
@@ -342,7 +342,7 @@ class Fit(FitStatistics):
         """The kind of interval that is meant when none is named."""
         return self._intervals.default
 
-    @checked
+    @check_arguments
     def aux_interval(self, name: Word, prob: Probability = 0.95, kind: Word | None = None) -> tuple[float, float]:
         """Interval of an auxiliary parameter, or of a prior scale that was sampled.
 
@@ -366,7 +366,7 @@ class Fit(FitStatistics):
         """
         return self._intervals.of_aux(name, prob, kind)
 
-    @checked
+    @check_arguments
     def summary(
         self,
         prob: Probability = 0.95,
@@ -446,7 +446,7 @@ class Fit(FitStatistics):
         """
         return {name: value for name, (value, _) in self.solution.scalars.items() if name.startswith(OF_EFFECTS)}
 
-    @checked
+    @check_arguments
     def effects(self, group: Word | None = None, prob: Probability = 0.95) -> DataFrame:
         """The effects of each group: conditional mean, spread and interval, and how far each is pooled.
 
@@ -545,7 +545,7 @@ class Fit(FitStatistics):
 
         return support_table(self.model, self.solution)
 
-    @checked
+    @check_arguments
     def smooth(
         self,
         term: str | None = None,
@@ -680,7 +680,7 @@ class Fit(FitStatistics):
         output: Literal["pandas"],
     ) -> DataFrame: ...
 
-    @checked
+    @check_arguments
     def predict(
         self,
         data: RowsLike | None = None,
@@ -1006,7 +1006,7 @@ class Fit(FitStatistics):
         """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
         return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
 
-    @checked
+    @check_arguments
     def inference_data(self, *, prior: Flag = False, by_term: Flag = True, prior_draws: Natural = 1000) -> DataTree:
         """Return the groups of `tree` under the names that ArviZ's functions expect.
 
@@ -1075,7 +1075,7 @@ class Fit(FitStatistics):
         """
         return essential(self.described["notes"])
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, rows: Flag = False, draws: Flag = False) -> Path:
         """Writes the fit as netCDF: specification, estimate or draws, and the moments of a Gaussian model.
 
@@ -1159,7 +1159,7 @@ class Fit(FitStatistics):
         return summary_html(self, self.summary(), terms=False)
 
 
-@checked
+@check_arguments
 def fit(
     model: Model,
     method: Method | MethodName = "auto",

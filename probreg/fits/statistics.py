@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, Real, Word, checked
+from probreg.arguments.scalars import Flag, Probability, Real, Word, check_arguments
 from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
@@ -311,7 +311,7 @@ class FitStatistics(Fitted):
             coords["level"] = [str(v) for v in likelihood.levels]
         return xr.DataArray(mean, coords, tuple(coords), name="fitted", attrs={"method": self.method.name})
 
-    @checked
+    @check_arguments
     def residuals(self, kind: Word = "response") -> DataArray:
         """Residuals at the estimate, one per row: `pr.residuals` says what each kind is.
 
@@ -353,7 +353,7 @@ class FitStatistics(Fitted):
     def smooths(self) -> DataFrame:
         """The smooth functions with their degrees of freedom."""
 
-    @checked
+    @check_arguments
     def tidy(
         self,
         prob: Probability = 0.95,

@@ -24,14 +24,14 @@ from probreg.inference.varying import OF_EFFECTS, SCALES_AS_KNOWN, groups_said, 
 from probreg.model.prior_words import prior_line
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import (
+    clean_lines,
     cut_text,
-    p_said,
-    printed,
-    probability_said,
+    format_number,
+    format_p,
+    format_probability,
     table_lines,
-    value_said,
     visible,
-    wrapped,
+    wrap_line,
 )
 
 Array = np.ndarray
@@ -240,14 +240,15 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     under = _foot(fit, table)
     notes = [f"note: {n}" for n in _notes(table, under)]
     head, foot, said, notes = (
-        [part for line in lines for part in wrapped(visible(line))] for lines in (_head(fit, table), under, said, notes)
+        [part for line in lines for part in wrap_line(visible(line))]
+        for lines in (_head(fit, table), under, said, notes)
     )
     body = _body(fit, table, shown)
     room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
     more = [f"… {len(body) - room + 1} rows more, in summary().to_string()"] if len(body) > room else []
     body = body.iloc[: room - 1] if more else body
     lines = table_lines(_cells(body, table.attrs)) if len(body) else []
-    return printed(*head, *lines, *more, *said, *foot, *notes)
+    return clean_lines(*head, *lines, *more, *said, *foot, *notes)
 
 
 def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
@@ -279,7 +280,7 @@ def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame
 def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     """Every column as text, the statistic under its own name."""
     shown = {
-        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", probability_said), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
+        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", format_probability), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
         "ess_bulk": ("ess_bulk", lambda v: _fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _fixed(v, 0)),
         "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)), "df": ("df", lambda v: _fixed(v, 2)),
     }  # fmt: skip
@@ -301,7 +302,7 @@ def p_cell(p: float) -> str:
     >>> p_cell(0.0123), p_cell(0.0), p_cell(2e-9), p_cell(float("nan"))
     ('0.012', '<1e-15', '2e-09', '')
     """
-    return "" if np.isnan(p) else p_said(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
+    return "" if np.isnan(p) else format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
 
 
 def _fixed(value: float, digits: int) -> str:
@@ -351,9 +352,9 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines += [explained] if explained else []
     if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll) and not exact_fit(fit):
         at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
-        said = f"log-likelihood {value_said(ll)}{at}"
+        said = f"log-likelihood {format_number(ll)}{at}"
         if (aic := _known(fit, "aic")) is not None:
-            said += f", AIC {value_said(aic)}, BIC {value_said(fit.bic)} ({_counted(fit.n_parameters)})"
+            said += f", AIC {format_number(aic)}, BIC {format_number(fit.bic)} ({_counted(fit.n_parameters)})"
         lines.append(said)
     if fit.model.design.weight_kind == "sampling":
         lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
@@ -379,7 +380,7 @@ def _of_groups(fit: FitStatistics) -> list[str]:
     if found is None:
         if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
             at = " at the posterior mean" if fit.target == "posterior" else ""
-            lines.append(f"log-likelihood {value_said(ll)} given the effects{at}")
+            lines.append(f"log-likelihood {format_number(ll)} given the effects{at}")
         return lines
     laplace = "Laplace approximation" if found.points == 1 else f"{found.points} points of adaptive quadrature"
     about = "" if found.stated.likelihood.least_squares else f", {laplace}"
@@ -388,10 +389,10 @@ def _of_groups(fit: FitStatistics) -> list[str]:
             moved = "at this mode, which the prior of the scales moves from REML's"
             return [*lines, f"-2 log restricted likelihood {-2.0 * found.value:.7g}{about}, {moved}"]
         return [*lines, f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})"]
-    said = f"log-likelihood {value_said(found.value, 7)}{about}"
+    said = f"log-likelihood {format_number(found.value, 7)}{about}"
     said += "" if found.plain else ", at a mode that the prior of the scales moves from ML's"
     if (aic := _known(fit, "aic")) is not None:
-        said += f", AIC {value_said(aic, 6)}, BIC {value_said(fit.bic, 6)} ({_counted(fit.n_parameters)})"
+        said += f", AIC {format_number(aic, 6)}, BIC {format_number(fit.bic, 6)} ({_counted(fit.n_parameters)})"
     return [*lines, said]
 
 
@@ -458,9 +459,9 @@ def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     if (share := _known(fit, "r_squared")) is None or not np.isfinite(share):
         return ""
     if not is_density(fit.model):
-        said = f"McFadden's R² {share:.4g}; deviance {value_said(fit.deviance)}"
+        said = f"McFadden's R² {share:.4g}; deviance {format_number(fit.deviance)}"
         none = _known(fit, "null_deviance")
-        return said if none is None else f"{said}, {value_said(none)} without columns"
+        return said if none is None else f"{said}, {format_number(none)} without columns"
     if not fit.model.likelihood.least_squares:
         return f"R² (share of the deviance) {share:.4g}"
     zero = "" if fit.model.design.intercept is not None else " about zero"
@@ -468,7 +469,7 @@ def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
     if test is None or words.get("covariance") != "classical":
         return said
-    return f"{said}; F({test.df}, {test.df_resid}) = {value_said(test.statistic, 4)}, {p_said(test.p_value)}"
+    return f"{said}; F({test.df}, {test.df_resid}) = {format_number(test.statistic, 4)}, {format_p(test.p_value)}"
 
 
 def _counted(k: int) -> str:

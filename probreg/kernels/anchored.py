@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Fraction, checked
+from probreg.arguments.scalars import Count, Fraction, check_arguments
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
@@ -77,7 +77,7 @@ class AnchoredBasis(KernelBasis):
         return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (len(self.T), self.width)
 
 
-@checked
+@check_arguments
 def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
     """The basis of all distinct rows: K = U diag(w) U', phi(x) = k(x, X) U w^-1/2, without error at the rows.
 
@@ -111,7 +111,7 @@ def refuse_many(n: int) -> None:
         )
 
 
-@checked
+@check_arguments
 def cholesky(
     kernel: CovarianceFunction | str, X: ArrayLike, *, tol: Fraction = 1e-6, size: Count | None = None
 ) -> AnchoredBasis:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.arguments.keywords import normalised_name
-from probreg.arguments.scalars import Count, Positive, Real as RealNumber, checked, shown_value
+from probreg.arguments.scalars import Count, Positive, Real as RealNumber, check_arguments, shown_value
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
@@ -263,7 +263,7 @@ class CovarianceFunction(ABC):
         return KERNELS.to_spec(self)
 
     @staticmethod
-    @checked
+    @check_arguments
     def from_sklearn(
         kernel: Any, *, gamma: Positive | None = None, coef0: RealNumber = 1.0, degree: Count = 3, columns: Count = 1
     ) -> "CovarianceFunction":

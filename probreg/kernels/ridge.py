@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.definite import refuse_asymmetric, refuse_negative
@@ -233,7 +233,7 @@ class RidgePath:
         return found
 
 
-@checked
+@check_arguments
 def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     """The ridge path of a matrix K: one eigen-decomposition, from which every penalty lam follows in O(n) or O(n^2).
 
@@ -272,7 +272,7 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     return RidgePath(A, None, response, offset, beside.back(V), np.maximum(d, 0.0), beside.basis)
 
 
-@checked
+@check_arguments
 def ridge_path_of_columns(Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     """The ridge path of K = Phi Phi' by the singular values of Phi: a prior N(0, tau^2 I) on the coefficients of columns.
 

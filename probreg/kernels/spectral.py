@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.arguments.scalars import Fraction, checked
+from probreg.arguments.scalars import Fraction, check_arguments
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
@@ -126,7 +126,7 @@ class SineBasis(KernelBasis):
         return each and self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width
 
 
-@checked
+@check_arguments
 def hsgp(
     kernel: CovarianceFunction | str,
     X: ArrayLike,

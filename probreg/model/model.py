@@ -22,8 +22,8 @@ from probreg.arguments.scalars import (
     Probability,
     Seed,
     Several,
+    check_arguments,
     check_fields,
-    checked,
     shown_value,
 )
 from probreg.arguments.types import ArrayLike, RowsLike
@@ -65,7 +65,7 @@ from probreg.priors.joint import Key, mapping_of
 from probreg.priors.text import AuxLike, read_aux, read_prior
 from probreg.priors.weak import PriorLike
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 if TYPE_CHECKING:
     from probreg.model.prior_predictive import PriorPredictive
@@ -417,7 +417,7 @@ class Model(FromData):
         from probreg.model.model_words import model_words, weak_words
 
         head, rows, *rest = model_words(self)
-        return printed(head, f"  {'; '.join([rows, *rest])}", *(f"  {said}" for said in weak_words(self)))
+        return clean_lines(head, f"  {'; '.join([rows, *rest])}", *(f"  {said}" for said in weak_words(self)))
 
     def _repr_html_(self) -> str:
         from probreg.model.model_words import model_words, weak_words
@@ -443,7 +443,7 @@ class Model(FromData):
 
         return setting_of(self)
 
-    @checked
+    @check_arguments
     def penalty(self, *, sigma: Positive | None = None) -> "Spellings":
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
@@ -798,7 +798,7 @@ class Model(FromData):
         curvature = local.curvature + prior.curvature if local.curvature.size else local.curvature
         return LocalModel(local.value + prior.value, local.gradient + prior.gradient, curvature)
 
-    @checked
+    @check_arguments
     def prior_predictive(self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0) -> "PriorPredictive":
         """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model.
 
@@ -834,7 +834,7 @@ class Model(FromData):
             design = replace(some, weights=None, kept=design.moments)
         return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
 
-    @checked
+    @check_arguments
     def to_pymc(self, *, response: Flag = True, noncentered: Flag = True) -> Any:
         """The plain PyMC model eta = X beta + offset: all rows, named dims, for use with anything of PyMC.
 

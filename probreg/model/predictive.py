@@ -19,7 +19,7 @@ from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.numerics.special import logsumexp
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import clean_lines, table_lines
 
 Array = np.ndarray
 _SHOWN = 5  # rows in a print
@@ -48,7 +48,7 @@ class Predictive:
 
     def __repr__(self) -> str:
         head, table, more = self._said()
-        return printed(head, *(table_lines(table) if len(table) else []), *more)
+        return clean_lines(head, *(table_lines(table) if len(table) else []), *more)
 
     def _repr_html_(self) -> str:
         head, table, more = self._said()

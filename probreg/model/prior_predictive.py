@@ -17,7 +17,7 @@ from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import folded, printed
+from probreg.system.terminal import clean_lines, truncate_lines
 
 Array = np.ndarray
 _FOR_WORDS = 20_000  # draws behind two numbers of three digits
@@ -73,12 +73,12 @@ class PriorPredictive:
         return xr.DataTree.from_dict(groups)
 
     def __repr__(self) -> str:
-        return printed(*self._said)
+        return clean_lines(*self._said)
 
     @property
     def _said(self) -> list[str]:
         """What each column does, the range of outcomes, and what there is not."""
-        lines = folded(_moves_said(self.moves), ".moves") or ["no column has a proper prior"]
+        lines = truncate_lines(_moves_said(self.moves), ".moves") or ["no column has a proper prior"]
         if self.y is not None:
             lines.append(_range_of(self.y, self.likelihood.levels))
         return [*lines, *(f"note: {n}" for n in self.notes)]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, NonNegative, Positive, checked
+from probreg.arguments.scalars import Count, NonNegative, Positive, check_arguments
 from probreg.errors import DataError, Incompatible
 from probreg.online.parts import Array
 from probreg.scores.assumptions import Assumption
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 CONVEX = Assumption("the loss is convex in the weights", None, True)
 OF_LOSS = Assumption("the bounded quantity is the learner's loss", None, True)
@@ -109,7 +109,7 @@ class Guarantee:
         lines += [f"  {a}" for a in self.assumptions]
         unknown = any(a.holds is None for a in self.assumptions)
         verdict = "applies" + " where what cannot be checked holds" * unknown if self.applies else "does not apply"
-        return printed(*lines, f"  the bound {verdict}", *self._said_of_new_rows())
+        return clean_lines(*lines, f"  the bound {verdict}", *self._said_of_new_rows())
 
     def _said_of_new_rows(self) -> list[str]:
         if not self.sampling:
@@ -126,7 +126,7 @@ class Guarantee:
         return [f"  on a new row, in the mean over samples, {said}", *open_]
 
 
-@checked
+@check_arguments
 def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None) -> float:
     """The step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
 
@@ -155,7 +155,7 @@ def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | N
     return _best_split(u_norm * x_norm, u_loss) / x_norm**2
 
 
-@checked
+@check_arguments
 def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None) -> float:
     """The step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
 
@@ -188,7 +188,7 @@ def _best_split(b: float, u_loss: float | None) -> float:
     return 0.5 if u_loss is None else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6)) if b > 0 else 0.5
 
 
-@checked
+@check_arguments
 def risk_bound(
     step: Positive, rounds: Count, *, x_norm: NonNegative, u_norm: NonNegative, u_risk: NonNegative
 ) -> float:

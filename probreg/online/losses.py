@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from probreg.arguments.scalars import NonNegative, Real, Whole, check_fields, checked
+from probreg.arguments.scalars import NonNegative, Real, Whole, check_arguments, check_fields
 
 Array = NDArray[np.float64]
 Scalar = Callable[[float, float, float], tuple[float, float]]
@@ -175,7 +175,7 @@ ON_SIGNS = replace(SQUARED, labels=SIGN)  # Adaline: squared loss of labels -1, 
 LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PERCEPTRON, LOGISTIC, POISSON, BINOMIAL)}
 
 
-@checked
+@check_arguments
 def insensitive(eps: NonNegative = 0.1) -> Loss:
     """The loss max(0, |f - y| - eps) of support vector regression.
 
@@ -197,7 +197,7 @@ def insensitive(eps: NonNegative = 0.1) -> Loss:
     return replace(INSENSITIVE, c=float(eps))
 
 
-@checked
+@check_arguments
 def hinge(margin: NonNegative = 1.0) -> Loss:
     """The hinge loss max(0, margin - y f), y = -1 or +1.
 
@@ -219,7 +219,7 @@ def hinge(margin: NonNegative = 1.0) -> Loss:
     return replace(HINGE, c=float(margin))
 
 
-@checked
+@check_arguments
 def perceptron_loss(threshold: Real = 0.0) -> Loss:
     """The perceptron's loss max(0, -y (f - threshold)), with the slope of a mistake at exactly the threshold.
 

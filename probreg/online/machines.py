@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from probreg.arguments.scalars import Count, Flag, NonNegative, Positive, Real, checked, shown_value
+from probreg.arguments.scalars import Count, Flag, NonNegative, Positive, Real, check_arguments, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import CovarianceFunction
 from probreg.online.anchors import Anchored, KernelGradient
@@ -14,7 +14,7 @@ from probreg.online.learner import Gradient, Learner
 from probreg.online.second_order import RLS
 
 
-@checked
+@check_arguments
 def kernel(base: Learner, kernel: CovarianceFunction, budget: Count | None = None) -> Learner:
     """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in the place of the row x.
 
@@ -75,7 +75,7 @@ def kernel(base: Learner, kernel: CovarianceFunction, budget: Count | None = Non
     return KernelGradient(base, kernel, budget)
 
 
-@checked
+@check_arguments
 def kernel_rls(
     kernel: CovarianceFunction,
     precision: Positive = 1.0,
@@ -125,7 +125,7 @@ def kernel_rls(
     return DictionaryRLS(kernel, precision, tolerance, budget) if tolerance > 0 else KernelRLS(kernel, precision)
 
 
-@checked
+@check_arguments
 def dual_svr(
     kernel: CovarianceFunction, C: Positive = 1.0, *, eps: NonNegative = 0.1, step: Positive | None = None
 ) -> Learner:
@@ -164,7 +164,7 @@ def dual_svr(
     return DualSVR(kernel, C, eps, step)
 
 
-@checked
+@check_arguments
 def aggregate(
     learners: Sequence[Learner],
     *,

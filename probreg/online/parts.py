@@ -88,7 +88,7 @@ class Rate:
         return self.step * t**-self.power if self.power else np.full(len(t), self.step)
 
 
-@scalars.checked
+@scalars.check_arguments
 def constant(step: scalars.Positive) -> Rate:
     """The constant rate: the same step in every round.
 
@@ -110,7 +110,7 @@ def constant(step: scalars.Positive) -> Rate:
     return Rate(step)
 
 
-@scalars.checked
+@scalars.check_arguments
 def inverse_time(step: scalars.Positive) -> Rate:
     """The rate step / t: for strongly convex losses, and to average noise away.
 
@@ -132,7 +132,7 @@ def inverse_time(step: scalars.Positive) -> Rate:
     return Rate(step, power=1.0)
 
 
-@scalars.checked
+@scalars.check_arguments
 def inverse_sqrt(step: scalars.Positive) -> Rate:
     """The rate step / sqrt(t), for any convex loss on a bounded set.
 
@@ -158,7 +158,7 @@ def inverse_sqrt(step: scalars.Positive) -> Rate:
     return Rate(step, power=0.5)
 
 
-@scalars.checked
+@scalars.check_arguments
 def adagrad(step: scalars.Positive, eps: scalars.NonNegative = 1e-12) -> Rate:
     """A step for each weight, divided by the root of its squared gradients so far.
 
@@ -358,7 +358,7 @@ class Signed(Geometry):
         return theta - self.norm * np.concatenate([direction, -direction])
 
 
-@scalars.checked
+@scalars.check_arguments
 def project(w: Array, radius: scalars.Limit, ball: Literal["l1", "l2"] = "l2") -> Array:
     """The point nearest to w in the l2 or l1 ball of this radius.
 

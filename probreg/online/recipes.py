@@ -42,7 +42,7 @@ def _as_rate(step: Step) -> Rate:
     return step if isinstance(step, Rate) else constant(step)
 
 
-@scalars.checked
+@scalars.check_arguments
 def lms(
     step: Step | str = 0.01,
     *,
@@ -91,7 +91,7 @@ def _theory(step: str, name: str, value: float | None, choose: Callable[[float],
     return choose(value)
 
 
-@scalars.checked
+@scalars.check_arguments
 def implicit_lms(step: scalars.Positive = 0.01) -> Gradient:
     """Implicit least mean squares: w += -step / (1 + step ||x||^2) (w_t'x - y) x.
 
@@ -117,7 +117,7 @@ def implicit_lms(step: scalars.Positive = 0.01) -> Gradient:
     return Gradient(SQUARED, Rate(step, kind=IMPLICIT))
 
 
-@scalars.checked
+@scalars.check_arguments
 def nlms(step: scalars.Positive = 0.5, eps: scalars.NonNegative = 1e-8) -> Gradient:
     """Normalised least mean squares: w += -step / (eps + ||x||^2) (w'x - y) x.
 
@@ -142,7 +142,7 @@ def nlms(step: scalars.Positive = 0.5, eps: scalars.NonNegative = 1e-8) -> Gradi
     return Gradient(SQUARED, Rate(step, kind=NORMALISED, eps=eps))
 
 
-@scalars.checked
+@scalars.check_arguments
 def affine_projection(
     step: scalars.Positive = 0.5, *, order: scalars.Count = 5, eps: scalars.NonNegative = 1e-3
 ) -> AffineProjection:
@@ -174,7 +174,7 @@ def affine_projection(
     return AffineProjection(order, step, eps)
 
 
-@scalars.checked
+@scalars.check_arguments
 def rls(forgetting: scalars.Positive = 1.0, *, precision: scalars.NonNegative = 0.0) -> RLS:
     """Recursive least squares: the minimiser of the weighted squares of all rows so far, after every round.
 
@@ -200,7 +200,7 @@ def rls(forgetting: scalars.Positive = 1.0, *, precision: scalars.NonNegative = 
     return RLS(forgetting, precision)
 
 
-@scalars.checked
+@scalars.check_arguments
 def eg(
     step: Step | str = 0.1,
     *,
@@ -242,7 +242,7 @@ def eg(
     return Gradient(SQUARED, _as_rate(step), Simplex())
 
 
-@scalars.checked
+@scalars.check_arguments
 def eg_positive(step: Step = 0.1, *, start: scalars.Positive | None = None) -> Gradient:
     """Exponentiated gradient without normalisation: w_i *= exp(-step (w'x - y) x_i).
 
@@ -266,7 +266,7 @@ def eg_positive(step: Step = 0.1, *, start: scalars.Positive | None = None) -> G
     return Gradient(SQUARED, _as_rate(step), Positive(start))
 
 
-@scalars.checked
+@scalars.check_arguments
 def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
     """Exponentiated gradient EG+- for signed weights with ||w||_1 < norm.
 
@@ -295,7 +295,7 @@ def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
     return Gradient(SQUARED, _as_rate(step), Signed(norm))
 
 
-@scalars.checked
+@scalars.check_arguments
 def winnow(
     step: scalars.Positive = 0.5, *, norm: scalars.Positive | None = None, threshold: scalars.Real | None = None
 ) -> Gradient:
@@ -334,7 +334,7 @@ def winnow(
     return Gradient(PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm))
 
 
-@scalars.checked
+@scalars.check_arguments
 def perceptron(step: scalars.Positive = 1.0) -> Gradient:
     """The perceptron: on a mistake, y w'x <= 0, w += step y x; y = -1, +1.
 
@@ -363,7 +363,7 @@ def perceptron(step: scalars.Positive = 1.0) -> Gradient:
     return Gradient(PERCEPTRON, constant(step))
 
 
-@scalars.checked
+@scalars.check_arguments
 def batch_perceptron(rows: scalars.Count, step: scalars.Positive = 1.0) -> Gradient:
     """The batch perceptron: w += step * the sum of y x over the mistakes of `rows` rounds.
 
@@ -389,7 +389,7 @@ def batch_perceptron(rows: scalars.Count, step: scalars.Positive = 1.0) -> Gradi
     return Gradient(PERCEPTRON, constant(step), batch=rows)
 
 
-@scalars.checked
+@scalars.check_arguments
 def adaline(step: Step = 0.01) -> Gradient:
     """Adaline: least mean squares on labels -1, +1, thresholded at 0.
 
@@ -415,7 +415,7 @@ def adaline(step: Step = 0.01) -> Gradient:
     return Gradient(ON_SIGNS, _as_rate(step))
 
 
-@scalars.checked
+@scalars.check_arguments
 def passive_aggressive(C: scalars.Limit = np.inf, *, squared: scalars.Flag = False) -> Gradient:
     """Passive-aggressive classification: the nearest w with hinge loss 0 on this row; y = -1, +1.
 
@@ -448,7 +448,7 @@ def passive_aggressive(C: scalars.Limit = np.inf, *, squared: scalars.Flag = Fal
     return Gradient(HINGE, Rate(C, kind=PASSIVE))
 
 
-@scalars.checked
+@scalars.check_arguments
 def passive_aggressive_regression(C: scalars.Limit = np.inf, *, eps: scalars.NonNegative = 0.1) -> Gradient:
     """Passive-aggressive regression: the nearest w that predicts within eps of y, its step at most C.
 
@@ -478,7 +478,7 @@ def passive_aggressive_regression(C: scalars.Limit = np.inf, *, eps: scalars.Non
     return Gradient(insensitive(eps), Rate(C, kind=PASSIVE))
 
 
-@scalars.checked
+@scalars.check_arguments
 def logistic(step: Step = 0.1) -> Gradient:
     """Online logistic regression: w += step (y - h) x, h = 1 / (1 + exp(-w'x)); y = 0, 1.
 
@@ -501,7 +501,7 @@ def logistic(step: Step = 0.1) -> Gradient:
     return Gradient(LOGISTIC, _as_rate(step))
 
 
-@scalars.checked
+@scalars.check_arguments
 def binomial(step: Step = 0.1) -> Gradient:
     """Online logistic regression of successes of trials: w += step (k - n h) x, h = 1 / (1 + exp(-w'x)).
 
@@ -527,7 +527,7 @@ def binomial(step: Step = 0.1) -> Gradient:
     return Gradient(BINOMIAL, _as_rate(step))
 
 
-@scalars.checked
+@scalars.check_arguments
 def softmax(levels: scalars.Several, step: Step = 0.1) -> Softmax:
     """Online softmax regression of class codes 0 .. levels - 1: W += -step x (h - e_y)', h = softmax(W'x).
 
@@ -551,7 +551,7 @@ def softmax(levels: scalars.Several, step: Step = 0.1) -> Softmax:
     return Softmax(levels, _as_rate(step))
 
 
-@scalars.checked
+@scalars.check_arguments
 def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> Gradient:
     """Online (sub)gradient descent on any loss: w += -step slope x.
 

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Number, Seed, checked
+from probreg.arguments.scalars import Number, Seed, check_arguments
 from probreg.errors import DataError, Incompatible
 from probreg.online.functions import promise_of
 from probreg.online.guarantee import Guarantee
 from probreg.online.parts import Array
 from probreg.online.rounds import Rounds
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 _SHOWN = 6  # weights in a print
 Recent = Annotated[float, Number(0.0, 1.0, closed=(False, True))]  # a share of the rounds, the last ones
@@ -52,7 +52,7 @@ class Run(Rounds):
     """The rounds of one run, and what follows from them: averaged weights, votes, regret, guarantees."""
 
     def __repr__(self) -> str:
-        return printed(*self._summary_lines())
+        return clean_lines(*self._summary_lines())
 
     def _repr_html_(self) -> str:
         head, *rest = self._summary_lines()
@@ -93,7 +93,7 @@ class Run(Rounds):
             )
         return snapshots
 
-    @checked
+    @check_arguments
     def average(self, last: Recent = 1.0) -> Array:
         """The mean of the weights that made the predictions of the last share of the rounds: online to batch.
 
@@ -109,7 +109,7 @@ class Run(Rounds):
         )
         return (sums[-1] - sums[first]) / (self.totals.rounds - self.times[first])
 
-    @checked
+    @check_arguments
     def exponential_average(self, share: Recent = 0.1) -> Array:
         """The mean of the predicting weights with weights falling by e^-1 over the last `share` of the rounds.
 
@@ -120,7 +120,7 @@ class Run(Rounds):
         means = np.diff(sums, axis=0) / lengths.reshape(-1, *[1] * (sums.ndim - 1))
         return np.average(means, axis=0, weights=lengths * np.exp(-age))
 
-    @checked
+    @check_arguments
     def draw(self, seed: Seed) -> Array:
         """The weights of one round drawn at random, each round as likely: what `Guarantee.random_risk` speaks of.
 

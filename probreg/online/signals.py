@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Count, Natural, checked
+from probreg.arguments.scalars import Count, Natural, check_arguments
 from probreg.errors import DataError
 from probreg.online.parts import Array
 
@@ -19,7 +19,7 @@ class Lagged(NamedTuple):
     columns: tuple[str, ...]
 
 
-@checked
+@check_arguments
 def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None = None) -> Lagged:
     """The lagged design of a signal s: rows (s[t - delay], ..., s[t - delay - m + 1]), targets y[t].
 
@@ -74,7 +74,7 @@ def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None
     return Lagged(X, y[first:].copy(), tuple(f"lag{k}" for k in range(delay, delay + m)))
 
 
-@checked
+@check_arguments
 def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     """Echo return loss enhancement over time, in dB: 10 log10(mean d^2 / mean e^2) over `window` rounds.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Seed, check_fields, checked
+from probreg.arguments.scalars import Count, Flag, Seed, check_arguments, check_fields
 from probreg.errors import DataError, warn_caller
 from probreg.numerics.linalg import merge, triangular
 from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step, shown_response
@@ -45,7 +45,7 @@ class Record:
         check_fields(self)
 
 
-@checked
+@check_arguments
 def run(
     learner: Learner,
     X: Any,

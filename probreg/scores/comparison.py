@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from probreg.arguments.arrays import as_array, floats
-from probreg.arguments.scalars import Probability, checked, shown_value
+from probreg.arguments.scalars import Probability, check_arguments, shown_value
 from probreg.errors import DataError
 from probreg.scores.reading import alike, finite_numbers, first_bad, frequencies, read_scored
 from probreg.scores.rules import RULES, Rule
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 
@@ -115,14 +115,14 @@ class PairedComparison:
         rows = "row" if self.n == 1 else f"{self.n:g} rows"
         t = "none from one row" if np.isinf(self.t_interval[0]) else _to(self.t_interval)
         any_law = "" if self.hoeffding is None else f", Hoeffding {_to(self.hoeffding)}"
-        return printed(
+        return clean_lines(
             f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
             f"{self.scores[1]:.4g}, smaller is better) on the same {rows}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
             f"{self.verdict}."
         )
 
 
-@checked
+@check_arguments
 def compare_forecasts(
     y: Any, forecasts: Mapping[str, Any], *, rule: str | Rule = "brier", prob: Probability = 0.95, weights: Any = None
 ) -> PairedComparison:
@@ -174,7 +174,7 @@ def compare_forecasts(
     return compare_scores(scores, scored_by=r.title, span=np.ptp(each, axis=-1), prob=prob, weights=weights)
 
 
-@checked
+@check_arguments
 def compare_scores(
     scores: Mapping[str, Any],
     *,

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, checked
+from probreg.arguments.scalars import Count, check_arguments
 from probreg.errors import DataError, Incompatible
 from probreg.scores.reading import Scored, both, finite_numbers, first_bad, frequencies, read_scored
 from probreg.scores.rules import RULES, Rule
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 
@@ -43,13 +43,13 @@ class Goal:
     chance_error: float
 
     def __str__(self) -> str:
-        return printed(
+        return clean_lines(
             f"{RULES[self.rule].title}: goal {self.goal:.4g} = observed {self.observed:.4g} - intrinsic {self.intrinsic:.4g} "
             f"- chance {self.chance:.4g} (zero on average, standard error {self.chance_error:.2g})"
         )
 
 
-@checked
+@check_arguments
 def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Goal:
     """The goal E[(h - p)^2] = E[(h - y)^2] - E[(p - y)^2]: the observed score minus the intrinsic one.
 
@@ -152,13 +152,13 @@ class Decomposition:
         within = f" + within bins {self.within:.4g}" if self.within else ""
         groups = f"{len(self.count)} groups of {self.count.sum():g} forecasts"
         thin = "; hardly any forecast repeats, so give bins=" if len(self.count) > 0.5 * self.count.sum() else ""
-        return printed(
+        return clean_lines(
             f"{RULES[self.rule].title} {self.score:.4g} = calibration {self.calibration:.4g} + refinement {self.refinement:.4g}"
             f" (uncertainty {self.uncertainty:.4g} - resolution {self.resolution:.4g}){within}; {groups}{thin}"
         )
 
 
-@checked
+@check_arguments
 def decompose(
     y: Any,
     forecast: Any,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln, ndtr, stdtr
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.errors import DataError
 from probreg.scores.reading import alike, finite_numbers, first_bad, level, positive_numbers
 
@@ -102,7 +102,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     return scale * (z * (2.0 * stdtr(df, z) - 1.0) + 2.0 * density * (df + z**2) / (df - 1) - spread)
 
 
-@checked
+@check_arguments
 def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     """The CRPS of the empirical distribution of draws at y: mean |x - y| - mean |x - x'| / 2.
 

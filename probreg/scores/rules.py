@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.registry import Registry
 from probreg.scores.reading import both, read_scored
 
@@ -274,7 +274,7 @@ def absolute(y: Any, p: Any) -> Array:
     return AbsoluteRule()(y, p)
 
 
-@checked
+@check_arguments
 def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     """The expected score S(h; p) = sum_k p_k S(h, k): what the forecast h costs when outcomes follow the truth p.
 
@@ -307,7 +307,7 @@ def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     return r.mean(p, h) * (r.pair if pair else 1.0)
 
 
-@checked
+@check_arguments
 def entropy(rule: str | Rule, truth: Any) -> Array:
     """The entropy S(p; p) of a rule: what even the truth costs.
 
@@ -334,7 +334,7 @@ def entropy(rule: str | Rule, truth: Any) -> Array:
     return expected(rule, truth, forecast=truth)
 
 
-@checked
+@check_arguments
 def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     """The divergence S(h; p) - S(p; p) of a rule: what the forecast h costs beyond the truth p.
 

@@ -5,9 +5,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Names, Probability, Word, checked
+from probreg.arguments.scalars import Count, Flag, Names, Probability, Word, check_arguments
 from probreg.arguments.types import CovarianceLike
-from probreg.comparison import rounded
+from probreg.comparison import format_rounded
 from probreg.comparison.same_question import by_method, fits_by_name, named_as_text
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
@@ -16,7 +16,7 @@ from probreg.inference.base import Status, has_effects
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.show.publication_formats import PublicationTable, TableEntry
-from probreg.system.terminal import probability_said
+from probreg.system.terminal import format_probability
 
 Beneath = Literal["se", "interval", "p"]
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -50,7 +50,7 @@ class _Column(NamedTuple):
     words: Mapping[str, Any]
 
 
-@checked
+@check_arguments
 def table(
     fits: Mapping[str, Fit] | Mapping[float, Fit] | Sequence[Fit] | Fit,
     *,
@@ -230,7 +230,7 @@ def _significant(value: float, digits: int) -> str:
     >>> _significant(3.0, 4), _significant(122.71, 4), _significant(123456.7, 4)
     ('3.000', '122.7', '123457')
     """
-    return rounded(value, digits - 1 - int(np.floor(np.log10(abs(value))))) if value else "0"
+    return format_rounded(value, digits - 1 - int(np.floor(np.log10(abs(value))))) if value else "0"
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def _entry(label: str, columns: Sequence[_Column], beneath: str, digits: int, *,
     def shown(value: float) -> str:
         if ratio:
             return f"{value:#.{digits}g}".rstrip(".")
-        return rounded(value, places) if value else "0"
+        return format_rounded(value, places) if value else "0"
 
     cells = (("", "") if row is None else _cell(row, shown, beneath, stars=stars) for row in here)
     return TableEntry(label, tuple(cells))
@@ -304,7 +304,7 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
         from probreg.fits.summary import p_cell
 
         if "p_positive" in row:
-            return f"P(> 0) {probability_said(row['p_positive'])}"
+            return f"P(> 0) {format_probability(row['p_positive'])}"
         said = p_cell(row.get("p_value", np.nan))
         return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
     if np.isnan(row["error"]) and "median" in row:  # a ratio of a posterior, which has an interval alone

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
 from probreg.system.cell_widths import cells_of, to_left, to_right
-from probreg.system.terminal import WIDTH, cut_apart, folded, printed, visible, wrapped
+from probreg.system.terminal import WIDTH, clean_lines, cut_apart, truncate_lines, visible, wrap_line
 
 _LINES = 40  # of a print at most
 _NOTES = 12  # of them, of the notes
@@ -164,7 +164,7 @@ class PublicationTable:
         lines = [self._head, *(line for e in (*self.coefficients, *self.statistics) for line in e.lines)]
         return "\n".join(["\t".join(map(_one_line, line)) for line in lines] + list(map(_one_line, self.notes))) + "\n"
 
-    @checked
+    @check_arguments
     def copy(self, output: ClipboardFormat = "tsv") -> None:
         """Puts the table on the clipboard of the person at this machine.
 
@@ -192,8 +192,8 @@ class PublicationTable:
 
     def __repr__(self) -> str:
         # two lines per coefficient, of which so many are shown as leave room for the rest
-        notes = folded(self.notes, ".notes", _NOTES)
-        room = _LINES - 4 - sum(len(e.lines) for e in self.statistics) - sum(len(wrapped(visible(n))) for n in notes)
+        notes = truncate_lines(self.notes, ".notes", _NOTES)
+        room = _LINES - 4 - sum(len(e.lines) for e in self.statistics) - sum(len(wrap_line(visible(n))) for n in notes)
         entries, size = [], 0
         for entry in self.coefficients:
             size += len(entry.lines)
@@ -212,7 +212,7 @@ class PublicationTable:
         apart = [f"… {gone} more fits: to_pandas() has all"] if gone else []
         apart += [f"… {more} more coefficients: keep= chooses, to_pandas() has all"] if more else []
         last = [rule, *made[1 + len(body) :]] if under else []
-        return printed(made[0], rule, *made[1 : 1 + len(body)], *apart, *last, *notes)
+        return clean_lines(made[0], rule, *made[1 : 1 + len(body)], *apart, *last, *notes)
 
     def _repr_html_(self) -> str:
         return self.to_html()

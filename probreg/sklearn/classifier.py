@@ -118,8 +118,8 @@ class Classifier(ClassifierMixin, ModelEstimator):
             raise DataError(
                 f"Classifier needs two or more classes; the rows hold 1 class, {self.classes_.tolist()[0]!r}"
             )
-        self.fit_ = self._fitted(X, y, weights, response)
-        coef = self._coefficients()
+        self.fit_ = self._fit_rows(X, y, weights, response)
+        coef = self._coefficients_by_outcome()
         coef = (coef[:, None] if coef.ndim == 1 else coef).T  # (outcomes, coefficients)
         self.intercept_ = coef[:, 0] if self.fit_intercept else np.zeros(len(coef))
         self.coef_ = coef[:, int(self.fit_intercept) :]

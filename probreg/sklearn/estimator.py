@@ -39,8 +39,8 @@ class ModelEstimator(BaseEstimator):
     def likelihood_for(self, response: Array) -> Likelihood:
         """The likelihood of this response. Incompatible where it is not one of this kind of estimator."""
 
-    def _fitted(self, X: Any, y: Array, weights: Array | None, response: str) -> Fit:
-        """The fit of rows and weights that have been read."""
+    def _fit_rows(self, X: Any, y: Array, weights: Array | None, response: str) -> Fit:
+        """Fit the model to validated rows and weights."""
         names = getattr(self, "feature_names_in_", None)
         model = Model.from_arrays(
             X,
@@ -78,14 +78,14 @@ class ModelEstimator(BaseEstimator):
         if solution.draws is None:
             aux = {a: np.full((1, 1), v) for a, v in ({**model.fixed, **solution.aux}).items()}
             # eta = X beta; where columns are combinations of others, beta is the estimate of least norm
-            yield Predictive(model.likelihood, (self._rows(X) @ solution.beta)[None], aux)
+            yield Predictive(model.likelihood, (self._design_rows(X) @ solution.beta)[None], aux)
             return
         size = max(1, _NUMBERS // (solution.draws.count * model.shape[1]))
         for start in range(0, len(X), size):
             yield self.fit_.predictive(X[start : start + size])
 
-    def _rows(self, X: Array) -> Array:
-        """The rows with their column of ones. A ProbregWarning names those that only an estimate of least norm predicts."""
+    def _design_rows(self, X: Array) -> Array:
+        """Return the rows with a column of ones. A ProbregWarning names rows that only the minimum-norm estimate predicts."""
         require_predictive(self.fit_.solution, self.fit_.method)
         rows = self.fit_.model.design.at(X).X
         if len(bad := rows_without_estimate(self.fit_.solution, rows)):
@@ -96,8 +96,8 @@ class ModelEstimator(BaseEstimator):
             )
         return rows
 
-    def _coefficients(self) -> Array:
-        """Of (coefficients,) or (coefficients, outcomes): those of least norm where columns are collinear, nan without a maximum."""
+    def _coefficients_by_outcome(self) -> Array:
+        """Return the coefficients, (coefficients,) or (coefficients, outcomes): minimum-norm if collinear, nan without a maximum."""
         fitted = self.fit_
         unique = fitted.target != "mode" or fitted.solution.status is Status.NO_MAXIMUM
         return np.asarray(fitted.coef if unique else fitted.minimum_norm, dtype=float)

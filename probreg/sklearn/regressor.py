@@ -130,8 +130,8 @@ class Regressor(RegressorMixin, ModelEstimator):
         """
         response = own_name(y)
         X, y = validate_data(self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2)
-        self.fit_ = self._fitted(X, y, self._read_weights(sample_weight, len(X)), response)
-        coef = self._coefficients()
+        self.fit_ = self._fit_rows(X, y, self._read_weights(sample_weight, len(X)), response)
+        coef = self._coefficients_by_outcome()
         self.intercept_ = float(coef[0]) if self.fit_intercept else 0.0
         self.coef_ = coef[int(self.fit_intercept) :]
         return self
@@ -168,13 +168,13 @@ class Regressor(RegressorMixin, ModelEstimator):
         new = self._read_new(X)
         if return_std:
             sd = np.sqrt(self._variance(new))
-            return self._mean(new), sd
-        return self._mean(new)
+            return self._predict_mean(new), sd
+        return self._predict_mean(new)
 
-    def _mean(self, X: Array) -> Array:
+    def _predict_mean(self, X: Array) -> Array:
         if self.fit_.solution.draws is not None and self.fit_.model.likelihood.link.name == "identity":
             # E[x'beta] = x'E[beta], without Monte Carlo error
-            return (self._rows(X) @ self.fit_.solution.beta)[:, 0]
+            return (self._design_rows(X) @ self.fit_.solution.beta)[:, 0]
         return np.concatenate([p.mean() for p in self._predictives(X)])
 
     def _variance(self, X: Array) -> Array:
@@ -185,18 +185,18 @@ class Regressor(RegressorMixin, ModelEstimator):
         noise = noise_of_scale(model, solution)
         if noise is None and solution.draws is not None:
             # Var(y) = E[Var(y | draw)] + Var(E[y | draw])
-            return np.concatenate([_noise(p).mean(0) + p.means().var(0) for p in self._predictives(X)])
+            return np.concatenate([_noise_variance(p).mean(0) + p.means().var(0) for p in self._predictives(X)])
         if not has_standard_error(solution):
             raise Incompatible(
                 f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
                 "method='nuts' has a posterior standard deviation"
             )
-        of_eta = solution.scale.of_rows(self._rows(X))[:, 0, 0]  # x'Sx
+        of_eta = solution.scale.of_rows(self._design_rows(X))[:, 0, 0]  # x'Sx
         if noise is None:
             (p,) = self._predictives(X)
             slope = model.likelihood.link.slope(p.eta[0, :, 0])
             # Var(y | estimate) + (d mu / d eta)^2 x'Sx
-            return _noise(p)[0] + slope**2 * of_eta
+            return _noise_variance(p)[0] + slope**2 * of_eta
         # s^2 + x'Sx; a conjugate posterior is Student-t, whose variance is df/(df - 2) times its squared scale
         df = solution.df if solution.draws is not None else None
         t = 1.0 if df is None else df / (df - 2.0) if df > 2.0 else np.inf
@@ -209,8 +209,8 @@ class Regressor(RegressorMixin, ModelEstimator):
         return found
 
 
-def _noise(p: Predictive) -> Array:
-    """Var(y | draw), (S, n)."""
+def _noise_variance(p: Predictive) -> Array:
+    """Return Var(y | draw), (S, n)."""
     found = p.likelihood.response_variance(p.eta, **p.aux)
     if found is None:
         raise Incompatible(f"return_std: {p.likelihood.named} likelihood has no formula for its variance")

@@ -37,7 +37,7 @@ def destination(path: Any) -> Path:
     probreg.errors.DataError: cannot write to .: it is a folder; name a file in it
     """
     asked = _path(path)
-    with _said(f"cannot write to {asked}"):
+    with _translate_errors(f"cannot write to {asked}"):
         place = Path(os.path.realpath(asked))
         there = _status(place)
         if there is not None and stat.S_ISDIR(there.st_mode):
@@ -65,7 +65,7 @@ def write_whole(path: Any, content: bytes | memoryview | Iterable[bytes | memory
     place = destination(path)
     beside = place.with_name(f".probreg-{secrets.token_hex(8)}.part")
     parts = [content] if isinstance(content, bytes | memoryview) else content
-    with _said(f"cannot write to {path}"):
+    with _translate_errors(f"cannot write to {path}"):
         try:
             _write_synced(beside, parts, _status(place))
             os.replace(beside, place)
@@ -106,11 +106,11 @@ def read_plain(path: Any, *, most: int | None = None) -> bytes:
     Such a file has an end; a pipe may wait for ever, and a link to /dev/zero has none. `most` refuses a larger file.
     """
     asked = _path(path)
-    with _said(f"cannot read {asked}"):
+    with _translate_errors(f"cannot read {asked}"):
         require_plain(asked)
         with open(asked, "rb", opener=_opened_at_once) as file:
             found = os.fstat(file.fileno())
-            _plain(asked, found)  # again, for it may have been replaced meanwhile
+            _require_plain_file(asked, found)  # again, for it may have been replaced meanwhile
             if most is not None and found.st_size > most:
                 raise DataError(f"cannot read {asked}: it has {found.st_size:,} bytes, and at most {most:,} are taken")
             return file.read(found.st_size)
@@ -123,15 +123,15 @@ def _opened_at_once(path: str, flags: int) -> int:
 def require_plain(path: Any) -> Path:
     """The path of a plain file that is there, its links followed; else DataError as in `read_plain`."""
     asked = _path(path)
-    with _said(f"cannot read {asked}"):
+    with _translate_errors(f"cannot read {asked}"):
         try:
-            _plain(asked, os.stat(asked))
+            _require_plain_file(asked, os.stat(asked))
         except FileNotFoundError:
             raise DataError(f"there is no file {asked}") from None
     return asked
 
 
-def _plain(asked: Path, found: os.stat_result) -> None:
+def _require_plain_file(asked: Path, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise DataError(f"cannot read {asked}: it is a folder; name a file in it")
     if not stat.S_ISREG(found.st_mode):
@@ -171,8 +171,8 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 @contextmanager
-def _said(what: str) -> Iterator[None]:
-    """The system's errors as DataError in words."""
+def _translate_errors(what: str) -> Iterator[None]:
+    """Convert errors of the operating system to DataError."""
     try:
         yield
     except OSError as error:

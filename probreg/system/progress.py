@@ -269,12 +269,12 @@ class _Display:
             drawing = self.drawing()
             try:
                 while not self.ended.is_set():
-                    drawing.draw(self._lasting())
+                    drawing.draw(self._lasting_tasks())
                     self.ended.wait(_EVERY)
             finally:
                 drawing.end([t for t in [self.first] if t is not None])
 
-    def _lasting(self) -> list[Task]:
-        """Those that have run for a second themselves: short ones would only flicker."""
+    def _lasting_tasks(self) -> list[Task]:
+        """Return the tasks that have run for a second; shorter ones would only flicker."""
         now = time.monotonic()
         return [t for t in self.tasks if t is self.first or now - t.start > _QUIET][:_DEEP]

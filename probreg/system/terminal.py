@@ -31,17 +31,17 @@ def visible(text: str) -> str:
     return "".join(c.encode("unicode_escape").decode("ascii") if yes else c for c, yes in zip(text, obeyed))
 
 
-def printed(*lines: str) -> str:
-    r"""Lines as one text, each made visible and none longer than WIDTH: only between them is a line break.
+def clean_lines(*lines: str) -> str:
+    r"""Join lines into one text; escape control characters and wrap at WIDTH.
 
     >>> printed("head", "a\tb")
     'head\na\\tb'
     """
-    return "\n".join(part for line in lines for part in wrapped(visible(line)))
+    return "\n".join(part for line in lines for part in wrap_line(visible(line)))
 
 
-def wrapped(line: str, width: int = WIDTH) -> list[str]:
-    """A line as lines of at most `width` columns, the further ones further in.
+def wrap_line(line: str, width: int = WIDTH) -> list[str]:
+    """Wrap a line to at most `width` columns, with continuation lines indented.
 
     >>> wrapped("  one two three", 12)
     ['  one two', '      three']
@@ -96,19 +96,19 @@ def table_lines(table: Any, **how: Any) -> list[str]:
     >>> [line.split() for line in table_lines(pd.DataFrame({"x\ny": [1.0]}, index=["a\nb"]))]
     [['x\\ny'], ['a\\nb', '1.0']]
     """
-    lines = _rows(table, how)
+    lines = _table_rows(table, how)
     if (over := max(map(cells_of, lines)) - WIDTH) <= 0:
         return lines
     # the longest words give way first, no further than _LABEL
     longest = max(map(cells_of, _words_of(table)), default=0)
     for most in sorted({max(longest - over, _LABEL), _LABEL}, reverse=True):
-        lines = _rows(_cut(table, most), how)
+        lines = _table_rows(_cut_table(table, most), how)
         if max(map(cells_of, lines)) <= WIDTH:
             return lines
-    return _rows(_cut(table, _LABEL), how | {"line_width": WIDTH})
+    return _table_rows(_cut_table(table, _LABEL), how | {"line_width": WIDTH})
 
 
-def _rows(table: Any, how: dict[str, Any]) -> list[str]:
+def _table_rows(table: Any, how: dict[str, Any]) -> list[str]:
     if all(map(str.isascii, _words_of(table))):
         return [line.rstrip() for line in visible_lines(str(table.to_string(**how)))]
     names = StandIns()  # pandas pads by characters
@@ -135,9 +135,9 @@ def _words_of(table: Any) -> list[str]:
     ]
 
 
-def _cut(table: Any, most: int) -> Any:
-    """The table with every label and every text of at most so many cells."""
-    return _with_words(table, lambda values: _shortened(values, most))
+def _cut_table(table: Any, most: int) -> Any:
+    """Cut each label and text of the table to at most so many cells."""
+    return _with_words(table, lambda values: _shorten_values(values, most))
 
 
 def _with_words(table: Any, changed: Callable[[Iterable[Any]], list[Any]]) -> Any:
@@ -155,26 +155,26 @@ def _with_words(table: Any, changed: Callable[[Iterable[Any]], list[Any]]) -> An
     return out
 
 
-def _shortened(values: Iterable[Any], most: int) -> list[Any]:
+def _shorten_values(values: Iterable[Any], most: int) -> list[Any]:
     found = list(values)
     short = cut_apart((visible(v) for v in found if isinstance(v, str)), most)
     return [short[visible(v)] if isinstance(v, str) else v for v in found]
 
 
-def folded(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
-    """The first of many sentences, and a line that says how many more there are and how to see them: `most` lines in print.
+def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
+    """Keep `most` printed lines, and end with a line that gives the number of the others and how to see them.
 
     >>> folded(["a", "b", "c", "d"], ".table", most=3)
     ['a', 'b', '… 2 more in .table']
     """
-    ends = list(accumulate(len(wrapped(visible(line))) for line in lines))
+    ends = list(accumulate(len(wrap_line(visible(line))) for line in lines))
     if not ends or ends[-1] <= most:
         return list(lines)
     kept = max(sum(end < most for end in ends), 1)
     return [*lines[:kept], f"… {len(lines) - kept} more in {rest}"] if kept < len(lines) else list(lines)
 
 
-def table_folded(table: Any, rest: str, most: int = 25, **how: Any) -> list[str]:
+def truncate_table(table: Any, rest: str, most: int = 25, **how: Any) -> list[str]:
     """The lines of a table, of many rows the first, and one that says how many more there are and how to see them.
 
     >>> import pandas as pd
@@ -212,7 +212,7 @@ def percent(share: float, digits: int = 3) -> str:
     return f"{100.0 * share:.0f} %" if share >= 1.0 else f"{100.0 * share:.{digits}g} %"
 
 
-def probability_said(p: float) -> str:
+def format_probability(p: float) -> str:
     """A probability to three places, and never as 0 or 1, which draws cannot tell; nothing where it is not known.
 
     >>> probability_said(0.9995), probability_said(0.5), probability_said(0.0), probability_said(float("nan"))
@@ -222,7 +222,7 @@ def probability_said(p: float) -> str:
     return {"1.000": ">0.999", "0.000": "<0.001"}.get(text, text)
 
 
-def value_said(value: float, digits: int = 5) -> str:
+def format_number(value: float, digits: int = 5) -> str:
     """A number to so many significant digits, all of those before its point kept: in powers of ten from 10^15 on only.
 
     >>> value_said(84925.04), value_said(124859.18), value_said(99999.7), value_said(0.0123456), value_said(-62419.6, 3)
@@ -231,7 +231,7 @@ def value_said(value: float, digits: int = 5) -> str:
     return f"{value:.0f}" if 10.0**digits - 0.5 <= abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
-def p_said(p: float) -> str:
+def format_p(p: float) -> str:
     """A p-value to two digits; what is neither 0 nor 1 is written as neither, and below 1e-15 digits of it mean nothing.
 
     >>> p_said(0.0123), p_said(0.998), p_said(1.0), p_said(0.0), p_said(3e-40)

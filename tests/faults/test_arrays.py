@@ -10,7 +10,7 @@ import pytest
 import probreg as pr
 from probreg import online, scores
 from probreg.arguments.arrays import as_array, floats
-from probreg.comparison.tuning.cross_validation import _given
+from probreg.comparison.tuning.cross_validation import _folds_from_labels
 from probreg.errors import DataError
 
 N, BAD = 8, 3
@@ -78,7 +78,7 @@ DOORS = {
     "online step": (lambda bad: online.lms(0.01).step(online.lms(0.01).init(N), bad(Y), 1.0), "column 3 of x is nan"),
     "lags": (lambda bad: online.lags(bad(Y), 2), r"s\[3\] is nan"),
     "scores": (lambda bad: scores.brier(bad(ONE_OF_TWO), np.full(N, 0.5)), "in row 3"),
-    "folds": (lambda bad: _given(bad(ONE_OF_TWO), N), "fold of row 3"),
+    "folds": (lambda bad: _folds_from_labels(bad(ONE_OF_TWO), N), "fold of row 3"),
     "clusters": (lambda bad: FIT.covariance("cluster", groups=bad(ONE_OF_TWO)), "row 3 has no group"),
 }
 

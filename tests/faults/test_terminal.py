@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import probreg as pr
 from probreg.show.cli import app
-from probreg.system.terminal import cut_apart, cut_middle, visible, wrapped
+from probreg.system.terminal import cut_apart, cut_middle, visible, wrap_line
 
 COLUMN, LEVEL = "dose\x1b[2J\nFORGED: all is well\r\x9b", "bad\x1b[31m\nFORGED level\u202e"
 
@@ -84,7 +84,7 @@ def test_columns_line_up_under_wide_names_and_marks():
 
 def test_wide_text_is_cut_and_wrapped_by_cells():
     assert cut_middle("年" * 10, 11) == "年年…年年"
-    assert wrapped("年年 " * 4, 11)[0] == "年年 年年"
+    assert wrap_line("年年 " * 4, 11)[0] == "年年 年年"
     both = ["年齢" * 8 + str(i) + "年齢" * 8 for i in (1, 2)]
     short = cut_apart(both, 20).values()
     assert len(set(short)) == 2

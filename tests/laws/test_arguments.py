@@ -26,7 +26,7 @@ from probreg.arguments.scalars import (
     Switch,
     Text,
     Whole,
-    declared,
+    parse_annotation,
 )
 from probreg.assess.conformal.base import KINDS
 from probreg.comparison.tuning import RegularisationPath
@@ -212,15 +212,15 @@ DECLARED = [
     (name, parameter.name)
     for name, (_, signature) in SIGNATURES.items()
     for parameter in signature.parameters.values()
-    if (known := declared(parameter.annotation)) is not None and known.kinds
+    if (known := parse_annotation(parameter.annotation)) is not None and known.kinds
 ]
 
 
 def bare(annotation: Any) -> bool:
     """A number, a switch or a choice that does not say what it may be."""
-    if declared(annotation) is not None:
+    if parse_annotation(annotation) is not None:
         return False
-    parts = scalars._parts(annotation)
+    parts = scalars._union_members(annotation)
     return any(p in (float, int, bool) for p in parts)
 
 
@@ -252,7 +252,7 @@ def call(name: str, argument: str, value: Any) -> Any:
 def test_a_wrong_argument_is_named_with_its_value(name):
     for argument in [argument for of, argument in DECLARED if of == name]:
         with case(argument):
-            known = declared(SIGNATURES[name][1].parameters[argument].annotation)
+            known = parse_annotation(SIGNATURES[name][1].parameters[argument].annotation)
             assert known is not None
             for value in wrong(known):
                 with pytest.raises(pr.DataError) as caught:
@@ -267,7 +267,7 @@ def test_what_is_no_model_fit_or_prior_is_named():
         (name, p.name)
         for name, (_, signature) in SIGNATURES.items()
         for p in signature.parameters.values()
-        if (known := declared(p.annotation)) is not None and not known.kinds
+        if (known := parse_annotation(p.annotation)) is not None and not known.kinds
     ]
     assert asked
     for name, argument in asked:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison import Comparison, compare, decimals, prior_weights, rounded
+from probreg.comparison import Comparison, compare, decimals, format_rounded, prior_weights
 from probreg.inference import Draws
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
 
@@ -584,10 +584,10 @@ def test_saved_fits_compare(tmp_path):
 
 def test_digits_follow_the_error():
     assert decimals(np.array([0.0123, 4.0])) == 4
-    assert rounded(1234.5678, decimals(np.array([0.91]))) == "1234.568"
-    assert rounded(float("inf"), 2) == "inf"
-    assert rounded(1234.5678, decimals(np.array([2345.0]))) == "1235"
-    assert rounded(7.25332e33, decimals(np.array([2.58e32]))) == "7.253e+33"
+    assert format_rounded(1234.5678, decimals(np.array([0.91]))) == "1234.568"
+    assert format_rounded(float("inf"), 2) == "inf"
+    assert format_rounded(1234.5678, decimals(np.array([2345.0]))) == "1235"
+    assert format_rounded(7.25332e33, decimals(np.array([2.58e32]))) == "7.253e+33"
 
 
 def test_a_number_with_many_digits_before_its_point_keeps_the_columns_together():

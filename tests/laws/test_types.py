@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 import probreg as pr
-from probreg.arguments.scalars import declared
+from probreg.arguments.scalars import parse_annotation
 from probreg.inference import MethodName
 from probreg.likelihoods import LikelihoodName
 
@@ -31,7 +31,7 @@ def test_the_literal_names_are_those_of_the_registry(names, registry):
 
 def test_a_name_of_a_registry_is_read_by_the_registry():
     """The door lets any text pass, so that a name there is not is answered with the one that is meant."""
-    assert declared(MethodName) is None
+    assert parse_annotation(MethodName) is None
     with pytest.raises(pr.ProbregError, match="did you mean 'newton'"):
         pr.fit(pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 2.0, 4.0]), "newtn")
 

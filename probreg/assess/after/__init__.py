@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.assess.after.approximation import ApproximationDiagnostic as ApproximationDiagnostic
 from probreg.assess.after.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
 from probreg.assess.after.base import (
@@ -52,7 +52,7 @@ from probreg.registry import Registry
 from probreg.system.progress import progress_bar
 
 
-@checked
+@check_arguments
 def diagnose(
     fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: Flag = False, progress: Flag | None = None
 ) -> Findings:

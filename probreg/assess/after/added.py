@@ -10,7 +10,7 @@ from probreg.assess.after.local import Local
 from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated_p_value
 from probreg.fits.fit import Fit
 from probreg.numerics.linalg import rank_of, triangular
-from probreg.system.terminal import p_said, value_said
+from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _SPANNED = 1e-7  # share of a column's length that is left beside the others, below which it adds nothing
@@ -27,8 +27,8 @@ class Added(NamedTuple):
     how: str = ""
 
     def __str__(self) -> str:
-        of = f"chi2({self.q})" if self.df is None else f"F({self.q}, {value_said(self.df, 4)})"
-        return f"{of} = {value_said(self.statistic, 3)}, {p_said(self.p_value)}{self.how}"
+        of = f"chi2({self.q})" if self.df is None else f"F({self.q}, {format_number(self.df, 4)})"
+        return f"{of} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
 
 
 def with_simulated_p_value(fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]) -> Added | None:

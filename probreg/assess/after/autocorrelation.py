@@ -13,7 +13,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
-from probreg.system.terminal import p_said, value_said
+from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _EXACT = 400  # rows up to which the eigenvalues behind the exact distribution are found
@@ -81,7 +81,7 @@ class AutocorrelationDiagnostic(Diagnostic):
 
     def _report_test(self, name: str, test: Serial, first: float, robust: str, *, along: bool) -> list[Finding]:
         tell = "tell of the next one" if test.p_value < 0.01 else "do not tell of the next one"
-        sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {value_said(test.statistic, 3)}, {p_said(test.p_value)}{test.how}"
+        sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}"
         remedy = f"if rows are in the order of time: add lags, a trend or seasons{robust}"
         if along:
             remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"

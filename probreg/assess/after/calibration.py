@@ -14,7 +14,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import predictive
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood, UnivariateLikelihood
-from probreg.system.terminal import p_said, value_said
+from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _LEAST, _GROUP = 40, 10  # observations in all, and in each of at most ten groups
@@ -66,8 +66,8 @@ class CalibrationDiagnostic(Diagnostic):
             return self.fine("too few different predictions to compare with what happened")
         said = "other than" if test.p_value < 0.01 else "as"
         sentence = (
-            f"events happen {said} their probabilities say: Hosmer-Lemeshow chi2({test.df}) = {value_said(test.statistic, 3)}, "
-            f"{p_said(test.p_value)}"
+            f"events happen {said} their probabilities say: Hosmer-Lemeshow chi2({test.df}) = {format_number(test.statistic, 3)}, "
+            f"{format_p(test.p_value)}"
         )
         remedy = "look for curvature and products of columns; on new rows, recalibrate"
         return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)

@@ -15,7 +15,7 @@ from probreg.assess.before.base import Finding
 from probreg.assess.before.vif import terms
 from probreg.data.formula.grammar import column_written
 from probreg.fits.fit import Fit
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 
 @DIAGNOSTICS.register
@@ -50,7 +50,7 @@ class CurvatureDiagnostic(Diagnostic):
         typed = column_written(worst) if worst in fit.model.design.read else worst
         remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
         said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}" if bent else "no column bends"
-        sentence = f"{said}: least {p_said(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
+        sentence = f"{said}: least {format_p(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
         (found,) = self.report_p_value(sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst])
         picture = self.picture if fit.model.likelihood.width == 1 else "plot.calibration"
         return [replace(found, columns=tuple(bent), picture=picture)]

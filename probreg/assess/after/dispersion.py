@@ -15,7 +15,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
-from probreg.system.terminal import p_said, value_said
+from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _WEAK = 0.05  # below which no test may be said to show nothing
@@ -38,7 +38,7 @@ class Dispersion(NamedTuple):
         ('score z = 2 (p = 0.04, simulated)', 'score z = 2 (p = 0.04, asymptotic)')
         """
         each = (
-            f"{name} = {value_said(value, 3)} ({p_said(p)}{found_by(p) if self.drawn else found_by(0.0)})"
+            f"{name} = {format_number(value, 3)} ({format_p(p)}{found_by(p) if self.drawn else found_by(0.0)})"
             for name, value, p in self.tests
         )
         return ", ".join(each)
@@ -132,7 +132,7 @@ def count_dispersion(fit: Fit) -> Dispersion:
     if drawn := drawable(fit):
         p_score = simulated_p_value(fit, _absolute_z, p_score)
         p_pearson = simulated_p_value(fit, partial(_pearson, df=df), p_pearson)
-    tests = (("score z", z, p_score), (f"Pearson chi2({value_said(df, 4)})", x2, p_pearson))
+    tests = (("score z", z, p_score), (f"Pearson chi2({format_number(df, 4)})", x2, p_pearson))
     return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, drawn)
 
 
@@ -178,4 +178,4 @@ def grouped_dispersion(fit: Fit) -> Dispersion:
     x2 = float(np.sum((y - expected) ** 2 / expected))
     # Two-sided: twice the smaller tail of chi^2 on df.
     p_value = min(1.0, 2.0 * min(float(chdtr(df, x2)), float(chdtrc(df, x2))))
-    return Dispersion(x2 / df, ((f"Pearson chi2({value_said(df, 4)})", x2, p_value),), drawn=False)
+    return Dispersion(x2 / df, ((f"Pearson chi2({format_number(df, 4)})", x2, p_value),), drawn=False)

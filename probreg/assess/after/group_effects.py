@@ -11,7 +11,7 @@ from probreg.assess.after.normality import Shape, normal_shape
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 FEWEST = 8  # groups from which a shape is told
@@ -90,7 +90,7 @@ class GroupEffectsDiagnostic(Diagnostic):
             far = int(np.argmax(np.abs(effect.z)))
             p = min(1.0, len(effect.z) * 2.0 * float(ndtr(-abs(effect.z[far]))))
             if p < SIGNIFICANT:
-                said = f"{effect.label}: group {effect.levels[far]!r} is {effect.z[far]:+.1f} standard deviations from zero, {p_said(p)}"
+                said = f"{effect.label}: group {effect.levels[far]!r} is {effect.z[far]:+.1f} standard deviations from zero, {format_p(p)}"
                 out.append(
                     self.say(
                         Verdict.NOTE,

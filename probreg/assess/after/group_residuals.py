@@ -11,7 +11,7 @@ from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
 from probreg.inference.varying import effects_of_groups
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 _LEAST = 3  # rows of a group whose spread is looked at, and two more for each further effect
@@ -51,9 +51,7 @@ class GroupResidualsDiagnostic(Diagnostic):
             spread = {level: float(residuals[rows].std()) for level, rows in parts}
             wide = max(spread, key=spread.__getitem__)
             differ = "differs" if p < 0.01 else "is alike"
-            sentence = (
-                f"the spread of the noise {differ} between groups of {group} (Brown-Forsythe F = {F:.3g}, {p_said(p)})"
-            )
+            sentence = f"the spread of the noise {differ} between groups of {group} (Brown-Forsythe F = {F:.3g}, {format_p(p)})"
             if p < 0.01:
                 sentence += f"; it is largest in {wide}"
             remedy = (

@@ -13,7 +13,7 @@ from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.numerics.linalg import rank_of, triangular
-from probreg.system.terminal import p_said, value_said
+from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _ROWS_PER_PRODUCT = 5  # White's test needs many observations for each product of columns
@@ -71,7 +71,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             "changes with the columns" if test.p_value < SIGNIFICANT else f"shows no change at level {SIGNIFICANT:g}"
         )
         sentence = (
-            f"the spread {changes}: {name} chi2({test.df}) = {value_said(test.statistic, 3)}, {p_said(test.p_value)}"
+            f"the spread {changes}: {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}"
         )
         return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 

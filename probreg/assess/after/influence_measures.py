@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
 from probreg.assess.after.base import Diagnostic, noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
@@ -73,7 +73,7 @@ class DeletionDiagnostic(Diagnostic):
 Array = np.ndarray
 
 
-@checked
+@check_arguments
 def influence_measures(fit: Fit) -> Dataset:
     """What leaving out one observation of a row would do to the estimate.
 

@@ -24,7 +24,7 @@ from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import triangular
 from probreg.priors import Flat, GaussianPrior, Normal
 from probreg.priors.joint import mapping_of
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
@@ -86,10 +86,10 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
     said = []
     if bent:
         worst = max(p[n] for n in bent)
-        said.append(f"{_list_names(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({p_said(worst)})")
+        said.append(f"{_list_names(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({format_p(worst)})")
     if rest:
         least = min(p[n] for n in rest)
-        said.append(f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{p_said(least)})")
+        said.append(f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{format_p(least)})")
     return "; ".join(said)
 
 

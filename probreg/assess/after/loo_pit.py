@@ -16,7 +16,7 @@ from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import leave_rows_out
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.model.model import Model
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 _AT_ONCE = 2_000_000  # numbers of one block of rows
@@ -84,8 +84,8 @@ class LooPitDiagnostic(Diagnostic):
         n = len(u)
         tilt, spread = (u.mean() - 0.5) * np.sqrt(12 * n), (12 * u.var() - 1) * np.sqrt(1.25 * n)
         if p >= 0.01:
-            return self.fine(f"observations fall where the others foretell, {p_said(p)}", statistic=spread, p_value=p)
-        sentence = f"LOO-PIT values are not uniform ({p_said(p)}): {_shape(float(tilt), float(spread))}"
+            return self.fine(f"observations fall where the others foretell, {format_p(p)}", statistic=spread, p_value=p)
+        sentence = f"LOO-PIT values are not uniform ({format_p(p)}): {_shape(float(tilt), float(spread))}"
         remedy = other_spread(fit) if not isinstance(fit.model.likelihood.support, str) else heavier_tails(fit)
         return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
 

@@ -11,7 +11,7 @@ from probreg.assess.after.residuals import counted_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.system.terminal import p_said, value_said
+from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _MOST = 5000  # rows for which Royston's approximation to the distribution of W was made
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
 
     def __str__(self) -> str:
         moments = f"skewness {self.skewness:.2g}, excess kurtosis {self.kurtosis:.2g}"
-        return f"{moments}; {self.test} = {value_said(self.statistic, 4)}, {p_said(self.p_value)}"
+        return f"{moments}; {self.test} = {format_number(self.statistic, 4)}, {format_p(self.p_value)}"
 
 
 @DIAGNOSTICS.register

@@ -15,7 +15,7 @@ from probreg.assess.before.design_leverage import list_first, row_names
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfTrials, UnivariateLikelihood
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 
@@ -50,11 +50,13 @@ class OutlierDiagnostic(Diagnostic):
         order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
         least = float(np.nanmin(p))
         if not order:
-            return self.fine(f"no response is further out than n of them make likely ({p_said(least)})", p_value=least)
+            return self.fine(
+                f"no response is further out than n of them make likely ({format_p(least)})", p_value=least
+            )
         names = row_names(fit.model)[order]
         one = len(order) == 1
         whose = f"the response of row {names[0]} is" if one else f"the responses of rows {list_first(names)} are"
-        sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{p_said(least)})"
+        sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{format_p(least)})"
         remedy = "check the row" if one else "check the rows"
         if of_classes(fit.model) is None:
             remedy += f"; if {'it is' if one else 'they are'} right, {heavier_tails(fit)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.before.base import Finding, Verdict
@@ -77,7 +77,7 @@ def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
     return np.maximum(*found)
 
 
-@checked
+@check_arguments
 def power_scaling(fit: Fit) -> DataFrame:
     """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood.
 

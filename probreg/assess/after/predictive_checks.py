@@ -15,7 +15,7 @@ from probreg.data.blocks.stream import ahead
 from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 _REPLICATES = 2000
@@ -118,7 +118,7 @@ class PredictiveDiagnostic(Diagnostic):
         if off:
             return off
         least = min(checks, key=lambda c: c.two_sided)
-        worst = f"{least.statistic.name} ({p_said(least.p_value)})"
+        worst = f"{least.statistic.name} ({format_p(least.p_value)})"
         many = f" in each of {len(checks)} statistics. Furthest apart" if len(checks) > 1 else ""
         return self.fine(f"replicated data agree with the data{many}: {worst}", p_value=least.two_sided)
 

@@ -13,7 +13,7 @@ from probreg.inference import Auto, Solution
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.priors import Flat
-from probreg.system.terminal import p_said
+from probreg.system.terminal import format_p
 
 Array = np.ndarray
 
@@ -61,7 +61,7 @@ class ConflictDiagnostic(Diagnostic):
         name = model.design.columns[where[int(far.argmax()) // m]]
         lies = "what the prior foretells" if p >= SIGNIFICANT else "where the prior puts little"
         sentence = (
-            f"the estimate of the data alone is {lies} (D2 = {d2:.3g} on {q}, {p_said(p)}). "
+            f"the estimate of the data alone is {lies} (D2 = {d2:.3g} on {q}, {format_p(p)}). "
             f"That of {name} is {far.max():.2g} prior standard deviations from the prior's centre"
         )
         remedy = "look for wrong units, coding or rows first; then state a prior that allows what the data say"

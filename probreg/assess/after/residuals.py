@@ -1,6 +1,6 @@
 """Residuals of a fit at its own rows, of six kinds."""
 
-from probreg.arguments.scalars import Word, checked
+from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import (
@@ -15,7 +15,7 @@ from probreg.fits.residuals import (
 )
 
 
-@checked
+@check_arguments
 def residuals(fit: Fit, kind: Word = "response") -> DataArray:
     """Residuals at the estimate (posterior mean), one per row whatever its weight; y - E[y] by default.
 

@@ -1,6 +1,6 @@
 """Findings on a model before any fit: one question per file. Adding one is one file and one line here."""
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.assess.before.base import (
     CHECKS as CHECKS,
     Check as Check,
@@ -30,7 +30,7 @@ from probreg.inference.modes.separation import Separation as Separation, separat
 from probreg.model.model import Model
 
 
-@checked
+@check_arguments
 def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findings:
     """All findings on a model before it is fitted, worst first; what needs attention is printed, and how many checks passed.
 

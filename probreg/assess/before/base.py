@@ -17,7 +17,7 @@ from probreg.inference.modes.wide import SOON
 from probreg.model.model import Model
 from probreg.registry import Registry
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, visible, wrapped
+from probreg.system.terminal import clean_lines, visible, wrap_line
 
 CHECKS: Registry["Check"] = Registry("check")
 
@@ -166,13 +166,13 @@ class Findings:
 
     def __repr__(self) -> str:
         if self.verbose:
-            return printed(*(line for f in self.items for line in _format_finding(f, ""))) or "no findings"
+            return clean_lines(*(line for f in self.items for line in _format_finding(f, ""))) or "no findings"
         shown, rest = self._attention(_LINES)
         lines = [_format_finding(f, self._checks_with_same_answer(f)) for f in shown]
         for i, (one, after) in enumerate(pairwise(lines)):  # the same advice of one check is said once
             if shown[i].check == shown[i + 1].check and one[1:] == after[1:]:
                 lines[i] = one[:1]
-        return printed(*(line for each in lines for line in each), *rest) or "no findings"
+        return clean_lines(*(line for each in lines for line in each), *rest) or "no findings"
 
     def _repr_html_(self) -> str:
         if self.verbose:
@@ -194,7 +194,7 @@ class Findings:
         most = _MOST
         if room is not None:
             ends = accumulate(
-                sum(len(wrapped(visible(line))) for line in _format_finding(f, self._checks_with_same_answer(f)))
+                sum(len(wrap_line(visible(line))) for line in _format_finding(f, self._checks_with_same_answer(f)))
                 for f in own
             )
             most = min(most, max(sum(end <= room for end in ends), 1))

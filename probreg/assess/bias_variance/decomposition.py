@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Seed, checked
+from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.bias_variance.simulation import (
     AVERAGE,
@@ -32,7 +32,7 @@ from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
 from probreg.priors.joint import mapping_of
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import clean_lines, table_lines
 
 Array = np.ndarray
 
@@ -68,10 +68,10 @@ class BiasVariance:
         lost = int(self.average["failed"].sum())
         note = [f"note: {lost} fits had no estimate and were left out"] if lost else []
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
-        return printed(head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note)
+        return clean_lines(head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note)
 
 
-@checked
+@check_arguments
 def bias_variance(
     model: Model,
     truth: Truth | Fit | Mean | ArrayLike,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, checked
+from probreg.arguments.scalars import Flag, Probability, check_arguments
 from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.assess.conformal.base import KINDS, Calibrated, ConformalMethod, blocks
 from probreg.data import ArrayColumns, Design
@@ -18,7 +18,7 @@ from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Conformal:
         return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
 
     def __repr__(self) -> str:
-        return printed(*self._describe_regions)
+        return clean_lines(*self._describe_regions)
 
     @property
     def _describe_regions(self) -> list[str]:
@@ -84,7 +84,7 @@ class Conformal:
         return notebook_html(self._describe_regions)
 
 
-@checked
+@check_arguments
 def conformal(
     fit: Fit,
     data: RowsLike | None = None,

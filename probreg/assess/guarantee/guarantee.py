@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from probreg.arguments.scalars import Count, Fraction, Positive, Seed, Several, checked
+from probreg.arguments.scalars import Count, Fraction, Positive, Seed, Several, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.conformal.conformal import unseen_rows
 from probreg.assess.guarantee.class_bounds import dimension_lines, draw_lines
@@ -16,7 +16,7 @@ from probreg.fits.prediction import require_predictive
 from probreg.likelihoods import OfClasses
 from probreg.scores.assumptions import Assumption
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class RiskBounds:
         return self.lines[0]
 
     def __repr__(self) -> str:
-        return printed(*self._describe_bounds)
+        return clean_lines(*self._describe_bounds)
 
     @property
     def _describe_bounds(self) -> list[str]:
@@ -80,7 +80,7 @@ class RiskBounds:
         return notebook_html([head], notes=[line.strip() for line in rest])
 
 
-@checked
+@check_arguments
 def guarantee(
     fit: Fit,
     y_range: ArrayLike | None = None,

@@ -14,7 +14,7 @@ from probreg.fits.prediction import atom_count, predictive
 from probreg.likelihoods import Likelihood
 from probreg.priors import Prior
 from probreg.scores.bounds import Bound
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 
@@ -30,7 +30,7 @@ class BoundLine:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return printed(self.describe_bound)
+        return clean_lines(self.describe_bound)
 
     @property
     def describe_bound(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Seed, Several, Workers, checked
+from probreg.arguments.scalars import Count, Flag, Seed, Several, Workers, check_arguments
 from probreg.assess.simulation.simulate import draw, unroll_rows
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -19,7 +19,7 @@ from probreg.inference.base import with_proper_correlations
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
 from probreg.system.processes import in_processes
-from probreg.system.terminal import printed, table_folded
+from probreg.system.terminal import clean_lines, truncate_table
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
@@ -119,13 +119,13 @@ class SBC:
         return f"{self.method}: ranks are not uniform ({at}). " + "; ".join(off) + "."
 
     def __repr__(self) -> str:
-        numbers = table_folded(
+        numbers = truncate_table(
             self.table,
             ".table",
             formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
             float_format=lambda v: f"{v:.3f}",
         )
-        return printed(self.verdict, *numbers, *self._remarks)
+        return clean_lines(self.verdict, *numbers, *self._remarks)
 
     def _repr_html_(self) -> str:
         return notebook_html([self.verdict], [self.table], self._remarks)
@@ -153,7 +153,7 @@ def _describe_departure(mean: float, spread: float, n: int) -> str:
     return " and ".join(words) or "the shape of the draws is wrong"
 
 
-@checked
+@check_arguments
 def sbc(
     model: Model,
     method: Method | MethodName,

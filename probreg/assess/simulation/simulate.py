@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.inference_data import observation_rows
@@ -24,7 +24,7 @@ class Simulation(NamedTuple):
     hyper: dict[str, float]  # standard deviations and correlations of effects that vary by a group
 
 
-@checked
+@check_arguments
 def simulate(model: Model, rng: np.random.Generator) -> Simulation:
     """One draw of the joint distribution: (beta, aux) ~ prior, y_i ~ p(y | x_i beta + offset_i, aux) at the model's rows.
 

@@ -30,7 +30,7 @@ from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import map_of_columns
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, table_folded
+from probreg.system.terminal import clean_lines, truncate_table
 
 Array = np.ndarray
 _KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
@@ -58,8 +58,8 @@ class Effects:
     average_over: str = "sample"
 
     def __repr__(self) -> str:
-        body = table_folded(self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}")
-        return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
+        body = truncate_table(self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}")
+        return clean_lines(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
 
     def _repr_html_(self) -> str:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Names, Natural, Probability, Word, checked, shown_value
+from probreg.arguments.scalars import Names, Natural, Probability, Word, check_arguments, shown_value
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.effects.result import (
     PLAIN,
@@ -43,7 +43,7 @@ from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
 MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG, "odds ratio")}
 
 
-@checked
+@check_arguments
 def predictions(
     fit: Fit,
     *,
@@ -131,7 +131,7 @@ def predictions(
     return evaluate_effects(fit, effects, Scale(link, link, "mean"), asked, what=what)
 
 
-@checked
+@check_arguments
 def comparisons(
     fit: Fit,
     variables: Names | Mapping[str, Any] | None = None,
@@ -237,7 +237,7 @@ def comparisons(
     return evaluate_effects(fit, effects, scale, replace(asked, family=family), what=what)
 
 
-@checked
+@check_arguments
 def slopes(
     fit: Fit,
     variables: Names | None = None,

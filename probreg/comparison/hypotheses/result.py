@@ -7,7 +7,7 @@ from typing import Any
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, probability_said, table_folded
+from probreg.system.terminal import clean_lines, format_probability, truncate_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +53,10 @@ class Hypothesis:
 
     def __repr__(self) -> str:
         def table_lines(table: Any, rest: str) -> list[str]:
-            return table_folded(table, rest, index=False, float_format=lambda v: f"{v:.5g}")
+            return truncate_table(table, rest, index=False, float_format=lambda v: f"{v:.5g}")
 
         head, *rest = self._heading
-        return printed(
+        return clean_lines(
             head,
             *table_lines(self.estimates, ".estimates"),
             *table_lines(self._printed_table, ".table"),
@@ -72,7 +72,7 @@ class Hypothesis:
     def _printed_table(self) -> Any:
         """Return the table to print, in which probabilities are never 0 or 1."""
         table = self.table
-        return table if self.tests else table.assign(value=[probability_said(v) for v in table["value"]])
+        return table if self.tests else table.assign(value=[format_probability(v) for v in table["value"]])
 
     @property
     def _heading(self) -> list[str]:

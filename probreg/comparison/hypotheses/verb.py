@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Names, Natural, Probability, Word, checked
+from probreg.arguments.scalars import Names, Natural, Probability, Word, check_arguments
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
@@ -46,7 +46,7 @@ PENALISED = (
 )
 
 
-@checked
+@check_arguments
 def hypothesis(
     fit: Fit,
     text: str,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Probability, Seed, Workers, checked
-from probreg.comparison.interval_panel.kinds import Interval, chosen
+from probreg.arguments.scalars import Count, Flag, Probability, Seed, Workers, check_arguments
+from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit
@@ -20,7 +20,7 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import each_of
-from probreg.system.terminal import folded, percent, printed, table_folded
+from probreg.system.terminal import clean_lines, percent, truncate_lines, truncate_table
 
 Array = np.ndarray
 Ends = Mapping[str, tuple[Array, Array] | str]  # by kind: lower and upper, or why there are none
@@ -53,8 +53,8 @@ class Coverage:
 
     def __repr__(self) -> str:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
-        body = table_folded(self.table, ".table", float_format=lambda v: f"{v:.4g}")
-        return printed(head, *body, *folded(self.verdicts, ".verdicts", 12))
+        body = truncate_table(self.table, ".table", float_format=lambda v: f"{v:.4g}")
+        return clean_lines(head, *body, *truncate_lines(self.verdicts, ".verdicts", 12))
 
     def _repr_html_(self) -> str:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
@@ -86,7 +86,7 @@ class _Job(NamedTuple):
     n: int | None
 
 
-@checked
+@check_arguments
 def coverage(
     model: Model,
     truth: Fit | Mapping[str, float],
@@ -147,22 +147,22 @@ def coverage(
     True
     """
     refuse_sampling(model.design.weight_kind, "coverage")
-    wanted = chosen(_default(model) if kinds is None else kinds)
+    wanted = parse_kinds(_default_kinds(model) if kinds is None else kinds)
     _possible(model, wanted)
     beta, aux = _true(model, truth)
-    job = _Job(_plain(model), beta, aux, wanted, prob, n)
+    job = _Job(_expand_frequencies(model), beta, aux, wanted, prob, n)
     with one_blas_thread():
         seeds = [np.random.default_rng([seed, k]) for k in range(reps)]
         ends = each_of(partial(_once, job), seeds, "coverage, data sets", workers=workers, show=progress)
-    names = _names(model)
+    names = _coefficient_names(model)
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
     failures = {k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str))) for k in wanted}
-    table = _table(values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted})
+    table = _coverage_table(values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted})
     rows = job.model.design.n if n is None else n
     return Coverage(job.prob, reps, rows, values | dict(aux), table, {k: v for k, v in failures.items() if v})
 
 
-def _default(model: Model) -> list[str]:
+def _default_kinds(model: Model) -> list[str]:
     method, _ = Auto().choose(model)
     t = method.name == "closed_form" and model.flat
     return ["t" if t else "wald", "HC3", "profile", "score"]
@@ -177,8 +177,8 @@ def _possible(model: Model, wanted: Mapping[str, Interval]) -> None:
             raise Incompatible(f"{name}: {why}")
 
 
-def _plain(model: Model) -> Model:
-    """The model with each row as often as its frequency says. DataError without rows."""
+def _expand_frequencies(model: Model) -> Model:
+    """Return the model with each row repeated by its frequency. DataError without rows."""
     d = model.design
     d.need_rows("a simulation of responses")
     if d.weights is None:
@@ -186,7 +186,7 @@ def _plain(model: Model) -> Model:
     return replace(model, design=replace(d.take(np.repeat(np.arange(d.n), d.weights.astype(int))), weights=None))
 
 
-def _names(model: Model) -> list[str]:
+def _coefficient_names(model: Model) -> list[str]:
     outcomes = model.likelihood.outcomes
     return (
         [f"{c}: {o}" for c in model.design.head_columns for o in outcomes]
@@ -205,7 +205,7 @@ def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[s
         return truth.solution.beta, {a: truth.aux[a] for a in model.likelihood.aux}
     if not isinstance(truth, Mapping):
         raise Incompatible(f"truth is a Fit or values by name, got {type(truth).__name__}")
-    names, width = _names(model), len(model.likelihood.outcomes) or 1
+    names, width = _coefficient_names(model), len(model.likelihood.outcomes) or 1
     wanted = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
     if wrong := (set(wanted) - set(truth)) | (set(truth) - {*wanted, *model.fixed}):
         raise DataError(
@@ -229,12 +229,12 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     for name, interval in job.kinds.items():
         method = interval.method_for(data)
         if method not in fits:
-            fits[method] = _fitted(data, method, seed)
-        out[name] = _ends(fits[method], interval, job.prob)
+            fits[method] = _fit_or_error(data, method, seed)
+        out[name] = _interval_or_error(fits[method], interval, job.prob)
     return out
 
 
-def _fitted(model: Model, method: str | Method, seed: int) -> Fit | str:
+def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what went wrong is counted
         try:
@@ -243,7 +243,7 @@ def _fitted(model: Model, method: str | Method, seed: int) -> Fit | str:
             return type(error).__name__
 
 
-def _ends(made: Fit | str, interval: Interval, prob: float) -> tuple[Array, Array] | str:
+def _interval_or_error(made: Fit | str, interval: Interval, prob: float) -> tuple[Array, Array] | str:
     if isinstance(made, str):
         return made
     try:
@@ -265,20 +265,20 @@ _CAUSES = {
 }
 
 
-def _table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -> Any:
+def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -> Any:
     import pandas as pd
 
     rows = {}
     for kind, pairs in ends.items():
         low, high = (np.array([p[i] for p in pairs]).reshape(-1, len(truth)) for i in (0, 1))
         for j, (name, value) in enumerate(truth.items()):
-            rows[name, kind] = _row(low[:, j], high[:, j], value)
+            rows[name, kind] = _coverage_statistics(low[:, j], high[:, j], value)
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index = pd.MultiIndex.from_tuples(list(rows), names=["coef", "kind"])
     return table.loc[[(name, kind) for name in truth for kind in ends]]
 
 
-def _row(low: Array, high: Array, value: float) -> dict[str, float]:
+def _coverage_statistics(low: Array, high: Array, value: float) -> dict[str, float]:
     if not len(low):
         return dict.fromkeys(("held", "mcse", "above", "below", "width"), np.nan) | {"count": 0}
     held = float(((low <= value) & (value <= high)).mean())

@@ -77,8 +77,8 @@ INTERVALS: Mapping[str, Interval] = MappingProxyType(
 )
 
 
-def chosen(kinds: "Iterable[str] | Mapping[str, Interval] | None") -> dict[str, Interval]:
-    """Intervals by name. DataError for a name that there is not."""
+def parse_kinds(kinds: "Iterable[str] | Mapping[str, Interval] | None") -> dict[str, Interval]:
+    """Return the intervals by name. DataError for an unknown name."""
     if kinds is None:
         return dict(INTERVALS)
     if isinstance(kinds, str):

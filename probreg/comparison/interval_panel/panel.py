@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.scalars import Probability, check_arguments
 from probreg.arguments.types import DataFrame, RowsLike
-from probreg.comparison.interval_panel.kinds import Interval, chosen
+from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
 from probreg.comparison.interval_panel.quantity import Estimand, at_row, coefficient, ends_asked
 from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import clean_lines, table_lines
 
 NEW = "new observation"
 SHOWN = ["estimate", "lower", "upper", "width"]
@@ -50,14 +50,14 @@ class IntervalPanel:
     def __repr__(self) -> str:
         body = table_lines(self.held[SHOWN], float_format=lambda v: f"{v:.5g}")
         missing = ["no interval:", *(f"  {m}" for m in self.missing)] if self.missing else []
-        return printed(f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing)
+        return clean_lines(f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing)
 
     def _repr_html_(self) -> str:
         lines = [f"no interval: {m}" for m in self.missing]
         return notebook_html([f"{100 * self.prob:g} % intervals of {self.quantity}"], [self.held[SHOWN]], lines)
 
 
-@checked
+@check_arguments
 def interval_panel(
     fits: Fit | Mapping[str, Fit],
     coef: str | None = None,
@@ -102,12 +102,12 @@ def interval_panel(
     >>> found.table["width"].round(3).tolist()
     [2.555, 1.164, nan]
     """
-    several = _named(fits)
+    several = _fits_by_name(fits)
     if (coef is None) == (at is None):
         raise DataError("interval_panel is of one quantity: give the name of a coefficient, or one row at=")
     if coef is not None and not isinstance(coef, str):
         raise DataError(f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at=")
-    wanted = chosen(kinds)
+    wanted = parse_kinds(kinds)
     quantities = {n: at_row(f, at) if coef is None else coefficient(f, coef) for n, f in several.items()}
     rows = []
     for name, q in quantities.items():
@@ -117,12 +117,12 @@ def interval_panel(
             lower, upper, reason = ends_asked(q, interval, prob)
             rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
         rows += new
-    what, unit = _words(next(iter(quantities.values())), coef)
-    return IntervalPanel(what, unit, prob, _table(rows))
+    what, unit = _describe_estimand(next(iter(quantities.values())), coef)
+    return IntervalPanel(what, unit, prob, _interval_table(rows))
 
 
-def _words(q: Estimand, coef: str | None) -> tuple[str, str]:
-    """What the quantity is called, and its unit."""
+def _describe_estimand(q: Estimand, coef: str | None) -> tuple[str, str]:
+    """Return the name of the quantity and its unit."""
     model, link = q.origin.model, q.origin.model.likelihood.link.name
     y = model.design.response
     if coef is None:
@@ -131,7 +131,7 @@ def _words(q: Estimand, coef: str | None) -> tuple[str, str]:
     return coef, f"{scale} per unit of {model.design.columns[q.column]}"
 
 
-def _named(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
+def _fits_by_name(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
     several = (
         {fits.method.name: fits} if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
     )
@@ -155,7 +155,7 @@ def _new(name: str, fit: Fit, at: Any, prob: float) -> tuple[str, str, float, fl
     return name, NEW, mean, lower, upper, ""
 
 
-def _table(rows: list[tuple[Any, ...]]) -> Any:
+def _interval_table(rows: list[tuple[Any, ...]]) -> Any:
     import pandas as pd
 
     table = pd.DataFrame(rows, columns=["fit", "kind", "estimate", "lower", "upper", "reason"]).set_index(

@@ -103,11 +103,11 @@ def at_row(fit: Fit, data: Any) -> Estimand:
     if not x[j]:
         raise DataError("the row is zero in every column, so its mean is known without data")
     shift = 0.0 if design.offset is None else float(design.offset[0, 0])
-    return Estimand(_exchanged(fit, x, j), j, fit, x, shift, mean=True)
+    return Estimand(_reparametrise_fit(fit, x, j), j, fit, x, shift, mean=True)
 
 
-def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
-    """The same fit in coefficients A beta, of which number j is x'beta."""
+def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
+    """Return the same fit in coefficients A beta, with x'beta in place j."""
     A = np.eye(len(x))
     A[j] = x
     model, s = fit.model, fit.solution

@@ -66,8 +66,8 @@ def leave_group_out(fit: Fit, group: str, labels: Array) -> LeftOut:
     if (why := _obstacle(fit)) is not None:
         return LeftOut(np.full(len(each), np.nan), "none", (why,))
     if fit.model.likelihood.least_squares and _normal_given_scales(fit):
-        return _exact(fit, group, each)
-    return _integrated(fit, group, each)
+        return _leave_out_exactly(fit, group, each)
+    return _leave_out_by_quadrature(fit, group, each)
 
 
 def _obstacle(fit: Fit) -> str | None:
@@ -94,22 +94,22 @@ def _normal_given_scales(fit: Fit) -> bool:
     return known and not (elliptical and fit.solution.df is not None)
 
 
-def _exact(fit: Fit, group: str, each: list[Array]) -> LeftOut:
+def _leave_out_exactly(fit: Fit, group: str, each: list[Array]) -> LeftOut:
     if fit.solution.draws is None:
         if fit.model.flat and fit.model.unknown:
             return _of_least_squares(fit, each)
         sigma = float(fit.model.noise(fit.aux))
-        found = _given(fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each)
+        found = _group_log_density(fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each)
         said: tuple[str, ...] = ()
         if fit.solution.stats.get("ratios_found"):
             said = (f"the scales were found on all rows and are held while each {group} is left out",)
-        return LeftOut(found, "closed form", (*said, *_lost(found, group)))
-    log_p = np.array([_given(fit.model, *at, each) for at in _at_draws(fit)])
-    return _weighed(log_p, group, "closed form given the scales, weighed over their draws")
+        return LeftOut(found, "closed form", (*said, *_missing_notes(found, group)))
+    log_p = np.array([_group_log_density(fit.model, *at, each) for at in _at_draws(fit)])
+    return _leave_out_by_importance(log_p, group, "closed form given the scales, weighed over their draws")
 
 
-def _given(model: Model, beta: Array, V: ParameterCovariance, sigma: float, each: list[Array]) -> Array:
-    """log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
+def _group_log_density(model: Model, beta: Array, V: ParameterCovariance, sigma: float, each: list[Array]) -> Array:
+    """Return log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
     at = WhitenedRows.of(model, beta, sigma)
     out = np.empty(len(each))
     for i, rows in enumerate(each):
@@ -142,7 +142,7 @@ def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
             - 0.5 * (away @ away) / variance
             + np.log(at.root[rows]).sum()
         )
-    return LeftOut(out, "closed form", _lost(out, "group"))
+    return LeftOut(out, "closed form", _missing_notes(out, "group"))
 
 
 def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
@@ -156,7 +156,7 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     for s in np.unique(np.linspace(0, S - 1, min(S, _DRAWS)).astype(int)):
         at = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
         sigma = float(model.noise({a: at[a] for a in model.unknown} | dict(model.fixed)))
-        M, flat, centre = _root(model, at, sigma)
+        M, flat, centre = _prior_root(model, at, sigma)
         # beta = centre + M u, u ~ N(0, I) but for flat coordinates: H = M'X'WX M / sigma^2 + I
         H = M.T @ G @ M / sigma**2 + np.diag((~flat).astype(float))
         K = root_of_curvature(H)
@@ -172,8 +172,8 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
         )
 
 
-def _root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, Array, Array]:
-    """M (p, p), which coordinates are flat, and the centre, at the scales of a draw."""
+def _prior_root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, Array, Array]:
+    """Return M (p, p), a mask of flat coordinates, and the centre at the scales of a draw."""
     p = model.shape[0]
     M, flat, centre = np.eye(p), np.ones(p, dtype=bool), np.zeros(p)
     names = hyper_names(model.joint, model.design)
@@ -201,7 +201,7 @@ def _root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, A
 # ---- other likelihoods: effects of the group integrated out at draws of the rest -------------------------------------------
 
 
-def _integrated(fit: Fit, group: str, each: list[Array]) -> LeftOut:
+def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut:
     model, rng = fit.model, np.random.default_rng([fit.seed, 11])
     if fit.solution.draws is not None:
         draws = fit.solution.posterior.flat
@@ -224,7 +224,7 @@ def _integrated(fit: Fit, group: str, each: list[Array]) -> LeftOut:
     said: tuple[str, ...] = ()
     if fit.solution.stats.get("ratios_found"):
         said = (f"the scales were found on all rows and are held while each {group} is left out",)
-    found = _weighed(log_p, group, how)
+    found = _leave_out_by_importance(log_p, group, how)
     return replace(found, concerns=(*said, *found.concerns))
 
 
@@ -239,7 +239,7 @@ def _of_group(
 ) -> Array:
     """log p(y_g | everything but its effects), (S,)."""
     d = model.design.take(rows)
-    own = _columns(model, terms, rows)
+    own = _group_columns(model, terms, rows)
     rest = beta[some].copy()
     rest[:, own] = 0.0
     eta = plus_offset(np.einsum("np,spm->snm", d.X, rest), d.offset)
@@ -257,7 +257,7 @@ def _of_group(
     size = b.shape[1]
     # points b_j ~ q = N(mean, C) of what the draws say of the effects of this group
     C = _WIDER * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(float(np.var(b)), _TINY)
-    factor, z = np.linalg.cholesky(C), _points(size)
+    factor, z = np.linalg.cholesky(C), _normal_points(size)
     points = b.mean(0) + z @ factor.T
     log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
     u = np.linalg.solve(L + _TINY * np.eye(size), np.broadcast_to(points.T, (S, size, len(points))))
@@ -267,8 +267,8 @@ def _of_group(
     return np.asarray(logsumexp(out + log_prior - log_q, axis=1) - np.log(len(points)))
 
 
-def _columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
-    """The columns of the effects of the group of these rows."""
+def _group_columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
+    """Return the columns of the effects of the group of these rows."""
     own: list[int] = []
     for p in terms:
         K, code = len(p.term.effects), int(model.design.inputs[p.key][rows[0], 0])
@@ -276,7 +276,7 @@ def _columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
     return own
 
 
-def _points(size: int) -> Array:
+def _normal_points(size: int) -> Array:
     from scipy.special import ndtri
     from scipy.stats import qmc
 
@@ -286,8 +286,8 @@ def _points(size: int) -> Array:
 # ---- what is common --------------------------------------------------------------------------------------------------------
 
 
-def _weighed(log_p: Array, group: str, how: str) -> LeftOut:
-    """1 / E[1 / p_s] over draws, (G,) of (S, G), with the Pareto shape of the weights."""
+def _leave_out_by_importance(log_p: Array, group: str, how: str) -> LeftOut:
+    """Return 1 / E[1 / p_s] over draws, (G,) of (S, G), with the Pareto shape of the weights."""
     out, k = np.empty(log_p.shape[1]), np.empty(log_p.shape[1])
     for g, each in enumerate(log_p.T):
         if not np.isfinite(each).all():
@@ -298,9 +298,9 @@ def _weighed(log_p: Array, group: str, how: str) -> LeftOut:
         out[g], k[g] = logsumexp(weights.log_weight + each) - logsumexp(weights.log_weight), weights.k
     bad = np.flatnonzero(k > _K)
     said = f"Pareto k is above {_K} for {len(bad)} of {len(k)} groups: their terms are not to be trusted"
-    return LeftOut(out, how, (*((said,) if len(bad) else ()), *_lost(out, group)))
+    return LeftOut(out, how, (*((said,) if len(bad) else ()), *_missing_notes(out, group)))
 
 
-def _lost(log_p: Array, group: str) -> tuple[str, ...]:
+def _missing_notes(log_p: Array, group: str) -> tuple[str, ...]:
     bad = int(np.isnan(log_p).sum())
     return (f"without {bad} of {len(log_p)} groups ({group}) some coefficient has no estimate",) if bad else ()

@@ -67,7 +67,7 @@ def leave_one_out(fit: Fit) -> LeftOut:
     found = without_each_row(fit)
     if isinstance(found, str):
         return LeftOut(np.full(len(rows), np.nan), "none", (found,))
-    return _collected(found.log_p, rows, weight, found.how, fit)
+    return _collect_observations(found.log_p, rows, weight, found.how, fit)
 
 
 # ---- closed forms ------------------------------------------------------------------------------------------------------
@@ -77,15 +77,15 @@ def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
     """sqrt(w_i) e_i and 1 - h_i of one observation of each row with precision w_i, `unit` the variance in the scale of the
     solution; 0 where a row settles a coefficient alone. Of a sampling weight h_i is that of the whole row."""
     d = model.design
-    root = _root(model)
+    root = _root_precision(model)
     # h_i = w_i x_i'V x_i with V the covariance at unit variance.
     h = _left_out_weight(model) * root**2 * (s.conditional or s.scale).of_rows(d.X)[:, 0, 0] / unit
     rest = 1.0 - h
     return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
 
 
-def _root(model: Model) -> Array:
-    """(n,), the roots of the precisions: y_i times it has noise of standard deviation sigma, and density p(y_i) over it."""
+def _root_precision(model: Model) -> Array:
+    """Return the roots of the precisions, (n,): y_i times it has noise of standard deviation sigma, and density p(y_i) over it."""
     w = model.design.precision
     return np.ones(model.design.n) if w is None else np.sqrt(w)
 
@@ -108,7 +108,7 @@ def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         # n sigma_ml^2 = RSS; without a of the row RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a.
         variance = sigma**2 if not model.unknown else (n * sigma**2 - a * e**2 / rest) / (n - a)
         log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (2.0 * variance)
-    return _collected(log_p + np.log(_root(model)), rows, weight, "closed form", fit)
+    return _collect_observations(log_p + np.log(_root_precision(model)), rows, weight, "closed form", fit)
 
 
 def normal_given_scales(prior: object, *, drawn: bool) -> bool:
@@ -139,7 +139,7 @@ def _of_normal_mode(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         gap = np.where(rest > 0, e, np.nan) / rest
     log_p = -0.5 * np.log(2.0 * np.pi * sigma**2) - gap**2 / (2.0 * sigma**2)
     how = "closed form at held scales" if fit.solution.stats.get("ratios_found") else "closed form"
-    return _collected(log_p + np.log(_root(fit.model)), rows, weight, how, fit)
+    return _collect_observations(log_p + np.log(_root_precision(fit.model)), rows, weight, how, fit)
 
 
 def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
@@ -158,16 +158,16 @@ def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
             scale2 = (s.df * unit - e**2 / rest) / df / rest
             constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
             log_p = constant - 0.5 * np.log(scale2) - (df + 1) / 2 * np.log1p((e / rest) ** 2 / (df * scale2))
-    return _collected(log_p + np.log(_root(fit.model)), rows, weight, "closed form", fit)
+    return _collect_observations(log_p + np.log(_root_precision(fit.model)), rows, weight, "closed form", fit)
 
 
-def _collected(log_p: Array, rows: Array, weight: Array | None, how: str, fit: Fit) -> LeftOut:
-    """One entry per observation; a row that stands for several and is not repeated counts by its weight."""
+def _collect_observations(log_p: Array, rows: Array, weight: Array | None, how: str, fit: Fit) -> LeftOut:
+    """Return one entry per observation; a row with a frequency that is not repeated counts by its weight."""
     elpd = log_p[rows] * (1.0 if weight is None else weight)
-    return LeftOut(elpd, how, _lost(log_p, fit))
+    return LeftOut(elpd, how, _missing_notes(log_p, fit))
 
 
-def _lost(log_p: Array, fit: Fit) -> tuple[str, ...]:
+def _missing_notes(log_p: Array, fit: Fit) -> tuple[str, ...]:
     bad = np.flatnonzero(np.isnan(log_p))
     if not len(bad):
         return ()

@@ -72,13 +72,13 @@ def _same_model_of_fewer_rows(fit: Fit) -> bool:
     return whole and fit.solution.found is None and not any(p.data_dependent for p in stated)
 
 
-def _estimated(fit: Fit) -> dict[str, float]:
+def _estimated_aux(fit: Fit) -> dict[str, float]:
     return {a: fit.solution.aux[a] for a in fit.model.unknown}
 
 
 def _at_mode(fit: Fit) -> bool:
     """Whether no step is left from the estimate."""
-    local = fit.model.value_grad_hessian(fit.solution.beta, **_estimated(fit))
+    local = fit.model.value_grad_hessian(fit.solution.beta, **_estimated_aux(fit))
     step, convex = newton_step(local)
     return convex and float(local.gradient @ step) < _NEAR**2
 
@@ -87,7 +87,7 @@ def _one_step(fit: Fit) -> tuple[Array, Array]:
     """log p of each row after one Newton step, and the rows for which that is in doubt."""
     from probreg.comparison.tuning.leave_one_out import doubtful, without_each
 
-    model, beta, aux = fit.model, fit.solution.beta, _estimated(fit)
+    model, beta, aux = fit.model, fit.solution.beta, _estimated_aux(fit)
     out = without_each(model, beta, aux)
     log_p, before = _log_prob(model, out.eta, out.aux), _log_prob(model, model.eta(beta), aux)
     moved = np.abs(out.eta - model.eta(beta)).max(1) / model.noise(aux)
@@ -116,7 +116,7 @@ def _of_parts(fit: Fit, rows: Array) -> Array:
         parts = RowsInParts.of(model, part, np.maximum(weight - 1.0, 0.0))
         if parts is None:
             return out
-        left, _ = parts.without(model, parts.rows.point(fit.solution.beta, _estimated(fit)))
+        left, _ = parts.without(model, parts.rows.point(fit.solution.beta, _estimated_aux(fit)))
         out[start : start + size] = np.where(left.good, _log_prob(model, left.eta, left.aux, some), np.nan)
     return out
 
@@ -133,7 +133,7 @@ def _without(fit: Fit, row: int) -> float:
     k = shape[0] * shape[1]
     point = np.append(d.frame.from_raw(fit.solution.beta), np.log([fit.solution.aux[a] for a in model.unknown]))
     for _ in range(40):
-        aux = _aux(model, point[k:])
+        aux = _aux_from_logs(model, point[k:])
         with np.errstate(all="ignore"):  # without a maximum the point runs away
             local = rest.value_grad_hessian_standardised(point[:k].reshape(shape), **aux)
         if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
@@ -144,7 +144,7 @@ def _without(fit: Fit, row: int) -> float:
         if convex and size < _NEAR:
             if _runs_away(rest, d.frame.to_raw(point[:k].reshape(shape))):
                 return np.nan
-            return _log_density(model, row, d.frame.to_raw(point[:k].reshape(shape)), _aux(model, point[k:]))
+            return _log_density(model, row, d.frame.to_raw(point[:k].reshape(shape)), _aux_from_logs(model, point[k:]))
     return _anew(rest, row)
 
 
@@ -167,7 +167,7 @@ def _anew(rest: Model, row: int) -> float:
     beta = rest.design.frame.to_raw(found.gamma)
     if found.status is not Status.CONVERGED or _runs_away(rest, beta):
         return np.nan
-    return _log_density(rest, row, beta, _aux(rest, found.log_aux))
+    return _log_density(rest, row, beta, _aux_from_logs(rest, found.log_aux))
 
 
 def _runs_away(rest: Model, beta: Array) -> bool:
@@ -184,5 +184,5 @@ def _log_density(model: Model, row: int, beta: Array, aux: Mapping[str, float]) 
     return float(model.likelihood.log_prob(one.observed, eta, **known)[0])
 
 
-def _aux(model: Model, log_aux: Array) -> dict[str, float]:
+def _aux_from_logs(model: Model, log_aux: Array) -> dict[str, float]:
     return {a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}

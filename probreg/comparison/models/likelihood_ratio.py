@@ -20,7 +20,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimated_coefficients, is_maximum_likelihood, tested_at_found_scales
 from probreg.inference.uncertainty.found_scales import FoundScales
 from probreg.model.model import Model
-from probreg.system.terminal import value_said
+from probreg.system.terminal import format_number
 
 Array = np.ndarray
 _EDGE = "p counts that a standard deviation of zero is at the edge: half chi-square(df - 1) and half chi-square(df)"
@@ -137,7 +137,7 @@ def _require_nested(small: _Candidate, large: _Candidate) -> None:
     pair = f"{small.name!r} is not nested in {large.name!r}"
     if small.parameters == large.parameters:
         raise Incompatible(f"{pair}: both have {small.parameters} parameters")
-    if (column := _outside(small, large)) is not None:
+    if (column := _column_outside(small, large)) is not None:
         raise Incompatible(f"{pair}: it has {column} among its columns, which is no combination of the other's")
     for group, sets in small.effects.items():
         for own in sets:
@@ -146,8 +146,8 @@ def _require_nested(small: _Candidate, large: _Candidate) -> None:
                 raise Incompatible(f"{pair}: {what} of {group}, correlated as there, is not among the other's effects")
 
 
-def _outside(small: _Candidate, large: _Candidate) -> str | None:
-    """A flat column of the smaller that is no combination of those of the larger."""
+def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
+    """Return a flat column of the smaller model outside the column space of the larger, or None."""
     more = [c for c in small.flat if c not in large.flat]
     if not more or not (small.model.design.n and large.model.design.n):
         return more[0] if more else None
@@ -171,6 +171,6 @@ def _new_scales(small: _Candidate, large: _Candidate) -> int:
 def ratio_lines(tests: Any) -> list[str]:
     """The tests as they are printed."""
     return [
-        f"likelihood ratio of {t.fit} against {t.against}: {value_said(t.statistic)}, df {t.df}, p = {t.p:.4g}"
+        f"likelihood ratio of {t.fit} against {t.against}: {format_number(t.statistic)}, df {t.df}, p = {t.p:.4g}"
         for t in tests.itertuples()
     ]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from probreg.arguments.scalars import Flag, Word, checked
+from probreg.arguments.scalars import Flag, Word, check_arguments
 from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_group_out import group_labels_of, leave_group_out
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
@@ -32,7 +32,7 @@ from probreg.inference.base import held_at_limits
 from probreg.likelihoods import OfTrials
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import clean_lines, table_lines
 
 Array = np.ndarray
 _STEPS = 5_000  # each of two steps of EM and a longer one
@@ -132,25 +132,25 @@ class ModelComparison:
 
     def __repr__(self) -> str:
         some = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
-        told = {c: _whole if c == "k" else _shown for c in some}
+        told = {c: _format_integer if c == "k" else _format_decimal for c in some}
         body = table_lines(self.table[some], formatters=told, na_rep="") if some else []
         tests = [] if self.tests is None else ratio_lines(self.tests)
-        return printed(self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes))
+        return clean_lines(self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
         tables = [self.table] if self.tests is None else [self.table, self.tests]
         return notebook_html([self.table.attrs["what"]], tables, self.notes)
 
 
-def _whole(value: float) -> str:
+def _format_integer(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.0f}"
 
 
-def _shown(value: float) -> str:
+def _format_decimal(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
 
 
-@checked
+@check_arguments
 def compare_models(
     fits: Mapping[str, Fit] | Sequence[Fit],
     *,
@@ -225,7 +225,7 @@ def compare_models(
         else:
             labels = group_labels_of(several, leave_out)
             out = {name: _group_left_out(fit, leave_out, labels) for name, fit in bar.over(several.items())}
-        rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
+        rows = {name: _model_row(fit, out[name], heldout) for name, fit in several.items()}
     if leave_out is None:
         found = _comparison(several, out, rows)
     else:
@@ -295,7 +295,7 @@ def _comparison(
     table.attrs["what"] = (
         f"{first.design.response}: {first.design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
     )
-    return ModelComparison(table, pointwise, (*notes, *_notes(fits, first.design.total)))
+    return ModelComparison(table, pointwise, (*notes, *_comparison_notes(fits, first.design.total)))
 
 
 def _sampling_weight(fit: Fit) -> Array | None:
@@ -336,7 +336,7 @@ def _is_same_model(one: Fit, other: Fit) -> bool:
     return x.n == y.n and np.array_equal(offsets[0], offsets[1]) and np.array_equal(np.asarray(x.X), np.asarray(y.X))
 
 
-def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
+def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
     said = []
     if any(f.model.design.weight_kind == "sampling" for f in fits.values()):
         said.append(
@@ -376,21 +376,21 @@ def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
     return _flat_apart(fits) and any(f.model.design.recipe.grouped for f in fits.values())
 
 
-def _likelihood(fit: Fit) -> float:
-    """At the estimate; nan where a fit is unusable, of REML, which has no likelihood of y, and under sampling weights."""
+def _log_likelihood_or_nan(fit: Fit) -> float:
+    """Return the log likelihood at the estimate; nan for unusable fits, REML (no likelihood of y) and sampling weights."""
     found = fit.solution.found
     restricted = found is not None and found.criterion == "REML" and fit.target == "mode"
     without = restricted or fit.model.design.weight_kind == "sampling" or _unusable(fit) is not None
     return np.nan if without else fit.log_likelihood
 
 
-def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
+def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd, _sampling_weight(fit))
     # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
     n, found = fit.model.design.total, fit.solution.found
     sampled = fit.model.design.weight_kind == "sampling"
     if sampled or why_no_criterion(fit) is not None or _unusable(fit) is not None:
-        at = _likelihood(fit)
+        at = _log_likelihood_or_nan(fit)
         criteria = {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
     else:
         k = fit.n_parameters

@@ -29,7 +29,7 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
         )
     if d.count != e.count or not np.isclose(d.total, e.total, rtol=1e-12, atol=0.0):
         raise DataError(
-            f"{pair}: their rows are not the same data, {_size(first)} against {_size(other)}. Fit both to the same rows; "
+            f"{pair}: their rows are not the same data, {_describe_size(first)} against {_describe_size(other)}. Fit both to the same rows; "
             "missing='drop' leaves out other rows where other columns are used"
         )
     if d.weight_kind != e.weight_kind:
@@ -47,17 +47,17 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
 
 def _difference(first: Fit, other: Fit) -> str:
     """The first row in which the responses or the weights differ."""
-    pairs = (("response", _outcome), ("weights", _weights), ("precisions", _precisions))
+    pairs = (("response", _response_levels), ("weights", _observation_weights), ("precisions", _precisions))
     for what, x, y in ((what, of(first), of(other)) for what, of in pairs):
         if not np.array_equal(x, y):
             if x.shape != y.shape:
-                return f"the {what} has {_numbers(x)} in a row against {_numbers(y)}"
+                return f"the {what} has {_describe_response_shape(x)} in a row against {_describe_response_shape(y)}"
             where = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
             return f"the {what} of row {first.model.design.row_name(where)} is {x[where]} against {y[where]}"
     return ""
 
 
-def _numbers(y: Array) -> str:
+def _describe_response_shape(y: Array) -> str:
     return "one value" if y.ndim == 1 else f"{y.shape[1]} numbers"
 
 
@@ -97,8 +97,8 @@ def _powers(block: Block, *, levels: int) -> tuple[Array]:
     return (np.array([w @ block.y, w @ block.y**2, precise]),)
 
 
-def _outcome(fit: Fit) -> Array:
-    """The response in its own levels, whichever of them is the event or the reference."""
+def _response_levels(fit: Fit) -> Array:
+    """Return the response in its own levels, whatever the event or the reference level."""
     y, levels = fit.model.design.observed, fit.model.likelihood.levels
     if not levels or isinstance(fit.model.likelihood, OfTrials):
         return y
@@ -107,7 +107,7 @@ def _outcome(fit: Fit) -> Array:
     return named[y.astype(int)]
 
 
-def _weights(fit: Fit) -> Array:
+def _observation_weights(fit: Fit) -> Array:
     d = fit.model.design
     return full_weights(d.weights, d.n)
 
@@ -117,6 +117,6 @@ def _precisions(fit: Fit) -> Array:
     return np.ones(d.n) if d.precision is None else d.precision
 
 
-def _size(fit: Fit) -> str:
+def _describe_size(fit: Fit) -> str:
     d = fit.model.design
     return f"{d.count} rows" + ("" if d.weights is None else f" (weight {d.total:g})")

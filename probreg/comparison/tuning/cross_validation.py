@@ -52,10 +52,10 @@ def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
             values = np.asarray(folds)
         except ValueError:
             raise DataError("folds is a number of folds or one label per row, got rows of different lengths") from None
-        return _given(
+        return _folds_from_labels(
             model.design.counted_rows(values) if len(values.shape) and len(values) == model.design.rows else values, n
         )
-    codes = np.arange(n) if groups is None else _grouped(groups, model)
+    codes = np.arange(n) if groups is None else _group_codes(groups, model)
     units = int(codes.max()) + 1
     if not 2 <= folds <= units:
         what = "rows" if groups is None else "groups"
@@ -67,7 +67,7 @@ def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
     return _assign_folds(np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed))[codes]
 
 
-def _given(labels: Any, n: int) -> Array:
+def _folds_from_labels(labels: Any, n: int) -> Array:
     values = as_array(labels, "folds")
     if values.ndim != 1 or len(values) != n:
         raise DataError(f"folds is a number or one label per row ({n} rows), got shape {values.shape}")
@@ -79,7 +79,7 @@ def _given(labels: Any, n: int) -> Array:
     return codes
 
 
-def _grouped(groups: Any, model: Model) -> Array:
+def _group_codes(groups: Any, model: Model) -> Array:
     known = [c.split("[")[0] for c in model.design.columns]
     if isinstance(groups, str) and groups not in (*known, *model.design.columns):
         raise DataError(f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row")
@@ -168,11 +168,11 @@ def _by_shared_curvature(found: PathSolution, parts: RowsInParts, loss: Predicti
 def trainings(model: Model, fold: Array, numbers: Array) -> Iterator[Model]:
     """The models without each of some folds, under the prior that all rows of `model` bound."""
     for k in numbers:
-        yield training(model, fold != k)
+        yield training_model(model, fold != k)
 
 
-def training(model: Model, rows: Array) -> Model:
-    """The model of these rows under the prior that all rows of `model` bound."""
+def training_model(model: Model, rows: Array) -> Model:
+    """Return the model of these rows under the prior fixed by all rows of `model`."""
     return replace(model.with_prior_frozen, design=model.design.take(rows))
 
 
@@ -213,9 +213,9 @@ class CrossValidation(Criterion):
             )
         whole = "; a row of weight w counts as w observations and goes to one fold as a whole"
         dealt = (how + (whole if model.design.weights is not None else ""),)
-        return Assessment(score, said, se, parts=each, notes=(*dealt, *_lost(score)))
+        return Assessment(score, said, se, parts=each, notes=(*dealt, *_missing_notes(score)))
 
 
-def _lost(score: Array) -> tuple[str, ...]:
+def _missing_notes(score: Array) -> tuple[str, ...]:
     lost = int(np.isnan(score).sum())
     return (f"at {lost} of {len(score)} scales some fold has no mode, so no score",) if lost else ()

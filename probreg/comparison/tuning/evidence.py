@@ -111,7 +111,9 @@ class EvidenceCriterion(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         closed = has_closed_evidence(found.base)
-        value = evidence_along(found) if closed else np.array([_at(found, i) for i in range(len(found.scales))])
+        value = (
+            evidence_along(found) if closed else np.array([_evidence_at(found, i) for i in range(len(found.scales))])
+        )
         how = "in closed form" if closed else "by the Laplace approximation about each mode"
         over = " and sigma" if found.base.unknown else ""
         notes: tuple[str, ...] = ()
@@ -130,7 +132,7 @@ def evidence_along(found: PathSolution) -> Array:
     return np.where(good, log_evidence_at(ridge, found.scales), np.nan)
 
 
-def _at(found: PathSolution, i: int) -> float:
+def _evidence_at(found: PathSolution, i: int) -> float:
     if not has_mode(found, i):
         return float("nan")
     return laplace_evidence(found.model(i), found.beta[i], estimated_aux_at(found, i))

@@ -40,7 +40,7 @@ class AIC(_Counted):
     name = "aic"
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        return _assessed(found, "AIC", "2", criteria(found).aic)
+        return _criterion_assessment(found, "AIC", "2", criteria(found).aic)
 
 
 @CRITERIA.register
@@ -51,7 +51,7 @@ class BIC(_Counted):
     name = "bic"
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        return _assessed(found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic)
+        return _criterion_assessment(found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic)
 
 
 @CRITERIA.register
@@ -77,7 +77,7 @@ class GCV(Criterion):
         return Assessment(score, said, np.full(len(score), np.nan), {"rss": rss})
 
 
-def _assessed(found: PathSolution, name: str, price: str, score: Array) -> Assessment:
+def _criterion_assessment(found: PathSolution, name: str, price: str, score: Array) -> Assessment:
     more = f", plus {len(found.aux)} for {', '.join(found.aux)}" if found.aux else ""
     said = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
     return Assessment(score, said, np.full(len(score), np.nan), {"log_likelihood": found.log_lik})

@@ -65,13 +65,13 @@ class PSIS(Criterion):
     of_modes = False
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        chosen = self.chosen(model)
+        chosen = self.choose_method(model)
         if chosen.target != "posterior":
             return f"psis judges a posterior, and {chosen.name} finds a mode: use loo, or a method such as nuts"
         return chosen.obstacle(model) or model.design.rows_obstacle("psis")
 
-    def chosen(self, model: Model) -> Method:
-        """The method that samples."""
+    def choose_method(self, model: Model) -> Method:
+        """Return the sampling method."""
         if self.method != "auto":
             return METHODS.resolve(self.method)
         for name in _LADDER:
@@ -80,7 +80,7 @@ class PSIS(Criterion):
         raise Incompatible(f"psis: {METHODS['nuts']().obstacle(model)}")
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        method = self.chosen(found.base)
+        method = self.choose_method(found.base)
         each = each_of(
             lambda i: _leave_out(fit(found.model(i), method, seed=ask.seed)), range(len(found.scales)), "scales"
         )
@@ -155,7 +155,7 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     eta, known, m = model.eta(beta), {**model.fixed, **aux}, model.shape[1]
     _, g, W = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(known, d.precision))
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
-    h = _leverage(model, beta, aux)
+    h = _leverage_blocks(model, beta, aux)
     g, W = g[:, pick], W[:, pick][:, :, pick]
     # Without row i the gradient is -J_i'g_i and the curvature H - J_i'W_i J_i, g_i = d log p_i / d z_i: one step moves
     # z_i by -J_i (H - J_i'W_i J_i)^-1 J_i'g_i = -(I - h_i W_i)^-1 h_i g_i (Woodbury).
@@ -168,8 +168,8 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     return Without(eta - step[:, :m], out)
 
 
-def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
-    """h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux), coefficients at a kink held there, and aux with them."""
+def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
+    """Return h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux); coefficients at a kink are fixed, and aux with them."""
     (p, m), X = model.shape, model.design.X
     if model.joint.smooth:
         H, use = model.value_grad_hessian(beta, **aux).curvature, np.ones(p * m, bool)
@@ -181,7 +181,7 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     k = len(H) - len(use)
     at = np.r_[use, np.ones(k, bool)]
     V = np.zeros_like(H)
-    V[np.ix_(at, at)] = _inverse(H[np.ix_(at, at)])
+    V[np.ix_(at, at)] = _inverse_hessian(H[np.ix_(at, at)])
     if model.joint.contrast is not None:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
@@ -195,8 +195,8 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     return h
 
 
-def _inverse(H: Array) -> Array:
-    """H^-1 with rows scaled to unit diagonal."""
+def _inverse_hessian(H: Array) -> Array:
+    """Return H^-1, with rows scaled to unit diagonal."""
     d = np.sqrt(np.abs(np.diagonal(H)))
     d = np.where(d > 0, d, 1.0)
     # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(H)^(1/2).

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Positive, Seed, checked, read_argument
+from probreg.arguments.scalars import Count, Flag, Positive, Seed, check_arguments, read_argument
 from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
 from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
@@ -24,7 +24,7 @@ from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the information, P the curvature of -log prior, given aux"
 
@@ -88,17 +88,17 @@ class RegularisationPath:
         """Coefficients on the raw columns, DataArray (scale, coef[, outcome])."""
         return self.data["beta"]
 
-    @checked
+    @check_arguments
     def model_at(self, scale: Positive) -> Model:
         """The model with every scale of its prior multiplied by `scale`, on the grid or off it. DataError unless positive."""
         return restated(self.model, float(scale))
 
-    @checked
+    @check_arguments
     def fit_at(self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0) -> Fit:
         """`fit(path.model_at(scale), method)`: the mode there with all that a Fit says, or its posterior."""
         return fit(self.model_at(scale), method, seed=seed)
 
-    @checked
+    @check_arguments
     def scale_at(self, df: Positive) -> float:
         """The scale at which a model with normal priors has `df` effective degrees of freedom, free columns counted.
 
@@ -142,7 +142,7 @@ class RegularisationPath:
 
     def __repr__(self) -> str:
         head, *rest = self._said()
-        return printed(head, *(f"  {line}" for line in rest))
+        return clean_lines(head, *(f"  {line}" for line in rest))
 
     def _repr_html_(self) -> str:
         head, *rest = self._said()
@@ -158,18 +158,18 @@ class RegularisationPath:
         if bad < len(scales):
             df = self.data["df"].values
             spent = f"effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
-            least = f"least AIC at {self._least('AIC')}, least BIC at {self._least('BIC')}"
+            least = f"least AIC at {self._best_scale('AIC')}, least BIC at {self._best_scale('BIC')}"
             most = ""
             if "log_evidence" in self.data:
                 most = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
             lines.append(f"{spent}; {least}{most}")
         return [*lines, *([f"note: {bad} modes were not found (variable status)"] if bad else [])]
 
-    def _least(self, name: str) -> str:
+    def _best_scale(self, name: str) -> str:
         return f"{self.scales[np.nanargmin(self.data[name].values)]:.4g}"
 
 
-@checked
+@check_arguments
 def path(
     model: Model, scales: ArrayLike | None = None, *, n: Count = 100, progress: Flag | None = None
 ) -> RegularisationPath:

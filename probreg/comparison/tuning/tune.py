@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Seed, checked
+from probreg.arguments.scalars import Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
@@ -23,7 +23,7 @@ from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 _BOUND = (
     "the prior was bound to all rows once, on standardised columns to their spread: it is the same density whichever rows "
@@ -53,24 +53,24 @@ class TuningResult:
         return float(self.table["score"].idxmin())
 
     def __repr__(self) -> str:
-        return printed(f"Choice: {self.said}", f"  {self._chosen}", *(f"  note: {n}" for n in self.notes))
+        return clean_lines(f"Choice: {self.said}", f"  {self._describe_best}", *(f"  note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
         return notebook_html(
-            [f"Choice: {self.said}", self._chosen],
+            [f"Choice: {self.said}", self._describe_best],
             notes=self.notes,
             folded={f"{len(self.table)} rows of the table": self.table},
         )
 
     @property
-    def _chosen(self) -> str:
-        """The scale with its score."""
+    def _describe_best(self) -> str:
+        """Describe the selected scale and its score."""
         row = self.table.loc[self.scale]
         error = f" (SE {row['se']:.4g})" if np.isfinite(row["se"]) else ""
         return f"scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
 
 
-@checked
+@check_arguments
 def tune(
     model: Model,
     by: str | Criterion = "cv",
@@ -140,8 +140,8 @@ def tune(
             "them, and compare models by compare_models(fits, leave_out=...)"
         )
     criterion, loss = CRITERIA.resolve(by), LOSSES.resolve(score)
-    _check(model, criterion, loss, rule)
-    if not criterion.deals and (groups is not None or not _default(folds)):
+    _check_criterion(model, criterion, loss, rule)
+    if not criterion.deals and (groups is not None or not _is_default(folds)):
         raise DataError(f"folds= and groups= go with cv; {criterion.name} deals no folds")
     with progress_bar("tune", show=progress):
         found = modes(model, grid_of(model, scales, criterion.grid))
@@ -158,7 +158,7 @@ def tune(
     return TuningResult(
         model=replace(restated(found.base, float(found.scales[i])), scales_compared=len(found.scales)),
         scale=float(found.scales[i]),
-        table=_table(
+        table=_score_table(
             found.scales, {"score": given.score, "se": given.se, "df": found.df, **given.columns, **found.aux}
         ),
         said=("minimises " if rule == "min" else _WITHIN) + given.said,
@@ -170,15 +170,15 @@ def tune(
             *_edges(found.scales, i),
             *((f"{lost} of {len(given.score)} scales have no score",) if lost else ()),
         ),
-        parts=_parts(model, criterion, found.scales, given.parts),
+        parts=_label_scores(model, criterion, found.scales, given.parts),
     )
 
 
-def _default(folds: Any) -> bool:
+def _is_default(folds: Any) -> bool:
     return isinstance(folds, int) and folds == 10
 
 
-def _check(model: Model, criterion: Criterion, loss: PredictionLoss, rule: str) -> None:
+def _check_criterion(model: Model, criterion: Criterion, loss: PredictionLoss, rule: str) -> None:
     if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
         raise DataError(f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv")
     if loss.name != "log" and not criterion.holds_out:
@@ -192,14 +192,14 @@ def _edges(scales: Array, i: int) -> tuple[str, ...]:
     return ()
 
 
-def _table(scales: Array, columns: dict[str, Array]) -> Any:
+def _score_table(scales: Array, columns: dict[str, Array]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(columns, index=pd.Index(scales, name="scale"))
 
 
-def _parts(model: Model, criterion: Criterion, scales: Array, parts: Array | None) -> Any:
-    """Scores of the folds, or of the observations, labelled."""
+def _label_scores(model: Model, criterion: Criterion, scales: Array, parts: Array | None) -> Any:
+    """Label the scores of the folds, or of the observations."""
     import xarray as xr
 
     if parts is None:

@@ -25,7 +25,7 @@ import numpy as np
 from probreg.arguments.scalars import Word, read_argument
 from probreg.errors import DataError, Incompatible
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels")
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
@@ -94,7 +94,7 @@ class Spellings:
     def __repr__(self) -> str:
         lines = [t for r in self.rows for t in (f"  {r.package:<12} {r.call}", f"  {'':<12} minimises {r.criterion}")]
         lines = lines or ["  no other package has it for this likelihood"]
-        return printed(self._formula, *lines, *(f"note: {n}" for n in self.notes))
+        return clean_lines(self._formula, *lines, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
         import pandas as pd

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, checked
+from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, check_arguments
 from probreg.errors import DataError
 from probreg.scores.bounds.classes import rademacher
 from probreg.scores.bounds.result import Bound
@@ -17,7 +17,7 @@ from probreg.scores.bounds.result import Bound
 _SOURCE = "Mohri, Rostamizadeh & Talwalkar 2018"
 
 
-@checked
+@check_arguments
 def kernel(
     *,
     risk: NonNegative,
@@ -80,7 +80,7 @@ def kernel(
     return replace(found, theorem="kernel ball", source=_SOURCE)
 
 
-@checked
+@check_arguments
 def epsilon_insensitive(
     *,
     risk: NonNegative,
@@ -146,7 +146,7 @@ def epsilon_insensitive(
     return replace(found, theorem="kernel ball, epsilon-insensitive", source=_SOURCE)
 
 
-@checked
+@check_arguments
 def l1(
     *,
     risk: NonNegative,
@@ -212,7 +212,7 @@ def l1(
     return replace(found, theorem="l1 ball", source="Kakade, Sridharan & Tewari 2008")
 
 
-@checked
+@check_arguments
 def group(
     *,
     risk: NonNegative,

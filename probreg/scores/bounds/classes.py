@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Fraction, NonNegative, Positive, checked
+from probreg.arguments.scalars import Count, Flag, Fraction, NonNegative, Positive, check_arguments
 from probreg.errors import DataError
 from probreg.scores.bounds.result import Bound, bound_of, spread_of_mean
 
@@ -12,7 +12,7 @@ Of = Literal["predictions", "loss"]
 Form = Literal["tight", "textbook"]
 
 
-@checked
+@check_arguments
 def finite(
     *,
     risk: NonNegative,
@@ -66,7 +66,7 @@ def finite(
     )
 
 
-@checked
+@check_arguments
 def rademacher(
     *,
     risk: NonNegative,
@@ -123,7 +123,7 @@ def rademacher(
     )  # fmt: skip
 
 
-@checked
+@check_arguments
 def pseudo_dimension(
     *,
     risk: NonNegative,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Fraction, Positive, Seed, checked
+from probreg.arguments.scalars import Count, Fraction, Positive, Seed, check_arguments
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
@@ -14,7 +14,7 @@ from probreg.scores.reading import finite_numbers
 _NUMBERS = 4_000_000  # signs held at once
 
 
-@checked
+@check_arguments
 def kernel_complexity(
     K: ArrayLike, *, norm: Positive = 1.0, draws: Count = 10_000, seed: Seed = 0, delta: Fraction = 0.01
 ) -> Bound:
@@ -75,7 +75,7 @@ def kernel_complexity(
     )
 
 
-@checked
+@check_arguments
 def l1_complexity(
     X: ArrayLike, *, norm: Positive = 1.0, draws: Count = 10_000, seed: Seed = 0, delta: Fraction = 0.01
 ) -> Bound:

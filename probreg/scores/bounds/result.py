@@ -12,7 +12,7 @@ import numpy as np
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.reading import finite_numbers, first_bad
-from probreg.system.terminal import printed
+from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 
@@ -88,7 +88,7 @@ class Bound:
 
     def __str__(self) -> str:
         parts = f"  empirical {self.empirical:.4g}, complexity {self.complexity:.4g}, deviation {self.deviation:.4g}"
-        return printed(f"{self.verdict} ({self.source})", parts, *(f"  {a}" for a in self.assumptions))
+        return clean_lines(f"{self.verdict} ({self.source})", parts, *(f"  {a}" for a in self.assumptions))
 
 
 def bound_of(

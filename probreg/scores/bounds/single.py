@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, checked
+from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, check_arguments
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
@@ -23,7 +23,7 @@ NO_OFFSET = Assumption(
 PRIOR_FIXED = Assumption("the prior was fixed before the rows were seen", None, None)
 
 
-@checked
+@check_arguments
 def stability(
     *,
     risk: NonNegative,
@@ -95,7 +95,7 @@ def stability(
     )  # fmt: skip
 
 
-@checked
+@check_arguments
 def hold_out(
     losses: ArrayLike,
     *,
@@ -175,7 +175,7 @@ def _by_fold(losses: Array, folds: ArrayLike) -> list[Array]:
     return parts
 
 
-@checked
+@check_arguments
 def pac_bayes(
     *,
     risk: NonNegative,

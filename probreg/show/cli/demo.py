@@ -10,7 +10,7 @@ from probreg.model.model import Model
 from probreg.priors import Normal
 from probreg.show.cli.output import working, write_lines
 from probreg.show.cli.shown import show_fits, write_report
-from probreg.system.terminal import probability_said
+from probreg.system.terminal import format_probability
 
 
 def demonstrate(out: Path, quick: bool, seed: int) -> None:
@@ -32,7 +32,7 @@ def demonstrate(out: Path, quick: bool, seed: int) -> None:
     )
     for name, fit in fits.items():
         p = fit.predict({"temperature": [31.0]}).isel(obs=0)
-        mean, low, high = (probability_said(float(p[q])) for q in ("mean", "mean_lower", "mean_upper"))
+        mean, low, high = (format_probability(float(p[q])) for q in ("mean", "mean_lower", "mean_upper"))
         write_lines(f"  {name:<10} {mean:<6}  ({low} to {high})")
     write_report(
         fits, out, 0.95, rows, title=card.title, text=card.question, effects={"temperature": -10},

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from probreg.arguments.scalars import Count, Probability, checked
+from probreg.arguments.scalars import Count, Probability, check_arguments
 from probreg.assess.after.autocorrelation import autocorrelations
 from probreg.assess.after.residuals import residuals
 from probreg.comparison.same_question import method_name
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@checked
+@check_arguments
 def autocorrelation(
     fit: Fit,
     lags: Count | None = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.assess.bias_variance import BiasVariance
 from probreg.errors import Incompatible
 from probreg.show.plot.style import GREY, INK, Mark, Size, footnote, label, mark, paper, shorten, top_legend
@@ -18,7 +18,7 @@ _DECADES = 3.0  # shown below the largest value: what is smaller matters to nobo
 _LINES = (("bias2", "bias²"), ("variance", "variance"), ("error", "error = bias² + variance"))
 
 
-@checked
+@check_arguments
 def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, checked
+from probreg.arguments.scalars import Flag, Probability, check_arguments
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.plot.parameters import Order, Rename, Scale, arranged, columns_of, intercepts, renamed, spreads
@@ -45,7 +45,7 @@ class _Row(NamedTuple):
 _Table = dict[str, _Row]
 
 
-@checked
+@check_arguments
 def coefficients(
     fits: "Fit | Mapping[str, Fit]",
     prob: Probability = 0.95,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.comparison.interval_panel import Coverage
 from probreg.errors import DataError
 from probreg.show.plot.parameters import Rename, arranged, renamed
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST = 12  # coefficients in one picture
 
 
-@checked
+@check_arguments
 def coverage(
     of: Coverage | Mapping[str, Coverage],
     *,

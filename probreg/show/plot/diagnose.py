@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtr, ndtri
 
-from probreg.arguments.scalars import Natural, checked
+from probreg.arguments.scalars import Natural, check_arguments
 from probreg.assess.after.influence_measures import influence_measures
 from probreg.assess.after.local import local_obstacle
 from probreg.fits.fit import Fit
@@ -60,7 +60,7 @@ class _Drawn(NamedTuple):
 _Panel = Callable[[Any, _Drawn], None]
 
 
-@checked
+@check_arguments
 def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "Figure":
     """Six panels: residuals, quantiles, spread, leverage, agreement with the data, and influence or Markov chains.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, Word, checked
+from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.fits.effects_table import effects_called
 from probreg.fits.fit import Fit
 from probreg.show.plot.parameters import Order, Rename, renamed
@@ -34,7 +34,7 @@ _HIGH = 0.15  # inches that a group takes up
 _PAD = 0.05  # of the width, free at each side of the longest interval
 
 
-@checked
+@check_arguments
 def effects(
     fit: Fit,
     group: Word | None = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.comparison.explanation import Explanation
 from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
@@ -16,7 +16,7 @@ MOST, CAUSES = 12, 6  # parameters in one picture, causes in one panel
 _SLIGHT = 0.02  # of the largest share: smaller ones are one bar
 
 
-@checked
+@check_arguments
 def explain(
     explanation: Explanation,
     *,

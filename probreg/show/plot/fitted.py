@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.scalars import Probability, check_arguments
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -40,7 +40,7 @@ _FAINT = 0.25  # of the ink of a point whose row is not of the curve
 _TOLD = 5  # variables whose values are written under the picture
 
 
-@checked
+@check_arguments
 def fitted(
     fits: "Fit | Mapping[str, Fit]",
     variable: str | None = None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.comparison.interval_panel import IntervalPanel
 from probreg.comparison.interval_panel.panel import NEW
 from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST = 40  # intervals in one picture
 
 
-@checked
+@check_arguments
 def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Every interval of a panel under one another, fits told apart by marker and colour; an end without bound is an arrow.
 

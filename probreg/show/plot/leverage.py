@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Natural, checked
+from probreg.arguments.scalars import Natural, check_arguments
 from probreg.assess.after.influence_measures import influence_measures
 from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
@@ -18,7 +18,7 @@ Array = np.ndarray
 _CONTOURS = (0.5, 1.0)
 
 
-@checked
+@check_arguments
 def leverage(fit: Fit, named: Natural = 3, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)).
 

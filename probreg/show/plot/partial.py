@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.assess.after.residuals import residuals, sloped
 from probreg.comparison.same_question import method_name
 from probreg.data.formula.variables import categories, variables
@@ -26,7 +26,7 @@ _LEVELS = 3  # values of a column up to which it is drawn as levels
 _SPREAD = 0.18  # how far points of a level stand from its middle
 
 
-@checked
+@check_arguments
 def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size | None = None) -> "Figure":
     """Component-plus-residual plots: working residual + b_j (x_j - mean) against x_j.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.comparison.tuning import RegularisationPath, TuningResult
 from probreg.show.plot.parameters import Rename, Scale, renamed
 from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, Size, footnote, label, mark, paper, plain_axes, shorten
@@ -19,7 +19,7 @@ _PANELS = 6  # outcomes
 _LINE = 0.155  # inches from one name to the next
 
 
-@checked
+@check_arguments
 def path(
     found: RegularisationPath,
     chosen: "TuningResult | float | None" = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
@@ -38,7 +38,7 @@ MOST = 12  # coefficients in one picture
 _POINTS = 401
 
 
-@checked
+@check_arguments
 def prior_weight(
     fit: Fit,
     *,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.scalars import Probability, check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-@checked
+@check_arguments
 def qq(fit: Fit, prob: Probability = 0.95, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Sorted quantile residuals against the medians of normal order statistics.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.fits.fit import Fit
 from probreg.show.plot.chains import chains, ranks
 from probreg.show.plot.parameters import Rename
@@ -17,7 +17,7 @@ Array = np.ndarray
 _BINS = 20
 
 
-@checked
+@check_arguments
 def rank(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, figsize: Size | None = None) -> "Figure":
     """Histogram of the ranks of each chain's draws among those of all chains, one line of bars per chain.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import bdtrik
 
-from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.scalars import Probability, check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -29,7 +29,7 @@ class _Panel(NamedTuple):
     hit: Array
 
 
-@checked
+@check_arguments
 def reliability(
     y: Any,
     forecasts: Any = None,

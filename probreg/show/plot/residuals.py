@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
@@ -31,7 +31,7 @@ Array = np.ndarray
 _BAND = 0.95
 
 
-@checked
+@check_arguments
 def residuals(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     """Left: residuals against fitted means, with a local-line smooth. Right: quantile residuals against normal quantiles.
 

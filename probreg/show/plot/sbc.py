@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.assess.simulation import SBC
 from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import DASHED, GREY, INK, LIGHT, Size, footnote, label, paper, shorten
@@ -16,7 +16,7 @@ Array = np.ndarray
 _MOST = 12  # quantities in one picture
 
 
-@checked
+@check_arguments
 def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None) -> "Figure":
     """Distribution function of the ranks minus the uniform one, per quantity, with the simultaneous band.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.assess.after.influence_measures import influence_measures
 from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals
@@ -23,7 +23,7 @@ Array = np.ndarray
 _NORMAL = 0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqrt(pi)
 
 
-@checked
+@check_arguments
 def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """The root sqrt|internally studentised residual| against the fitted mean, with a local-line smooth.
 

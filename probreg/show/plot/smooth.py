@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, checked
+from probreg.arguments.scalars import Flag, Probability, check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.data.formula.functions import TermFunction, functions_called
 from probreg.errors import DataError
@@ -20,7 +20,7 @@ _ACROSS, _MOST = 3, 12  # panels in a row, and in a picture
 _LEVELS = 12  # of a contour picture
 
 
-@checked
+@check_arguments
 def smooth(
     fit: Fit,
     term: str | None = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, check_arguments
 from probreg.fits.fit import Fit
 from probreg.show.plot.chains import chains, density
 from probreg.show.plot.parameters import Rename
@@ -30,7 +30,7 @@ _STEPS = 1000  # of a chain that are drawn
 _WINDOW = 0.05  # of a chain, whose mean runs along
 
 
-@checked
+@check_arguments
 def trace(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, figsize: Size | None = None) -> "Figure":
     """Left: density of each parameter, chain by chain. Right: its draws in order, pale, with the running mean of each chain.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import check_arguments
 from probreg.comparison.tuning import TuningResult
 from probreg.show.plot.style import GREY, INK, LIGHT, Size, footnote, label, mark, paper, plain_axes, say, top_legend
 
@@ -23,7 +23,7 @@ _WORDS = {
 }
 
 
-@checked
+@check_arguments
 def tune(found: TuningResult, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """The score of every scale with one standard error each way, and lines at the least and at the chosen scale.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probreg.arguments.scalars import Flag, Names, Probability, Word, checked
+from probreg.arguments.scalars import Flag, Names, Probability, Word, check_arguments
 from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Finding, Findings, check
@@ -49,7 +49,7 @@ _SENTENCES = 8  # effects that are told in sentences unasked; the others stand i
 _REASONS = 6  # differences that are explained, the largest first
 
 
-@checked
+@check_arguments
 def report(
     fits: Fit | Mapping[str, Fit] | Sequence[Fit],
     path: str | Path,

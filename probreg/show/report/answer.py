@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from probreg.comparison import decimals, rounded
+from probreg.comparison import decimals, format_rounded
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.result import atoms
 from probreg.comparison.effects.scenarios import Contrast, Population, moves, population, trials_of
@@ -25,7 +25,7 @@ from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.show.report.tables import minus
-from probreg.system.terminal import probability_said
+from probreg.system.terminal import format_probability
 
 Array = np.ndarray
 _SAME = 1e-9  # of a column's change: what differs less between rows is rounding
@@ -60,7 +60,7 @@ class ToldEffect(NamedTuple):
             a, b, c = map(_factor, all_three)
         else:
             places = max(decimals(np.array([(self.upper - self.lower) / 4.0])) - 1, 0)
-            a, b, c = (minus(rounded(v, places)) for v in all_three)
+            a, b, c = (minus(format_rounded(v, places)) for v in all_three)
         return a, b, c
 
     @property
@@ -75,7 +75,7 @@ class ToldEffect(NamedTuple):
         interval = (
             f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}" if lower and upper else "no interval"
         )
-        share = probability_said(self.above)
+        share = format_probability(self.above)
         sign = f"{share[0]}\u00a0{share[1:]}" if share[:1] in (">", "<") else f"=\u00a0{share}"
         above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}" if share else ""
         return f"{self.move}: {self.what} {changed} ({interval}{above})."

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison import Comparison, decimals, rounded
+from probreg.comparison import Comparison, decimals, format_rounded
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
@@ -82,8 +82,8 @@ def _sentence(of: Comparison, name: str, about: _Between) -> str:
     else:
         said = f"Over {whom} the effects of {about.of[0]} and {about.of[1]} have correlation"
     places = decimals(np.array([(upper - lower) / 4.0 if np.isfinite(upper - lower) else abs(value) / 10.0]))
-    ends = f" ({100 * of.prob:g}\u00a0% interval {minus(rounded(lower, places))} to {minus(rounded(upper, places))})"
-    return f"{said} {minus(rounded(value, places))}{ends if np.isfinite(upper - lower) else ', without an interval'}."
+    ends = f" ({100 * of.prob:g}\u00a0% interval {minus(format_rounded(lower, places))} to {minus(format_rounded(upper, places))})"
+    return f"{said} {minus(format_rounded(value, places))}{ends if np.isfinite(upper - lower) else ', without an interval'}."
 
 
 def _up_to(of: Comparison, name: str, about: _Between) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison import decimals, rounded
+from probreg.comparison import decimals, format_rounded
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import FEWEST
@@ -70,8 +70,8 @@ def _row(mean: float, sd: float, bulk: float, tail: float, r_hat: float) -> list
     places = decimals(np.array([sd]))
     error = f"{sd / np.sqrt(bulk):.2g}"
     return [
-        minus(rounded(mean, places)),
-        rounded(sd, places),
+        minus(format_rounded(mean, places)),
+        format_rounded(sd, places),
         error,
         f"{bulk:.0f}",
         f"{tail:.0f}",

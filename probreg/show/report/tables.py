@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison import Comparison, decimals, rounded
+from probreg.comparison import Comparison, decimals, format_rounded
 from probreg.data.formula.variables import read_by, variables
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
-from probreg.system.terminal import percent, probability_said
+from probreg.system.terminal import format_probability, percent
 
 _FIGURE, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a full stop
 
@@ -101,10 +101,10 @@ def _estimate_cells(of: Comparison, param: str, name: str) -> list[str]:
         return ["none exists", "", "", ""]
     if one["estimate"] == 0.0 and not np.isfinite(errors).any():  # a standard deviation that vanishes
         return ["0", "", "", ""]
-    lower, upper = (minus(rounded(one[k], places)) for k in ("lower", "upper"))
+    lower, upper = (minus(format_rounded(one[k], places)) for k in ("lower", "upper"))
     interval = f"{lower} to {upper}" if lower and upper else ""
     share = percent(weight).removesuffix(" %") if np.isfinite(weight) else ""
-    return [minus(rounded(one["estimate"], places)), rounded(one["error"], places), interval, share]
+    return [minus(format_rounded(one["estimate"], places)), format_rounded(one["error"], places), interval, share]
 
 
 def comparison_table(of: Comparison) -> WideTable:
@@ -230,10 +230,10 @@ def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> list[str
     mean, lower, upper = (float(one[k]) for k in ("mean", "mean_lower", "mean_upper"))
     places = decimals(np.array([(upper - lower) / 4.0]))
     if isinstance(likelihood, OfClasses):
-        a, b, c = map(probability_said, (mean, lower, upper))
+        a, b, c = map(format_probability, (mean, lower, upper))
         out = [a, f"{b} to {c}" if b and c else ""]
     else:
-        out = [minus(rounded(mean, places)), _from_to(lower, upper, places)]
+        out = [minus(format_rounded(mean, places)), _from_to(lower, upper, places)]
     # A new observation of classes is one of them, which is no interval.
     if "new_lower" not in one or (isinstance(likelihood, OfClasses) and not isinstance(likelihood, OfTrials)):
         return [*out, ""]
@@ -243,7 +243,7 @@ def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> list[str
 
 
 def _from_to(lower: float, upper: float, places: int) -> str:
-    a, b = (minus(rounded(v, places)) for v in (lower, upper))
+    a, b = (minus(format_rounded(v, places)) for v in (lower, upper))
     return f"{a} to {b}" if a and b else ""
 
 
