@@ -56,7 +56,7 @@ def notes(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
 def _join_names(names: Iterable[str]) -> str:
     """Join names by commas; only the first of very many.
 
-    >>> _listed(["a", "b"]), _listed([f"x{j}" for j in range(100)]).split(", ")[-2:]
+    >>> _join_names(["a", "b"]), _join_names([f"x{j}" for j in range(100)]).split(", ")[-2:]
     ('a, b', ['x18', 'x19 and 80 more'])
     """
     every = list(names)

@@ -156,7 +156,7 @@ def decimals(errors: Array) -> int:
 def format_rounded(value: float, places: int) -> str:
     """Format a number to so many decimal places, with an exponent where that would be long, of at most the digits that a number has.
 
-    >>> rounded(-0.232163, 4), rounded(1.2345e-12, 14), rounded(float("nan"), 2), rounded(1234.5, -1), rounded(1.2345e33, -30)
+    >>> format_rounded(-0.232163, 4), format_rounded(1.2345e-12, 14), format_rounded(float("nan"), 2), format_rounded(1234.5, -1), format_rounded(1.2345e33, -30)
     ('-0.2322', '1.23e-12', '', '1234', '1.234e+33')
     """
     if not np.isfinite(value):

@@ -82,7 +82,7 @@ def in_raw_units(prior: Prior, sigma: float) -> Prior:
 def _describe_column_priors(prior: Prior, q: int, sigma: float) -> list[str]:
     """Describe the prior of each of q columns as specified, and in raw units if it is in units of sigma.
 
-    >>> _words(Normal(0.05, sigma_units=True), 1, 2.0), _words(Normal(0.05), 1, 2.0)
+    >>> _describe_column_priors(Normal(0.05, sigma_units=True), 1, 2.0), _describe_column_priors(Normal(0.05), 1, 2.0)
     (['Normal(0.05 sigma) = Normal(0.1)'], ['Normal(0.05)'])
     """
     if isinstance(prior, HierarchicalPrior) and prior.sigma_units:
@@ -285,7 +285,7 @@ def kinked_columns(model: Model) -> set[str]:
     """Return the columns with a prior that has a kink, and no curvature there.
 
     >>> from probreg.priors import Laplace
-    >>> kinked(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
+    >>> kinked_columns(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
     {'x'}
     """
     blocks = [b for b in model.joint.blocks if isinstance(b.prior, ProximalPrior)]

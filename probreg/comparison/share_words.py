@@ -63,7 +63,7 @@ def two_lines(head: str) -> tuple[str, str]:
 def expm1_over_x(log_ratio: Array) -> Array:
     """Return (r - 1) / log r for r, the ratio of two widths: the factor from a share of log r to relative widening.
 
-    >>> widened(np.array([0.0, np.log(3.0)])).round(3)
+    >>> expm1_over_x(np.array([0.0, np.log(3.0)])).round(3)
     array([1.  , 1.82])
     """
     safe = np.where(log_ratio == 0.0, 1.0, log_ratio)
@@ -103,7 +103,7 @@ def moved_by(
 def _describe_chance(shift: float, log_se: float, difference: float, log_ratio: float) -> str:
     """Describe the share that Monte Carlo error or the shape of a posterior may explain.
 
-    >>> _untold(0.05, 0.001, 0.05, 0.001), _untold(0.05, 0.1, 0.3, 0.1)
+    >>> _describe_chance(0.05, 0.001, 0.05, 0.001), _describe_chance(0.05, 0.1, 0.3, 0.1)
     ('+0.05 SE cannot be told from Monte Carlo error', '+0.05 of +0.3 SE and an SE ratio of 1.11 cannot be told from Monte Carlo error')
     """
     part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
@@ -120,7 +120,7 @@ def _describe_chance(shift: float, log_se: float, difference: float, log_ratio: 
 def cause_phrase(cause: str) -> str:
     """Return a cause as the subject of a sentence.
 
-    >>> called("prior of x"), called("skewness"), called("sigma held")
+    >>> cause_phrase("prior of x"), cause_phrase("skewness"), cause_phrase("sigma held")
     ('the prior of x', 'skewness', 'holding sigma')
     """
     kind, subject = kind_and_subject(cause)

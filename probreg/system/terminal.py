@@ -34,7 +34,7 @@ def visible(text: str) -> str:
 def clean_lines(*lines: str) -> str:
     r"""Join lines into one text; escape control characters and wrap at WIDTH.
 
-    >>> printed("head", "a\tb")
+    >>> clean_lines("head", "a\tb")
     'head\na\\tb'
     """
     return "\n".join(part for line in lines for part in wrap_line(visible(line)))
@@ -43,7 +43,7 @@ def clean_lines(*lines: str) -> str:
 def wrap_line(line: str, width: int = WIDTH) -> list[str]:
     """Wrap a line to at most `width` columns, with continuation lines indented.
 
-    >>> wrapped("  one two three", 12)
+    >>> wrap_line("  one two three", 12)
     ['  one two', '      three']
     """
     if cells_of(line) <= width:
@@ -164,7 +164,7 @@ def _shorten_values(values: Iterable[Any], most: int) -> list[Any]:
 def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
     """Keep `most` printed lines, and end with a line that gives the number of the others and how to see them.
 
-    >>> folded(["a", "b", "c", "d"], ".table", most=3)
+    >>> truncate_lines(["a", "b", "c", "d"], ".table", most=3)
     ['a', 'b', '… 2 more in .table']
     """
     ends = list(accumulate(len(wrap_line(visible(line))) for line in lines))
@@ -178,7 +178,7 @@ def truncate_table(table: Any, rest: str, most: int = 25, **how: Any) -> list[st
     """The lines of a table, of many rows the first, and one that says how many more there are and how to see them.
 
     >>> import pandas as pd
-    >>> table_folded(pd.DataFrame({"x": [1, 2, 3, 4]}), ".table", most=4, index=False)
+    >>> truncate_table(pd.DataFrame({"x": [1, 2, 3, 4]}), ".table", most=4, index=False)
     [' x', ' 1', ' 2', '… 2 more in .table']
     """
     lines = table_lines(table, **how)
@@ -215,7 +215,7 @@ def percent(share: float, digits: int = 3) -> str:
 def format_probability(p: float) -> str:
     """A probability to three places, and never as 0 or 1, which draws cannot tell; nothing where it is not known.
 
-    >>> probability_said(0.9995), probability_said(0.5), probability_said(0.0), probability_said(float("nan"))
+    >>> format_probability(0.9995), format_probability(0.5), format_probability(0.0), format_probability(float("nan"))
     ('>0.999', '0.500', '<0.001', '')
     """
     text = "" if p != p else f"{p:.3f}"
@@ -225,7 +225,7 @@ def format_probability(p: float) -> str:
 def format_number(value: float, digits: int = 5) -> str:
     """A number to so many significant digits, all of those before its point kept: in powers of ten from 10^15 on only.
 
-    >>> value_said(84925.04), value_said(124859.18), value_said(99999.7), value_said(0.0123456), value_said(-62419.6, 3)
+    >>> format_number(84925.04), format_number(124859.18), format_number(99999.7), format_number(0.0123456), format_number(-62419.6, 3)
     ('84925', '124859', '100000', '0.012346', '-62420')
     """
     return f"{value:.0f}" if 10.0**digits - 0.5 <= abs(value) < 1e15 else f"{value:.{digits}g}"
@@ -234,7 +234,7 @@ def format_number(value: float, digits: int = 5) -> str:
 def format_p(p: float) -> str:
     """A p-value to two digits; what is neither 0 nor 1 is written as neither, and below 1e-15 digits of it mean nothing.
 
-    >>> p_said(0.0123), p_said(0.998), p_said(1.0), p_said(0.0), p_said(3e-40)
+    >>> format_p(0.0123), format_p(0.998), format_p(1.0), format_p(0.0), format_p(3e-40)
     ('p = 0.012', 'p > 0.99', 'p = 1', 'p < 1e-15', 'p < 1e-15')
     """
     if p < 1e-15:
