@@ -1,9 +1,9 @@
 """Arguments that are one number, one switch or one word: what each may be, and the sentence where it is not.
 
-A signature declares the kind beside the type, `prob: Probability = 0.95`, and the door reads it: `@checked` on a public
+A signature declares the kind beside the type, `prob: Probability = 0.95`, and the door reads it: `@check_arguments` on a public
 function or method, `check_fields(self)` in a dataclass. So a law can walk every signature with wrong values of its kinds.
 
->>> @checked
+>>> @check_arguments
 ... def coin(prob: Share, tosses: Count = 1) -> float:
 ...     return prob**tosses
 >>> coin(0.5, tosses=0)

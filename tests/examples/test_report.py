@@ -203,7 +203,9 @@ def test_a_posterior_of_few_draws_has_a_report(method, draws, tmp_path):
     model = pr.Model.from_arrays(x, x % 3 > 1, columns=["x"], likelihood="bernoulli")
     fit = pr.fit(model, method(draws=draws), seed=1)
     assert fit.solution.posterior.count < 25
-    found = read(report(fit, tmp_path / "page.html", sections=["comparison", "diagnostics"]).read_text(encoding="utf-8"))
+    found = read(
+        report(fit, tmp_path / "page.html", sections=["comparison", "diagnostics"]).read_text(encoding="utf-8")
+    )
     assert found.text.count("25 draws") >= 1
 
 

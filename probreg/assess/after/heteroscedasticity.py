@@ -70,9 +70,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         changes = (
             "changes with the columns" if test.p_value < SIGNIFICANT else f"shows no change at level {SIGNIFICANT:g}"
         )
-        sentence = (
-            f"the spread {changes}: {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}"
-        )
+        sentence = f"the spread {changes}: {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}"
         return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 
 

@@ -86,7 +86,9 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
     said = []
     if bent:
         worst = max(p[n] for n in bent)
-        said.append(f"{_list_names(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({format_p(worst)})")
+        said.append(
+            f"{_list_names(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({format_p(worst)})"
+        )
     if rest:
         least = min(p[n] for n in rest)
         said.append(f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{format_p(least)})")

@@ -189,7 +189,7 @@ def _read_factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
     """A factor of at most so many letters at this place as a formula files it, with its level or part in brackets, and where
     it ends.
 
-    >>> _factor("I( x**2 ) = 0", 0, 100), _factor('C(g,Treatment("a"))[T.b]', 0, 100)
+    >>> _read_factor("I( x**2 ) = 0", 0, 100), _read_factor('C(g,Treatment("a"))[T.b]', 0, 100)
     (('I(x ** 2)', 9), ("C(g, Treatment('a'))[T.b]", 24))
     """
     if text.startswith("`", place):
@@ -258,7 +258,7 @@ def _is_whole_word(text: str, end: int, name: str) -> bool:
 def _unquote_name(text: str) -> str:
     """Return a name without its backquotes, as in a formula: \\` is a backquote in it and \\\\ a backslash.
 
-    >>> _unquoted(r"`it\\`s`")
+    >>> _unquote_name(r"`it\\`s`")
     'it`s'
     """
     quoted = len(text) > 1 and text[0] == text[-1] == "`"

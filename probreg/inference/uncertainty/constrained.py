@@ -99,7 +99,9 @@ def identified(model: Model, solution: Solution) -> Array:
     Q = np.eye(model.shape[0])
     if solution.null_space is not None:
         # X beta does not see beta = N c, that is gamma = T^-1 N c: B is the orthonormal complement of T^-1 N.
-        Q = np.linalg.qr(model.design.frame.from_raw(solution.null_space), mode="complete")[0][:, solution.null_space.shape[1] :]
+        Q = np.linalg.qr(model.design.frame.from_raw(solution.null_space), mode="complete")[0][
+            :, solution.null_space.shape[1] :
+        ]
     return with_aux(map_of_columns(Q, m), a)
 
 
