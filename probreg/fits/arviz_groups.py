@@ -124,10 +124,10 @@ def _prior_groups(model: Model, draws: int, seed: int, *, by_term: bool) -> tupl
     beta = np.asarray(drawn.beta)[None]
     flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
     if len(flat) == len(model.design.columns):
-        raise DataError(f"prior=True draws from proper priors, and no coefficient has one: {_few(flat)}")
+        raise DataError(f"prior=True draws from proper priors, and no coefficient has one: {_list_first(flat)}")
     if flat and not by_term:
         raise DataError(
-            f"prior=True needs a proper prior of every coefficient, and {_few(flat)} has none: give it one, or use by_term=True"
+            f"prior=True needs a proper prior of every coefficient, and {_list_first(flat)} has none: give it one, or use by_term=True"
         )
     variables: dict[str, Any] = {
         "beta": (("chain", "draw", *_coefficient_dims(model)), reported_coefficients(model, beta))
@@ -154,7 +154,7 @@ def _coefficient_dims(model: Model) -> tuple[str, ...]:
     return ("coef", "outcome") if model.likelihood.outcomes else ("coef",)
 
 
-def _few(names: list[str]) -> str:
+def _list_first(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

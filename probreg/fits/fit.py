@@ -31,7 +31,7 @@ from probreg.fits.inference_data import (
     coefficient_dims,
     covariance_array,
     covariance_values,
-    labelled,
+    label_coefficients,
     model_coordinates,
     reported_covariance,
     row_labels,
@@ -140,7 +140,11 @@ class Fit(FitStatistics):
             raise Incompatible(f"{self.method.name} has no estimate of least norm; fit a mode, such as closed_form")
         if s.status is Status.NO_MAXIMUM:
             raise NotConverged(f"there is no estimate of least norm: {s.status.value} ({s.detail})")
-        return self.coef if s.null_space is None else labelled(self.model, reported_coefficients(self.model, s.beta))
+        return (
+            self.coef
+            if s.null_space is None
+            else label_coefficients(self.model, reported_coefficients(self.model, s.beta))
+        )
 
     @property
     def std_error(self) -> DataArray:
@@ -153,8 +157,8 @@ class Fit(FitStatistics):
         """
         if self.target == "mode":
             return self.estimate["std_error"]
-        diagonal = self._covariance().diagonal()
-        return labelled(self.model, np.sqrt(diagonal).reshape(self.coef.shape))
+        diagonal = self._reported_covariance().diagonal()
+        return label_coefficients(self.model, np.sqrt(diagonal).reshape(self.coef.shape))
 
     @check_arguments
     def covariance(
@@ -212,7 +216,9 @@ class Fit(FitStatistics):
         if kind is None:
             if any(v is not None for v in (groups, data, lags)):
                 raise DataError("groups=, data= and lags= go with a kind: 'cluster' or 'HAC'")
-            return covariance_array(self.model, self._covariance(), reported(self.model, self.method, self.solution))
+            return covariance_array(
+                self.model, self._reported_covariance(), reported(self.model, self.method, self.solution)
+            )
         spread = self._spread_of(kind, groups, data, lags, small_sample)
         matrix = reported_covariance(self.model, self.solution, spread.matrix)
         return covariance_array(self.model, matrix, spread.words)
@@ -253,7 +259,7 @@ class Fit(FitStatistics):
         if isinstance(covariance, str):
             made = self._spread_of(covariance, groups, data, lags)
         else:
-            given = self._given(covariance)
+            given = self._resolve_covariance(covariance)
             made = Spread(covariance_of_reported(self.model, given.scale), given.words.get("df"), given.words)
         return made if s.df is not None else made._replace(df=None)  # as in intervals: t goes with least squares
 
@@ -272,7 +278,7 @@ class Fit(FitStatistics):
         codes = group_codes(groups, self.model.design, data) if kind == "cluster" else []
         return covariance_of_kind(self.model, self.solution, kind, Settings(codes, lags, factor))
 
-    def _covariance(self) -> Any:
+    def _reported_covariance(self) -> Any:
         return reported_covariance(self.model, self.solution, self.solution.covariance)
 
     # ---- intervals -------------------------------------------------------------------------------------------------
@@ -306,7 +312,7 @@ class Fit(FitStatistics):
         NotConverged
             When a coefficient has no estimate; profile and score need none.
         """
-        given = None if covariance is None else self._given(covariance)
+        given = None if covariance is None else self._resolve_covariance(covariance)
         asked = self._intervals.of_kind(kind, given)
         asked.refuse()
         return self._interval(prob, asked)
@@ -328,8 +334,8 @@ class Fit(FitStatistics):
 
         return Intervals(self.model, self.method, self.solution)
 
-    def _given(self, covariance: Any) -> "GivenCovariance":
-        """The matrix and the words of a covariance that was named or given."""
+    def _resolve_covariance(self, covariance: Any) -> "GivenCovariance":
+        """Return the matrix and the description of a covariance that was named or given."""
         from probreg.inference.uncertainty.covariance import check_estimator
         from probreg.inference.uncertainty.intervals.kinds import GivenCovariance
 
@@ -418,7 +424,7 @@ class Fit(FitStatistics):
         """
         from probreg.fits.summary import Asked, summary_table
 
-        given = None if covariance is None else self._given(covariance)
+        given = None if covariance is None else self._resolve_covariance(covariance)
         interval, error = self._intervals.of_kind(kind, given), self.std_error.values
         df = self.solution.df if given is None else given.words.get("df")
         if given is not None:
@@ -773,12 +779,12 @@ class Fit(FitStatistics):
     ) -> Any:
         """The design at new rows, or of the training rows, whose groups are those that `groups` means."""
         if data is None or not self.model.design.recipe.grouped:
-            return rows_of_groups(self._rows(data, offset, weights, trials), groups)
+            return rows_of_groups(self._design_for(data, offset, weights, trials), groups)
         known = with_group_columns(self.model.design.recipe, data, groups)
-        at = self._rows(known, offset, weights, trials)
+        at = self._design_for(known, offset, weights, trials)
         return rows_of_groups(at, groups, self.model.design.recipe.groups_at(known))
 
-    def _rows(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
+    def _design_for(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
         if trials is not None and not isinstance(self.model.likelihood, OfTrials):
             raise DataError(f"trials= goes with rows that count them; this model is {self.model.likelihood.name}")
         if data is not None:
@@ -993,12 +999,12 @@ class Fit(FitStatistics):
         object
             What `make` returned.
         """
-        if make not in self._made:
-            self._made[make] = make(self)
-        return self._made[make]
+        if make not in self._results_cache:
+            self._results_cache[make] = make(self)
+        return self._results_cache[make]
 
     @cached_property
-    def _made(self) -> dict[Any, Any]:
+    def _results_cache(self) -> dict[Any, Any]:
         return {}
 
     @cached_property

@@ -44,16 +44,18 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
     if model.likelihood.least_squares:
         # J = X'X / sigma^2: in units of sigma the scales do not depend on it.
         J = information_of(model, np.zeros(model.shape), None, **{model.noise_scale: 1.0})
-        tau = _solved(model, functions, wanted, J, tau)
-        return _at_scales(model, functions, tau, _words("df", wanted))
+        tau = _solve_scales(model, functions, wanted, J, tau)
+        return _at_scales(model, functions, tau, _format_wanted("df", wanted))
     for _ in range(_FITS):
-        found = _at_scales(model, functions, tau, _words("df", wanted))
+        found = _at_scales(model, functions, tau, _format_wanted("df", wanted))
         s = found.solution
         each = degrees_by_coefficient(found.model, s.beta, **s.aux)
         if all(abs(float(each[f.at].sum()) - wanted[f.label]) < 1e-8 * wanted[f.label] for f in functions):
             return found
-        tau = _solved(model, functions, wanted, information_of(found.model, s.beta, None, **s.aux), tau)
-    raise NotConverged(f"df: no scales spend {_words('df', wanted)} within {_FITS} fits; ask for fewer, or fit at REML")
+        tau = _solve_scales(model, functions, wanted, information_of(found.model, s.beta, None, **s.aux), tau)
+    raise NotConverged(
+        f"df: no scales spend {_format_wanted('df', wanted)} within {_FITS} fits; ask for fewer, or fit at REML"
+    )
 
 
 def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
@@ -75,10 +77,10 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
                 f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"
             )
         tau[f.label] = float((wanted[f.label] * stated.unit) ** -0.5)
-    return _at_scales(model, functions, tau, _words("sp", wanted))
+    return _at_scales(model, functions, tau, _format_wanted("sp", wanted))
 
 
-def _words(what: str, wanted: Mapping[str, float]) -> str:
+def _format_wanted(what: str, wanted: Mapping[str, float]) -> str:
     return f"{what} = " + ", ".join(f"{v:g} for {name}" for name, v in wanted.items())
 
 
@@ -115,26 +117,27 @@ def _by_function(
 ) -> dict[str, float]:
     """What was asked of each function, by its name."""
     if not isinstance(given, Mapping):
-        return {f.label: _number(given, what, f.label) for f in functions}
+        return {f.label: _check_number(given, what, f.label) for f in functions}
     out: dict[str, float] = {}
     for name, value in given.items():
         for f in functions_called(model.design, name):
-            out[f.label] = _number(value, what, name)
+            out[f.label] = _check_number(value, what, name)
     if missing := [f.label for f in functions if f.label not in out]:
         raise DataError(f"{what}= names every smooth function or none, and {', '.join(missing)} is missing")
     return {f.label: out[f.label] for f in functions}
 
 
-def _number(value: object, what: str, of: str) -> float:
+def _check_number(value: object, what: str, of: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise DataError(f"{what} of {of} is a number, got {value!r}")
     return float(value)
 
 
-def _solved(
+def _solve_scales(
     model: Model, functions: Sequence[TermFunction], wanted: Mapping[str, float], J: Array, start: Mapping[str, float]
 ) -> dict[str, float]:
-    """The scales at which the functions spend what is wanted, given the information J (p m, p m)."""
+    """Return the scales at which the functions have the wanted degrees of freedom, given the
+    information J (p m, p m)."""
     m, sigma = model.shape[1], model.noise_held or 1.0
     d = np.sqrt(np.diagonal(J))
     d = np.where(d > 0, d, 1.0)
@@ -160,7 +163,9 @@ def _solved(
             log_tau[f.label] = float(new)
         if moved < _TOL:
             return {name: float(np.exp(t)) for name, t in log_tau.items()}
-    raise NotConverged(f"df: no scales spend {_words('df', wanted)}; the functions say the same, so ask for fewer")
+    raise NotConverged(
+        f"df: no scales spend {_format_wanted('df', wanted)}; the functions say the same, so ask for fewer"
+    )
 
 
 def _log_scale(mu: Array, spend: float) -> float:
@@ -198,16 +203,16 @@ def _at_scales(model: Model, functions: Sequence[TermFunction], tau: Mapping[str
         return model.with_prior({**others, **blocks})
 
     if not exact:
-        return _noted(fit(at(1.0)), said)
+        return _add_note(fit(at(1.0)), said)
     if model.noise_held is not None:
-        return _noted(fit(at(model.noise_held)), said)
+        return _add_note(fit(at(model.noise_held)), said)
     if not isinstance(model.noise_prior, Reference):
         raise Incompatible(
             "the smoothness of a Gaussian model is stated for sigma held or at its restricted maximum, not under a prior"
         )
     sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
     found = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
-    return _noted(found, f"{said}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest")
+    return _add_note(found, f"{said}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest")
 
 
 def _restricted_sigma(model: Model, unit: Model) -> float:
@@ -225,5 +230,5 @@ def _restricted_sigma(model: Model, unit: Model) -> float:
     return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / left))
 
 
-def _noted(found: Fit, said: str) -> Fit:
+def _add_note(found: Fit, said: str) -> Fit:
     return replace(found, notes=(f"smooth functions at {said}", *found.notes))

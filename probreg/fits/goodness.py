@@ -76,8 +76,9 @@ def has_tests(fit: Fitted) -> bool:
     return not bool(fit.model.joint.informative[design.head[~design.of_terms[design.head]]].any())
 
 
-def saturated(fit: Fitted) -> bool:
-    """Least squares with as many coefficients as rows, which leave no degrees of freedom for an unknown sigma."""
+def is_saturated(fit: Fitted) -> bool:
+    """Return whether least squares has as many coefficients as rows, which leave no degrees of freedom for an unknown
+    sigma."""
     return fit.solution.df is not None and fit.solution.df <= 0
 
 

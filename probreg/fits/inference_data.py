@@ -67,7 +67,7 @@ def row_labels(data: Any, design: Design) -> Array:
     return own_labels(data, design.n)
 
 
-def labelled(model: Model, beta: Array) -> Any:
+def label_coefficients(model: Model, beta: Array) -> Any:
     """Coefficients (p,) or (p, outcomes) as a DataArray."""
     return labelled_numbers({"beta": (coefficient_dims(model), beta)}, model_coordinates(model))["beta"]
 
@@ -130,8 +130,8 @@ def observation_rows(model: Model, *, repeat: bool = True) -> tuple[Array, Array
     return np.arange(model.design.n), w
 
 
-def _weighting(weight: Array | None) -> dict[str, str]:
-    """What a group says of itself where a row stands for several observations."""
+def _weighting_attributes(weight: Array | None) -> dict[str, str]:
+    """Return the attributes of a group in which a row stands for several observations."""
     return {} if weight is None else {"weights": "each row counts by its weight, which multiplies its log density"}
 
 
@@ -240,7 +240,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
 
     d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
-    obs, classes = _labels(model, rows), _classes(model)
+    obs, classes = _row_labels(model, rows), _classes(model)
     y, given = model.likelihood.drawn(d.observed[rows]), model.likelihood.given(d.observed[rows])
     constant: dict[str, Any] = {"X": (("obs", "coef"), d.X[np.ix_(rows, d.head)] if has_effects(model) else d.X[rows])}
     if weight is not None:
@@ -252,8 +252,10 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     if d.offset is not None:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
-        "observed_data": xr.Dataset({"y": (("obs", *classes), _counted(model, y))}, obs | classes, _weighting(weight)),
-        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.head_columns)}, _weighting(weight)),
+        "observed_data": xr.Dataset(
+            {"y": (("obs", *classes), _integer_response(model, y))}, obs | classes, _weighting_attributes(weight)
+        ),
+        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.head_columns)}, _weighting_attributes(weight)),
     }
 
 
@@ -268,7 +270,7 @@ def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: 
     d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
     shape = (*draws["beta"].shape[:2], len(rows))
-    coords = _labels(model, rows) | _draw_coordinates(draws)
+    coords = _row_labels(model, rows) | _draw_coordinates(draws)
     dims = ("chain", "draw", "obs")
 
     def eta(chain: int) -> tuple[Array, dict[str, Array]]:
@@ -301,14 +303,14 @@ def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: 
         for c in range(shape[0]):
             e, aux = eta(c)
             out[c] = likelihood.drawn(likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows])))
-        return _counted(model, out)
+        return _integer_response(model, out)
 
     return {
-        "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords, _weighting(weight)),
+        "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords, _weighting_attributes(weight)),
         "posterior_predictive": xr.Dataset(
             {"y": lazy((*dims, *classes), whole, replicate, _dtype_of_response(model))},
             coords | classes,
-            _weighting(weight),
+            _weighting_attributes(weight),
         ),
     }
 
@@ -318,7 +320,7 @@ def _dtype_of_response(model: Model) -> Any:
     return np.dtype(float if isinstance(model.likelihood.support, str) else np.int64)
 
 
-def _counted(model: Model, y: Array) -> Array:
+def _integer_response(model: Model, y: Array) -> Array:
     """The response y as integers where it is a class or a count."""
     return (
         y
@@ -384,7 +386,7 @@ def _classes(model: Model) -> dict[str, list[str]]:
     return {"level": [str(v) for v in model.likelihood.levels]} if counts else {}
 
 
-def _labels(model: Model, rows: Array) -> dict[str, Any]:
+def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
     """Row labels as the data had them; plain numbers where observations repeat."""
     labels = model.design.labels
     named = labels is not None and len(rows) == model.design.n and model.design.weights is None

@@ -24,7 +24,7 @@ def fit_linear_probability(model: Model, event: str) -> Fit:
     found = fit(replace(model, likelihood=Gaussian()))
     said = f"the mean is P({event}), linear in the columns; Gaussian noise is a device, as is its sigma: y is 0 or 1"
     solution = _with_hc1(found.model, found.solution)
-    return replace(found, solution=solution, notes=(*found.notes, said, _outside(found)))
+    return replace(found, solution=solution, notes=(*found.notes, said, _describe_outside(found)))
 
 
 def _with_hc1(model: Model, solution: Solution) -> Solution:
@@ -40,8 +40,8 @@ def _with_hc1(model: Model, solution: Solution) -> Solution:
     return replace(solution, scale=spread.matrix, sandwich="HC1", notes=(*kept, said))
 
 
-def _outside(found: Fit) -> str:
-    """How many fitted values are no probabilities, in words."""
+def _describe_outside(found: Fit) -> str:
+    """Describe how many fitted values are outside [0, 1]."""
     design, fitted = found.model.design, found.model.eta(found.solution.beta)[:, 0]
     rows = np.flatnonzero((fitted < -_ROUNDING) | (fitted > 1.0 + _ROUNDING))
     if not len(rows):

@@ -85,12 +85,12 @@ def predictive(
     """The mixture over draws, or over `at_most` of them; for a point estimate one atom, or with `spread` its asymptotic distribution."""
     atoms = _atoms(model, solution, spread=spread, seed=seed)
     if at_most is not None and atoms.off is None:
-        atoms = atoms.thinned(at_most)
+        atoms = atoms.thin(at_most)
     if atoms.off is not None and len(atoms.values["beta"]) == 1 and atoms.off.shares_groups(design):
         # rows of one new group share its effects, so that they need draws in place of each row's own distribution
         atoms = replace(atoms, values={k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()})
     found = _mixture(model, atoms, design)
-    return found if at_most is None else found.thinned(at_most)
+    return found if at_most is None else found.thin(at_most)
 
 
 def atom_count(model: Model, solution: Solution) -> int:
@@ -145,7 +145,7 @@ class _Atoms:
             return np.full((1, beta.shape[1]), np.nan)
         return np.linalg.qr((beta - beta.mean(0)) / np.sqrt(len(beta) - 1.0), mode="r")
 
-    def thinned(self, atoms: int) -> "_Atoms":
+    def thin(self, atoms: int) -> "_Atoms":
         """At most this many of them, evenly spaced."""
         some = slice(None, None, -(-len(self.values["beta"]) // atoms))
         return _Atoms({k: v[some] for k, v in self.values.items()}, self.off, self.rng)
@@ -228,21 +228,27 @@ def predict(
             none = np.full(mean.shape, np.nan)
             return Prediction(mean, none, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
         kind = f"Wald interval of the {model.likelihood.centre} on the link scale, sandwich errors; sampling weights say nothing of a new observation"
-        kind += _counted(model, solution)
+        kind += _describe_process_variance(model, solution)
         error, interval = _error_and_interval(model, solution, design, prob)
         return Prediction(mean, error, interval, None, None, kind)
-    if _exact(model, solution):
-        return _closed(model, solution, design, prob)
+    if _has_exact_predictive(model, solution):
+        return _exact_prediction(model, solution, design, prob)
     if _on_nodes(model, solution):
         size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
-        return _joined([_of_nodes(model, solution, design.take(rows), prob) for rows in _slices(design.n, size)])
+        return _concatenate_predictions(
+            [_of_nodes(model, solution, design.take(rows), prob) for rows in _slices(design.n, size)]
+        )
     if point and prob is None:
-        return _joined([_estimate(model, solution, design.take(rows)) for rows in _slices(design.n, _ROWS)])
+        return _concatenate_predictions(
+            [_estimate(model, solution, design.take(rows)) for rows in _slices(design.n, _ROWS)]
+        )
     atoms = _atoms(model, solution, spread=spread, seed=seed)
     if prob is None and atoms.off is None and _additive(model) and design.n > model.shape[0]:
-        return _joined([_of_covariance(solution, design.take(rows), atoms) for rows in _slices(design.n, _ROWS)])
+        return _concatenate_predictions(
+            [_of_covariance(solution, design.take(rows), atoms) for rows in _slices(design.n, _ROWS)]
+        )
 
-    def made(rows: slice) -> Prediction:
+    def predict_rows(rows: slice) -> Prediction:
         at = design.take(rows)
         if point and prob is not None:
             return _of_point(model, solution, at, atoms, prob)
@@ -251,15 +257,15 @@ def predict(
     size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
     # what is drawn for one block after another comes from one stream of numbers
     every = on_all_cores if atoms.off is None else _in_turn
-    found = _joined(every(made, _slices(design.n, size)))
-    return found if prob is None else replace(found, kind=found.kind + _counted(model, solution))
+    found = _concatenate_predictions(every(predict_rows, _slices(design.n, size)))
+    return found if prob is None else replace(found, kind=found.kind + _describe_process_variance(model, solution))
 
 
 def _in_turn[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
     return list(map(fn, items))
 
 
-def _joined(parts: list[Prediction]) -> Prediction:
+def _concatenate_predictions(parts: list[Prediction]) -> Prediction:
     if len(parts) == 1:
         return parts[0]
 
@@ -279,8 +285,9 @@ def _joined(parts: list[Prediction]) -> Prediction:
     )
 
 
-def _exact(model: Model, solution: Solution) -> bool:
-    """The Gaussian predictive is Student-t or normal: least squares, a conjugate posterior, or sigma given."""
+def _has_exact_predictive(model: Model, solution: Solution) -> bool:
+    """Return whether the Gaussian predictive is Student-t or normal: least squares, a conjugate posterior, or sigma
+    given."""
     draws = solution.draws
     if not model.likelihood.least_squares or has_nonsmooth_terms(model):
         return False
@@ -290,7 +297,7 @@ def _exact(model: Model, solution: Solution) -> bool:
     return t or model.noise_held is not None
 
 
-def _closed(model: Model, solution: Solution, design: Design, prob: float | None) -> Prediction:
+def _exact_prediction(model: Model, solution: Solution, design: Design, prob: float | None) -> Prediction:
     """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
 
     x'Sx + v where a process has the residual variance v at x, in the same units.
@@ -302,7 +309,7 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float | None
     df = solution.df
     s2 = _noise_square(model, solution)
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
-    left = _left(model, solution, design, noise_of_scale(model, solution))
+    left = _residual_variance(model, solution, design, noise_of_scale(model, solution))
     variance = variance if left is None else variance + left
     error = _closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
@@ -311,7 +318,7 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float | None
     half, wide = (quantile(prob, df) * np.sqrt(v) for v in (variance, variance + noise))
     point = "least squares" if df is not None else "the estimate, sigma given"
     of = point if solution.draws is None else "the posterior, no draws needed"
-    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_counted(model, solution)}"
+    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_describe_process_variance(model, solution)}"
     if solution.sandwich:
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
         return Prediction(mean, error, (mean - half, mean + half), None, None, kind)
@@ -333,7 +340,7 @@ def _noise_square(model: Model, solution: Solution) -> float:
 
 def noise_of_scale(model: Model, solution: Solution) -> float | None:
     """The noise scale that is in the scale matrix of a solution in closed form; None for other solutions."""
-    return float(np.sqrt(_noise_square(model, solution))) if _exact(model, solution) else None
+    return float(np.sqrt(_noise_square(model, solution))) if _has_exact_predictive(model, solution) else None
 
 
 def _on_nodes(model: Model, solution: Solution) -> bool:
@@ -387,7 +394,7 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
-    p = _mixture(model, atoms.thinned(_ATOMS), design) if p is None else p.thinned(_ATOMS)
+    p = _mixture(model, atoms.thin(_ATOMS), design) if p is None else p.thin(_ATOMS)
     loaded = design.n * len(atoms.values["beta"]) >= FEW  # for the interval of the mean
     new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws", compiled=loaded)
     return Prediction(
@@ -509,7 +516,7 @@ def _new(
         return None, "a new observation is one of two classes, so that it has a probability and no interval"
     if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
         how += f", under the {model.likelihood.name} density, a working model"
-    return p.thinned(_ATOMS).interval(prob, tol=_TOL, compiled=compiled or None), how
+    return p.thin(_ATOMS).interval(prob, tol=_TOL, compiled=compiled or None), how
 
 
 def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
@@ -547,7 +554,7 @@ def _error_and_interval(
     """The standard error of the mean by the delta method, and where a probability is given its Wald interval on the link scale."""
     centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
     variance = _variance(design.X, solution.scale, J)
-    left = _left(model, solution, design)
+    left = _residual_variance(model, solution, design)
     if left is not None:
         # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
         left = left if left.ndim == 2 else left[:, None]
@@ -566,8 +573,8 @@ def _error_and_interval(
         return error, (flat(link.inverse(centre - half)), flat(link.inverse(centre + half)))
 
 
-def _counted(model: Model, solution: Solution) -> str:
-    """What is counted of the processes of a model, as the end of a sentence; nothing without any."""
+def _describe_process_variance(model: Model, solution: Solution) -> str:
+    """Describe which variance of the model's processes is included, as the end of a sentence; "" without any process."""
     if not model.design.recipe.processes:
         return ""
     terms = ", ".join(model.design.recipe.processes)
@@ -575,7 +582,7 @@ def _counted(model: Model, solution: Solution) -> str:
     return f"; what the columns of {terms} leave of the process is counted{points}"
 
 
-def _left(model: Model, solution: Solution, design: Design, noise: float | None = None) -> Array | None:
+def _residual_variance(model: Model, solution: Solution, design: Design, noise: float | None = None) -> Array | None:
     """The residual variance (n,) of each linear predictor, or (n, m) where they differ, at the estimate; `noise` where its scale is another."""
     off = off_span_of(model, solution, None if noise is None else {model.noise_scale: noise})
     variance = None if off is None else off.variance(design)

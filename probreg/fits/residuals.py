@@ -48,7 +48,7 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
     found, likelihood, design = KINDS[kind](fit), fit.model.likelihood, fit.model.design
     values = design.by_row(found.values, _of_unused(fit) if kind == "response" else np.nan)
     coords: dict[str, Any] = {"obs": row_labels(None, design.whole)}
-    names = {"level": likelihood.levels, "outcome": likelihood.outcomes, "term": sloped(fit)}
+    names = {"level": likelihood.levels, "outcome": likelihood.outcomes, "term": columns_by_term(fit)}
     coords |= {axis: [str(v) for v in names[axis]] for axis in found.axes}
     return xr.DataArray(
         values, coords, ("obs", *found.axes), name=kind, attrs={"kind": kind, "method": fit.method.name}
@@ -79,9 +79,9 @@ def roots(W: Array) -> tuple[Array, Array]:
     return vector * root[:, None, :], np.swapaxes(vector / root[:, None, :], 1, 2)
 
 
-def unordered(design: Design) -> Array:
-    """The rows sorted by columns, offset and response: random numbers handed out in this order do not depend on the one in
-    which the rows stand."""
+def canonical_order(design: Design) -> Array:
+    """Return the rows sorted by columns, offset and response, so that random numbers do not depend on the order of
+    the rows."""
     offset = np.zeros((design.n, 0)) if design.offset is None else design.offset.reshape(design.n, -1)
     return np.lexsort(np.column_stack([design.observed, offset, design.X]).T)
 
@@ -89,7 +89,7 @@ def unordered(design: Design) -> Array:
 def uniforms(fit: Fitted, rows: Array) -> Array:
     """One number in (0, 1) for each of these rows, by the seed of the fit and by what the rows hold, not by their order."""
     design = fit.model.design.take(rows)
-    order = unordered(design)
+    order = canonical_order(design)
     own = crc32(np.ascontiguousarray(design.observed[order]).tobytes())
     u = np.empty(len(rows))
     u[order] = np.random.default_rng([fit.seed, 3, own]).random(len(rows))
@@ -108,10 +108,10 @@ def _of_unused(fit: Fitted) -> Array | float:
         return np.nan
     eta = left.X @ fit.solution.beta
     mean = likelihood.mean(plus_offset(eta, left.offset), **fit.aux)
-    return _distance(likelihood, left.y, mean)
+    return _mean_residuals(likelihood, left.y, mean)
 
 
-def _distance(likelihood: Likelihood, y: Array, mean: Array) -> Array:
+def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:
     """y - E[y] on the scale of the mean, class by class (n, K) for classes; nan where y is."""
     unknown = np.isnan(y.reshape(len(y), -1)).any(1)
     return np.where(unknown if mean.ndim == 1 else unknown[:, None], np.nan, likelihood.response(y) - mean)
@@ -124,24 +124,26 @@ def predictor(fit: Fitted) -> Array:
     return plus_offset(eta, design.offset)
 
 
-def _response(fit: Fitted) -> ResidualKind:
+def _response_residuals(fit: Fitted) -> ResidualKind:
     model, eta = fit.model, predictor(fit)
     mean = model.likelihood.mean(eta, **fit.aux_of_rows)
-    return ResidualKind(_distance(model.likelihood, model.design.observed, mean), () if mean.ndim == 1 else ("level",))
+    return ResidualKind(
+        _mean_residuals(model.likelihood, model.design.observed, mean), () if mean.ndim == 1 else ("level",)
+    )
 
 
 def _pearson(fit: Fitted) -> ResidualKind:
-    likelihood, eta = _smooth(fit), predictor(fit)
+    likelihood, eta = _require_smooth(fit), predictor(fit)
     if isinstance(likelihood, SoftmaxLikelihood):
         p, n = likelihood.mean(eta), likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
         with np.errstate(all="ignore"):  # 0 / 0 where a class is certain
-            return ResidualKind(_response(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",))
+            return ResidualKind(_response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",))
     return ResidualKind(score(fit, eta)[:, 0])
 
 
 def score(fit: Fitted, eta: Array) -> Array:
     """L^-1 s, (n, m), with the Fisher information L L' of each row."""
-    likelihood = _smooth(fit)
+    likelihood = _require_smooth(fit)
     y = fit.model.design.observed
     info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
     s = likelihood.score(y, eta, **fit.aux_of_rows)
@@ -164,8 +166,8 @@ def deviance(fit: Fitted, eta: Array) -> Array:
     return np.asarray(np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length)
 
 
-def _working(fit: Fitted) -> ResidualKind:
-    likelihood, eta = _smooth(fit), predictor(fit)
+def _working_residuals(fit: Fitted) -> ResidualKind:
+    likelihood, eta = _require_smooth(fit), predictor(fit)
     y = fit.model.design.observed
     info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
     s = likelihood.score(y, eta, **fit.aux_of_rows)
@@ -178,19 +180,19 @@ def _working(fit: Fitted) -> ResidualKind:
 def _partial(fit: Fitted) -> ResidualKind:
     """r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the reported predictors k."""
     design, likelihood = fit.model.design, fit.model.likelihood
-    if not sloped(fit):
+    if not columns_by_term(fit):
         raise Incompatible("partial residuals are those of a term, and this model has none beside the intercept")
-    working = _working(fit)
+    working = _working_residuals(fit)
     mean = np.average(design.X, axis=0, weights=design.weights) * (design.intercept is not None)
     coef = fit.solution.beta @ likelihood.contrast_matrix.T
-    parts = [(design.X - mean)[:, list(columns)] @ coef[list(columns)] for columns in sloped(fit).values()]
+    parts = [(design.X - mean)[:, list(columns)] @ coef[list(columns)] for columns in columns_by_term(fit).values()]
     by_term = working.values.reshape(len(design.X), 1, -1) + np.stack(parts, 1)
     return (
         ResidualKind(by_term, ("term", "outcome")) if likelihood.outcomes else ResidualKind(by_term[..., 0], ("term",))
     )
 
 
-def sloped(fit: Fitted) -> dict[str, tuple[int, ...]]:
+def columns_by_term(fit: Fitted) -> dict[str, tuple[int, ...]]:
     """The columns of each term but the intercept."""
     return {name: at for name, at in terms(fit.model.design).items() if name != "Intercept"}
 
@@ -219,20 +221,20 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     """P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
     likelihood, y = fit.model.likelihood, fit.model.design.observed[rows]
     assert isinstance(likelihood, UnivariateLikelihood)
-    told = _thinned(fit, rows)
+    told = _thin_predictive(fit, rows)
     upper = told.cdf(y)
     if isinstance(likelihood.support, str):
         return upper, upper
     return upper, told.cdf(likelihood.drawn(y) - 1.0)  # discrete responses are whole numbers
 
 
-def _thinned(fit: Fitted, rows: Array) -> Predictive:
+def _thin_predictive(fit: Fitted, rows: Array) -> Predictive:
     design = fit.model.design
     part = design if np.array_equal(rows, np.arange(design.n)) else design.take(rows)
     return predictive(fit.model, fit.solution, part, spread=False, seed=fit.seed, at_most=_DRAWS)
 
 
-def _smooth(fit: Fitted) -> SmoothLikelihood:
+def _require_smooth(fit: Fitted) -> SmoothLikelihood:
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         raise Incompatible(
             f"these residuals are those of a smooth likelihood, and the {fit.model.likelihood.name} likelihood has kinks: "
@@ -243,10 +245,10 @@ def _smooth(fit: Fitted) -> SmoothLikelihood:
 
 KINDS: Mapping[str, Callable[[Fitted], ResidualKind]] = MappingProxyType(
     {
-        "response": _response,
+        "response": _response_residuals,
         "pearson": _pearson,
         "deviance": _deviance,
-        "working": _working,
+        "working": _working_residuals,
         "partial": _partial,
         "quantile": _quantile,
     }

@@ -68,7 +68,7 @@ def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[flo
     scales: dict[tuple[int, ...], list[float]] = {}
     for i, b in enumerate(model.joint.blocks):
         if b.columns in asked:
-            scales.setdefault(b.columns, []).append(_scale(model, solution, i))
+            scales.setdefault(b.columns, []).append(_block_scale(model, solution, i))
     out = {}
     for f in term_functions(model.design):
         each = [scales.get(tuple(number[c] for c in block), [np.nan]) for block in f.of.blocks]
@@ -76,7 +76,7 @@ def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[flo
     return out
 
 
-def _scale(model: Model, solution: Solution, i: int) -> float:
+def _block_scale(model: Model, solution: Solution, i: int) -> float:
     """tau of a block with the prior N(0, tau^2 I), the amplitude of a process."""
     block, prior = model.joint.blocks[i], model.joint.blocks[i].prior
     if isinstance(prior, HierarchicalPrior):
@@ -242,7 +242,7 @@ def _of_normal(
     z = z if solution.df is None else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
     parts = np.array_split(z, _PARTS, axis=1)
     with one_blas_thread():
-        critical = [_largest((A[k] @ part for part in parts), sd[:, k], prob) for k in range(len(contrasts))]
+        critical = [_maximum_quantile((A[k] @ part for part in parts), sd[:, k], prob) for k in range(len(contrasts))]
     return Band(estimate, sd, estimate - half, estimate + half, np.array(critical))
 
 
@@ -267,7 +267,7 @@ def _band_of(f: Array, prob: float) -> Band:
     """Of draws f (K, S, n)."""
     estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
     ends = [equal_tail(one, prob) for one in f]
-    critical = [_largest([(one - one.mean(0)).T], sd[:, k], prob) for k, one in enumerate(f)]
+    critical = [_maximum_quantile([(one - one.mean(0)).T], sd[:, k], prob) for k, one in enumerate(f)]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
     return Band(estimate, sd, lower, upper, np.array(critical))
 
@@ -302,8 +302,9 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
     return np.asarray(unit * float(each[0]) * noise)
 
 
-def _largest(parts: Iterable[Array], sd: Array, prob: float) -> float:
-    """The quantile of max_x |deviation(x)| / sd(x) over draws, of which parts (n, S) come in turn; points without spread say nothing."""
+def _maximum_quantile(parts: Iterable[Array], sd: Array, prob: float) -> float:
+    """Return the quantile of max_x |deviation(x)| / sd(x) over draws, given in parts (n, S); points without spread
+    are left out."""
     live = sd > 1e-12 * sd.max(initial=0.0)
     if not live.any():
         return 0.0

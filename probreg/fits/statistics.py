@@ -21,10 +21,10 @@ from probreg.fits.goodness import (
     exact_fit,
     is_density,
     is_maximum_likelihood,
+    is_saturated,
     null_deviance,
     number_of_rows,
     overall_test,
-    saturated,
     share_explained,
     tested_at_found_scales,
     why_no_criterion,
@@ -158,7 +158,7 @@ class FitStatistics(Fitted):
         if self.solution.found is not None:
             return self.solution.found.value  # effects integrated over
         if not np.isfinite(self.log_likelihood) or exact_fit(self):
-            none = ", with no degrees of freedom left" if saturated(self) else ""
+            none = ", with no degrees of freedom left" if is_saturated(self) else ""
             raise Incompatible(
                 f"the fit meets every response exactly{none}, so that its density has no bound: no AIC or BIC"
             )
@@ -440,28 +440,34 @@ class FitStatistics(Fitted):
         row: dict[str, Any] = {}
         if self.solution.draws is not None:
             row = {"algorithm": self.method.name, "pss": self.solution.draws.count}
-        row["r.squared"] = self._told("r_squared")
+        row["r.squared"] = self._statistic_or_nan("r_squared")
         if self.target == "mode" and gaussian:
-            row["adj.r.squared"] = self._told("adjusted_r_squared")
+            row["adj.r.squared"] = self._statistic_or_nan("adjusted_r_squared")
         if self.model.likelihood.noise_scale is not None:
-            row["sigma"] = self._told("residual_sd")
+            row["sigma"] = self._statistic_or_nan("residual_sd")
         if self.target == "mode" and gaussian:
             test = self.overall
             row |= {"statistic": np.nan, "p.value": np.nan, "df": np.nan}
             row |= {} if test is None else {"statistic": test.statistic, "p.value": test.p_value, "df": test.df}
         elif self.target == "mode":
-            row["null.deviance"] = self._told("null_deviance")
-            row["df.null"] = self._told("nobs") - self.model.shape[1] * (self.model.design.intercept is not None)
+            row["null.deviance"] = self._statistic_or_nan("null_deviance")
+            row["df.null"] = self._statistic_or_nan("nobs") - self.model.shape[1] * (
+                self.model.design.intercept is not None
+            )
         if has_effects(self.model):
             row |= self._of_groups()
         found = self.solution.found
         # of REML broom has the restricted one
-        log_lik = self._told("log_likelihood") if found is None else found.value
+        log_lik = self._statistic_or_nan("log_likelihood") if found is None else found.value
         row["logLik"] = np.nan if exact_fit(self) else log_lik  # as large as rounding makes it
         if self.target == "mode":
-            row |= {"AIC": self._told("aic"), "BIC": self._told("bic"), "deviance": self._told("deviance")}
-            row["df.residual"] = self._told("df_resid")
-        row["nobs"] = self._told("nobs")
+            row |= {
+                "AIC": self._statistic_or_nan("aic"),
+                "BIC": self._statistic_or_nan("bic"),
+                "deviance": self._statistic_or_nan("deviance"),
+            }
+            row["df.residual"] = self._statistic_or_nan("df_resid")
+        row["nobs"] = self._statistic_or_nan("nobs")
         row |= {f"ngrps.{t.group}": len(t.levels) for t in self.model.design.recipe.grouped.values()}
         return pd.DataFrame([row])
 
@@ -497,15 +503,15 @@ class FitStatistics(Fitted):
     def _statistics_of_rows(self) -> dict[str, float]:
         """Statistics that `save` writes because nothing but the rows has them: deviances, R² and degrees of freedom of terms."""
         own = {"deviance": "_conditional_deviance", "null_deviance": "null_deviance", "r_squared": "r_squared"}
-        found = {name: float(self._told(attribute)) for name, attribute in own.items()}
+        found = {name: float(self._statistic_or_nan(attribute)) for name, attribute in own.items()}
         if has_effects(self.model):
             with contextlib.suppress(ProbregError):
                 found |= variance_shares(self)._asdict()
         found |= {f"edf {name}": edf for name, edf in degrees_of_functions(self.model, self.solution).items()}
         return {f"{OF_ROWS}{name}": value for name, value in found.items() if np.isfinite(value)}
 
-    def _told(self, name: str) -> Any:
-        """A statistic, nan where this fit has none of that name."""
+    def _statistic_or_nan(self, name: str) -> Any:
+        """Return a statistic, nan where this fit has none of that name."""
         try:
             return getattr(self, name)
         except ProbregError:

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import ndtr, stdtr
 
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.goodness import exact_fit, is_density, is_maximum_likelihood, saturated, why_no_test
+from probreg.fits.goodness import exact_fit, is_density, is_maximum_likelihood, is_saturated, why_no_test
 from probreg.fits.inference_data import coefficient_index, parameter_names, reported_coefficients
 from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
@@ -98,7 +98,7 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
     for name, (value, sd) in fit.solution.scalars.items():
         known = dict(zip(("lower", "upper"), asked.interval.aux_ends(name, asked.prob)))
-        value = np.nan if name == fit.model.likelihood.noise_scale and saturated(fit) else value
+        value = np.nan if name == fit.model.likelihood.noise_scale and is_saturated(fit) else value
         known |= {"estimate": value, "mean": value, "median": value, "std_error": sd, "sd": sd}
         row = [known.get(c, np.nan) for c in columns]
         table.loc[("", name) if fit.model.likelihood.outcomes else name, :] = row
@@ -109,11 +109,11 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
         above = np.asarray(probability_positive(fit)).T.ravel()
         table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]
     object.__setattr__(table, "_of", fit)
-    table.attrs = _words(fit, asked, tested) | ({} if untold is None else {"no_p_value": untold})
+    table.attrs = _table_attributes(fit, asked, tested) | ({} if untold is None else {"no_p_value": untold})
     return table
 
 
-def _words(fit: FitStatistics, asked: Asked, tested: bool) -> dict[str, Any]:
+def _table_attributes(fit: FitStatistics, asked: Asked, tested: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "prob": float(asked.prob),
         "kind": asked.interval.name,
@@ -144,9 +144,9 @@ def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
             at = [i for i, full in enumerate(names) if name in (full, fit.model.design.head_columns[i // shape[1]])]
             if not at:
                 raise DataError(f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}")
-            values[at] = _number(name, value)
+            values[at] = _check_null(name, value)
     else:
-        values[:] = _number("null", null)
+        values[:] = _check_null("null", null)
     if fit.target == "posterior" and values.any():
         raise Incompatible(
             "null= is that of a p-value; of a posterior ask pr.hypothesis(fit, 'x > 1') for a probability"
@@ -154,7 +154,7 @@ def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
     return values.reshape(shape if fit.model.likelihood.outcomes else shape[:1])
 
 
-def _number(name: str, value: Any) -> float:
+def _check_null(name: str, value: Any) -> float:
     if not isinstance(value, int | float | np.number) or not np.isfinite(value):
         raise DataError(f"null= is a finite number, or a mapping from names to numbers; {name!r} is {value!r}")
     return float(value)
@@ -223,7 +223,7 @@ def posterior_median(fit: FitStatistics) -> Array:
 # ---- the printed page --------------------------------------------------------------------------------------------------
 
 
-def _notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
+def _select_notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
     """What a reader must know, without the two estimates of sigma where the foot has both, and what another covariance changes."""
     told = any(_BOTH_SIGMAS in line for line in foot)
     joint = table.attrs.get("covariance") == "joint"
@@ -238,7 +238,7 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     """Head, table, foot and notes, at most 40 lines; without `terms` the columns of smooth functions are a line each."""
     shown, said = (table, []) if terms else without_terms(fit, table)
     under = _foot(fit, table)
-    notes = [f"note: {n}" for n in _notes(table, under)]
+    notes = [f"note: {n}" for n in _select_notes(table, under)]
     head, foot, said, notes = (
         [part for line in lines for part in wrap_line(visible(line))]
         for lines in (_head(fit, table), under, said, notes)
@@ -256,7 +256,7 @@ def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     shown, said = (table, []) if terms else without_terms(fit, table)
     body = _body(fit, table, shown)
     under = _foot(fit, table)
-    foot, notes = [*said, *under], list(_notes(table, under))
+    foot, notes = [*said, *under], list(_select_notes(table, under))
     return notebook_html(_head(fit, table), [_cells(body, table.attrs)] if len(body) else [], notes, foot=foot)
 
 
@@ -280,9 +280,9 @@ def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame
 def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     """Every column as text, the statistic under its own name."""
     shown = {
-        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", format_probability), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
-        "ess_bulk": ("ess_bulk", lambda v: _fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _fixed(v, 0)),
-        "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)), "df": ("df", lambda v: _fixed(v, 2)),
+        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", format_probability), "r_hat": ("r_hat", lambda v: _format_fixed(v, 3)),
+        "ess_bulk": ("ess_bulk", lambda v: _format_fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _format_fixed(v, 0)),
+        "statistic": (words.get("statistic", "statistic"), lambda v: _format_fixed(v, 2)), "df": ("df", lambda v: _format_fixed(v, 2)),
     }  # fmt: skip
     columns = {}
     some = table.notna().any()
@@ -305,14 +305,14 @@ def p_cell(p: float) -> str:
     return "" if np.isnan(p) else format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
 
 
-def _fixed(value: float, digits: int) -> str:
+def _format_fixed(value: float, digits: int) -> str:
     return "" if np.isnan(value) else f"{value:.{digits}f}"
 
 
 def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """What is modelled; the method, N, df and the prior; what the columns are."""
     words = table.attrs
-    n, df = _known(fit, "nobs"), _known(fit, "df_resid")
+    n, df = _statistic_or_none(fit, "nobs"), _statistic_or_none(fit, "df_resid")
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
     size += f", {groups_said(fit.model)}" if has_effects(fit.model) else ""
@@ -322,7 +322,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         f"prior: {prior_line(fit.stated_model)}",
     ]
     said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
-    if words.get("covariance") == "none" or saturated(fit):
+    if words.get("covariance") == "none" or is_saturated(fit):
         said = "no standard errors and no intervals"
     elif exact_fit(fit):
         said = "no standard errors, intervals and tests: residuals are rounding"
@@ -334,7 +334,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         said += f", {words['covariance']} covariance"
     if "ratio" in words:
         said += f"; {words['ratio']}s, exp of the coefficients"
-    if "statistic" in words and table["statistic"].notna().any() and not saturated(fit):
+    if "statistic" in words and table["statistic"].notna().any() and not is_saturated(fit):
         law = f"t({words['df']:g})" if isinstance(words.get("df"), float | int) else "t" if "df" in words else "z"
         law += f" with {words['df']}'s df" if isinstance(words.get("df"), str) else ""
         said += f"; {law} and two-sided p for {words['null']}"
@@ -345,20 +345,24 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """Nuisance parameters, R², deviance, likelihood and criteria, and why there is no p."""
     lines = [*_aux_lines(fit, table), *_smooth_lines(fit)]
     if fit.model.design.source is not None and not fit.model.likelihood.least_squares:
-        return [*lines, "R², log-likelihood and AIC take another pass over the rows: fit.aic", *_untested(table)]
+        return [
+            *lines,
+            "R², log-likelihood and AIC take another pass over the rows: fit.aic",
+            *_explain_missing_p(table),
+        ]
     if has_effects(fit.model):
-        return [*lines, *_of_groups(fit), *_untested(table)]
-    explained = _explained(fit, table.attrs)
+        return [*lines, *_of_groups(fit), *_explain_missing_p(table)]
+    explained = _format_goodness(fit, table.attrs)
     lines += [explained] if explained else []
-    if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll) and not exact_fit(fit):
+    if (ll := _statistic_or_none(fit, "log_likelihood")) is not None and np.isfinite(ll) and not exact_fit(fit):
         at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
         said = f"log-likelihood {format_number(ll)}{at}"
-        if (aic := _known(fit, "aic")) is not None:
-            said += f", AIC {format_number(aic)}, BIC {format_number(fit.bic)} ({_counted(fit.n_parameters)})"
+        if (aic := _statistic_or_none(fit, "aic")) is not None:
+            said += f", AIC {format_number(aic)}, BIC {format_number(fit.bic)} ({_count_parameters(fit.n_parameters)})"
         lines.append(said)
     if fit.model.design.weight_kind == "sampling":
         lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
-    return [*lines, *_untested(table)]
+    return [*lines, *_explain_missing_p(table)]
 
 
 def _of_groups(fit: FitStatistics) -> list[str]:
@@ -378,7 +382,7 @@ def _of_groups(fit: FitStatistics) -> list[str]:
     except ProbregError:
         pass  # it has none
     if found is None:
-        if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
+        if (ll := _statistic_or_none(fit, "log_likelihood")) is not None and np.isfinite(ll):
             at = " at the posterior mean" if fit.target == "posterior" else ""
             lines.append(f"log-likelihood {format_number(ll)} given the effects{at}")
         return lines
@@ -391,13 +395,13 @@ def _of_groups(fit: FitStatistics) -> list[str]:
         return [*lines, f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})"]
     said = f"log-likelihood {format_number(found.value, 7)}{about}"
     said += "" if found.plain else ", at a mode that the prior of the scales moves from ML's"
-    if (aic := _known(fit, "aic")) is not None:
-        said += f", AIC {format_number(aic, 6)}, BIC {format_number(fit.bic, 6)} ({_counted(fit.n_parameters)})"
+    if (aic := _statistic_or_none(fit, "aic")) is not None:
+        said += f", AIC {format_number(aic, 6)}, BIC {format_number(fit.bic, 6)} ({_count_parameters(fit.n_parameters)})"
     return [*lines, said]
 
 
-def _untested(table: pd.DataFrame) -> list[str]:
-    """Why there is no p."""
+def _explain_missing_p(table: pd.DataFrame) -> list[str]:
+    """Explain why there is no p-value."""
     return [str(table.attrs[k]) for k in ("no_p_value",) if k in table.attrs]
 
 
@@ -405,7 +409,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines = []
     for name, row in table.iloc[len(fit.parameter_names) :].iterrows():
         word = name[-1] if isinstance(name, tuple) else name
-        if word == fit.model.likelihood.noise_scale and (saturated(fit) or exact_fit(fit)):
+        if word == fit.model.likelihood.noise_scale and (is_saturated(fit) or exact_fit(fit)):
             continue  # a note says why
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
         ends = "" if np.isnan(row["lower"]) else f" ({row['lower']:.5g} to {row['upper']:.5g})"
@@ -419,7 +423,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             and is_maximum_likelihood(fit)
             and fit.model.design.weight_kind != "sampling"  # whose scale is that of a pseudo-likelihood
         ):
-            sd = _known(fit, "residual_sd")
+            sd = _statistic_or_none(fit, "residual_sd")
             if sd is not None and not np.isnan(sd):  # the interval of kind "t" is that of RSS / df
                 of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
                 first = f"{word} {sd:.5g}{ends} {_BOTH_SIGMAS} {value:.5g}"
@@ -454,29 +458,29 @@ def _smooth_lines(fit: FitStatistics) -> tuple[str, ...]:
     return said_of_smooths(fit.smooths) if few else ()
 
 
-def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
-    """R² by its name, the F test where errors are classical, and the deviance of classes and counts."""
-    if (share := _known(fit, "r_squared")) is None or not np.isfinite(share):
+def _format_goodness(fit: FitStatistics, words: Mapping[str, Any]) -> str:
+    """Format R² by its name, the F test where errors are classical, and the deviance of classes and counts."""
+    if (share := _statistic_or_none(fit, "r_squared")) is None or not np.isfinite(share):
         return ""
     if not is_density(fit.model):
         said = f"McFadden's R² {share:.4g}; deviance {format_number(fit.deviance)}"
-        none = _known(fit, "null_deviance")
+        none = _statistic_or_none(fit, "null_deviance")
         return said if none is None else f"{said}, {format_number(none)} without columns"
     if not fit.model.likelihood.least_squares:
         return f"R² (share of the deviance) {share:.4g}"
     zero = "" if fit.model.design.intercept is not None else " about zero"
-    said, adjusted, test = f"R²{zero} {share:.4g}", _known(fit, "adjusted_r_squared"), fit.overall
+    said, adjusted, test = f"R²{zero} {share:.4g}", _statistic_or_none(fit, "adjusted_r_squared"), fit.overall
     said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
     if test is None or words.get("covariance") != "classical":
         return said
     return f"{said}; F({test.df}, {test.df_resid}) = {format_number(test.statistic, 4)}, {format_p(test.p_value)}"
 
 
-def _counted(k: int) -> str:
+def _count_parameters(k: int) -> str:
     return f"{k} parameter{'s' * (k != 1)}"
 
 
-def _known(fit: FitStatistics, name: str) -> Any:
+def _statistic_or_none(fit: FitStatistics, name: str) -> Any:
     """A statistic, None where this fit has none."""
     try:
         return getattr(fit, name)

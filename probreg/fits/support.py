@@ -24,7 +24,7 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
         raise Incompatible(f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none")
     labels = np.arange(model.design.n) if model.design.labels is None else np.asarray(model.design.labels)
     if solution.draws is not None:
-        return pd.DataFrame({"probability": _outside(model, solution)}, index=pd.Index(labels, name="row"))
+        return pd.DataFrame({"probability": _share_outside_tube(model, solution)}, index=pd.Index(labels, name="row"))
     found = support_of(model, solution)
     table = pd.DataFrame(
         {"weight": found.weight, "residual": found.residual, "at": np.where(found.bound, "bound", "free")},
@@ -33,7 +33,7 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
     return table[found.of]
 
 
-def _outside(model: Model, solution: Solution) -> Array:
+def _share_outside_tube(model: Model, solution: Solution) -> Array:
     """The share of draws in which |y_i - eta_i| is at least the half-width of the tube."""
     likelihood = model.likelihood
     assert isinstance(likelihood, PiecewiseLinearLikelihood)

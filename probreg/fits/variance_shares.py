@@ -67,7 +67,7 @@ def variance_shares(fit: Fitted) -> VarianceShares:
     w = design.weights if design.weights is not None else np.ones(design.n)
     eta = design.X[:, design.head] @ fit.solution.beta[design.head, 0]
     fixed = 0.0 if np.ptp(eta) == 0 else float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
-    return VarianceShares(fixed, _of_groups(fit, w), _rest(fit, w))
+    return VarianceShares(fixed, _of_groups(fit, w), _residual_variance(fit, w))
 
 
 def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
@@ -167,7 +167,7 @@ def _of_groups(fit: Fitted, w: Array) -> float:
     return total
 
 
-def _rest(fit: Fitted, w: Array) -> float:
+def _residual_variance(fit: Fitted, w: Array) -> float:
     likelihood = fit.model.likelihood
     if likelihood.least_squares:
         precision = fit.model.design.whole.precision

@@ -126,7 +126,7 @@ class Predictive:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
         return self._averaged(self._ordered().cdf(self._whole(y), self.eta, **self.aux))
 
-    def thinned(self, atoms: int) -> "Predictive":
+    def thin(self, atoms: int) -> "Predictive":
         """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
         if self.share is not None:
             return self
@@ -175,7 +175,7 @@ class Predictive:
 
     def _searched(self, prob: float, tol: float) -> Array:
         discrete = not isinstance(self._ordered().support, str)
-        few = self.thinned(_FEW)
+        few = self.thin(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
             start = few._searched(prob, tol) if thins else np.floor(np.minimum(self._expected(), _FINITE))

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.fits.storage.container import MAGIC, TRAILER, seal, unsealed
+from probreg.fits.storage.container import MAGIC, TRAILER, read_verified, seal
 from probreg.priors import Normal
 
 
@@ -68,7 +68,7 @@ def saved(tmp_path_factory) -> dict[str, Path]:
 
 def edited(path: Path, change: Callable[[h5py.File], None], folder: Path) -> Path:
     """The file with a change made by hand, and signed again."""
-    image = io.BytesIO(unsealed(path.read_bytes(), "it"))
+    image = io.BytesIO(read_verified(path.read_bytes(), "it"))
     with h5py.File(image, "r+") as file:
         change(file)
     out = folder / "edited.nc"

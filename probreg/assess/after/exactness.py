@@ -5,7 +5,7 @@ from typing import ClassVar
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit, saturated
+from probreg.fits.goodness import exact_fit, is_saturated
 
 
 @DIAGNOSTICS.register
@@ -22,7 +22,7 @@ class ExactnessDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.likelihood.least_squares:
             return "it is about least squares"
-        if saturated(fit):
+        if is_saturated(fit):
             return "there are as many coefficients as rows, and no residual is left"
         return None if exact_fit(fit) else "the residuals are more than rounding"
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import uniforms as uniforms, unordered as unordered
+from probreg.fits.residuals import uniforms as uniforms
 
 Array = np.ndarray
 _MOST = 1_000_000

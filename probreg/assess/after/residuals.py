@@ -10,7 +10,6 @@ from probreg.fits.residuals import (
     predictor as predictor,
     quantile_residuals as quantile_residuals,
     score as score,
-    sloped as sloped,
     tails as tails,
 )
 

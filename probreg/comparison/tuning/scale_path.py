@@ -15,7 +15,7 @@ from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
-from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
+from probreg.fits.inference_data import coefficient_dims, label_coefficients, model_coordinates, reported_coefficients
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
@@ -138,7 +138,7 @@ class RegularisationPath:
                 this: Any = b.prior
                 # As the scale goes to 0 the mode goes to b, the prior's location.
                 b.put(at, np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None])
-        return labelled(self.model, reported_coefficients(self.model, at))
+        return label_coefficients(self.model, reported_coefficients(self.model, at))
 
     def __repr__(self) -> str:
         head, *rest = self._said()

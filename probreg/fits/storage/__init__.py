@@ -36,7 +36,7 @@ from probreg.fits.storage.checks import (
     stored_lines,
 )
 from probreg.fits.storage.columns import read_columns_back, written_columns
-from probreg.fits.storage.container import Container, image_of, seal, unsealed
+from probreg.fits.storage.container import Container, image_of, read_verified, seal
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import Routine, coefficients_of_reported, has_effects
 from probreg.inference.covariance import DenseCovariance, NoCovariance, ParameterCovariance
@@ -121,11 +121,11 @@ def can_be_made_again(model: Model, method: Method, solution: Solution, seed: in
     """Whether the draws come again from the seed, to the bit: it is tried."""
     if (draws := solution.draws) is None or draws.made_of is None or draws["beta"].size > _MOST:
         return False
-    again = _remade(model, method, solution.beta, draws.made_of, seed)
+    again = _redraw(model, method, solution.beta, draws.made_of, seed)
     return digest_of_draws(again) == digest_of_draws(draws)
 
 
-def _remade(model: Model, method: Method, estimate: np.ndarray, made_of: Mapping[str, np.ndarray], seed: int) -> Draws:
+def _redraw(model: Model, method: Method, estimate: np.ndarray, made_of: Mapping[str, np.ndarray], seed: int) -> Draws:
     with one_blas_thread():
         return method.draws_again(model, estimate, made_of, np.random.default_rng(seed))
 
@@ -141,7 +141,7 @@ def digest_of_draws(draws: Draws) -> str:
 def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
     """What `write` wrote. DataError when the file is missing, is not a saved fit, or is damaged."""
     data = read_plain(path)
-    image = unsealed(data, str(path))
+    image = read_verified(data, str(path))
     try:
         with Container(image) as file:
             spec = json.loads(file.text(_ROOT))
@@ -150,7 +150,7 @@ def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
             spec["design"]["recipe"] = _with_arrays(spec["design"]["recipe"], file)
             model = _model(spec, file)
             method = METHODS.from_spec(spec["method"])
-            solution, seed = _solution(spec, file, model, method), spec["seed"]
+            solution, seed = _read_solution(spec, file, model, method), spec["seed"]
             asked = spec["solution"].get("draws_digest")
             if asked is not None and digest_of_draws(solution.posterior) != asked:
                 warn_caller(
@@ -183,18 +183,18 @@ def _without_arrays(spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.
     """The specification with the arrays of bases, which are large, by the names that they have in a group of their own."""
     arrays: dict[str, np.ndarray] = {}
 
-    def named(value: Any) -> Any:
+    def replace_arrays(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             arrays[name := f"basis_{len(arrays)}"] = value
             return {_BASES: name}
         if isinstance(value, dict):
-            return {k: named(v) for k, v in value.items()}
-        return [named(v) for v in value] if isinstance(value, list) else value
+            return {k: replace_arrays(v) for k, v in value.items()}
+        return [replace_arrays(v) for v in value] if isinstance(value, list) else value
 
-    design = {**spec["design"], "recipe": named(spec["design"]["recipe"])}
+    design = {**spec["design"], "recipe": replace_arrays(spec["design"]["recipe"])}
     solution = spec["solution"]
     if "recipe" in (scales := solution.get("scales", {})):
-        solution = {**solution, "scales": {**scales, "recipe": named(scales["recipe"])}}
+        solution = {**solution, "scales": {**scales, "recipe": replace_arrays(scales["recipe"])}}
     return {**spec, "design": design, "solution": solution}, arrays
 
 
@@ -212,25 +212,25 @@ def _with_arrays(value: Any, file: Container) -> Any:
 
 def _inputs_of(design: Design) -> dict[str, np.ndarray]:
     """What enters each process, smooth function and varying effect, by its number, and the same of rows of weight 0."""
-    number = {key: i for i, key in enumerate(_numbered(design.recipe))}
+    number = {key: i for i, key in enumerate(_term_keys(design.recipe))}
     kept = {f"{_INPUTS}{number[key]}": x for key, x in design.inputs.items()}
     if design.unused is None:
         return kept
     return kept | {f"{_UNUSED}{_INPUTS}{number[key]}": x for key, x in design.unused.inputs.items()}
 
 
-def _numbered(recipe: ColumnRecipe) -> tuple[str, ...]:
+def _term_keys(recipe: ColumnRecipe) -> tuple[str, ...]:
     """The processes, then the smooth functions, then the varying effects, by the term."""
     return (*recipe.processes, *recipe.smooths, *recipe.grouped)
 
 
-def _entering(recipe: ColumnRecipe, key: str) -> int:
-    """How many numbers of a row enter a term: of varying effects the number of the group and z (K,)."""
+def _input_width(recipe: ColumnRecipe, key: str) -> int:
+    """Return how many numbers of a row enter a term: for varying effects the number of the group and z (K,)."""
     return 1 + recipe.grouped[key].shape[1] if key in recipe.grouped else len(recipe.entering[key])
 
 
 def _inputs_from(recipe: ColumnRecipe, rows: Mapping[str, np.ndarray], prefix: str = "") -> dict[str, np.ndarray]:
-    names = {key: f"{prefix}{_INPUTS}{i}" for i, key in enumerate(_numbered(recipe))}
+    names = {key: f"{prefix}{_INPUTS}{i}" for i, key in enumerate(_term_keys(recipe))}
     found = {key: rows[name] for key, name in names.items() if name in rows}
     for key in recipe.grouped.keys() & found.keys():
         codes = found[key][:, 0]
@@ -273,10 +273,10 @@ def _group(parts: Mapping[str, Any]) -> Any:
     import xarray as xr
 
     arrays = {name: np.asarray(values) for name, values in parts.items()}
-    return xr.Dataset({name: (_axes(a.shape), a) for name, a in arrays.items()})
+    return xr.Dataset({name: (_axis_names(a.shape), a) for name, a in arrays.items()})
 
 
-def _axes(shape: tuple[int, ...]) -> tuple[str, ...]:
+def _axis_names(shape: tuple[int, ...]) -> tuple[str, ...]:
     """Names of axes, a second one of the same length with its number."""
     return tuple(f"n{size}" + "_" * shape[:i].count(size) for i, size in enumerate(shape))
 
@@ -306,7 +306,7 @@ def _solution_group(s: Solution, remade: bool, moments: Any, intercept: int | No
     return _group(parts)
 
 
-def _scale(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> ParameterCovariance:
+def _read_covariance(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> ParameterCovariance:
     """The covariance of the parameters. DataError where parts are missing, or are of other parameters."""
     parts = {name.removeprefix(_FACTOR): v for name, v in numbers.items() if name.startswith(_FACTOR)}
     if not isinstance(further, list) or not all(isinstance(name, str) for name in further):
@@ -326,7 +326,7 @@ def _scale(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> Par
     return ParameterCovariance.from_arrays(parts, model.shape[1], intercept, tuple(further))
 
 
-def _joint(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> ParameterCovariance | None:
+def _read_joint_covariance(numbers: Mapping[str, np.ndarray], model: Model, further: Any) -> ParameterCovariance | None:
     """The covariance that counts the errors of scales; None where the file has none."""
     parts = {name.removeprefix(_JOINT): v for name, v in numbers.items() if name.startswith(_JOINT)}
     if not parts:
@@ -408,7 +408,7 @@ def _found_spec(found: FoundScales, model: Model) -> dict[str, Any]:
     }
 
 
-def _found(spec: Mapping[str, Any], model: Model, file: Container) -> FoundScales:
+def _read_found_scales(spec: Mapping[str, Any], model: Model, file: Container) -> FoundScales:
     """DataError for one whose parts do not belong together."""
     for path, kind in checks.FOUND.items():
         checks.field_of(spec, path, kind)
@@ -419,7 +419,7 @@ def _found(spec: Mapping[str, Any], model: Model, file: Container) -> FoundScale
         else model.design
     )
     aux = {k: _aux_of(v) for k, v in spec["aux"].items()}
-    stated = replace(model, design=design, prior=_prior(spec["prior"]), aux=aux)
+    stated = replace(model, design=design, prior=_read_prior(spec["prior"]), aux=aux)
     known = number_of_scales(stated)
     if known > d or len(spec["hessian"]) != d * d or len(spec["vanished"]) != d:
         raise DataError(f"its scales found by evidence are {d} numbers, and the stated model has {known} unknown")
@@ -462,7 +462,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
     head = p - sum(len(term.columns) for term in recipe.grouped.values()) if by_group else p
     sizes_of_head = {**sizes, "p": head, "q": head + 1}
     plain, by_trials = (
-        None if rows or name not in file else _moments(spec, file, name, recipe.columns[:head], sizes_of_head)
+        None if rows or name not in file else _read_moments(spec, file, name, recipe.columns[:head], sizes_of_head)
         for name in ("moments", "moments_by_trials")
     )
     moments: AnyMoments | None = plain
@@ -481,7 +481,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         weights=rows.get("weights"),
         precision=rows.get("precision"),
         weight_kind=d["weights"],
-        unused=_unused(rows, recipe),
+        unused=_read_unused_rows(rows, recipe),
         inputs=_inputs_from(recipe, rows),
         read=read_columns_back(file, d.get("read", []), sizes) if rows else {},
         notes=tuple(d["notes"]),
@@ -493,7 +493,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
     compared = spec.get("scales_compared", 0)
     if type(compared) is not int or compared < 0:
         raise DataError(f"its number of scales compared is {compared!r}")
-    return Model(design, likelihood, _prior(spec["prior"]), aux, compared)
+    return Model(design, likelihood, _read_prior(spec["prior"]), aux, compared)
 
 
 def _aux_spec(value: float | AuxPrior) -> Any:
@@ -508,7 +508,7 @@ def _aux_of(spec: Any) -> Any:
     return FoundValue(spec["found"]) if set(spec) == {"found"} else AUX_PRIORS.from_spec(spec)
 
 
-def _moments(
+def _read_moments(
     spec: Mapping[str, Any], file: Container, group: str, columns: tuple[str, ...], sizes: dict[str, int]
 ) -> Moments:
     """Moments with their counts, which are numbers of the specification; arrays in files of format 2."""
@@ -527,13 +527,13 @@ def row_lines(recipe: ColumnRecipe) -> tuple[Stored, ...]:
 
     The basis of a process may be made of its inputs, so that these are there; smooth functions do without.
     """
-    each = [(i, _entering(recipe, key), key in recipe.smooths) for i, key in enumerate(_numbered(recipe))]
+    each = [(i, _input_width(recipe, key), key in recipe.smooths) for i, key in enumerate(_term_keys(recipe))]
     own = [Stored(f"{_INPUTS}{i}", (f"n {d}",), checks.FINITE, optional=smooth) for i, d, smooth in each]
     left = [Stored(f"{_UNUSED}{_INPUTS}{i}", (f"u {d}",), checks.FINITE, optional=True) for i, d, _ in each]
     return (*ROWS, *own, *left)
 
 
-def _unused(rows: Mapping[str, np.ndarray], recipe: ColumnRecipe) -> Unused | None:
+def _read_unused_rows(rows: Mapping[str, np.ndarray], recipe: ColumnRecipe) -> Unused | None:
     """The rows of weight 0, where some were saved. DataError for a place that is not among the rows of the data."""
     every = {k.removeprefix(_UNUSED): v for k, v in rows.items() if k.startswith(_UNUSED)}
     parts: dict[str, Any] = {k: v for k, v in every.items() if not k.startswith(_INPUTS)}
@@ -547,7 +547,7 @@ def _unused(rows: Mapping[str, np.ndarray], recipe: ColumnRecipe) -> Unused | No
     return Unused(**parts | {"places": places, "inputs": _inputs_from(recipe, rows, _UNUSED)})
 
 
-def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
+def _read_prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
     if "columns" not in spec:
         return PRIORS.from_spec(spec)
     return {
@@ -558,17 +558,17 @@ def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
     }
 
 
-def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:
+def _read_solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:
     s, (p, m) = spec["solution"], model.shape
     sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
     numbers = read_arrays(file, "solution", SOLUTION, sizes)
     marks = s.get("routine", [])  # files of an earlier version have none
-    scale, replicates = _scale(numbers, model, s.get("further", [])), None
+    scale, replicates = _read_covariance(numbers, model, s.get("further", [])), None
     if s["replicates"] is not None:
         replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
     out = Solution(
         beta=numbers["beta"],
-        scale=scale if (joint := _joint(numbers, model, s.get("further", []))) is None else joint,
+        scale=scale if (joint := _read_joint_covariance(numbers, model, s.get("further", []))) is None else joint,
         conditional=None if joint is None else scale,
         df=s["df"],
         aux=s["aux"],
@@ -576,9 +576,9 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         not_estimable=numbers["not_estimable"].astype(bool) if "not_estimable" in numbers else None,
         null_space=numbers.get("null_space"),
         sandwich=s["sandwich"],
-        draws=None if s["draws"] is None else _draws(spec, file, model, method, sizes, numbers),
+        draws=None if s["draws"] is None else _read_draws(spec, file, model, method, sizes, numbers),
         replicates=replicates,
-        scales=_found(s["scales"], model, file) if s.get("scales") is not None else None,
+        scales=_read_found_scales(s["scales"], model, file) if s.get("scales") is not None else None,
         status=_status(s["status"]),
         detail=s["detail"],
         stats=s["stats"],
@@ -590,12 +590,12 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
     return out
 
 
-def _draws(
+def _read_draws(
     spec: Mapping[str, Any], file: Container, model: Model, method: Method, sizes: dict[str, int],
     numbers: Mapping[str, np.ndarray],
 ) -> Draws:  # fmt: skip
-    """The draws that the file names, or what it says they are made of, with the exact marginals that stand among the numbers
-    of the solution."""
+    """Return the draws in the file, or rebuild them from its description and from the exact marginals of the
+    solution."""
     s = spec["solution"]
     made_of = {k.removeprefix(_MADE_OF): v for k, v in numbers.items() if k.startswith(_MADE_OF)}
     if made_of:
@@ -635,7 +635,7 @@ def _checked_remade(
     if size > _MOST:
         raise DataError(f"its draws would be {size:.3g} numbers, and at most {_MOST:,} are made again")
     try:
-        made = _remade(model, method, estimate, made_of, spec["seed"])
+        made = _redraw(model, method, estimate, made_of, spec["seed"])
         return replace(made, hyper=tuple(spec["solution"]["hyper"]))
     except (KeyError, ValueError) as error:
         raise DataError(f"the draws of {method.name} cannot be made of {', '.join(made_of)}: {error}") from None

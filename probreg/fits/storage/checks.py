@@ -29,7 +29,7 @@ class ValueKind:
     holds: Callable[[Any], bool]
 
 
-def _number(value: Any) -> bool:
+def _is_finite_number(value: Any) -> bool:
     """Finite, also as a float: JSON knows longer whole numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
@@ -54,10 +54,10 @@ TEXT = ValueKind("a text", lambda v: isinstance(v, str))
 TRUTH = ValueKind("true or false", lambda v: isinstance(v, bool))
 TABLE = ValueKind("a table", lambda v: isinstance(v, dict))
 WHOLE = ValueKind("a whole number, 0 or more", lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0)
-NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _number(v))
-FINITE_NUMBER = ValueKind("a finite number", _number)
-WHOLE_NUMBER = ValueKind("a whole number, 0 or more", lambda v: _number(v) and v >= 0 and v % 1 == 0)
-SCALE = ValueKind("a finite number, 0 or more", lambda v: _number(v) and v >= 0)
+NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _is_finite_number(v))
+FINITE_NUMBER = ValueKind("a finite number", _is_finite_number)
+WHOLE_NUMBER = ValueKind("a whole number, 0 or more", lambda v: _is_finite_number(v) and v >= 0 and v % 1 == 0)
+SCALE = ValueKind("a finite number, 0 or more", lambda v: _is_finite_number(v) and v >= 0)
 SPREAD = ValueKind("a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0)
 
 FIELDS: Mapping[str, ValueKind] = {
@@ -141,7 +141,7 @@ def _finite(values: Array) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def _covariance(scale: Array) -> bool:
+def _is_covariance(scale: Array) -> bool:
     """Symmetric and positive semidefinite up to rounding; nan in whole rows and columns, where there is no estimate."""
     if scale.ndim == 0:
         return bool(np.isnan(scale))
@@ -176,7 +176,7 @@ WHOLES = ValueKind("whole numbers, 0 or more", lambda v: _finite(v) and bool((v 
 SHARES = ValueKind("shares that add up to 1", lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9)
 RISING = ValueKind("finite numbers that rise", lambda v: _finite(v) and len(v) > 1 and bool((np.diff(v) > 0).all()))
 UPPER = ValueKind("an upper triangle of finite numbers", lambda v: _finite(v) and not np.tril(v, -1).any())
-COVARIANCE = ValueKind("a symmetric matrix without negative eigenvalues", _covariance)
+COVARIANCE = ValueKind("a symmetric matrix without negative eigenvalues", _is_covariance)
 VARIANCES = ValueKind("numbers, 0 or more", lambda v: bool((v >= 0).all()))
 AXES = ValueKind("columns of length 1 at right angles", _orthonormal)
 ANY = ValueKind("any number", lambda v: True)
@@ -297,7 +297,7 @@ def read_arrays(
         if line.optional and name not in present:
             continue
         values = file.array(group, name)
-        if not any(_shaped(values.shape, shape, sizes) for shape in line.shapes):
+        if not any(_has_shape(values.shape, shape, sizes) for shape in line.shapes):
             wanted = " or ".join(f"({', '.join(shape.split())})" for shape in line.shapes)
             known = ", ".join(f"{letter} = {size}" for letter, size in sizes.items() if letter in " ".join(line.shapes))
             raise DataError(f"{group}/{name} has shape {values.shape}, and {wanted} belongs there ({known})")
@@ -307,8 +307,8 @@ def read_arrays(
     return out
 
 
-def _shaped(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> bool:
-    """Whether a shape is this one; sizes that are met for the first time are kept."""
+def _has_shape(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> bool:
+    """Return whether the shape matches; sizes met for the first time are added to `sizes`."""
     wanted = letters.split()
     if len(wanted) != len(shape):
         return False

@@ -47,7 +47,7 @@ def seal(image: bytes | memoryview) -> bytes:
     return MAGIC + hashlib.sha256(image).digest() + len(image).to_bytes(_LENGTH, "little")
 
 
-def unsealed(data: bytes, name: str) -> memoryview:
+def read_verified(data: bytes, name: str) -> memoryview:
     """The image in a file. DataError where its end is missing, and where it is not what was written."""
     end = len(data) - TRAILER
     if end < 0 or data[end : end + len(MAGIC)] != MAGIC:
@@ -98,13 +98,13 @@ class Container:
 
     def names(self, group: str) -> list[str]:
         """What a group holds. DataError where it is missing, or is no group of this file."""
-        return list(self._own(self._file, group, "group"))
+        return list(self._linked_member(self._file, group, "group"))
 
     def array(self, group: str, name: str) -> np.ndarray:
         """An array of numbers. DataError where it is missing, is of another kind, or is not all there."""
         import h5py
 
-        found = self._own(self._own(self._file, group, "group"), name, "array")
+        found = self._linked_member(self._linked_member(self._file, group, "group"), name, "array")
         where, plan = f"{group}/{name}", found.id.get_create_plist()
         if not isinstance(found.dtype, np.dtype) or found.dtype.kind not in "fiub" or found.shape is None:
             raise DataError(f"{where} holds {found.dtype}, and numbers belong there")
@@ -117,7 +117,7 @@ class Container:
             values.astype(float) if values.dtype.kind == "f" else values
         )  # also of half the digits, which no solver takes
 
-    def _own(self, group: Any, name: str, kind: str) -> Any:
+    def _linked_member(self, group: Any, name: str, kind: str) -> Any:
         """A member of a group by a plain link."""
         import h5py
 
