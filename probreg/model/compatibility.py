@@ -40,7 +40,7 @@ from probreg.priors.weak import PriorLike
 Array = np.ndarray
 
 
-def counting(likelihood: Likelihood | None, counted: Counted | None) -> tuple[Likelihood, tuple[str, ...]]:
+def response_of_counts(likelihood: Likelihood | None, counted: Counted | None) -> tuple[Likelihood, tuple[str, ...]]:
     """The likelihood of rows that count ("p": successes of trials, "counts": by class), and what was taken for it in words.
     Without one it is what the response means: Binomial of p(k, n), Multinomial of counts(...), else Gaussian.
 
@@ -80,10 +80,10 @@ class Choices:
 
     def of_response(self, counted: Counted | None = None) -> tuple[Likelihood, tuple[str, ...]]:
         """The likelihood of a response that counts, or of one that does not, and what was taken for it in words."""
-        return counting(self.likelihood, counted)
+        return response_of_counts(self.likelihood, counted)
 
-    def prepared(self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None) -> Likelihood:
-        """The likelihood that knows the levels of these responses, and which of them is modelled."""
+    def prepare_likelihood(self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None) -> Likelihood:
+        """Return the likelihood with the levels of these responses and the one that is modelled."""
         return likelihood.prepare(values, levels=levels, event=self.event, reference=self.reference)
 
 
@@ -96,7 +96,7 @@ def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, 
     """The response values, (n, 2) with the trials where they are given, and what they count. DataError and Incompatible for
     values that the likelihood cannot count."""
     if trials is not None:
-        counting(likelihood, "p")
+        response_of_counts(likelihood, "p")
         return with_trials(values, trials, len(values)), "p"
     if np.ndim(values) != 2 or likelihood.of_counts() is None:  # of a likelihood of one column `prepare` says so
         return values, None
@@ -104,7 +104,7 @@ def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, 
         raise DataError(
             f"y has {np.shape(values)[1]} columns, which may be failures or trials: pass the successes as y, and trials="
         )
-    kind, _ = counting(likelihood, "counts")
+    kind, _ = response_of_counts(likelihood, "counts")
     return whole_counts(values, type(kind).__name__), "counts"
 
 

@@ -37,7 +37,7 @@ from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precis
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
-from probreg.model.compatibility import Choices, counting, of_rows, with_unused, without_zero_weights
+from probreg.model.compatibility import Choices, of_rows, response_of_counts, with_unused, without_zero_weights
 from probreg.priors import Flat
 from probreg.priors.text import AuxLike
 from probreg.priors.weak import PriorLike
@@ -51,7 +51,7 @@ class FromData(ABC):
 
     @classmethod
     @abstractmethod
-    def _of(
+    def _from_design(
         cls,
         design: Design,
         likelihood: Likelihood,
@@ -61,9 +61,9 @@ class FromData(ABC):
         """The model of a design that holds its response, and of a likelihood that knows its levels."""
 
     @classmethod
-    def _chosen(cls, choices: Choices, read: tuple[Design, Likelihood]) -> Self:
+    def _from_choices(cls, choices: Choices, read: tuple[Design, Likelihood]) -> Self:
         """The model of rows that were read, and of the choices made for it."""
-        return cls._of(*read, choices.prior, choices.aux)
+        return cls._from_design(*read, choices.prior, choices.aux)
 
     @classmethod
     @only_known
@@ -130,8 +130,8 @@ class FromData(ABC):
         same_rows(**{"the data": data, "weights": weights, "offset": offset})
         reading = read_formula(formula, data, weights=weights, offset=offset, missing=missing)
         design, values, levels = from_reading(reading)
-        choices = Choices(_stated(likelihood), prior, aux, event, reference)
-        return cls._chosen(choices, in_memory(design, values, levels, choices, counts=reading.counted))
+        choices = Choices(_resolve_optional_likelihood(likelihood), prior, aux, event, reference)
+        return cls._from_choices(choices, in_memory(design, values, levels, choices, counts=reading.counted))
 
     @classmethod
     @only_known
@@ -206,7 +206,7 @@ class FromData(ABC):
         """
         response = own_name(y) if response is None else response
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
-        named = _stated(likelihood) or counting(None, None if trials is None else "p")[0]
+        named = _resolve_optional_likelihood(likelihood) or response_of_counts(None, None if trials is None else "p")[0]
         if isinstance(X, np.memmap) and groups:
             raise Incompatible(
                 "groups= needs the rows in memory, and X is a memory map: pass np.asarray(X), or use from_files"
@@ -237,7 +237,7 @@ class FromData(ABC):
         design = replace(design, weights=weights_without_empty_trials(values, counts, design.weights))
         choices = Choices(named, prior, aux, event, reference)
         design, bound = in_memory(design, values, levels, choices, counts=counts)
-        return cls._chosen(choices, (design.with_products(products), bound))
+        return cls._from_choices(choices, (design.with_products(products), bound))
 
     @classmethod
     def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
@@ -325,9 +325,12 @@ class FromData(ABC):
         from probreg.data.blocks.files import files_of
         from probreg.model.from_files import from_files
 
-        choices, files = Choices(_stated(likelihood), prior, aux, event, reference), files_of(path, format)
+        choices, files = (
+            Choices(_resolve_optional_likelihood(likelihood), prior, aux, event, reference),
+            files_of(path, format),
+        )
         read = from_files(formula, files, choices, weights=weights, offset=offset, missing=missing, progress=progress)
-        return cls._chosen(choices, read)
+        return cls._from_choices(choices, read)
 
     @classmethod
     @only_known
@@ -397,10 +400,10 @@ class FromData(ABC):
         from probreg.data.blocks.slices import array_blocks
         from probreg.model.from_files import from_slices
 
-        named, kind = _named(likelihood), kind_of_blocks(weights)
+        named, kind = _resolve_likelihood(likelihood), kind_of_blocks(weights)
         choices, compose = Choices(named, prior, aux, event, reference), partial(of_rows, named)
         making = array_blocks(blocks, columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
-        return cls._chosen(choices, from_slices(making, choices, name=response or "y", progress=progress))
+        return cls._from_choices(choices, from_slices(making, choices, name=response or "y", progress=progress))
 
     @classmethod
     @only_known
@@ -466,9 +469,9 @@ class FromData(ABC):
         """
         from probreg.model.from_dask import from_dask
 
-        choices = Choices(_stated(likelihood), prior, aux, event, reference)
+        choices = Choices(_resolve_optional_likelihood(likelihood), prior, aux, event, reference)
         read = from_dask(formula, data, choices, client=client, weights=weights, offset=offset, missing=missing)
-        return cls._chosen(choices, read)
+        return cls._from_choices(choices, read)
 
     @classmethod
     @only_known
@@ -539,12 +542,12 @@ class FromData(ABC):
         """
         from probreg.model.from_dask import from_dask_arrays
 
-        choices = Choices(_named(likelihood), prior, aux, event, reference)
+        choices = Choices(_resolve_likelihood(likelihood), prior, aux, event, reference)
         read = from_dask_arrays(
             X, y, choices, client=client, columns=columns, intercept=intercept, weights=weights, offset=offset,
             trials=trials, name=response or "y",
         )  # fmt: skip
-        return cls._chosen(choices, read)
+        return cls._from_choices(choices, read)
 
     @classmethod
     @only_known
@@ -604,7 +607,7 @@ class FromData(ABC):
                 f"moments are what model.moments is, or the path of a file of them, got {type(odd[0]).__name__}"
             )
         total: Any = sum(read[1:], read[0])
-        return cls._of(design_of_moments(total), Gaussian(), prior, aux)
+        return cls._from_design(design_of_moments(total), Gaussian(), prior, aux)
 
 
 def design_of_moments(moments: AnyMoments) -> Design:
@@ -638,17 +641,17 @@ def in_memory(
     likelihood, said = choices.of_response(counts)
     design, values, left = without_zero_weights(replace(design, notes=(*design.notes, *said)), values)
     with rows_named(design.labels):
-        bound = choices.prepared(likelihood, values, levels)
+        bound = choices.prepare_likelihood(likelihood, values, levels)
         y = bound.encode(values)
     return with_unused(replace(design, y=y), left, bound), bound
 
 
-def _stated(given: Likelihood | str | None) -> Likelihood | None:
-    """The likelihood that was asked for; None leaves it to the response."""
-    return None if given is None else _named(given)
+def _resolve_optional_likelihood(given: Likelihood | str | None) -> Likelihood | None:
+    """Return the requested likelihood; None leaves it to the response."""
+    return None if given is None else _resolve_likelihood(given)
 
 
-def _named(given: Likelihood | str) -> Likelihood:
+def _resolve_likelihood(given: Likelihood | str) -> Likelihood:
     found = LIKELIHOODS.resolve(given)
     if not isinstance(found, Likelihood):
         kind = type(found)

@@ -59,15 +59,19 @@ class DrawnProcess:
         return self.prior.basis
 
     @property
-    def _nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
+    def _distinct_nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
         """The atoms of each distinct h, the basis of k there, and the coefficients u (S', q, m) with phi(x)'u the mean at x."""
-        return self._held if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD else self._each()
+        return (
+            self._cached_nodes
+            if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD
+            else self._build_nodes()
+        )
 
     @cached_property
-    def _held(self) -> list[tuple[Array, AnchoredBasis, Array]]:
-        return list(self._each())
+    def _cached_nodes(self) -> list[tuple[Array, AnchoredBasis, Array]]:
+        return list(self._build_nodes())
 
-    def _each(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
+    def _build_nodes(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
         names = [name for name, _ in self.prior.unknown]
         for h, mine in nodes_of(self.table):
             made, _, places = root_at_rows(self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors)
@@ -83,7 +87,7 @@ class DrawnProcess:
             np.zeros((len(self.table), len(rows), self.at_rows.shape[2])),
             np.zeros((len(self.table), len(rows))),
         )
-        for mine, made, u in self._nodes:
+        for mine, made, u in self._distinct_nodes:
             phi = made.values(rows[off])
             mean[np.ix_(mine, off)] = phi @ u
             variance[np.ix_(mine, off)] = np.square(self.amplitude[mine])[:, None] * made.variance_left(rows[off], phi)
@@ -99,9 +103,9 @@ class DrawnProcess:
 
     def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array:
         """Draws (S, E) of weighted sums, less what the columns say of them."""
-        self._refuse(len(self.table) * (weights[0].shape[0] + sums.n))
+        self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
         out, own = np.empty((len(self.table), weights[0].shape[0])), self._columns_of(sums)
-        for mine, made, u in self._nodes:
+        for mine, made, u in self._distinct_nodes:
             mean = sums.columns(made) @ u - own @ self.at_rows[mine]
             each = [covariance_left(made, sums, A) for A in weights]
             value, vector = np.linalg.eigh(np.asarray(sum(each[1:], each[0])))
@@ -113,7 +117,7 @@ class DrawnProcess:
     def mean_of_sums(self, sums: RowSums) -> Array:
         """The mean over the atoms (n, m) of sums, less what the columns say of them."""
         out = -self._columns_of(sums) @ self.at_rows.mean(0)
-        for _, made, u in self._nodes:
+        for _, made, u in self._distinct_nodes:
             out += sums.columns(made) @ u.sum(0) / len(self.table)
         return out
 
@@ -127,10 +131,10 @@ class DrawnProcess:
     def sums(self, sums: RowSums, rng: np.random.Generator) -> Array:
         """Draws (S, n, m) of sums of the process itself."""
         m = self.at_rows.shape[2]
-        self._refuse(len(self.table) * sums.n * m)
+        self._check_size(len(self.table) * sums.n * m)
         out = np.empty((len(self.table), sums.n, m))
-        for mine, made, u in self._nodes:
-            G = _root(made, sums)
+        for mine, made, u in self._distinct_nodes:
+            G = _residual_root(made, sums)
             z = rng.standard_normal((len(mine), m, len(G))) * self.amplitude[mine, None, None]
             out[mine] = sums.columns(made) @ u + np.moveaxis(z @ G, 1, 2)
         return out
@@ -143,14 +147,14 @@ class DrawnProcess:
                 out[used] += c[used, None] * self.basis.values(sums.rows[used, k])
         return out
 
-    def _refuse(self, numbers: int) -> None:
+    def _check_size(self, numbers: int) -> None:
         if numbers > _MOST:
             raise DataError(
                 f"{self.key}: its draws at these rows are {8e-9 * numbers:.1f} GB: take fewer rows, or fewer draws"
             )
 
 
-def _root(made: AnchoredBasis, sums: RowSums) -> Array:
+def _residual_root(made: AnchoredBasis, sums: RowSums) -> Array:
     """G (r, n) with G'G the covariance of the sums that the columns leave: of few points from its matrix, of many by columns of it."""
     points, M = sums.points()
     if len(points) > _PAIRED:

@@ -60,7 +60,9 @@ def from_dask(
     parts = FormulaParts(FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts)
     survey, tally = _survey(partitions, replace(parts, making=apart_for(parts.making, likelihood)), recipe, likelihood)
     survey, unit = normalised_survey(survey, kind)
-    bound = choices.prepared(likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders))
+    bound = choices.prepare_likelihood(
+        likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders)
+    )
     final = FormulaParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit), starts)
     source = partial(Workers, partitions, final, survey.n, survey.weight)
     notes = (*notes, *tally.notes, *said)
@@ -80,7 +82,7 @@ def from_dask_arrays(
     parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(stated)))
     survey, unit = normalised_survey(_survey(partitions, parts, making.recipe, stated)[0], kind)
     likelihood, said = of_survey(stated, survey)
-    bound = choices.prepared(likelihood, survey.response, None)
+    bound = choices.prepare_likelihood(likelihood, survey.response, None)
     final = ArrayParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit))
     source = partial(Workers, partitions, final, survey.n, survey.weight)
     return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound

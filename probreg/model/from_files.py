@@ -24,7 +24,7 @@ from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, row_error
 from probreg.likelihoods import Binomial, Likelihood
-from probreg.model.compatibility import Choices, counting
+from probreg.model.compatibility import Choices, response_of_counts
 
 Array = np.ndarray
 _KEPT = (
@@ -48,7 +48,9 @@ def from_files(
     survey, unit = normalised_survey(
         _survey(apart_for(making, likelihood), recipe, likelihood, files.name, progress), kind
     )
-    bound = prepared(choices, likelihood, survey, chosen.declared_levels(survey.response, tally.orders), making)
+    bound = prepare_from_survey(
+        choices, likelihood, survey, chosen.declared_levels(survey.response, tally.orders), making
+    )
     final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
     few = survey.n * len(recipe.columns) <= _KEPT
     blocks = KeptBlocks(final, files) if few else final
@@ -66,7 +68,7 @@ def from_slices(
     survey, unit = normalised_survey(_survey(first, making.recipe, stated, making.name, progress), kind)
     levels = orders.levels(survey.response)
     likelihood, said = of_survey(stated, survey)
-    bound = prepared(choices, likelihood, survey, levels, making)
+    bound = prepare_from_survey(choices, likelihood, survey, levels, making)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress)
     return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
@@ -82,16 +84,16 @@ def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple
     it in words."""
     if survey.values.ndim == 1:
         return likelihood, ()
-    return counting(likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts")
+    return response_of_counts(likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts")
 
 
-def prepared(
+def prepare_from_survey(
     choices: Choices, likelihood: Likelihood, survey: Survey, levels: tuple[Any, ...] | None, making: Any
 ) -> Likelihood:
     """The likelihood prepared for the responses of a survey. One that it refuses is looked for in one more pass: the survey
     knows the value, and not its row."""
     try:
-        return choices.prepared(likelihood, survey.response, levels)
+        return choices.prepare_likelihood(likelihood, survey.response, levels)
     except DataError as error:
         if error.of_row is None:
             raise

@@ -58,7 +58,7 @@ def model_of_kernel(
         raise DataError(f"y has one value per row of X, which has {design.n}, got shape {values.shape}")
     (key,) = design.recipe.processes
     choices = Choices(likelihood or Gaussian(), {key: prior}, aux, None, None)
-    return Model._chosen(choices, in_memory(design, values, levels, choices, counts=None))
+    return Model._from_choices(choices, in_memory(design, values, levels, choices, counts=None))
 
 
 def inputs_of_formula(formula: str, data: Any, options: Mapping[str, Any]) -> tuple[Array, Array, dict[str, Any]]:

@@ -262,25 +262,25 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
 def refuse_unseen(design: Design, labels: Mapping[str, Array], what: str) -> None:
     """DataError at rows of groups that the columns do not have, for `what`, which needs their own."""
     for term in design.recipe.grouped.values():
-        new = _unseen(term, design)
+        new = _new_group_rows(term, design)
         if len(new):
-            raise DataError(f"{_met(term, int(new[0]), labels)}: {what}")
+            raise DataError(f"{_describe_new_group(term, int(new[0]), labels)}: {what}")
 
 
-def _unseen(term: GroupedTerm, design: Design) -> Array:
+def _new_group_rows(term: GroupedTerm, design: Design) -> Array:
     return np.flatnonzero(_inputs(design, term.key)[:, 0] >= len(term.levels))
 
 
 def _refuse_unseen(term: GroupedTerm, design: Design, groups: Groups | None, labels: Mapping[str, Array]) -> None:
-    if len(new := _unseen(term, design)):
+    if len(new := _new_group_rows(term, design)):
         asked = "groups='known' is" if groups else "without groups= rows are"
         raise DataError(
-            f"{_met(term, int(new[0]), labels)}; {asked} of groups of the fit. Say groups='new' for a group like them, its effects "
+            f"{_describe_new_group(term, int(new[0]), labels)}; {asked} of groups of the fit. Say groups='new' for a group like them, its effects "
             "drawn, or groups='typical' for effects of zero."
         )
 
 
-def _met(term: GroupedTerm, row: int, labels: Mapping[str, Array]) -> str:
+def _describe_new_group(term: GroupedTerm, row: int, labels: Mapping[str, Array]) -> str:
     called = f" {labels[term.key][row]!r}" if term.key in labels else ""
     return f"row {row} is of {term.group}{called}, which the fit has not met"
 

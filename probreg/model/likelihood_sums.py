@@ -42,7 +42,7 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
 
     points = np.broadcast_shapes(beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values()))
     if density := compiled_density_of(likelihood, block, prod(points)):
-        return _values(block, density, likelihood, beta, known, points)
+        return _log_lik_sums(block, density, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
         # sum_i w_i log p(y_i | eta_i, aux), eta_i = x_i beta + offset_i
@@ -101,7 +101,7 @@ def sample_of(rows: int) -> Iterator[None]:
 _whole: ContextVar[int] = ContextVar("whole", default=0)
 
 
-def _values(
+def _log_lik_sums(
     block: Block,
     density: CompiledDensity,
     likelihood: Any,
@@ -175,9 +175,9 @@ def value_grad_hessian(
     (p, m), a = gamma.shape, len(unknown)
     density = compiled_density_of(likelihood, block, 1)
     if density is not None and not curved:
-        return block.sweep(_slopes(density, likelihood, gamma, frame, known, a))
+        return block.sweep(_slope_sums(density, likelihood, gamma, frame, known, a))
     if density is not None and density.hessian is not None and not a and (m > 1 or p <= NARROW):
-        return block.sweep(_curved(density, likelihood, gamma, frame, known))
+        return block.sweep(_curvature_sums(density, likelihood, gamma, frame, known))
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
     def part(some: Block) -> Sums:
@@ -189,7 +189,7 @@ def value_grad_hessian(
             g = times_weights(g, some.weights)
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
         each = likelihood.value_grad_hessian(some.y, eta, **likelihood.at_rows(known, some.precision))
-        log_p, g, h = _weighted(some, each, pick)
+        log_p, g, h = _weighted_derivatives(some, each, pick)
         # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
         if not curved:
@@ -202,7 +202,7 @@ def value_grad_hessian(
     return block.sweep(part, width=max(p, m * m))
 
 
-def _slopes(
+def _slope_sums(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
     gamma: Array,
@@ -223,7 +223,7 @@ def _slopes(
     return part
 
 
-def _curved(
+def _curvature_sums(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
     gamma: Array,
@@ -248,7 +248,7 @@ def _curved(
     return part
 
 
-def _weighted(some: Block, rows: tuple[Array, Array, Array], pick: list[int]) -> tuple[Array, Array, Array]:
+def _weighted_derivatives(some: Block, rows: tuple[Array, Array, Array], pick: list[int]) -> tuple[Array, Array, Array]:
     """log p with gradient and curvature over (eta, log of the unknown aux), row by row, times the weights."""
     log_p, g, h = rows
     if len(pick) < g.shape[1]:

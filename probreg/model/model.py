@@ -129,7 +129,7 @@ class Model(FromData):
         check_joint(self.joint, self.likelihood, self.unknown)
 
     @classmethod
-    def _of(
+    def _from_design(
         cls,
         design: Design,
         likelihood: Likelihood,
@@ -499,15 +499,15 @@ class Model(FromData):
             Where the rows are not in memory.
         """
         self.design.need_rows("the linear predictor of every row")
-        eta = self.design.X @ self._coefficients(beta)
+        eta = self.design.X @ self._as_coefficients(beta)
         return plus_offset(eta, self.design.offset)
 
-    def _coefficients(self, beta: Any, *, draws: bool = True) -> Array:
+    def _as_coefficients(self, beta: Any, *, draws: bool = True) -> Array:
         """Coefficients as an array (..., p, m), from such an array, a flat vector, `fit.coef`, or a mapping from columns to numbers.
 
         DataError for another shape, for names that are not the columns, and for several coefficient arrays unless `draws`.
         """
-        if not draws and (beta := self._coefficients(beta)).ndim > 2:
+        if not draws and (beta := self._as_coefficients(beta)).ndim > 2:
             raise DataError(f"beta: expected one array of coefficients {self.shape}, got {beta.shape}")
         if type(beta) is np.ndarray and beta.shape[-2:] == self.shape and beta.dtype.kind == "f":
             return beta
@@ -543,8 +543,9 @@ class Model(FromData):
             f"beta: expected coefficients of shape (..., {p}, {m}), columns by linear predictors, got {array.shape}"
         )
 
-    def _known(self, aux: Mapping[str, Any]) -> dict[str, Any]:
-        """The nuisance parameters, those that the model holds included. DataError for one without a value, and for an unknown name."""
+    def _complete_aux(self, aux: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the nuisance parameters, including those held fixed. DataError for one without a value, and for an
+        unknown name."""
         if odd := [name for name in aux if name not in self.likelihood.aux]:
             raise DataError(f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}")
         known = {**self.fixed, **aux}
@@ -567,7 +568,7 @@ class Model(FromData):
         array (..., n)
             In nats.
         """
-        beta, known = self._coefficients(beta), self._known(aux)
+        beta, known = self._as_coefficients(beta), self._complete_aux(aux)
         aux = {k: np.asarray(v)[..., None] for k, v in known.items()}
         out = self.likelihood.log_prob(
             self.design.observed, self.eta(beta), **self.likelihood.at_rows(aux, self.design.precision)
@@ -589,7 +590,7 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        beta, known = self._coefficients(beta), self._known(aux)
+        beta, known = self._as_coefficients(beta), self._complete_aux(aux)
         if self.of_moments or not self.design.reachable:
             return self._log_lik_of_moments(beta, known)
         wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
@@ -623,7 +624,7 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        beta, known = self._coefficients(beta), self._known(aux)
+        beta, known = self._as_coefficients(beta), self._complete_aux(aux)
         total = self.joint.log_prob(beta, self.likelihood.noise(known))
         for name in self.unknown:
             total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
@@ -644,7 +645,7 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        beta = self._coefficients(beta)
+        beta = self._as_coefficients(beta)
         return self.log_lik(beta, **aux) + self.log_prior(beta, **aux)
 
     def gradient(self, beta: Array, **aux: float) -> Array:
@@ -662,7 +663,7 @@ class Model(FromData):
         array (p m,)
             Column first, then predictor.
         """
-        beta = self._coefficients(beta, draws=False)
+        beta = self._as_coefficients(beta, draws=False)
         return self.value_grad_hessian(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
@@ -681,8 +682,13 @@ class Model(FromData):
             Of the log posterior.
         """
         self._need_rows()
-        beta, known = self._coefficients(beta, draws=False), self._known(aux)
-        fn = partial(sums.expected_information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
+        beta, known = self._as_coefficients(beta, draws=False), self._complete_aux(aux)
+        fn = partial(
+            sums.expected_information,
+            likelihood=_require_differentiable(self.likelihood),
+            beta=np.asarray(beta),
+            known=known,
+        )
         return self.design.fold(fn)[0] + self.joint.curvature(beta, self.likelihood.noise(known))
 
     def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
@@ -702,7 +708,7 @@ class Model(FromData):
         LocalModel
             `value`, `gradient` (k,) and `curvature` (k, k).
         """
-        beta, _ = self._coefficients(beta, draws=False), self._known(aux)
+        beta, _ = self._as_coefficients(beta, draws=False), self._complete_aux(aux)
         return self._expand(beta, np.eye(len(beta)), None, aux)
 
     def value_grad_hessian_standardised(self, gamma: Array, **aux: float) -> LocalModel:
@@ -768,7 +774,7 @@ class Model(FromData):
         """Sums over blocks of rows, each touched once while it is in cache."""
         k = gamma.size
         known, a = {**self.fixed, **aux}, len(self.unknown)
-        value, g_beta, g_aux, *second = self._sums(gamma, T, frame, known, curved=curved)
+        value, g_beta, g_aux, *second = self._log_lik_sums(gamma, T, frame, known, curved=curved)
         curvature = np.zeros((k + a, k + a) if curved else (0, 0))
         if curved:
             H, cross, H_aux = second
@@ -778,13 +784,15 @@ class Model(FromData):
         local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
         return self._add_prior(local, T @ gamma, T, known)
 
-    def _sums(self, gamma: Array, T: Array, frame: Frame | None, known: Aux, *, curved: bool) -> tuple[Array, ...]:
+    def _log_lik_sums(
+        self, gamma: Array, T: Array, frame: Frame | None, known: Aux, *, curved: bool
+    ) -> tuple[Array, ...]:
         """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
         self._need_rows()
         if self.of_moments:
             return sums.of_moments(self.design.moments, gamma, T, known[self.noise_scale], bool(self.unknown))
         fn = partial(
-            sums.value_grad_hessian, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
+            sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
             known=known, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)
@@ -901,7 +909,7 @@ def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalM
     return LocalModel(value, gradient, curvature)
 
 
-def _smooth(likelihood: Likelihood) -> DifferentiableLikelihood:
+def _require_differentiable(likelihood: Likelihood) -> DifferentiableLikelihood:
     if not isinstance(likelihood, DifferentiableLikelihood):
         raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
     return likelihood

@@ -75,7 +75,7 @@ class ResidualProcess:
             return self.sines.variance(phi)
         v = self.basis.variance_left(rows, phi)
         v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
-        scale = self._known(v)
+        scale = self._known_scale(v)
         return None if scale is None or not v.any() else np.square(scale)[:, None] * v
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
@@ -93,7 +93,7 @@ class ResidualProcess:
     def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "RootSums":
         """Draws of all sums."""
         G = root_left(self.basis, sums)
-        scale = self._known(np.abs(G).sum(0))
+        scale = self._known_scale(np.abs(G).sum(0))
         z = normal_scores(rng, size, width, len(G))
         if self.predictor is not None:
             z = z * (np.arange(width) == self.predictor)[:, None]
@@ -102,13 +102,13 @@ class ResidualProcess:
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
         if self.scale is None:
             left, whole = sums.variances(self.basis)
-            self._known(left > ON_SPAN * whole)
+            self._known_scale(left > ON_SPAN * whole)
             return np.zeros((weights[0].shape[0],) * 2)
         each = [covariance_left(self.basis, sums, A) for A in weights_of(self.predictor, weights)]
         return np.asarray(sum(each[1:], each[0]))
 
-    def _known(self, left: Array) -> Array | None:
-        """s. Incompatible where something is left of the process (n,), and the prior does not say of what scale."""
+    def _known_scale(self, left: Array) -> Array | None:
+        """Return s. Incompatible where the process has a residual (n,) and the prior does not give its scale."""
         if self.scale is None and left.any():
             raise Incompatible(
                 f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(left)[0])}, off the rows that its "
@@ -281,7 +281,7 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     each = [
         _of_values(model, t, j, draws)
         or _of_sines(model, t, j, draws, k)
-        or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise, k), predictor=k)
+        or ResidualProcess(t.key, t.basis, j, _prior_scale(model, j, draws, noise, k), predictor=k)
         for t, j in zip(terms, at)
         for k in _predictors(model, j)
         if draws is not None or not _has_own_sines(t, k)
@@ -310,13 +310,13 @@ def _of_groups(
         if present.issuperset(term.columns):
             at = [place[c] for c in term.columns]
             found += [
-                GroupEffects(term, at, partial(_roots, model, term, at, draws, noise, k), k)
+                GroupEffects(term, at, partial(_group_roots, model, term, at, draws, noise, k), k)
                 for k in _predictors(model, at)
             ]
     return found
 
 
-def _roots(
+def _group_roots(
     model: Model,
     term: GroupedTerm,
     at: list[int],
@@ -343,7 +343,7 @@ def _roots(
             return _given_root(prior, len(b.columns), own[:K])[None] * np.reshape(
                 noise if prior.sigma_units else 1.0, (-1, 1, 1)
             )
-        if (scale := _scale(model, at, draws, noise, predictor)) is not None:
+        if (scale := _prior_scale(model, at, draws, noise, predictor)) is not None:
             return scale[:, None, None] * np.eye(K)
     raise Incompatible(
         f"{term.key}: effects of a new group are not known, for the prior is not normal with one covariance. Ask for "
@@ -399,7 +399,7 @@ def _of_sines(
     return None
 
 
-def _scale(
+def _prior_scale(
     model: Model,
     columns: list[int],
     draws: Mapping[str, Array] | None,

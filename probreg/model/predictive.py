@@ -47,24 +47,28 @@ class Predictive:
     share: Array | None = None  # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
 
     def __repr__(self) -> str:
-        head, table, more = self._said()
+        head, table, more = self._describe_rows()
         return clean_lines(head, *(table_lines(table) if len(table) else []), *more)
 
     def _repr_html_(self) -> str:
-        head, table, more = self._said()
+        head, table, more = self._describe_rows()
         return notebook_html([head], [table], more)
 
-    def _said(self) -> tuple[str, Any, list[str]]:
-        """A head, the first rows with mean and quantiles, or with the probability of each class, and how many more there are."""
+    def _describe_rows(self) -> tuple[str, Any, list[str]]:
+        """Return a head, the first rows with mean and quantiles or class probabilities, and a line with the number of
+        further rows."""
         import pandas as pd
 
         atoms, n = self.eta.shape[:2]
         head = f"predictive distribution of {n} rows: {self.likelihood.name}, {atoms} atom{'s' * (atoms > 1)}"
         if not n:
             return head, pd.DataFrame(), []
-        few = self._rows(np.arange(min(n, _SHOWN)))
+        few = self._take_rows(np.arange(min(n, _SHOWN)))
         if isinstance(self.likelihood, UnivariateLikelihood):
-            columns = {"mean": few._expected(), **{f"{100 * p:g} %": few.quantile(p) for p in (0.025, 0.5, 0.975)}}
+            columns = {
+                "mean": few._mean_response(),
+                **{f"{100 * p:g} %": few.quantile(p) for p in (0.025, 0.5, 0.975)},
+            }
             table = pd.DataFrame(columns)
         else:
             classes = self.likelihood.classes if isinstance(self.likelihood, OfClasses) else None
@@ -78,16 +82,16 @@ class Predictive:
             self.share is not None and self.likelihood.link is LOG
         ):  # exp of one node can overflow where the mean does not
             with np.errstate(over="ignore"):  # exp(mean + sd^2 / 2) above 1e308 is inf
-                return np.exp(logsumexp(self.eta[..., 0], 0, b=self._weights))
-        return self._averaged(self.means())
+                return np.exp(logsumexp(self.eta[..., 0], 0, b=self._atom_weights))
+        return self._average_atoms(self.means())
 
     @property
-    def _weights(self) -> Array:
+    def _atom_weights(self) -> Array:
         """`share` as (S, 1) or (S, n)."""
         assert self.share is not None
         return self.share if self.share.ndim == 2 else self.share[:, None]
 
-    def _averaged(self, values: Array) -> Array:
+    def _average_atoms(self, values: Array) -> Array:
         """The mean over the atoms of values (S, ...)."""
         if self.share is None:
             return values.mean(0)
@@ -101,9 +105,9 @@ class Predictive:
 
     def log_prob(self, y: Array) -> Array:
         """log of the mixture density at y (n,), shape (n,); y (n, K) for counts by class."""
-        each = self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)
+        each = self.likelihood.log_prob(self._join_given(y), self.eta, **self.aux)
         if self.share is not None:
-            return logsumexp(each, 0, b=self._weights)
+            return logsumexp(each, 0, b=self._atom_weights)
         return logsumexp(each, 0) - np.log(len(each))
 
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
@@ -124,7 +128,7 @@ class Predictive:
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
-        return self._averaged(self._ordered().cdf(self._whole(y), self.eta, **self.aux))
+        return self._average_atoms(self._require_order().cdf(self._join_given(y), self.eta, **self.aux))
 
     def thin(self, atoms: int) -> "Predictive":
         """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
@@ -133,7 +137,7 @@ class Predictive:
         some = slice(None, None, -(-len(self.eta) // atoms))
         return Predictive(self.likelihood, self.eta[some], {k: v[some] for k, v in self.aux.items()}, self.given)
 
-    def _whole(self, y: Array) -> Array:
+    def _join_given(self, y: Array) -> Array:
         """y with what is given of its row, where it is what is drawn alone."""
         return self.likelihood.joined(y, **self.given) if np.ndim(y) == 1 else y
 
@@ -144,7 +148,7 @@ class Predictive:
         Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
         Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code.
         """
-        self._ordered()
+        self._require_order()
         return self.quantile_by(check_prob(prob), tol=tol, compiled=self.eta.size >= _MANY)
 
     def interval(self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None) -> tuple[Array, Array]:
@@ -153,7 +157,7 @@ class Predictive:
         For other responses the probability below the upper end is at most the largest number below 1. `compiled` says that
         compiled code is loaded.
         """
-        likelihood, tail = self._ordered(), (1.0 - check_prob(prob)) / 2.0
+        likelihood, tail = self._require_order(), (1.0 - check_prob(prob)) / 2.0
         compiled = self.eta.size >= _MANY if compiled is None else compiled
         lower = self.quantile_by(tail, tol=tol, compiled=compiled)
         if isinstance(likelihood, AdditiveNoise):
@@ -163,30 +167,30 @@ class Predictive:
 
     def quantile_by(self, prob: float, *, tol: float, compiled: bool) -> Array:
         """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
-        family = type(self._ordered())
+        family = type(self._require_order())
         own = family.compiled_quantile if compiled and "compiled_quantile" in vars(family) else None
         if own is None or (self.share is not None and self.share.ndim == 2):
-            return self._searched(prob, tol)
+            return self._search_quantile(prob, tol)
         share = np.full(len(self.eta), 1.0 / len(self.eta)) if self.share is None else self.share
         found = own(prob, self.eta, self.aux, share)
         if len(left := np.flatnonzero(np.isnan(found))):
-            found[left] = self._rows(left)._searched(prob, tol)
+            found[left] = self._take_rows(left)._search_quantile(prob, tol)
         return found
 
-    def _searched(self, prob: float, tol: float) -> Array:
-        discrete = not isinstance(self._ordered().support, str)
+    def _search_quantile(self, prob: float, tol: float) -> Array:
+        discrete = not isinstance(self._require_order().support, str)
         few = self.thin(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = few._searched(prob, tol) if thins else np.floor(np.minimum(self._expected(), _FINITE))
+            start = few._search_quantile(prob, tol) if thins else np.floor(np.minimum(self._mean_response(), _FINITE))
             with np.errstate(over="ignore", invalid="ignore"):  # a quantile above 1e308 is inf
                 return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
         if thins:
-            return self._root(prob, few._root(prob, (low + high) / 2, 1e-5), tol)
-        return self._root(prob, (low + high) / 2, tol)
+            return self._newton_quantile(prob, few._newton_quantile(prob, (low + high) / 2, 1e-5), tol)
+        return self._newton_quantile(prob, (low + high) / 2, tol)
 
-    def _root(self, prob: float, y: Array, tol: float) -> Array:
+    def _newton_quantile(self, prob: float, y: Array, tol: float) -> Array:
         """Newton on the distribution function from y; a step that leaves what is known to hold the root bisects.
 
         Two points tell the slope f' of the density f, and with it what a step leaves: f' gap^2 / (2 f^2), where f'/f^2
@@ -196,7 +200,7 @@ class Predictive:
         tol = min(tol, max(_OF_TAIL * min(prob, 1.0 - prob), float(np.spacing(prob))))
         y, rows, part = y.copy(), np.arange(len(y)), self
         low, high, left = np.full_like(y, -np.inf), np.full_like(y, np.inf), np.full_like(y, np.inf)
-        at, gap, f, tail = y.copy(), self.cdf(y) - prob, self._density(y), 1.0 / min(prob, 1.0 - prob)
+        at, gap, f, tail = y.copy(), self.cdf(y) - prob, self._mixture_density(y), 1.0 / min(prob, 1.0 - prob)
         with np.errstate(all="ignore"):  # a flat stretch has no slope, and asks for bisection
             width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
@@ -211,24 +215,24 @@ class Predictive:
                 new = np.where(safe & (number % 5 < 4), step, halve)
                 width = np.where(safe, width, 2.0 * width)
                 if done.any():
-                    rows, part = rows[~done], part._rows(~done)
+                    rows, part = rows[~done], part._take_rows(~done)
                     low, high, width, at, f, new = (v[~done] for v in (low, high, width, at, f, new))
-                before, f = f, part._density(new)
+                before, f = f, part._mixture_density(new)
                 gap = part.cdf(new) - prob
                 hessian = np.where(new == at, np.inf, np.abs(f - before) / np.abs(new - at))
                 left, at = np.maximum(hessian / f**2, tail) * gap**2 / 2.0, new
         return y
 
-    def _density(self, y: Array) -> Array:
-        return self._averaged(np.exp(self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)))
+    def _mixture_density(self, y: Array) -> Array:
+        return self._average_atoms(np.exp(self.likelihood.log_prob(self._join_given(y), self.eta, **self.aux)))
 
-    def _rows(self, index: Array) -> "Predictive":
+    def _take_rows(self, index: Array) -> "Predictive":
         aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
         given = {k: np.broadcast_to(v, self.eta.shape[1:2])[index] for k, v in self.given.items()}
         share = self.share if self.share is None or self.share.ndim == 1 else self.share[:, index]
         return Predictive(self.likelihood, self.eta[:, index], aux, given, share)
 
-    def _expected(self) -> Array:
+    def _mean_response(self) -> Array:
         """The mean of what is drawn, (n,)."""
         return self.mean() * self.given.get("trials", 1.0)
 
@@ -246,7 +250,7 @@ class Predictive:
             if not keep.any():
                 break
             open_, reach = open_[keep], 2.0 * reach
-            part = self._rows(open_)
+            part = self._take_rows(open_)
         return low, high
 
     def _bisect(self, prob: float, low: Array, high: Array) -> Array:
@@ -254,7 +258,7 @@ class Predictive:
         # above 2^53 the next number is more than 1 away
         while len(wide := np.flatnonzero(high - low > np.maximum(1.0, np.spacing(high)))):
             middle = np.floor((low[wide] + high[wide]) / 2)
-            enough = self._rows(wide).cdf(middle) >= prob
+            enough = self._take_rows(wide).cdf(middle) >= prob
             low[wide], high[wide] = np.where(enough, low[wide], middle), np.where(enough, middle, high[wide])
         return high
 
@@ -265,7 +269,7 @@ class Predictive:
         Incompatible for classes without an order.
         """
         upto = self.cdf(y)
-        return upto if isinstance(self._ordered().support, str) else upto - (1.0 - u) * np.exp(self.log_prob(y))
+        return upto if isinstance(self._require_order().support, str) else upto - (1.0 - u) * np.exp(self.log_prob(y))
 
     def _bracket(self, prob: float) -> tuple[Array, Array]:
         """Points below and above the quantile, widened geometrically from the centre."""
@@ -280,7 +284,7 @@ class Predictive:
             low, high = np.where(short_low, centre - width, low), np.where(short_high, centre + width, high)
         return low, high
 
-    def _ordered(self) -> UnivariateLikelihood:
+    def _require_order(self) -> UnivariateLikelihood:
         if not isinstance(self.likelihood, UnivariateLikelihood):
             raise Incompatible(
                 f"{self.likelihood.named} response has no order, so it has no quantiles; ask for class probabilities"

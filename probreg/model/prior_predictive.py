@@ -73,10 +73,10 @@ class PriorPredictive:
         return xr.DataTree.from_dict(groups)
 
     def __repr__(self) -> str:
-        return clean_lines(*self._said)
+        return clean_lines(*self._describe_columns)
 
     @property
-    def _said(self) -> list[str]:
+    def _describe_columns(self) -> list[str]:
         """What each column does, the range of outcomes, and what there is not."""
         lines = truncate_lines(_moves_said(self.moves), ".moves") or ["no column has a proper prior"]
         if self.y is not None:
@@ -84,7 +84,7 @@ class PriorPredictive:
         return [*lines, *(f"note: {n}" for n in self.notes)]
 
     def _repr_html_(self) -> str:
-        return notebook_html(["what the priors alone say"], notes=self._said)
+        return notebook_html(["what the priors alone say"], notes=self._description)
 
 
 def prior_predictive(
@@ -104,7 +104,7 @@ def prior_predictive(
     lost = [k for k, v in known.items() if v is None]
     held = {k: v for k, v in known.items() if v is not None}
     sigma = likelihood.noise(held, None)
-    beta, hyper = _coefficients(prior, design, likelihood.width, sigma, rng, draws)
+    beta, hyper = _draw_coefficients(prior, design, likelihood.width, sigma, rng, draws)
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
@@ -134,14 +134,14 @@ def _no_means(columns: tuple[str, ...], prior: JointPrior, lacking: list[str], l
     """Why there are neither means nor outcomes, and which priors would give them."""
     proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
     flat, relative = [c for c in lacking if c not in proper], [c for c in lacking if c in proper]
-    why = [f"the prior of {_few(flat)} is flat"] if flat else []
-    why += [f"that of {_few(relative)} is in units of {lost[0]}, whose prior is improper"] if relative else []
+    why = [f"the prior of {_list_first(flat)} is flat"] if flat else []
+    why += [f"that of {_list_first(relative)} is in units of {lost[0]}, whose prior is improper"] if relative else []
     give = [f"{{{flat[0]!r}: Normal(...)}}"] if flat else []
     give += [f"aux={{{lost[0]!r}: HalfNormal(1.0)}}"] if lost else []
     return f"no means or outcomes: {'; '.join(why)}; give a proper one, e.g. {' and '.join(give)}"
 
 
-def _few(names: Sequence[str]) -> str:
+def _list_first(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
@@ -151,7 +151,7 @@ def _aux_draws(value: float | AuxPrior, rng: np.random.Generator, draws: int) ->
     return value.sample(rng, draws) if value.proper else None
 
 
-def _coefficients(
+def _draw_coefficients(
     prior: JointPrior, design: Design, m: int, sigma: Array | None, rng: np.random.Generator, draws: int
 ) -> tuple[Array, dict[str, Array]]:
     """(S, p, m), nan for columns whose prior has no draws, and hyperparameters (S,) of priors that tell them."""
@@ -212,7 +212,7 @@ def _moves(
                 steps, draws = w * spread[j], len(w)
             size, says = _effect(likelihood, steps, design.response, " sigma" if in_units else "")
             if known is None:
-                size, error = _quantiles(size, prob)
+                size, error = _median_and_quantile(size, prob)
             found.append(
                 _move(
                     design.columns[j],
@@ -235,11 +235,11 @@ def one_sd_moves(likelihood: Likelihood, scale: float, response: str, prob: floa
         z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
     size, says = _effect(likelihood, scale * z, response, "")
     typical, most = size if likelihood.width == 1 else np.quantile(size, [0.5, prob])
-    said = _typical(float(typical), isinstance(likelihood, OfClasses))
+    said = _format_size(float(typical), isinstance(likelihood, OfClasses))
     return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {said})"
 
 
-def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
+def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
     """The median and the quantile prob of draws, with the standard error of the latter by the spread of its rank."""
     S = len(size)
     reach = np.sqrt(prob * (1 - prob) / S)
@@ -247,7 +247,7 @@ def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
     return np.quantile(size, [0.5, prob]), float(high - low) / 2
 
 
-def _typical(size: float, share: bool) -> str:
+def _format_size(size: float, share: bool) -> str:
     """A size in print; the `share` that a probability moves is below 1, whatever it is rounded to."""
     return "above 0.999" if share and size >= 0.9995 else f"{size:.3g}"
 
@@ -256,10 +256,8 @@ def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], sa
     (typical, most), (prob, error, draws) = map(float, size), how
     sure, beside = f"with prior probability {100 * prob:g} %", f"; by {draws} draws, ± {error:.2g}" if draws else ""
     before, _, unit = says.partition(" {}")
-    sentence = (
-        f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_typical(typical, share)}){beside}"
-    )
-    told = f"{most:.3g}{unit}, typically {_typical(typical, share)}{beside}"
+    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_format_size(typical, share)}){beside}"
+    told = f"{most:.3g}{unit}, typically {_format_size(typical, share)}{beside}"
     return ColumnEffect(column, sd, typical, most, sentence, error, f"{before}, {sure}", told)
 
 

@@ -223,7 +223,7 @@ def _of_prior(prior: Prior) -> str:
     if isinstance(prior, ProcessPrior):
         unknown = "; ".join(f"{name} ~ {written_prior(h.prior)}" for name, h in prior.hyper.items())
         return f"gaussian-process of unknown {unknown}"
-    return _words(PRIORS.to_spec(prior))
+    return _describe_spec(PRIORS.to_spec(prior))
 
 
 def aux_words(model: Stated, name: str) -> str:
@@ -236,7 +236,7 @@ def aux_words(model: Stated, name: str) -> str:
     return f"unknown, {name} ~ {written_prior(prior)}"
 
 
-def _words(spec: dict[str, Any]) -> str:
+def _describe_spec(spec: dict[str, Any]) -> str:
     units = " in units of sigma" if spec.pop("sigma_units", False) else ""
     spec.pop("scaled", None)
     name = str(spec.pop("name")).replace("_", "-")

@@ -26,13 +26,13 @@ def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
     """The design whose processes have the bases that their priors ask for; itself where they have."""
     for key, term in design.recipe.processes.items():
         prior = chosen.get(key)
-        if isinstance(prior, GaussianProcess) and (made := _asked(prior, term, design)) is not None:
+        if isinstance(prior, GaussianProcess) and (made := _requested_basis(prior, term, design)) is not None:
             design = design.with_basis(key, made)
     return design
 
 
-def _asked(prior: GaussianProcess, term: ProcessTerm, design: Design) -> KernelBasis | None:
-    """The basis that a prior asks for, or None where the term has it."""
+def _requested_basis(prior: GaussianProcess, term: ProcessTerm, design: Design) -> KernelBasis | None:
+    """Return the basis that a prior requires, or None where the term has it."""
     basis, names = term.basis, term.inputs
     kernel = prior.kernel_on(basis.kernel)
     x = design.inputs.get(term.key)

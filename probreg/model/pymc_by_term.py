@@ -70,8 +70,8 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
     return coords
 
 
-def _density(block: BlockPrior) -> Prior:
-    """What the variables of a block are drawn from, given its hyperparameters."""
+def _conditional_prior(block: BlockPrior) -> Prior:
+    """Return the distribution of the variables of a block, given its hyperparameters."""
     return Flat() if isinstance(block.prior, WholePrior) else unit_prior(block)
 
 
@@ -123,29 +123,31 @@ class _Variables:
                 root = root * scale_unit(block, unit)
                 yield (
                     block.columns,
-                    self._noncentred(term, root) if own and self.noncentered else self._correlated(term, root),
+                    self._noncentred_effects(term, root)
+                    if own and self.noncentered
+                    else self._correlated_effects(term, root),
                 )
                 return
             name, coords = self._of_groups(term)
             prior, factor = unit_prior(block), scale_factor(block, unit, own)
             if own and self.noncentered and isinstance(prior, Normal) and prior.scale == 1.0 and prior.location == 0.0:
-                yield block.columns, self._noncentred(term, factor * np.eye(len(term.effects)))
+                yield block.columns, self._noncentred_effects(term, factor * np.eye(len(term.effects)))
                 return
             yield block.columns, self._variable(name, coords, prior, factor)
             return
-        factor, density = scale_factor(block, unit, own), _density(block)
-        for variable, places in self._parts(block):
+        factor, density = scale_factor(block, unit, own), _conditional_prior(block)
+        for variable, places in self._term_variables(block):
             some = density if len(places) == len(block.columns) else density.part(places)
             assert some is not None  # _parts asked
             each = factor[..., list(places)] if np.ndim(factor) else factor
             yield variable.columns, self._variable(variable.name + self.suffix, variable.coords, some, each)
 
-    def _parts(self, block: BlockPrior) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
+    def _term_variables(self, block: BlockPrior) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
         """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
         by_term: dict[str, list[int]] = {}
         for place, j in enumerate(block.columns):
             by_term.setdefault(self.of[j], []).append(place)
-        if len(by_term) > 1 and (len(by_term) > _MOST or _density(block).part((0,)) is None):
+        if len(by_term) > 1 and (len(by_term) > _MOST or _conditional_prior(block).part((0,)) is None):
             names = [self.design.columns[j] for j in block.columns]
             name = f"beta[{names[0]}..{names[-1]}]".replace("/", "|")
             yield TermVariable(name, block.columns, tuple(names)), tuple(range(len(names)))
@@ -185,7 +187,7 @@ class _Variables:
             parameters = {k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v for k, v in parameters.items()}
         return self._in_rows(cls(name, **parameters, dims=self._dims(coords)), shape)
 
-    def _noncentred(self, term: GroupedTerm, root: Any) -> Any:
+    def _noncentred_effects(self, term: GroupedTerm, root: Any) -> Any:
         """Effects b_g = Lambda z_g with standard normal z, Lambda = `root` (K, K) of unknown scales: a funnel-free geometry."""
         import pymc as pm
 
@@ -193,7 +195,7 @@ class _Variables:
         z = pm.Normal(f"{name}_offset", dims=self._dims(coords))
         return self._in_rows(pm.Deterministic(name, z @ root.T, dims=self._dims(coords)), term.shape)
 
-    def _correlated(self, term: GroupedTerm, root: Any) -> Any:
+    def _correlated_effects(self, term: GroupedTerm, root: Any) -> Any:
         """Effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K)."""
         import pymc as pm
 

@@ -54,12 +54,12 @@ class RowDensities:
     def of(self, rows: slice) -> Array:
         """Of these rows, (b, S)."""
         some = self.block.part(rows)
-        log_p = self._in_numpy(some) if self.each is None else self._compiled(some, self.each)
+        log_p = self._in_numpy(some) if self.each is None else self._evaluate_compiled(some, self.each)
         if some.weights is not None:
             log_p *= some.weights[:, None]
         return log_p
 
-    def _compiled(self, some: Block, each: Callable[..., None]) -> Array:
+    def _evaluate_compiled(self, some: Block, each: Callable[..., None]) -> Array:
         assert isinstance(self.likelihood, DifferentiableLikelihood)
         X, y, _, offset = plain_rows(some, some.X, 1)
         out = np.dot(X, self.B)

@@ -51,7 +51,7 @@ def model_without(model: Model, gone: Model) -> Model:
                 earlier = np.searchsorted(before.places[left <= 0], unused.places)
                 kept = replace(kept, unused=replace(unused, places=unused.places - earlier))
             return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
-    mine, theirs = _both(model, gone)
+    mine, theirs = _moments_of_both(model, gone)
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
         precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
@@ -68,7 +68,7 @@ def model_with(model: Model, more: Model) -> Model:
     """The model of moments of these rows and of those of another, whose groups may be others."""
     if more.likelihood != model.likelihood or more.design.head_columns != model.design.head_columns:
         raise DataError("rows are added by a model of the same columns and the same likelihood")
-    mine, theirs = _both(model, more)
+    mine, theirs = _moments_of_both(model, more)
     design, prior = design_of_moments(mine + theirs), model.prior
     if isinstance(prior, Mapping):  # by columns, of which terms may have more
         old, new = model.design.recipe.grouped, design.recipe.grouped
@@ -77,7 +77,7 @@ def model_with(model: Model, more: Model) -> Model:
     return replace(model, design=design, prior=prior)
 
 
-def _both(model: Model, other: Model) -> tuple[Any, Any]:
+def _moments_of_both(model: Model, other: Model) -> tuple[Any, Any]:
     """The moments of both, which refuse one another where they are of two kinds."""
     return model.moments, other.moments
 
@@ -120,7 +120,7 @@ def _weights_found(before: Design, other: Design) -> Array:
                 break
         if w > 0:
             raise DataError(
-                f"row {i} of the rows to forget ({_words(other, i)}) is not (so often) among the rows of this fit; "
+                f"row {i} of the rows to forget ({_describe_row(other, i)}) is not (so often) among the rows of this fit; "
                 "earlier updates are in its prior"
             )
     return found
@@ -134,6 +134,6 @@ def _as_numbers(design: Design) -> Array:
     return np.column_stack([part for part in parts if part is not None])
 
 
-def _words(design: Design, i: int) -> str:
+def _describe_row(design: Design, i: int) -> str:
     shown = [f"{c} = {v:.6g}" for c, v in list(zip(design.columns, design.X[i]))[:4] if c != "Intercept"]
     return ", ".join([*shown, f"{design.response} = {design.observed[i]:.6g}"])

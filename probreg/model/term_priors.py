@@ -52,7 +52,7 @@ def bound_terms(spec: PriorLike, design: Design) -> tuple[Design, Prior | Mappin
         if term.name in design.recipe.grouped:
             _refuse_part(term, others)
         if not named.intersection(term.columns):
-            given.setdefault(term.name, _default(term, design))
+            given.setdefault(term.name, _default_prior(term, design))
     design = with_process_bases(design, given)
     terms = _present(design)
     if isinstance(stated, Prior) and not isinstance(stated, GaussianProcess | Flat):
@@ -90,7 +90,7 @@ def _refuse_part(term: BasisTerm, others: Mapping[Key, Prior]) -> None:
             )
 
 
-def _default(term: BasisTerm, design: Design) -> Prior:
+def _default_prior(term: BasisTerm, design: Design) -> Prior:
     """Of a process whose length was not stated all hyperparameters are unknown, of every other term the scale."""
     if term.name in design.recipe.grouped:
         return Covariance()

@@ -80,7 +80,7 @@ def part_of_term(term: str, columns: Sequence[int], design: Design, taken: Set[s
     """Some of the columns of a term: a column by its own name, a block of a smooth function as the function's."""
     names = [design.columns[j] for j in columns]
     called = design.called_each(columns)
-    labels = _labels(term, tuple(names))
+    labels = _short_labels(term, tuple(names))
     own = called[0] if len(called) == 1 else f"{term}[{labels[0]}..{labels[-1]}]"
     return _variable(own, term, columns, design, taken)
 
@@ -90,10 +90,10 @@ def _variable(name: str, term: str, columns: Sequence[int], design: Design, take
     written = plain_name(name)
     name = f"beta[{written}]" if written in taken else written
     alone = len(columns_of) == 1 and columns_of[0] in (term, name)
-    return TermVariable(name, tuple(columns), () if alone else _labels(term, columns_of))
+    return TermVariable(name, tuple(columns), () if alone else _short_labels(term, columns_of))
 
 
-def _labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The levels or numbers of columns without the names of their factors; columns as they are where these are not distinct.
 
     >>> _labels("g:x", ("g[T.b]:x", "g[T.c]:x")), _labels("poly(x, 2)", ("poly(x, 2)[1]", "poly(x, 2)[2]"))

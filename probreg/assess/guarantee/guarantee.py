@@ -52,7 +52,7 @@ class RiskBounds:
         return clean_lines(*self._describe_bounds)
 
     @property
-    def _describe_bounds(self) -> list[str]:
+    def _description(self) -> list[str]:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         said = []
         for loss in self.losses:
@@ -70,13 +70,13 @@ class RiskBounds:
         """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
         lines, said = [line for line in self.lines if line.loss == loss.name], []
         for line, later in zip(lines, [*lines[1:], None]):
-            said.append(f"  {line.describe_bound}")
+            said.append(f"  {line.description}")
             if later is None or later.notes != line.notes:
                 said += [f"    {note}" for note in line.notes]
         return said
 
     def _repr_html_(self) -> str:
-        head, *rest = self._describe_bounds
+        head, *rest = self._description
         return notebook_html([head], notes=[line.strip() for line in rest])
 
 

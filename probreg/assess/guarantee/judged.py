@@ -33,7 +33,7 @@ class BoundLine:
         return clean_lines(self.describe_bound)
 
     @property
-    def describe_bound(self) -> str:
+    def description(self) -> str:
         """Describe the bound with its parts, or the reason why there is none."""
         if self.bound is None:
             return f"{self.theorem}: none, {self.why}"
