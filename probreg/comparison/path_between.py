@@ -37,7 +37,7 @@ def obstacle(a: Fit, b: Fit) -> str:
             return f"{fit.method.name} has no likelihood at its answer"
         if not model.joint.smooth:
             return "a prior has a kink or an unknown scale"
-        if any(model.aux_prior(name).bounded for name in model.unknown):
+        if any(model.aux_prior(name).has_bounded_support for name in model.unknown):
             return "the prior of a nuisance parameter has an edge"
     model = a.model
     if not isinstance(model.likelihood, SmoothLikelihood) or model.likelihood.expected_curvature:

@@ -116,7 +116,7 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
             continue
         own, at = slice(at, at + len(prior.hyper)), at + len(prior.hyper)
         term = stated.design.grouped_of(b.columns)
-        if term is None or not prior.called:
+        if term is None or not prior.hyper_labels:
             continue
         if s.found is not None:
             this: Any = prior

@@ -358,7 +358,7 @@ def with_proper_correlations(model: Model) -> tuple[Model, tuple[str, ...]]:
     for b in model.joint.blocks:
         if isinstance(b.prior, HierarchicalPrior) and (new := b.prior.for_posterior()) is not b.prior:
             after = new.hyper if isinstance(new, HierarchicalPrior) else {}
-            changed += [b.prior.called.get(k, k) for k, h in b.prior.hyper.items() if after.get(k) != h]
+            changed += [b.prior.hyper_labels.get(k, k) for k, h in b.prior.hyper.items() if after.get(k) != h]
     if not changed or not isinstance(model.prior, Mapping):
         return model, ()
     bound = replace(model, prior={key: prior.for_posterior() for key, prior in model.prior.items()})
@@ -370,7 +370,7 @@ def improper_effects(method: Method, model: Model) -> str | None:
     """Why a posterior has no finite mass where standard deviations of effects by group have an improper prior; with a proper one in
     units of the response."""
     for b in model.joint.blocks:
-        names = b.prior.called if isinstance(b.prior, HierarchicalPrior) else {}
+        names = b.prior.hyper_labels if isinstance(b.prior, HierarchicalPrior) else {}
         wrong = [name for k, name in names.items() if not b.prior.hyper[k].prior.proper]  # type: ignore[attr-defined]
         if not wrong:
             continue
@@ -445,7 +445,7 @@ def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
 def edges(method: Method, model: Model) -> str | None:
     """Why a mode over log aux may lie on the edge of a prior's support, where no gradient vanishes; None when it cannot."""
     for name in model.unknown:
-        if (prior := model.aux_prior(name)).bounded:
+        if (prior := model.aux_prior(name)).has_bounded_support:
             return f"{method.name} looks for a vanishing gradient, and the {prior.name} prior of {name} has an edge; use quadrature or nuts"
     return None
 

@@ -191,7 +191,7 @@ def held_scales(model: Model) -> dict[str, float]:
         if term is None:
             continue
         if isinstance(b.prior, LatentPrior):
-            known = zip(term.effects, prior.sds) if prior.called else ()
+            known = zip(term.effects, prior.sds) if prior.hyper_labels else ()
             out |= {f"sd({e} | {term.group})": float(v) for e, v in known if f"sd[{e}]" not in prior.hyper}
         elif (S := stated_covariance(prior, term.shape)) is not None:
             sd, effects = np.sqrt(np.diagonal(S)), term.effects
@@ -218,7 +218,7 @@ def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None
     >>> list(natural_names(model, 1, model.joint.blocks[1].prior).values())
     ['sd(Intercept | g)', 'sd(x | g)', 'cor(Intercept, x | g)']
     """
-    return hyper_names(model.joint, model.design)[block] if prior.called else None
+    return hyper_names(model.joint, model.design)[block] if prior.hyper_labels else None
 
 
 def natural_of(model: Model, logs: Array) -> dict[str, Array]:
@@ -315,7 +315,7 @@ class FoundScales:
             gone = {name for name, lost in zip(prior.hyper, self.vanished[at : at + len(names)]) if lost}
             at += len(names)
             found |= {names[name]: 0.0 for name in gone}
-            for i, j in prior.pairs if prior.called else ():
+            for i, j in prior.pairs if prior.hyper_labels else ():
                 if (name := prior.cor_name(i, j)) in names and {f"sd[{prior.effects[k]}]" for k in (i, j)} & gone:
                     found[names[name]] = np.nan
         return found | dict.fromkeys(self.at_limit, 0.0)

@@ -40,7 +40,7 @@ class RowSums:
         return cls(np.ones((len(rows), 1)), rows[:, None, :])
 
     @classmethod
-    def joined(cls, parts: "list[RowSums]") -> "RowSums":
+    def concatenate(cls, parts: "list[RowSums]") -> "RowSums":
         """All of these, in their order; shorter sums have coefficients of 0."""
         most = max(part.coefficients.shape[1] for part in parts)
 

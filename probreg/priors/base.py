@@ -162,7 +162,7 @@ class Prior(NamedSettings, ABC):
         """The same prior with every scale multiplied by this factor. DataError for one without a scale."""
         raise DataError(f"the {self.name} prior has no scale to multiply")
 
-    def restated(self, factor: float) -> "Prior | None":
+    def rescale_stated(self, factor: float) -> "Prior | None":
         """`times` of the prior as it was stated, which stays relative to rows where it was; None where only the prior that has
         met rows can be multiplied."""
         return None if self.data_dependent else self.times(factor)

@@ -55,7 +55,7 @@ class Covariance(DataDependentPrior):
     >>> from probreg.priors import HalfNormal
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
     >>> model = Model.from_formula("y ~ x + (1 | g)", data, prior={"1 | g": Covariance(sd=HalfNormal(2.0))})
-    >>> list(model.joint.blocks[-1].prior.called.values())
+    >>> list(model.joint.blocks[-1].prior.hyper_labels.values())
     ['sd(Intercept | g)']
     """
 
@@ -77,13 +77,13 @@ class Covariance(DataDependentPrior):
             object.__setattr__(self, "sd", pairs)
         self._read_texts()
         for name, value in self.sd if isinstance(self.sd, tuple) else (("", self.sd),):
-            if not isinstance(value, AuxPrior) and not _number(value, 0.0, _LARGEST):
+            if not isinstance(value, AuxPrior) and not _is_number_between(value, 0.0, _LARGEST):
                 of = f" of {name}" if name else ""
                 raise DataError(
                     f"sd{of} is a positive number or a prior such as HalfNormal(1.0), got {shown_value(value)}; an effect that does "
                     "not vary is left out of the term"
                 )
-        if not (self.cor is None or isinstance(self.cor, LKJ) or _number(self.cor, -1.0, 1.0)):
+        if not (self.cor is None or isinstance(self.cor, LKJ) or _is_number_between(self.cor, -1.0, 1.0)):
             raise DataError(f"cor is LKJ(eta), or a number between -1 and 1, got {shown_value(self.cor)}")
 
     def _read_texts(self) -> None:
@@ -105,7 +105,7 @@ class Covariance(DataDependentPrior):
                 f"Covariance is the prior of a term (x | g), and {', '.join(rows.columns[:3])} are not the columns of one"
             )
         bound = VaryingEffects(term.effects, len(term.levels), self._sds(term), self._cors(term), term.group)
-        return bound if bound.hyper else bound.given()
+        return bound if bound.hyper else bound.conditional()
 
     def for_posterior(self) -> Prior:
         return self if self.cor is not None else replace(self, cor=LKJ(1.0))
@@ -136,7 +136,7 @@ class Covariance(DataDependentPrior):
         return tuple(float(cor) if known else cor.partial(j, size) for _, j in pairs_of(size))
 
 
-def _number(value: Any, low: float, high: float) -> bool:
+def _is_number_between(value: Any, low: float, high: float) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(low < value < high)
 
 
@@ -189,17 +189,17 @@ class VaryingEffects(LatentPrior):
 
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
-        return {name: Hyper(v) for name, v in self._each.items() if isinstance(v, AuxPrior)}
+        return {name: Hyper(v) for name, v in self._hyper_values.items() if isinstance(v, AuxPrior)}
 
     @cached_property
-    def _each(self) -> dict[str, float | AuxPrior]:
-        """Every standard deviation and correlation by name, held or unknown."""
+    def _hyper_values(self) -> dict[str, float | AuxPrior]:
+        """Return every standard deviation and correlation by name, held or unknown."""
         sds = {f"sd[{name}]": v for name, v in zip(self.effects, self.sds)}
         cors = {self.cor_name(i, j): v for (i, j), v in zip(self.pairs, self.cors)}
         return sds | cors
 
     @property
-    def called(self) -> Mapping[str, str]:
+    def hyper_labels(self) -> Mapping[str, str]:
         of = f" | {self.group})" if self.group else ")"
         return {name: name.replace("[", "(", 1)[:-1] + of for name in self.hyper}
 
@@ -247,9 +247,9 @@ class VaryingEffects(LatentPrior):
 
     # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
 
-    def _parts(self, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def _scales_and_correlations(self, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """sd of each effect, tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
-        names, K = list(self._each), len(self.effects)
+        names, K = list(self._hyper_values), len(self.effects)
         sds = [values.get(name, v) for name, v in zip(names, self.sds)]
         held: list[Any] = list(self.cors)
         turned = [
@@ -258,8 +258,8 @@ class VaryingEffects(LatentPrior):
         return sds, [r for r, _ in turned], [s for _, s in turned]
 
     def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        sds, r, s = self._parts(values)
-        rows, names = rows_of_root(r, s, len(self.effects)), list(self._each)
+        sds, r, s = self._scales_and_correlations(values)
+        rows, names = rows_of_root(r, s, len(self.effects)), list(self._hyper_values)
         # R = T T'
         R = [sum(a * b for a, b in zip(rows[i], rows[j])) for i, j in self.pairs]
         return {name: v for name, v in zip(names, [*sds, *R]) if name in self.hyper}
@@ -267,7 +267,7 @@ class VaryingEffects(LatentPrior):
     def internal(self, values: Mapping[str, Any]) -> dict[str, Any]:
         unknown = [
             (name, i, j)
-            for name, (i, j) in zip(list(self._each)[len(self.effects) :], self.pairs)
+            for name, (i, j) in zip(list(self._hyper_values)[len(self.effects) :], self.pairs)
             if name in self.hyper
         ]
         if not unknown:
@@ -286,9 +286,9 @@ class VaryingEffects(LatentPrior):
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Of a correlation, given those before it in the lower triangle, row by row."""
         inside, K = self.internal(values), len(self.effects)
-        names = list(self._each)
+        names = list(self._hyper_values)
         out = {name: h.prior.log_prob(np.asarray(inside[name])) for name, h in self.hyper.items()}
-        _, r, s = self._parts(inside)
+        _, r, s = self._scales_and_correlations(inside)
         rows = rows_of_root(r, s, K)
         for n, (name, (_, j)) in enumerate(zip(names[K:], self.pairs)):
             if name in out:
@@ -302,7 +302,7 @@ class VaryingEffects(LatentPrior):
     def root(self, logs: Array) -> tuple[Array, Array]:
         """Lambda (K, K) and d Lambda / d logs (d, K, K) at the logs (d,) of the hyperparameters, in their order."""
         K, at = len(self.effects), dict(zip(self.hyper, logs))
-        names, each = list(self._each), list[Any](self._each.values())
+        names, each = list(self._hyper_values), list[Any](self._hyper_values.values())
         sd = np.exp([at[n] if n in at else np.log(v) for n, v in zip(names[:K], each)])
         t = np.array([at[n] if n in at else np.arctanh(v) for n, v in zip(names[K:], each[K:])])
         T, slopes = root_slopes(t, K)
@@ -312,7 +312,7 @@ class VaryingEffects(LatentPrior):
         return D * T, np.array([*own, *more]).reshape(len(logs), K, K)
 
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
-        sds, r, s = self._parts(values)
+        sds, r, s = self._scales_and_correlations(values)
         rows = rows_of_root(r, s, len(self.effects))
         K = range(len(self.effects))
         each = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
@@ -328,7 +328,9 @@ class VaryingEffects(LatentPrior):
 
     def spread(self, **values: Any) -> Any:
         """The standard deviation (q,) of each column, whatever the correlations."""
-        return np.tile([float(values.get(name, v)) for name, v in zip(self._each, list[Any](self.sds))], self.groups)
+        return np.tile(
+            [float(values.get(name, v)) for name, v in zip(self._hyper_values, list[Any](self.sds))], self.groups
+        )
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
         if not self.diagonal:
@@ -336,18 +338,18 @@ class VaryingEffects(LatentPrior):
         K, at = len(self.effects), dict(zip(self.hyper, logs))
         own = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
         each: list[Any] = list(self.sds)
-        log_sd = [at[n] if n in at else np.log(v) for n, v in zip(self._each, each)]
+        log_sd = [at[n] if n in at else np.log(v) for n, v in zip(self._hyper_values, each)]
         slopes = np.zeros((self.groups, K, len(logs)))
         slopes[:, own, np.arange(len(own))] = 1.0
         return LogScales(np.tile(log_sd, self.groups), slopes.reshape(q, -1), np.zeros((q, len(logs), len(logs))))
 
-    def given(self, **values: Any) -> Prior:
+    def conditional(self, **values: Any) -> Prior:
         if self.diagonal:
             return Normal(tuple(self.spread(**values).tolist()))
         root = self.root_of_groups({name: float(v) for name, v in values.items()})
         return GroupNormal(tuple(map(tuple, root.tolist())), self.groups)
 
-    def alone(self, j: int) -> Prior:
+    def prior_of_column(self, j: int) -> Prior:
         sd = self.sds[j % len(self.effects)]
         return ScaleMixture(Normal(1.0), sd) if isinstance(sd, AuxPrior) else Normal(sd)
 
@@ -356,7 +358,7 @@ class VaryingEffects(LatentPrior):
 
     def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
         lead, (q, m), K = beta.shape[:-2], beta.shape[-2:], len(self.effects)
-        sds, r, s = self._parts(values)
+        sds, r, s = self._scales_and_correlations(values)
         rows = rows_of_root(r, s, K)
         b = np.moveaxis(beta.reshape(*lead, self.groups, K, m), -2, 0)
         # T u = D^-1 b, row by row: log p = log N(u; 0, I) - G m log |D T|
@@ -382,7 +384,7 @@ class VaryingEffects(LatentPrior):
             )
         lead, K = int(np.prod(shape[:-2])), len(self.effects)
         drawn = {name: h.prior.sample(rng, lead) for name, h in self.hyper.items()}
-        sds, r, s = self._parts(drawn)
+        sds, r, s = self._scales_and_correlations(drawn)
         u = rng.standard_normal((lead, self.groups, K, shape[-1]))
         out = np.zeros_like(u)
         for i, row in enumerate(rows_of_root(r, s, K)):

@@ -59,7 +59,7 @@ class ElasticNet(ProximalLocationScale):
     convex = True
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_arguments()
 
     @classmethod
     def from_elastic_net(cls, *, of: str = "sklearn", **settings: Any) -> "ElasticNet":
@@ -129,7 +129,7 @@ class ElasticNet(ProximalLocationScale):
         scale = np.broadcast_to(unit * self.scales, q)
         same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
         near = "|w|" if self.location == 0.0 else "|w - location|"
-        form = f"{self.ratio:g} * {near} + {(1 - self.ratio) / 2:g} * {self.around}^2 / {same}"
+        form = f"{self.ratio:g} * {near} + {(1 - self.ratio) / 2:g} * {self.deviation_formula}^2 / {same}"
 
         def function(w: Array) -> Array:
             d = np.abs(w - np.asarray(self.location))

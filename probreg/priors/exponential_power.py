@@ -55,7 +55,7 @@ class ExponentialPower(ProximalLocationScale):
     name = "exponential_power"
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_arguments()
 
     @property
     def convex(self) -> bool:
@@ -72,7 +72,7 @@ class ExponentialPower(ProximalLocationScale):
     def standard_prox(self, r: Array, step: Array) -> Array:
         """The largest root u of u + step q u^(q-1) = |r|; below q = 1 zero, where that is lower."""
         size, step = np.broadcast_arrays(np.abs(r).astype(float), np.asarray(step, dtype=float))
-        u = _root(size, step, self.q)
+        u = _proximal_root(size, step, self.q)
         # The objective (u - |r|)^2 / (2 step) + u^q at the root, against that at zero.
         better = 0.5 * (u - size) ** 2 / step + u**self.q < 0.5 * size**2 / step
         return np.sign(r) * np.where((u > 0) & (better | self.convex), u, 0.0)
@@ -115,7 +115,7 @@ class ExponentialPower(ProximalLocationScale):
         )
 
 
-def _root(size: Array, step: Array, q: float) -> Array:
+def _proximal_root(size: Array, step: Array, q: float) -> Array:
     """The largest u >= 0 with u + step q u^(q-1) = size, 0 where there is none, by Newton's method from the right."""
     if q == 2.0:
         return size / (1.0 + 2.0 * step)

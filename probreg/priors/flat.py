@@ -28,7 +28,7 @@ class Flat(GaussianPrior):
     def size(self) -> int | None:
         return None
 
-    def restated(self, factor: float) -> "Flat":
+    def rescale_stated(self, factor: float) -> "Flat":
         return self
 
     def part(self, places: Sequence[int]) -> "Flat":

@@ -58,7 +58,7 @@ class GPrior(DataDependentPrior):
         if self.jzs and self.g is not None:
             raise DataError(f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}")
 
-    def restated(self, factor: float) -> "GPrior | None":
+    def rescale_stated(self, factor: float) -> "GPrior | None":
         return None if self.g is None or isinstance(self.g, AuxPrior) else replace(self, g=self.g * factor**2)
 
     def prepare(self, rows: PriorData) -> Prior:

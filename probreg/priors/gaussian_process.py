@@ -96,14 +96,14 @@ class GaussianProcess(DataDependentPrior):
     def kernel_on(self, term: CovarianceFunction) -> CovarianceFunction:
         """k with the values that are stated here, and those of the term's own function where no other is given."""
         k = term if self.kernel is None else self.kernel
-        held = {name: v for name, v in self._told(k).items() if not isinstance(v, AuxPrior)}
+        held = {name: v for name, v in self._known_hyperparameters(k).items() if not isinstance(v, AuxPrior)}
         return k.at(**held) if held else k
 
     def unknown(self, kernel: CovarianceFunction) -> dict[str, AuxPrior]:
         """The priors of hyperparameters of k that are unknown, by their names in `k.hyper`."""
-        return {name: v for name, v in self._told(kernel).items() if isinstance(v, AuxPrior)}
+        return {name: v for name, v in self._known_hyperparameters(kernel).items() if isinstance(v, AuxPrior)}
 
-    def _told(self, kernel: CovarianceFunction) -> dict[str, Known]:
+    def _known_hyperparameters(self, kernel: CovarianceFunction) -> dict[str, Known]:
         there, others = kernel.hyper, dict(self.others)
         if missing := [name for name in others if name not in there]:
             raise DataError(f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(there) or 'none'}")
@@ -192,7 +192,7 @@ class ProcessPrior(LatentPrior):
         return tuple(name == "amplitude" for name in self.hyper)
 
     @property
-    def vanishing(self) -> tuple[bool, ...]:
+    def may_vanish(self) -> tuple[bool, ...]:
         return tuple(name == "amplitude" or name.split(".")[-1] == "variance" for name in self.hyper)
 
     def kernel_at(self, **values: float) -> CovarianceFunction:
@@ -250,7 +250,7 @@ class SineProcess(ProcessPrior):
         lengths = all(is_length(name) for name, _ in self.unknown)
         return getattr(self.basis.kernel, "symbolic_density", None) if lengths else None
 
-    def _scaled(self, values: Mapping[str, Any]) -> Array:
+    def _log_sds(self, values: Mapping[str, Any]) -> Array:
         """log of the standard deviations (q,) at hyperparameters."""
         roots = self._log_roots({name: np.array([values[name]]) for name, _ in self.unknown})[0]
         return np.asarray(roots + np.log(float(self.amplitude_at(values))))
@@ -266,14 +266,14 @@ class SineProcess(ProcessPrior):
         # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, D the same for each of m predictors
         return self.base.log_prob(beta / np.exp(log_sd)[..., None], unit) - m * log_sd.sum(-1)
 
-    def given(self, **values: Any) -> Prior:
-        return Normal(tuple(np.exp(self._scaled(values)).tolist()))
+    def conditional(self, **values: Any) -> Prior:
+        return Normal(tuple(np.exp(self._log_sds(values)).tolist()))
 
     def spread(self, **values: Any) -> Any:
         """Numbers, or symbols for functions whose density can be written with them."""
         inside = {name: values[name] for name, _ in self.unknown}
         if all(isinstance(v, int | float | np.number) for v in inside.values()):
-            return np.exp(self._scaled(values))
+            return np.exp(self._log_sds(values))
         if self._symbolic is None:
             raise Incompatible(
                 f"{self.basis.kernel} has a density that is not written in symbols: use integrate or evidence, or 'rbf'"
@@ -315,7 +315,7 @@ class SineProcess(ProcessPrior):
         return replace(self, amplitude=self.amplitude * factor)
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
-        return _sampled(self, rng, shape)
+        return _sample_coefficients(self, rng, shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +346,7 @@ class MovingProcess(ProcessPrior):
 class RebuiltProcess(MovingProcess):
     """A process whose unknown hyperparameters are in the columns of its basis, which is made anew at other values of them."""
 
-    def given(self, **values: Any) -> Prior:
+    def conditional(self, **values: Any) -> Prior:
         """The prior of the columns of the basis at these hyperparameters."""
         return Normal(float(self.amplitude_at(values)))
 
@@ -379,7 +379,7 @@ class ValuedProcess(MovingProcess):
             out[mine] = log_det - 0.5 * (np.square(u).sum((1, 2)) + made.size * m * np.log(2.0 * np.pi))
         return out.reshape(lead)
 
-    def given(self, **values: Any) -> Prior:
+    def conditional(self, **values: Any) -> Prior:
         raise self.moved_columns()
 
     def root_given(self, **values: Any) -> Array:
@@ -416,9 +416,9 @@ def drawn_hyper(prior: ProcessPrior, rng: np.random.Generator, size: int) -> dic
     return {name: h.prior.sample(rng, size) for name, h in prior.hyper.items()}
 
 
-def _sampled(prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def _sample_coefficients(prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Hyperparameters from their priors, then coefficients (..., q, m)."""
     lead = int(np.prod(shape[:-2]))
     drawn = drawn_hyper(prior, rng, lead)
-    each = [prior.given(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
+    each = [prior.conditional(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
     return np.array([one.sample(rng, shape[-2:]) for one in each]).reshape(shape)

@@ -98,11 +98,11 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", None if self.groups is None else _read_groups(self.groups))
-        self._check()
+        self._check_arguments()
 
     @property
     def data_dependent(self) -> bool:
-        return self.root_size or not _placed(self.groups) or super().data_dependent
+        return self.root_size or not _is_by_place(self.groups) or super().data_dependent
 
     @property
     def of_terms(self) -> bool:
@@ -110,7 +110,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     def prepare(self, rows: PriorData) -> Prior:
         q = len(rows.columns)
-        placed = self if _placed(self.groups) else replace(self, groups=_places(self.groups, rows))
+        placed = self if _is_by_place(self.groups) else replace(self, groups=_group_columns(self.groups, rows))
         groups = placed.members(q)
         bound = replace(self, groups=tuple(tuple(g.tolist()) for g in groups), root_size=False)
         prior = super(GroupLaplace, bound).prepare(rows)
@@ -120,7 +120,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         for g in groups:
             size[g] = len(g)
         # |w_g| / s counts d^(1/2) times: a scale of s d^(-1/2).
-        return _narrowed(prior, size**-0.5)
+        return _rescale_prior(prior, size**-0.5)
 
     def members(self, q: int) -> tuple[Array, ...]:
         groups = [np.array(g, dtype=int) for g in self.groups or ()]
@@ -135,7 +135,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p(beta) = -sum_g [|r_g| + log Z_d] - sum_j log s_j, r_j = (beta_j - location_j) / s_j.
-        r, log_s = self.standardised(beta, unit)
+        r, log_s = self.standardise(beta, unit)
         total = -np.broadcast_to(log_s, r.shape).sum(-1)
         for d, length in self._lengths(r):
             total = total - length - log_mass(d)
@@ -215,16 +215,16 @@ def log_mass(d: int) -> float:
     return float(np.log(2.0) + 0.5 * d * np.log(np.pi) + gammaln(d) - gammaln(0.5 * d))
 
 
-def _narrowed(prior: Prior, factor: Array) -> Prior:
-    """The prior with every scale times its own factor, of a mixture that of its base."""
+def _rescale_prior(prior: Prior, factor: Array) -> Prior:
+    """Return the prior with every scale times its own factor; for a mixture the factor applies to its base."""
     this: Any = prior
     if isinstance(prior, GroupLaplace):
         return replace(prior, scale=np.asarray(prior.scales * factor))  # type: ignore[arg-type]
-    return replace(this, base=_narrowed(this.base, factor))
+    return replace(this, base=_rescale_prior(this.base, factor))
 
 
-def _placed(groups: Groups | None) -> bool:
-    """Stated by places."""
+def _is_by_place(groups: Groups | None) -> bool:
+    """Return whether the groups are given by column numbers."""
     return groups is not None and all(isinstance(j, int) for g in groups for j in g)
 
 
@@ -255,7 +255,7 @@ def _read_group(given: Any) -> Any:
     return out
 
 
-def _places(groups: Groups | None, rows: PriorData) -> tuple[tuple[int, ...], ...]:
+def _group_columns(groups: Groups | None, rows: PriorData) -> tuple[tuple[int, ...], ...]:
     """The columns of each group, by default those of each term. DataError for names that are no columns, or are twice."""
     if groups is None:
         terms = rows.terms() or rows.columns

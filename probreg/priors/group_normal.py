@@ -70,7 +70,7 @@ class GroupNormal(GaussianPrior):
         return L @ L.T
 
     @cached_property
-    def _held(self) -> tuple[Array, bool]:
+    def _regular_root(self) -> tuple[Array, bool]:
         """The root with directions without variance held, and whether there are any."""
         L = np.array(self.root, dtype=float)
         sd = np.linalg.norm(L, axis=1)
@@ -87,12 +87,12 @@ class GroupNormal(GaussianPrior):
     @property
     def singular(self) -> bool:
         """S has directions without variance."""
-        return self._held[1]
+        return self._regular_root[1]
 
     @property
     def held_root(self) -> Array:
         """Lambda (K, K) with a positive diagonal: directions without variance are held."""
-        return self._held[0]
+        return self._regular_root[0]
 
     def root_of_groups(self, values: Any) -> Array:
         return self.held_root

@@ -254,7 +254,7 @@ class JointPrior:
         out = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
-            P, at = _quadratic(b).precision(len(b.columns)) / unit**2, b.entries(m)
+            P, at = _gaussian_prior(b).precision(len(b.columns)) / unit**2, b.entries(m)
             out[np.ix_(at, at)] = map_of_columns(P, b.width(m))
         return out
 
@@ -265,7 +265,7 @@ class JointPrior:
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
             # A scale of s sigma is a precision of s^-2 / sigma^2.
-            out[np.ix_(b.columns, b.columns)] = _quadratic(b).precision(len(b.columns)) / unit**2
+            out[np.ix_(b.columns, b.columns)] = _gaussian_prior(b).precision(len(b.columns)) / unit**2
         return out
 
     @cached_property
@@ -273,7 +273,7 @@ class JointPrior:
         """(p,), the mean; Gaussian blocks only."""
         out = np.zeros(self.p)
         for b in self.blocks:
-            out[list(b.columns)] = _quadratic(b).center(len(b.columns))
+            out[list(b.columns)] = _gaussian_prior(b).center(len(b.columns))
         return out
 
     def value_grad_hessian(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
@@ -316,7 +316,7 @@ def location_of(block: BlockPrior) -> Array:
     return this.center(q) if isinstance(this, GaussianPrior) else np.broadcast_to(np.asarray(this.location), q)
 
 
-def _quadratic(block: BlockPrior) -> GaussianPrior:
+def _gaussian_prior(block: BlockPrior) -> GaussianPrior:
     assert isinstance(block.prior, GaussianPrior)  # callers ask `gaussian` first
     return block.prior
 
@@ -345,7 +345,7 @@ def joint(
     elif isinstance(spec, Mapping):
         chosen = [(_a_prior(prior, key), _columns_of(key, columns, shown or columns)) for key, prior in spec.items()]
     else:
-        raise DataError(f"prior is a Prior or a mapping from columns to Priors, got {_met(spec)}")
+        raise DataError(f"prior is a Prior or a mapping from columns to Priors, got {_describe_value(spec)}")
     taken = [i for _, c in chosen for i in c]
     if len(taken) != len(set(taken)):
         twice = sorted({columns[i] for i in taken if taken.count(i) > 1})
@@ -389,12 +389,12 @@ def _blocks_of(prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]) ->
 
 def _a_prior(prior: Any, key: Key) -> Prior:
     if not isinstance(prior, Prior):
-        raise DataError(f"the prior of {key!r} is a Prior, got {_met(prior)}")
+        raise DataError(f"the prior of {key!r} is a Prior, got {_describe_value(prior)}")
     return prior
 
 
-def _met(value: Any) -> str:
-    """What was given in place of a prior; a class of priors with how to make one."""
+def _describe_value(value: Any) -> str:
+    """Describe a value given in place of a prior; for a class of priors, how to make an instance."""
     if isinstance(value, type) and issubclass(value, Prior):
         return f"the class {value.__name__}: write {value.__name__}(...)"
     if value is None:
@@ -438,7 +438,7 @@ def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
     (1, 2)
     """
     exact = tuple(i for i, c in enumerate(columns) if c == key)
-    return exact or _of_term(key, columns) or _of_term(_squeezed(key), [_squeezed(c) for c in columns])
+    return exact or _of_term(key, columns) or _of_term(_strip_spaces(key), [_strip_spaces(c) for c in columns])
 
 
 def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
@@ -451,11 +451,11 @@ def same_term(one: str, other: str) -> bool:
     >>> same_term("s(x,k = 5)", "s(x, k=5)")
     True
     """
-    return _squeezed(one) == _squeezed(other)
+    return _strip_spaces(one) == _strip_spaces(other)
 
 
-def _squeezed(name: str) -> str:
-    """A name without the spaces that a formula may do without: within brackets and around colons.
+def _strip_spaces(name: str) -> str:
+    """Return a name without the optional spaces of a formula: within brackets and around colons.
 
     >>> _squeezed("bs( bmi, df = 6 ) : dose group")
     'bs(bmi,df=6):dose group'

@@ -53,7 +53,7 @@ class Laplace(ProximalLocationScale):
     convex = True
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_arguments()
 
     @classmethod
     def from_lasso(cls, *, of: str = "sklearn", **settings: Any) -> "Laplace":
@@ -97,9 +97,9 @@ class Laplace(ProximalLocationScale):
 
         return pm.Laplace, {"mu": np.asarray(self.location), "b": self.scales * unit}
 
-    def _size(self, w: Array) -> Array:
+    def _distance_from_location(self, w: Array) -> Array:
         return np.abs(w - np.asarray(self.location))
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         form = "|w|" if self.location == 0.0 else "|w - location|"
-        return Penalty("lasso", form, np.broadcast_to(1.0 / (unit * self.scales), q), self._size)
+        return Penalty("lasso", form, np.broadcast_to(1.0 / (unit * self.scales), q), self._distance_from_location)

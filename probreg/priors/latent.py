@@ -41,7 +41,7 @@ class HierarchicalPrior(Prior):
         """Hyperparameters by name."""
 
     @property
-    def called(self) -> Mapping[str, str]:
+    def hyper_labels(self) -> Mapping[str, str]:
         """What a user reads of hyperparameters that have full names of their own; others are named by their columns."""
         return {}
 
@@ -57,7 +57,7 @@ class HierarchicalPrior(Prior):
         """log densities, elementwise, of what a user reads, by the names of the hyperparameters."""
         return {name: h.prior.log_prob(np.asarray(values[name])) for name, h in self.hyper.items()}
 
-    def alone(self, j: int) -> Prior | None:
+    def prior_of_column(self, j: int) -> Prior | None:
         """The prior of one coefficient of column j alone, where it is simpler than that of the block."""
         return None
 
@@ -67,7 +67,7 @@ class HierarchicalPrior(Prior):
         each column, which is then the last axis."""
 
     @abstractmethod
-    def given(self, **values: Any) -> Prior:
+    def conditional(self, **values: Any) -> Prior:
         """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
 
     def root_given(self, **values: Any) -> Array | None:
@@ -120,8 +120,8 @@ class LatentPrior(HierarchicalPrior):
         """Of each hyperparameter: whether it multiplies D, so that the prior is a point mass at b where it is 0."""
 
     @property
-    def vanishing(self) -> tuple[bool, ...]:
-        """Of each hyperparameter: whether a part of the prior is gone where it is 0, so that a search may end there."""
+    def may_vanish(self) -> tuple[bool, ...]:
+        """Return for each hyperparameter whether a part of the prior vanishes at 0, so that a search may end there."""
         return self.scales
 
     @abstractmethod

@@ -43,7 +43,7 @@ class AffinePrior(Prior):
     sigma_units: bool
     scaled: bool
 
-    def _check(self) -> None:
+    def _check_arguments(self) -> None:
         check_fields(self)
         kind = type(self).__name__
         for name, what in (("scale", Scale), ("location", PerColumn)):
@@ -89,13 +89,13 @@ class AffinePrior(Prior):
         this: Any = self
         return replace(this, scale=self.scales * factor)
 
-    def restated(self, factor: float) -> Prior | None:
+    def rescale_stated(self, factor: float) -> Prior | None:
         this: Any = self
         if not self.data_dependent:
             return self.times(factor)
         return None if isinstance(self.scale, AuxPrior) else replace(this, scale=np.asarray(self.scale) * factor)
 
-    def standardised(self, beta: Array, unit: Array | float = 1.0) -> tuple[Array, Array]:
+    def standardise(self, beta: Array, unit: Array | float = 1.0) -> tuple[Array, Array]:
         """((beta - location) / (scale unit), log(scale unit)), both with the columns on the last axis: (..., m, q)."""
         s = self.scales * np.asarray(unit)[..., None, None]
         return (np.swapaxes(beta, -1, -2) - np.asarray(self.location)) / s, np.log(s)
@@ -110,7 +110,7 @@ class AffinePrior(Prior):
         return np.broadcast_to(np.asarray(value, dtype=float), q)[:, None]
 
     @property
-    def around(self) -> str:
+    def deviation_formula(self) -> str:
         """w, less its location, in the words of a penalty."""
         return "w" if self.location == 0.0 else "(w - location)"
 
@@ -167,7 +167,7 @@ class LocationScale(AffinePrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p(beta) = sum_j [log f(r_j) - log s_j], r_j = (beta_j - location_j) / s_j.
-        r, log_s = self.standardised(beta, unit)
+        r, log_s = self.standardise(beta, unit)
         return (self.standard_log_prob(r) - log_s).sum((-1, -2))
 
 

@@ -32,11 +32,11 @@ class ByPanels:
     prior: LocationScale
 
     @cached_property
-    def _sums(self) -> tuple[Array, Array]:
+    def _panel_sums(self) -> tuple[Array, Array]:
         edges = np.arange(_LEAST, _LAST + _WIDTH / 2, _WIDTH)
-        return edges, np.append(0.0, np.cumsum(self._between(edges[:-1], edges[1:])))
+        return edges, np.append(0.0, np.cumsum(self._panel_integrals(edges[:-1], edges[1:])))
 
-    def _between(self, a: Array, b: Array) -> Array:
+    def _panel_integrals(self, a: Array, b: Array) -> Array:
         # The integral of f(r) dr = f(exp t) exp t dt over [a, b] of t = log r, by 16 nodes.
         x, w = leggauss(16)
         half = (b - a)[..., None] / 2
@@ -48,15 +48,15 @@ class ByPanels:
     @property
     def whole(self) -> bool:
         """Whether the density has the mass 1 that it says it has."""
-        return abs(2 * self._sums[1][-1] - 1) < 1e-9
+        return abs(2 * self._panel_sums[1][-1] - 1) < 1e-9
 
     def __call__(self, r: Array) -> Array:
-        edges, below = self._sums
+        edges, below = self._panel_sums
         with np.errstate(divide="ignore"):
             t = np.clip(np.log(np.abs(r)), _LEAST, _LAST)
         # F(r) = 1/2 + sign(r) times the integral of f from 0 to |r|.
         i = np.minimum(((t - _LEAST) / _WIDTH).astype(int), len(edges) - 2)
-        return 0.5 + np.sign(r) * (below[i] + self._between(edges[i], t))
+        return 0.5 + np.sign(r) * (below[i] + self._panel_integrals(edges[i], t))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) 
     unit, log_weight = np.ones(1), np.zeros(1)
     if prior.sigma_units:
         unit, log_weight = (np.array([sigma]), log_weight) if not isinstance(sigma, AuxPrior) else log_rule(sigma, 1)
-    if isinstance(prior, HierarchicalPrior) and (own := prior.alone(j)) is not None:
+    if isinstance(prior, HierarchicalPrior) and (own := prior.prior_of_column(j)) is not None:
         prior, j, q = own, 0, 1
     base = prior
     if isinstance(prior, HierarchicalPrior):
@@ -122,11 +122,11 @@ def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) 
         # p(w) = sum over nodes (sigma, h) of weight times the density of scale sigma spread(h).
         unit, log_weight = np.multiply.outer(unit, spread).ravel(), np.add.outer(log_weight, over).ravel()
     weight = np.exp(log_weight - log_weight.max())
-    found = _plain(base, j, q)
+    found = _standard_form(base, j, q)
     return None if found is None else OfCoefficient(*found, unit, weight / weight.sum())
 
 
-def _plain(prior: Prior, j: int, q: int) -> tuple[Standard, float, float] | None:
+def _standard_form(prior: Prior, j: int, q: int) -> tuple[Standard, float, float] | None:
     """Standard distribution, location and scale of entry j."""
     if isinstance(prior, GaussianPrior):
         # Entry j of N(b, P^-1): b_j and ((P^-1)_jj)^(1/2).

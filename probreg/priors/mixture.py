@@ -71,7 +71,7 @@ class ScaleMixture(LatentPrior):
     def spread(self, **values: Any) -> Any:
         return values["tau"]
 
-    def given(self, **values: Any) -> Prior:
+    def conditional(self, **values: Any) -> Prior:
         return self.base.times(float(values["tau"]))
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
@@ -118,7 +118,7 @@ def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
     low, high = np.clip(np.log(np.maximum(prior.support, np.exp(-_FAR))), -_FAR, _FAR)
     # q normals of scale v have over log v the curvature 2 q at their peak: steps are half of (2 q)^(-1/2).
     step = min(0.1, 0.35 / np.sqrt(size))
-    if prior.bounded:
+    if prior.has_bounded_support:
         edges = np.linspace(low, high, 2 + int((high - low) / (8.0 * step)))
         nodes, share = np.polynomial.legendre.leggauss(16)
         half = np.diff(edges)[:, None] / 2.0

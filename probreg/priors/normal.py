@@ -16,7 +16,7 @@ from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
     # log p(r) = -r^2/2 - log(2 pi)/2 and its slope -r.
     return -0.5 * (r * r + _LOG_2PI), -r, 0.0
 
@@ -60,10 +60,10 @@ class Normal(LocationScale, GaussianPrior):
 
     name = "normal"
     peer_order = ("location", "scale")
-    compiled_density = CompiledDensity(_row)
+    compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_arguments()
         if self.precision_matrix is not None:
             object.__setattr__(self, "precision_matrix", _positive_definite(self.precision_matrix))
             if self.scale != 1.0 or self.scaled:
@@ -121,7 +121,7 @@ class Normal(LocationScale, GaussianPrior):
         if self.precision_matrix is None:
             return super().log_prob(beta, unit)
         P = np.array(self.precision_matrix)
-        r, log_unit = self.standardised(beta, unit)
+        r, log_unit = self.standardise(beta, unit)
         # log p = log |P|^(1/2) - (q/2) log(2 pi) - q log u - d'P d / (2 u^2), d = beta - location, one for each
         # predictor.
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
@@ -176,11 +176,13 @@ class Normal(LocationScale, GaussianPrior):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         if self.precision_matrix is not None:
-            form = f"{self.around}' P {self.around}, P the precision matrix"
+            form = f"{self.deviation_formula}' P {self.around}, P the precision matrix"
             return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
         # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
         weight = np.broadcast_to(self.scales**-2.0, q) / (2.0 * unit**2)
-        return Penalty("ridge", f"{self.around}^2", weight, lambda w: np.square(w - np.asarray(self.location)))
+        return Penalty(
+            "ridge", f"{self.deviation_formula}^2", weight, lambda w: np.square(w - np.asarray(self.location))
+        )
 
 
 def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:

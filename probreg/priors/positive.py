@@ -39,8 +39,8 @@ class AuxPrior(NamedSettings, ABC):
         return 0.0, np.inf
 
     @property
-    def bounded(self) -> bool:
-        """Its support ends inside (0, inf), where a mode may lie on the edge."""
+    def has_bounded_support(self) -> bool:
+        """Return whether the support ends inside (0, inf), where a mode may lie on the edge."""
         low, high = self.support
         return low > 0 or high < np.inf
 

@@ -13,7 +13,7 @@ from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale
 
 
-def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
     # log p(r) = constant - (nu + 1)/2 log(1 + r^2/nu), of slope -(nu + 1) r / (nu + r^2).
     nu = t[0]
     return t[1] - 0.5 * (nu + 1.0) * log1p(r * r / nu), -(nu + 1.0) * r / (nu + r * r), 0.0
@@ -21,7 +21,7 @@ def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
 
 class _Student(SmoothLocationScale):
     nu: float
-    compiled_density = CompiledDensity(_row)
+    compiled_density = CompiledDensity(_evaluate_row)
 
     @property
     def tail(self) -> float:  # type: ignore[override]
@@ -55,7 +55,7 @@ class _Student(SmoothLocationScale):
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
         scale = np.broadcast_to(unit * self.scales, q)
         same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
-        form = f"log(1 + {self.around}^2 / ({self.nu:g} {same}^2))"
+        form = f"log(1 + {self.deviation_formula}^2 / ({self.nu:g} {same}^2))"
         return Penalty(
             "log",
             form,
@@ -103,7 +103,7 @@ class StudentT(_Student):
     peer_order = ("nu", "location", "scale")
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_arguments()
 
 
 @PRIORS.register
@@ -146,7 +146,7 @@ class Cauchy(_Student):
     nu = 1.0
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_arguments()
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -37,7 +37,7 @@ HYPER = [
 @pytest.mark.parametrize("tau", HYPER, ids=str)
 @pytest.mark.parametrize("beta", [1e-3, 0.3, 2.0])
 def test_a_mixture_is_its_integral(tau, beta):
-    top = minimum(lambda u: -float(tau.log_prob(np.exp(u))) - u) if not tau.bounded else 0.0
+    top = minimum(lambda u: -float(tau.log_prob(np.exp(u))) - u) if not tau.has_bounded_support else 0.0
     marks = [top + k * w for w in (1e-4, 0.05) for k in (-8, -2, 0, 2, 8)]
     ends = np.log(np.clip(tau.support, 1e-15, 1e15))
     marks = [m for m in [*marks, np.log(beta)] if ends[0] < m < ends[1]]

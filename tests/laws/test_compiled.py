@@ -295,7 +295,7 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
         [
             (v, a)
             for v in sorted(LIKELIHOOD_CASES, key=lambda v: v.name not in SOON)
-            for a in [*(a for a in AUX_CASES if not a.bounded), SIGMA]
+            for a in [*(a for a in AUX_CASES if not a.has_bounded_support), SIGMA]
             if v.aux and (v.least_squares or v in COMPILED)
         ],
         soon,

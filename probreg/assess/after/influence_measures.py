@@ -129,7 +129,7 @@ def influence_measures(fit: Fit) -> Dataset:
     design = fit.model.design
     variables: dict[str, Any] = {
         "leverage": design.by_row(found.leverage, 0.0),
-        "internal": found.standardised,
+        "internal": found.internally_studentised,
         "studentised": externally_studentised(fit, found),
         "cook": found.cook,
         "dffits": dffits(found),
@@ -145,7 +145,7 @@ def externally_studentised(fit: Fit, found: Local) -> Array:
     """Externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
     if found.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
-            return np.asarray(found.standardised / found.without)
+            return np.asarray(found.internally_studentised / found.without)
     extra = (found.u * found.deletion_scores).sum(1) - (found.u**2).sum(1)  # h u^2 / (1 - h)
     dev = deviance(fit, found.eta)
     length = np.sqrt(dev**2 + extra)

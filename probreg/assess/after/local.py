@@ -88,7 +88,7 @@ class Local:
         return float(self.w @ self.u[:, 0] ** 2) / self.df if self.df > 0 else np.nan
 
     @cached_property
-    def standardised(self) -> Array:
+    def internally_studentised(self) -> Array:
         """Internally studentised: u / sqrt(dispersion (1 - h)); its root mean square over predictors when m > 1."""
         if self.u.shape[1] == 1:
             # u / (1 - h)^(1/2) = sign(u) (u * u/(1 - h))^(1/2)
@@ -105,7 +105,7 @@ class Local:
         with np.errstate(all="ignore"):  # no degree of freedom is left: nan
             # sigma_(i)^2 / sigma^2 = (df - r_i^2) / (df - 1), r_i the internally studentised residual (Belsley, Kuh &
             # Welsch 1980).
-            return np.sqrt((self.df - self.standardised**2) / (self.df - 1.0))
+            return np.sqrt((self.df - self.internally_studentised**2) / (self.df - 1.0))
 
     @cached_property
     def cook(self) -> Array:

@@ -115,6 +115,6 @@ def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectS
             places[id(target)].append(slice(first, first + n))
             parts.append(each)
             first += n
-    sums = {p.key: RowSums.joined([part[p.key] for part in parts]) for p in off.processes}
+    sums = {p.key: RowSums.concatenate([part[p.key] for part in parts]) for p in off.processes}
     met = [p for p in off.processes if not isinstance(p, GroupEffects) or p.new_in(sums[p.key])]
     return EffectSums(OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places) if met else None

@@ -286,7 +286,7 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
         )
     for b in blocks:
         for name, hyper in b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ():
-            if hyper.prior.bounded:
+            if hyper.prior.has_bounded_support:
                 what = "a scale" if name == "tau" else name
                 return f"{method.name} looks for a vanishing gradient, and the {hyper.prior.name} prior of {what} has an edge; use nuts"
     return None

@@ -172,7 +172,7 @@ class EvidenceProblem:
     @property
     def effects_alone(self) -> bool:
         """Gaussian noise, and effects by group have all unknown scales: errors of coefficients are conditional, as those of REML."""
-        effects = all(g.prior is not None and bool(g.prior.called) for g in self.unknown)
+        effects = all(g.prior is not None and bool(g.prior.hyper_labels) for g in self.unknown)
         return self.exact and effects and bool(self.model.design.recipe.grouped)
 
     @cached_property
@@ -235,7 +235,7 @@ class EvidenceProblem:
         width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[self.groups.group_of]
         sizes = self.groups.sizes if self.exact else self.groups.sizes * width
         # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
-        by_group = [bool(g.prior and g.prior.called) for g in self.unknown for _ in g.hyper]
+        by_group = [bool(g.prior and g.prior.hyper_labels) for g in self.unknown for _ in g.hyper]
         soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
         soft[np.array(by_group, dtype=bool) & self.groups.scaling] = 0.0
         limits = [name in self.model.likelihood.at_zero for name in self.outer]
@@ -414,7 +414,7 @@ class EvidenceProblem:
                 elif isinstance(prior, MovingProcess):  # of the columns that `with_kernel` makes
                     prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
-                    prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
+                    prior = prior.conditional(**dict(zip(prior.hyper, each.tolist())))
             if isinstance(self.model.prior, Prior) and b.predictor is None:
                 return prior
             out.append(replace(b, prior=prior))
@@ -439,7 +439,7 @@ class EvidenceProblem:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
         value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
         of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
-        effects = {k for k, g in enumerate(self.unknown) if g.prior is not None and g.prior.called}
+        effects = {k for k, g in enumerate(self.unknown) if g.prior is not None and g.prior.hyper_labels}
         varying = [self._told_effects(self.unknown[k], hyper[of == k], top.vanished[of == k]) for k in sorted(effects)]
         lost -= effects
         kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost | effects]
@@ -480,7 +480,9 @@ class EvidenceProblem:
         kept = [k for k, name in enumerate(prior.effects) if f"sd[{name}]" not in gone]
         of = self._outcome(group)
         told = [
-            f"{prior.called[n]}{of} {0.0 if n in gone else v:.6g}" for n, v in values.items() if n.startswith("sd[")
+            f"{prior.hyper_labels[n]}{of} {0.0 if n in gone else v:.6g}"
+            for n, v in values.items()
+            if n.startswith("sd[")
         ]
         read = prior.natural(values)
         for i, j in prior.pairs:
@@ -489,7 +491,7 @@ class EvidenceProblem:
                 told.append(
                     f"cor{of} {read[name]:.3g}"
                     if len(prior.pairs) == 1
-                    else f"{prior.called[name]}{of} {read[name]:.3g}"
+                    else f"{prior.hyper_labels[name]}{of} {read[name]:.3g}"
                 )
         out: list[str] = [Routine(", ".join(told))] if told else []
         out += [f"singular fit: the variance of {n[3:-1]} | {prior.group}{of} is 0" for n in values if n in gone]
@@ -511,7 +513,7 @@ class EvidenceProblem:
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its coordinate, so that it moved the maximum, in words; empty for nothing."""
         priors = [
-            ("the prior scale" if name == "tau" else g.prior.called.get(name, name) + self._outcome(g), p)
+            ("the prior scale" if name == "tau" else g.prior.hyper_labels.get(name, name) + self._outcome(g), p)
             for g in self.unknown
             if g.prior is not None
             for name, p in g.hyper.items()

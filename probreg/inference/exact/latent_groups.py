@@ -91,7 +91,7 @@ class LatentGroups:
     @cached_property
     def sizes(self) -> Array:
         """(d,) coordinates of the group where the hyperparameter may run to zero; 0 elsewhere."""
-        return np.array([float(len(g.columns)) * may for g in self.groups if g.prior for may in g.prior.vanishing])
+        return np.array([float(len(g.columns)) * may for g in self.groups if g.prior for may in g.prior.may_vanish])
 
     @cached_property
     def scaling(self) -> Array:
@@ -126,7 +126,7 @@ class LatentGroups:
         out, places = list[Array](), np.arange(len(self.priors))
         for k, g in enumerate(self.groups):
             own = places[self.group_of == k]
-            if g.prior is None or not g.prior.called or not (cors := own[~self.scaling[own]]).size:
+            if g.prior is None or not g.prior.hyper_labels or not (cors := own[~self.scaling[own]]).size:
                 continue
             for size in _CORRELATIONS:
                 for signs in islice(product((1.0, -1.0), repeat=len(cors)), _MOST_SIGNS):

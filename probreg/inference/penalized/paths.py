@@ -169,10 +169,10 @@ def restated(model: Model, factor: float) -> Model:
     """The same density at these rows, its priors as they were stated: one on standardised columns stays so. As `rescaled`
     where that cannot be said."""
     if isinstance(model.prior, Prior):
-        if not model.prior.whole and (one := model.prior.restated(factor)) is not None:
+        if not model.prior.whole and (one := model.prior.rescale_stated(factor)) is not None:
             return model.with_prior(one)
         return rescaled(model, factor)
-    each = {key: prior.restated(factor) for key, prior in model.prior.items()}
+    each = {key: prior.rescale_stated(factor) for key, prior in model.prior.items()}
     known = {key: prior for key, prior in each.items() if prior is not None}
     return model.with_prior(known) if len(known) == len(each) else rescaled(model, factor)
 

@@ -39,8 +39,8 @@ def compiled_obstacle(model: Model) -> str | None:
         if not model.design.n:
             return model.design.rows_absent
     for b in model.joint.blocks:
-        if isinstance(b.prior, HierarchicalPrior) and b.prior.called:
-            edged = [name for k, name in b.prior.called.items() if b.prior.hyper[k].prior.bounded]
+        if isinstance(b.prior, HierarchicalPrior) and b.prior.hyper_labels:
+            edged = [name for k, name in b.prior.hyper_labels.items() if b.prior.hyper[k].prior.has_bounded_support]
             if edged:
                 return f"the prior of {edged[0]} has an edge"
             continue
@@ -49,7 +49,7 @@ def compiled_obstacle(model: Model) -> str | None:
             unknown = " with its unknown scale" if isinstance(b.prior, HierarchicalPrior) else ""
             return f"the {b.prior.name} prior of {columns}{unknown} has no compiled density"
     for a in model.unknown:
-        if model.aux_prior(a).bounded:
+        if model.aux_prior(a).has_bounded_support:
             return f"the {model.aux_prior(a).name} prior of {a} has an edge"
     return None
 

@@ -244,7 +244,7 @@ def _with_noncentred(model: Model, at: Reparameterisation, loose: tuple[Stretche
 
 def _by_groups(prior: Prior) -> bool:
     """Effects by group, which a root multiplies."""
-    return isinstance(prior, HierarchicalPrior) and bool(prior.called)
+    return isinstance(prior, HierarchicalPrior) and bool(prior.hyper_labels)
 
 
 def _has_cusp(model: Model, i: int) -> bool:
@@ -308,7 +308,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
         spread = prior.spread(**values)
         way = "centred" if share > _SETTLED and (prior.scalar or grouped) else "non-centred"
         columns = model.design.called(blocks[i].columns)
-        told = {prior.called.get(name, name): v for name, v in prior.natural(values).items()}
+        told = {prior.hyper_labels.get(name, name): v for name, v in prior.natural(values).items()}
         scale = ", ".join(f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}" for name, v in told.items())
         at = (
             f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
@@ -320,7 +320,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
             way == "centred",
             f"the unknown scale is sampled with beta, {way}: {at}",
             values,
-            prior.given(**values) if grouped else None,
+            prior.conditional(**values) if grouped else None,
         )
     return out
 
@@ -366,7 +366,7 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
 
 def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> float:
     """Of the coefficients of a group, from the parameters that the data settle: one number of all, or those of each scale of effects."""
-    if group.prior is None or not group.prior.called:
+    if group.prior is None or not group.prior.hyper_labels:
         return float(effective[0]) / (len(group.columns) * predictors)
     scales = np.array(group.prior.scales)
     each = len(group.columns) / len(group.prior.effects) * predictors  # type: ignore[attr-defined]
@@ -374,7 +374,7 @@ def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> flo
 
 
 def _edged(model: Model) -> list[str]:
-    return [a for a in model.unknown if model.aux_prior(a).bounded]
+    return [a for a in model.unknown if model.aux_prior(a).has_bounded_support]
 
 
 def _all_normal(model: Model) -> dict[Key, Prior]:
@@ -382,7 +382,7 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
     for b in model.joint.blocks:
         prior = b.prior
         if isinstance(prior, ScaleMixture):
-            prior = ScaleMixture(_normal(prior.base), Reference() if prior.tau.bounded else prior.tau)
+            prior = ScaleMixture(_normal(prior.base), Reference() if prior.tau.has_bounded_support else prior.tau)
         out.append(replace(b, prior=prior if isinstance(prior, LatentPrior) else _normal(prior)))
     return mapping_of(out, model.design.columns)
 

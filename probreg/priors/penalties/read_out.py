@@ -17,7 +17,7 @@ def one_penalty(prior: JointPrior, columns: Sequence[str], intercept: str) -> tu
     """(l1, l2, in units of sigma) with -log p = l1 |w| + l2 w^2 / 2 for every column but a free intercept. Incompatible
     where columns differ, or no such weights exist."""
     known = [c for c, informed in zip(columns, prior.informative) if informed]
-    kinds = {_weights(b.prior, len(b.columns)) for b in prior.blocks if not isinstance(b.prior, Flat)}
+    kinds = {_penalty_weights(b.prior, len(b.columns)) for b in prior.blocks if not isinstance(b.prior, Flat)}
     found = kinds.pop() if len(kinds) == 1 else None
     if found is None or intercept in known or set(columns) - set(known) - {intercept}:
         raise Incompatible(
@@ -27,7 +27,7 @@ def one_penalty(prior: JointPrior, columns: Sequence[str], intercept: str) -> tu
     return found
 
 
-def _weights(prior: Prior, q: int) -> tuple[float, float, bool] | None:
+def _penalty_weights(prior: Prior, q: int) -> tuple[float, float, bool] | None:
     if not isinstance(prior, Normal | Laplace | ElasticNet) or np.any(prior.location):
         return None
     if isinstance(prior, Normal):

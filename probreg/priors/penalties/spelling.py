@@ -118,9 +118,9 @@ def spell(l1: float, l2: float, at: Setting, *, intercept: bool = True) -> tuple
         return ()
     if at.family == "gaussian":
         at.need(sigma="the weight of a penalty beside an RSS")
-        square = _known(at.sigma) ** 2  # weights beside RSS / 2
+        square = _require_known(at.sigma) ** 2  # weights beside RSS / 2
         l1, l2 = l1 * square, l2 * square
-    sums, means = (_sums_gaussian, _means_gaussian) if at.family == "gaussian" else (_sums, _means)
+    sums, means = (_sums_gaussian, _means_gaussian) if at.family == "gaussian" else (_spell_sums, _means)
     per_row = () if at.n is None else means(l1 / at.n, l2 / at.n, at, intercept)
     return (*sums(l1, l2, at, intercept), *per_row)
 
@@ -149,7 +149,7 @@ def _means_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[S
     return (*said, _glum("normal", total, ratio, mixed, fit), _statsmodels("OLS", total, ratio, mixed, intercept))
 
 
-def _sums(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+def _spell_sums(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
     said = []
     if at.family in ("bernoulli", "categorical"):
         weight, share = _blend(l1, l2 / at.squares)
@@ -248,19 +248,19 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
 
 def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool) -> tuple[float, float]:
     at.need(n=f"a criterion of {of}, which is per observation,")
-    n = _known(at.n)
+    n = _require_known(at.n)
     if of == "glmnet":
         total = _take(given, "lam", "lambda")
         share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
         if at.family == "gaussian" and share < 1:
             at.need(y_sd="glmnet's squared term, which it divides by the sd of y,")
-            return n * total * share, n * total * (1 - share) / _known(at.y_sd)
+            return n * total * share, n * total * (1 - share) / _require_known(at.y_sd)
         return n * total * share, n * total * (1 - share)
     total, share = _take(given, "alpha"), _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0)
     return n * total * share, n * total * (1 - share)
 
 
-def _known(value: float | None) -> float:
+def _require_known(value: float | None) -> float:
     assert value is not None  # `need` has asked before
     return value
 
@@ -299,14 +299,14 @@ class Read:
         if not self.standardized:
             return 1.0
         self.at.need(n="a penalty on standardised columns")
-        n = _known(self.at.n)
+        n = _require_known(self.at.n)
         if not n > 1:
             raise DataError(f"a penalty on standardised columns needs n > 1, got n={n:g}")
         return float(np.sqrt(n / (n - 1.0)))
 
     def sigma(self) -> float:
         self.at.need(sigma="the scale of a prior with a kink, which does not cancel against the noise,")
-        return _known(self.at.sigma)
+        return _require_known(self.at.sigma)
 
 
 _ASIDES = ("model", "likelihood", "n", "sigma", "y_sd", "standardize")
