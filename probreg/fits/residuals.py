@@ -159,7 +159,7 @@ def deviance(fit: Fitted, eta: Array) -> Array:
     for classes."""
     likelihood, y = fit.model.likelihood, fit.model.design.observed
     aux = fit.aux_of_rows
-    gain = likelihood.log_prob(y, likelihood.saturated(y), **aux) - likelihood.log_prob(y, eta, **aux)
+    gain = likelihood.log_prob(y, likelihood.saturated_predictor(y), **aux) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
     if not isinstance(likelihood, UnivariateLikelihood):
         return length

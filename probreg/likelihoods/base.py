@@ -185,8 +185,8 @@ class Likelihood(ABC):
         """The scale on which an interval of the mean is symmetric."""
 
     @abstractmethod
-    def saturated(self, y: Array) -> Array:
-        """The linear predictors (n, m) at which p(y) is largest, cut where it rises for ever."""
+    def saturated_predictor(self, y: Array) -> Array:
+        """Return the linear predictors (n, m) at which p(y) is largest, truncated where it increases without bound."""
 
     @abstractmethod
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
@@ -258,7 +258,7 @@ class UnivariateLikelihood(Likelihood):
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         return eta, np.ones((*eta.shape, 1))
 
-    def saturated(self, y: Array) -> Array:
+    def saturated_predictor(self, y: Array) -> Array:
         with np.errstate(all="ignore"):  # the link of a mean at the edge of its range is infinite
             return np.nan_to_num(self.link.forward(self.response(y)), posinf=FAR, neginf=-FAR)[..., None]
 

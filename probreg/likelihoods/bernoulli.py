@@ -31,12 +31,12 @@ def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return (s if s < 0.0 else 0.0), e, y - mu
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     a, e, slope = _product(y, eta, t)
     return a - log1p(e), slope, 0.0
 
 
-def _hessian(y: float, eta: float, t: Array) -> float:
+def _row_hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
     # mu (1 - mu) = e / (1 + e)^2 with e = exp(-|eta|).
     return e / ((1.0 + e) * (1.0 + e))
@@ -63,7 +63,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     name = "bernoulli"
     support = np.arange(2.0)
     link, canonical, concave, binary = LOGIT, True, True, True
-    compiled_density = CompiledDensity(_row, hessian=_hessian, product=_product)
+    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian, product=_product)
 
     def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

@@ -24,7 +24,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import betainc, gammaln
 
 
-def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     k, n = y[0], y[1]
     e = exp(-abs(eta))
     mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
@@ -32,7 +32,7 @@ def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     return -k * max(-eta, 0.0) - (n - k) * max(eta, 0.0) - n * log1p(e), k - n * mu, 0.0
 
 
-def _hessian(y: Array, eta: float, t: Array) -> float:
+def _row_hessian(y: Array, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
     # n p (1 - p) with p (1 - p) = e / (1 + e)^2, e = exp(-|eta|).
     return y[1] * e / ((1.0 + e) * (1.0 + e))
@@ -67,7 +67,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     levels = ()
     support = np.arange(500.0)
     link, canonical, concave = LOGIT, True, True
-    compiled_density = CompiledDensity(_row, hessian=_hessian)
+    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -11,7 +11,7 @@ from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Rece
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import absent_codes, codes, refuse, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
-from probreg.likelihoods.softmax_scores import contrasted, scores_of
+from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import log_softmax
 
@@ -40,10 +40,10 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
         for i in range(b):
             # d log p / d f = e_y - p
             f[i] = (1.0 if y[i] == k else 0.0) - f[i] * total[i]
-    contrasted(p, t, b, slope)
+    apply_contrasts(p, t, b, slope)
 
 
-def _hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
+def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
     curve_of(eta, t, y.shape[0], curve)
 
 
@@ -73,7 +73,7 @@ class Categorical(SoftmaxLikelihood):
     """
 
     name = "categorical"
-    compiled_density = CompiledDensity(tile=_tile, hessian=_hessian)
+    compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
     def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

@@ -64,12 +64,12 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
         """The fourth cumulant over the squared variance: how much a squared residual varies beyond that of a normal."""
 
-    def rounded(self, y: Array) -> Array:
-        """The whole number at or below y, at least 0: where a distribution function is asked."""
+    def floor_count(self, y: Array) -> Array:
+        """Return the whole number at or below y, at least 0, at which to evaluate a distribution function."""
         return np.maximum(np.floor(y), 0.0)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return np.where(y < 0, 0.0, self.up_to(self.rounded(y), self.mean(eta), **aux))
+        return np.where(y < 0, 0.0, self.up_to(self.floor_count(y), self.mean(eta), **aux))
 
     @abstractmethod
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:

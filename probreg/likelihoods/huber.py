@@ -15,7 +15,7 @@ from probreg.numerics.special import ndtr, ndtri
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # t = k, sigma, log(Z sigma)
     r = (y - eta) / t[1]
     g = min(max(r, -t[0]), t[0])
@@ -52,7 +52,7 @@ class Huber(LocationScaleLikelihood):
     concave = True
     curvature_jumps = True
     wider = "take a smaller k, or fit a StudentT likelihood"
-    compiled_density = CompiledDensity(_row)
+    compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -64,7 +64,7 @@ class Huber(LocationScaleLikelihood):
         return y[:, None], {"sigma": float(np.abs(y - np.median(y)).mean()) or 1.0}
 
     @property
-    def _inside(self) -> float:
+    def _mass_inside(self) -> float:
         return _ROOT_2PI * (2.0 * float(ndtr(self.k)) - 1.0)
 
     @property
@@ -74,18 +74,18 @@ class Huber(LocationScaleLikelihood):
 
     @property
     def _mass(self) -> float:
-        return self._inside + 2.0 * self._tail
+        return self._mass_inside + 2.0 * self._tail
 
     @property
     def standard_variance(self) -> float:
         # Z E r^2 = inside - 2 k exp(-k^2 / 2) + 2 exp(-k^2 / 2) (k + 2 / k + 2 / k^3)
         k = self.k
-        return (self._inside + 4.0 * self._tail * (1.0 + k**-2.0)) / self._mass
+        return (self._mass_inside + 4.0 * self._tail * (1.0 + k**-2.0)) / self._mass
 
     @property
     def standard_information(self) -> float:
         # E h = P(|r| < k)
-        return self._inside / self._mass
+        return self._mass_inside / self._mass
 
     def standard_log_prob(self, r: Array) -> Array:
         g = np.clip(r, -self.k, self.k)

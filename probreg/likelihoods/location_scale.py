@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.likelihoods.base import Array, Level, SmoothLikelihood, UnivariateLikelihood, ValueGradHessian
 from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.response import finite_response, refuse, varied
+from probreg.likelihoods.response import check_variation, finite_response, refuse
 
 
 class AdditiveNoise(UnivariateLikelihood):
@@ -24,7 +24,7 @@ class AdditiveNoise(UnivariateLikelihood):
     ) -> Self:
         kind = type(self).__name__
         refuse(kind, event=event, reference=reference)
-        varied(finite_response(values, kind, copy=False), kind)
+        check_variation(finite_response(values, kind, copy=False), kind)
         return self
 
     def encode(self, values: Array) -> Array:
@@ -34,8 +34,8 @@ class AdditiveNoise(UnivariateLikelihood):
         return eta[..., 0]
 
     @property
-    def mirrored(self) -> "AdditiveNoise":
-        """The likelihood of -y with the linear predictor -eta: its own where the noise is symmetric."""
+    def mirror(self) -> "AdditiveNoise":
+        """Return the likelihood of -y with the linear predictor -eta, the same where the noise is symmetric."""
         return self
 
 

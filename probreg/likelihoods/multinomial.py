@@ -10,7 +10,7 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OfTrials, Recession, ValueGradHessian, told_trials
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
-from probreg.likelihoods.softmax_scores import contrasted, scores_of
+from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaln, log_softmax
 
@@ -41,10 +41,10 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
         for i in range(b):
             # d log p / d f = y - n p
             f[i] = y[i, k] - f[i] * total[i]
-    contrasted(p, t, b, slope)
+    apply_contrasts(p, t, b, slope)
 
 
-def _hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
+def _row_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
     b = y.shape[0]
     n = np.zeros(b)
     for k in range(y.shape[1]):
@@ -83,7 +83,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
 
     name, single = "multinomial", "categorical"
     support = np.arange(500.0)
-    compiled_density = CompiledDensity(tile=_tile, hessian=_hessian)
+    compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
     def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

@@ -16,7 +16,7 @@ from probreg.numerics.special import betainc, expit, gammaln, pdtr
 _SHIFT = 10
 
 
-def _stirling(x: Any) -> Any:
+def _stirling_series(x: Any) -> Any:
     """1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7) + 1/(1188 x^9) - 691/(360360 x^11)."""
     s = 1.0 / (x * x)
     return (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * (691 / 360360)))))) / x
@@ -44,7 +44,7 @@ def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
     x = r + _SHIFT
     z = x + y
     long = np.log1p(y / x)
-    logs = (x - 0.5) * long + y * np.log1p((y + _SHIFT) / r) - y + _stirling(z) - _stirling(x)
+    logs = (x - 0.5) * long + y * np.log1p((y + _SHIFT) / r) - y + _stirling_series(z) - _stirling_series(x)
     ones = r * (long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z))
     squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (_trigamma_rest(x) - _trigamma_rest(z))
     for k in range(_SHIFT):
@@ -54,7 +54,7 @@ def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
     return logs, ones, squares
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; S0 and S1 are those of `rising_sums`."""
     r, s = t[0], eta + t[1]
     e = exp(-abs(s))
@@ -63,7 +63,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     x = r + 10.0
     z = x + y
     long = log1p(y / x)
-    s0 = (x - 0.5) * long + y * log1p((y + 10.0) / r) - y + _stirling(z) - _stirling(x)
+    s0 = (x - 0.5) * long + y * log1p((y + 10.0) / r) - y + _stirling_series(z) - _stirling_series(x)
     s1 = long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z)
     for k in range(10):
         s0 += log1p(k / r) - log1p((y + k) / r)
@@ -71,7 +71,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return s0 + y * eta - (y + r) * soft, y * (1.0 - q) - r * q, y - r * s1 + r * soft - (y + r) * q
 
 
-def _hessian(y: float, eta: float, t: Array) -> float:
+def _row_hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta + t[1]))
     # -d^2 log p / d eta^2 = (y + r) q (1 - q).
     return (y + t[0]) * e / ((1.0 + e) * (1.0 + e))
@@ -101,24 +101,24 @@ class NegativeBinomial(CountLikelihood):
     aux = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
     concave = True  # in eta
-    compiled_density = CompiledDensity(_row, hessian=_hessian)
+    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
     def describe(self, response: str) -> str:
         return f"the mean count of {response} on the log scale, with variance mean + alpha mean^2"
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r = _size(aux)
+        r = _inverse_dispersion(aux)
         return rising_sums(y, r)[0] + y * eta[..., 0] - (y + r) * _soft(eta, r) - gammaln(y + 1.0)
 
     def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return _size(aux), -np.log(_size(aux))
+        return _inverse_dispersion(aux), -np.log(_inverse_dispersion(aux))
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 that of the Poisson limit
-        r = _size(aux)
+        r = _inverse_dispersion(aux)
         return np.where(r > 1e10, pdtr(k, mu), betainc(np.minimum(r, 1e10), k + 1.0, 1.0 / (1.0 + mu / r)))
 
     def variance(self, mu: Array, **aux: Any) -> Array:
@@ -135,14 +135,14 @@ class NegativeBinomial(CountLikelihood):
         # with S1, S2 of `rising_sums`, L = log(1 + alpha mu) and q = alpha mu / (1 + alpha mu), over u = log alpha:
         # d/du = y - S1 + r L - (y + r) q,  -d2/du d eta = (y + r) q (1 - q) - r q,
         # -d2/du2 = r L - 2 r q + (y + r) q (1 - q) - S1 + S2
-        r, soft = _size(aux), _soft(eta, _size(aux))
+        r, soft = _inverse_dispersion(aux), _soft(eta, _inverse_dispersion(aux))
         q, (_, ones, squares) = expit(eta[..., 0] - np.log(r)), rising_sums(y, r)
         bent = (y + r) * q * (1.0 - q)
         slope = y - ones + r * soft - (y + r) * q
         return slope[:, None], (bent - r * q)[:, None], (r * soft - 2.0 * r * q + bent - ones + squares)[:, None, None]
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        r, mu = np.broadcast_arrays(_size(aux), self.mean(eta))
+        r, mu = np.broadcast_arrays(_inverse_dispersion(aux), self.mean(eta))
         # y | m ~ Poisson(m), m ~ Gamma(r) mu / r: mean mu, variance mu + alpha mu^2.
         return rng.poisson(rng.gamma(r, mu / r)).astype(float)
 
@@ -152,7 +152,7 @@ class NegativeBinomial(CountLikelihood):
         return pm.NegativeBinomial, {"mu": pm.math.exp(eta[:, 0]), "alpha": 1.0 / aux["alpha"]}
 
 
-def _size(aux: Any) -> Any:
+def _inverse_dispersion(aux: Any) -> Any:
     """r = 1 / alpha, at most 1e150: the Poisson to all digits."""
     return 1.0 / np.maximum(aux["alpha"], 1e-150)
 

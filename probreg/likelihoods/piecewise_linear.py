@@ -33,7 +33,7 @@ class Slopes(NamedTuple):
         return (1.0 / self.up + 1.0 / self.down) / self.mass
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # t = up, down, tube, log Z, P(|r| > tube)
     r = y - eta
     if r > t[2]:
@@ -52,7 +52,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     divided, and a second, if there is one, the half-width of the tube.
     """
 
-    compiled_density = CompiledDensity(_row)
+    compiled_density = CompiledDensity(_evaluate_row)
 
     @abstractmethod
     def slopes(self, **aux: Any) -> Slopes:
@@ -70,14 +70,14 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return float(aux[self.aux[0]])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return _pull(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]
+        return _loss_slope(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]
 
     def score_at_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
         """The score over eta (n,); on a kink, where it has no value, the root of its mean square if the kink is the quantile."""
         at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
         # without a tube P(r > 0) = down / (up + down): E score^2 = up down; with one the slopes are equal, and half of the rows count
         mean_square = np.where(np.asarray(at.tube) > 0.0, 0.5, 1.0) * at.up * at.down
-        return np.where(np.abs(r) == at.tube, np.sqrt(mean_square), _pull(r, at))
+        return np.where(np.abs(r) == at.tube, np.sqrt(mean_square), _loss_slope(r, at))
 
     def information(self, eta: Array, **aux: Any) -> Array:
         # E score^2 = up^2 P(r > tube) + down^2 P(r < -tube) = (up + down) / Z
@@ -89,7 +89,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
-        loss, pull, Z, P, n = _loss(r, at), _pull(r, at), at.mass, at.outside, len(y)
+        loss, pull, Z, P, n = _loss(r, at), _loss_slope(r, at), at.mass, at.outside, len(y)
         gradient, H = np.zeros((n, 1 + len(self.aux))), np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
         # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
         gradient[:, 0], H[:, 0, 0] = pull, (at.up + at.down) / Z
@@ -165,6 +165,6 @@ def _loss(r: Array, at: Slopes) -> Array:
     return at.up * np.maximum(r - at.tube, 0.0) + at.down * np.maximum(-r - at.tube, 0.0)
 
 
-def _pull(r: Array, at: Slopes) -> Array:
+def _loss_slope(r: Array, at: Slopes) -> Array:
     """d log p / d eta: up above the tube, -down below it, 0 inside and at its edges."""
     return np.where(r > at.tube, at.up, np.where(r < -at.tube, -at.down, 0.0))

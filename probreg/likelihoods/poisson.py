@@ -13,13 +13,13 @@ from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaln, pdtr
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # log p = y eta - mu - log y!, d/d eta = y - mu, -d^2/d eta^2 = mu.
     mu = exp(eta)
     return y * eta - mu, y - mu, 0.0
 
 
-def _hessian(y: float, eta: float, t: Array) -> float:
+def _row_hessian(y: float, eta: float, t: Array) -> float:
     return exp(eta)
 
 
@@ -38,7 +38,7 @@ class Poisson(CountLikelihood):
     support = np.arange(500.0)
     wider = "fit a NegativeBinomial likelihood, whose variance is mean + alpha mean^2"
     canonical = concave = True
-    compiled_density = CompiledDensity(_row, hessian=_hessian)
+    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
     compiled_quantile = staticmethod(of_poissons)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:

@@ -14,7 +14,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaincc, gammaln
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # t = p, sigma, log of the constant
     r = (y - eta) / t[1]
     size = abs(r)
@@ -55,7 +55,7 @@ class PowerNoise(LocationScaleLikelihood):
     centre = "centre"
     concave = True
     wider = "take a smaller p, or fit a StudentT likelihood"
-    compiled_density = CompiledDensity(_row)
+    compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -75,7 +75,7 @@ class PowerNoise(LocationScaleLikelihood):
         return y[:, None], {"sigma": float(np.abs(y - np.median(y)).mean()) or 1.0}
 
     @property
-    def _constant(self) -> float:
+    def _log_constant(self) -> float:
         return float(np.log(self.p / 2.0) - gammaln(1.0 / self.p))
 
     @property
@@ -89,7 +89,7 @@ class PowerNoise(LocationScaleLikelihood):
         return float(self.p**2 * np.exp(gammaln(2.0 - 1.0 / self.p) - gammaln(1.0 / self.p)))
 
     def standard_log_prob(self, r: Array) -> Array:
-        return self._constant - np.abs(r) ** self.p
+        return self._log_constant - np.abs(r) ** self.p
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # g = p |r|^(p-1) sign r, h = p (p - 1) |r|^(p-2), which is infinite at r = 0 for p < 2
@@ -122,10 +122,10 @@ class PowerNoise(LocationScaleLikelihood):
         return float(aux["sigma"]) ** self.p
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return self.p, aux["sigma"], self._constant - np.log(aux["sigma"])
+        return self.p, aux["sigma"], self._log_constant - np.log(aux["sigma"])
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        p, constant = self.p, self._constant
+        p, constant = self.p, self._log_constant
 
         def log_prob(value: Any, mu: Any, sigma: Any) -> Any:
             import pytensor.tensor as pt

@@ -49,7 +49,7 @@ class Quantile(PiecewiseLinearLikelihood):
         return f"{self.tau:g} quantile"
 
     @property
-    def mirrored(self) -> "Quantile":
+    def mirror(self) -> "Quantile":
         return Quantile(1.0 - self.tau)
 
     def slopes(self, **aux: Any) -> Slopes:

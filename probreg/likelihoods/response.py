@@ -66,7 +66,7 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     return exact_counts(y, kind)
 
 
-def varied(y: np.ndarray, kind: str) -> None:
+def check_variation(y: np.ndarray, kind: str) -> None:
     """DataError when every row holds the same value, so that there is nothing to explain and the noise scale is zero, or when
     they differ by so little that double precision keeps hardly a digit of the differences."""
     low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 1.0)
@@ -99,8 +99,8 @@ def response_levels(
     """
     if np.ndim(values) != 1:
         raise DataError(f"a response of levels is one column, got an array of shape {np.shape(values)}")
-    _complete(values)
-    present = set(_distinct(values))
+    _check_missing_levels(values)
+    present = set(_distinct_levels(values))
     if len(present) == 1:
         (only,) = present
         pair: Any = sorted((only, other)) if type(other) is type(only) and other != only else ()
@@ -117,7 +117,7 @@ def response_levels(
         ) from None
 
 
-def _complete(values: np.ndarray) -> None:
+def _check_missing_levels(values: np.ndarray) -> None:
     """DataError where a level is None or nan: a missing value is no class."""
     met = np.asarray(values)
     if met.dtype.kind == "f":
@@ -172,7 +172,7 @@ def refuse(kind: str, *, event: Level | None, reference: Level | None = None) ->
             )
 
 
-def _distinct(values: np.ndarray) -> list[Level]:
+def _distinct_levels(values: np.ndarray) -> list[Level]:
     """The values that occur, as Python's own."""
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":

@@ -11,7 +11,7 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import FAR, Array, Level, MayDiverge, OfClasses, SmoothLikelihood
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
-from probreg.likelihoods.softmax_scores import contrasted, scores_of
+from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
 from probreg.numerics.special import logsumexp, softmax
 
 _MANY = 2**15  # numbers from which compiled code is loaded, as their quantiles load it
@@ -34,7 +34,7 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
         f = p[k]
         for i in range(b):
             f[i] /= total[i]
-    contrasted(p, t, b, mean)
+    apply_contrasts(p, t, b, mean)
     pair = 0
     for c in range(m):
         for d in range(c, m):
@@ -84,7 +84,9 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     def describe(self, response: str) -> str:
         if self.symmetric:
             return f"the log odds of each class of {response} against their geometric mean"
-        return f"the log odds of each class of {response} against the reference class {self.levels[self._base]}"
+        return (
+            f"the log odds of each class of {response} against the reference class {self.levels[self._reference_index]}"
+        )
 
     def infinite_intercept(self, absent: Array, rows: int) -> str:
         return f"class {self.classes[int(np.argmax(absent))]} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the scale of log odds"
@@ -102,7 +104,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        return tuple(str(v) for i, v in enumerate(self.levels) if self.symmetric or i != self._base)
+        return tuple(str(v) for i, v in enumerate(self.levels) if self.symmetric or i != self._reference_index)
 
     @property
     def predictors_apart(self) -> tuple[str, ...]:
@@ -117,13 +119,13 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         """C, shape (K, K - 1)."""
         k = len(self.levels)
         if not self.symmetric:
-            return np.delete(np.eye(k), self._base, axis=1)
+            return np.delete(np.eye(k), self._reference_index, axis=1)
         # Helmert's contrasts: column j is (1, ..., 1, -j, 0, ..., 0) / (j (j + 1))^(1/2), with j ones.
         columns = [np.r_[np.full(j, 1.0), -j, np.zeros(k - j - 1)] / np.sqrt(j * (j + 1.0)) for j in range(1, k)]
         return np.stack(columns, 1)
 
     @property
-    def _base(self) -> int:
+    def _reference_index(self) -> int:
         return 0 if self.reference is None else self.levels.index(self.reference)
 
     def scores(self, eta: Array) -> Array:
@@ -136,7 +138,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
             f[..., k] += self.contrast[k, j] * eta[..., j]
         return f
 
-    def saturated(self, y: Array) -> Array:
+    def saturated_predictor(self, y: Array) -> Array:
         """C eta = log share, up to a shift, with the share of a class that was not met cut at exp(-FAR)."""
         with np.errstate(divide="ignore"):
             # The shift drops out with M = 1 - 11'/K: M C eta = M log share, eta = (M C)^+ log share.

@@ -27,7 +27,7 @@ def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
             g[i] -= top[i]
 
 
-def contrasted(f: Array, t: Array, b: int, out: Array) -> None:
+def apply_contrasts(f: Array, t: Array, b: int, out: Array) -> None:
     """out (m, b) = C' f, of f (K, b) and C in t."""
     m = t.size // f.shape[0]
     for c in range(m):

@@ -13,7 +13,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaln, stdtr
 
 
-def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     nu, sigma = t[0], t[1]
     r = (y - eta) / sigma
     # log f = constant - (nu + 1)/2 log(1 + r^2 / nu), g = -d log f / dr = (nu + 1) r / (nu + r^2).
@@ -49,7 +49,7 @@ class StudentT(LocationScaleLikelihood):
     name = "student"
     wider = "take fewer degrees of freedom nu"
     centre = "centre"
-    compiled_density = CompiledDensity(_row)
+    compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -72,12 +72,12 @@ class StudentT(LocationScaleLikelihood):
         return (self.nu + 1.0) / (self.nu + 3.0)
 
     @property
-    def _constant(self) -> float:
+    def _log_constant(self) -> float:
         nu = self.nu
         return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
 
     def standard_log_prob(self, r: Array) -> Array:
-        return self._constant - (self.nu + 1) / 2 * np.log1p(r * r / self.nu)
+        return self._log_constant - (self.nu + 1) / 2 * np.log1p(r * r / self.nu)
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # h = dg/dr = (nu + 1)(nu - r^2) / (nu + r^2)^2, negative beyond r^2 = nu.
@@ -91,7 +91,7 @@ class StudentT(LocationScaleLikelihood):
         return rng.standard_t(self.nu, shape)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        return self.nu, aux["sigma"], self._constant - np.log(aux["sigma"])
+        return self.nu, aux["sigma"], self._log_constant - np.log(aux["sigma"])
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -12,7 +12,7 @@ def named_variable(log_prob: Callable[..., Any], likelihood: Likelihood) -> Any:
     """A class like those of PyMC, whose parameters mu and then the nuisance parameters go to `log_prob(value, ...)`; its
     draws are those of the likelihood."""
 
-    def drawn(mu: Array, *aux: Any, rng: np.random.Generator, size: Any) -> Array:
+    def sample_variable(mu: Array, *aux: Any, rng: np.random.Generator, size: Any) -> Array:
         shape = np.broadcast_shapes(np.shape(mu), *(np.shape(v) for v in aux)) if size is None else size
         return likelihood.sample(rng, np.broadcast_to(mu, shape)[..., None], **dict(zip(likelihood.aux, aux)))
 
@@ -21,12 +21,12 @@ def named_variable(log_prob: Callable[..., Any], likelihood: Likelihood) -> Any:
             import pymc as pm
 
             values = [aux[a] for a in likelihood.aux]
-            return pm.CustomDist(name, mu, *values, logp=log_prob, random=drawn, observed=observed, dims=dims)
+            return pm.CustomDist(name, mu, *values, logp=log_prob, random=sample_variable, observed=observed, dims=dims)
 
         @staticmethod
         def dist(*, mu: Any, **aux: Any) -> Any:
             import pymc as pm
 
-            return pm.CustomDist.dist(mu, *(aux[a] for a in likelihood.aux), logp=log_prob, random=drawn)
+            return pm.CustomDist.dist(mu, *(aux[a] for a in likelihood.aux), logp=log_prob, random=sample_variable)
 
     return Variable

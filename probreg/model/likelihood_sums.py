@@ -57,7 +57,7 @@ def saturated_gain(block: Block, *, likelihood: Likelihood, beta: Array, known: 
 
     def part(some: Block) -> Sums:
         at = likelihood.at_rows(known, some.precision)
-        gain = likelihood.log_prob(some.y, likelihood.saturated(some.y), **at)
+        gain = likelihood.log_prob(some.y, likelihood.saturated_predictor(some.y), **at)
         gain = gain - likelihood.log_prob(some.y, some.eta(beta), **at)
         return ((gain if some.weights is None else gain * some.weights).sum(-1),)
 

@@ -161,7 +161,7 @@ class Predictive:
         compiled = self.eta.size >= _MANY if compiled is None else compiled
         lower = self.quantile_by(tail, tol=tol, compiled=compiled)
         if isinstance(likelihood, AdditiveNoise):
-            mirrored = replace(self, likelihood=likelihood.mirrored, eta=-self.eta)
+            mirrored = replace(self, likelihood=likelihood.mirror, eta=-self.eta)
             return lower, -mirrored.quantile_by(tail, tol=tol, compiled=compiled)
         return lower, self.quantile_by(min(1.0 - tail, float(np.nextafter(1.0, 0.0))), tol=tol, compiled=compiled)
 

@@ -60,7 +60,7 @@ def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(likelihoo
     elif law is not None:
         np.testing.assert_allclose([lower[0], upper[0]], [law.ppf(tail), law.isf(tail)], rtol=1e-4)
     else:
-        mirrored = Predictive(likelihood.mirrored, -one.eta, aux).interval(1.0 - 2.0 * tail)
+        mirrored = Predictive(likelihood.mirror, -one.eta, aux).interval(1.0 - 2.0 * tail)
         np.testing.assert_allclose([lower[0], upper[0]], [-mirrored[1][0], -mirrored[0][0]], rtol=1e-9)
 
 

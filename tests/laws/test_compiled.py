@@ -403,7 +403,9 @@ def test_a_changed_density_is_another_name_on_disk():
         loops_of(pr.Bernoulli.compiled_density).gradient.py_func.__qualname__
         == f"gradient_{digest(pr.Bernoulli.compiled_density)}"
     )
-    moved = type(bernoulli._row)(bernoulli._row.__code__, {**bernoulli._row.__globals__, "log1p": 2.0})
+    moved = type(bernoulli._evaluate_row)(
+        bernoulli._evaluate_row.__code__, {**bernoulli._evaluate_row.__globals__, "log1p": 2.0}
+    )
     assert digest(CompiledDensity(moved)) != digest(pr.Bernoulli.compiled_density)
 
 

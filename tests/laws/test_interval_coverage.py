@@ -72,10 +72,10 @@ MIRRORED = [each for each in LIKELIHOOD_CASES if isinstance(each, AdditiveNoise)
 def test_noise_of_minus_y_is_the_mirrored_likelihood(likelihood):
     """(y, tau) and (-y, 1 - tau) are one model; noise that is symmetric is its own mirror image."""
     y, eta = np.array([-2.0, -0.1, 0.4, 3.0]), np.array([0.3, -1.2, 0.4, 0.9])[:, None]
-    aux, other = dict.fromkeys(likelihood.aux, 0.7), likelihood.mirrored
+    aux, other = dict.fromkeys(likelihood.aux, 0.7), likelihood.mirror
     np.testing.assert_allclose(other.log_prob(-y, -eta, **aux), likelihood.log_prob(y, eta, **aux), rtol=1e-12)
     np.testing.assert_allclose(other.cdf(-y, -eta, **aux), 1.0 - likelihood.cdf(y, eta, **aux), atol=1e-12)
-    assert other.mirrored == likelihood
+    assert other.mirror == likelihood
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_fit_of_minus_y_is_the_mirror_image(likelihood):
     x = rng.normal(size=80)
     y = 1.0 + x + rng.standard_t(4, 80)
     one = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
-    other = pr.fit(pr.Model.from_arrays(x, -y, likelihood=likelihood.mirrored))
+    other = pr.fit(pr.Model.from_arrays(x, -y, likelihood=likelihood.mirror))
     np.testing.assert_allclose(one.coef, -other.coef, atol=1e-6)
     np.testing.assert_allclose(one.std_error, other.std_error, rtol=1e-5)
     np.testing.assert_allclose(one.log_likelihood, other.log_likelihood, rtol=1e-9)

@@ -366,7 +366,7 @@ def test_y_is_what_is_drawn_and_what_is_given(likelihood):
 @every
 def test_no_linear_predictor_says_more_than_the_saturated_one(likelihood):
     y, eta = rows(likelihood)
-    best = likelihood.saturated(y)
+    best = likelihood.saturated_predictor(y)
     assert best.shape == eta.shape
     top = likelihood.log_prob(y, best, **auxiliaries(likelihood))
     for step in (0.0, 1e-3, -1e-3, 0.5):
