@@ -64,7 +64,7 @@ class AnchoredBasis(KernelBasis):
         return np.maximum(left, 0.0)  # what is negative here is rounding
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
-        return replace(self, kernel=kernel, T=_whitening(kernel, self.anchors))
+        return replace(self, kernel=kernel, T=_whitening_matrix(kernel, self.anchors))
 
     def first_beyond(self, rows: Array) -> Beyond | None:
         return None
@@ -98,7 +98,7 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
     known, rows = resolved_at(kernel, X)
     anchors = distinct_rows(rows)
     refuse_many(len(anchors))
-    T = _whitening(known, anchors)
+    T = _whitening_matrix(known, anchors)
     return AnchoredBasis(known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows))
 
 
@@ -180,7 +180,7 @@ def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: 
     return pivots, G[: len(pivots)], float(d.sum())
 
 
-def _whitening(kernel: CovarianceFunction, A: Array) -> Array:
+def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:
     """T = U w^-1/2 of the eigenvalues w > n eps w_max of k(A, A), largest first."""
     with one_blas_thread():  # two threads save a third of its time, and on a busy machine take forty times as long
         w, U = np.linalg.eigh(kernel.matrix(RowPairs(A, A)))

@@ -81,7 +81,7 @@ class CovarianceFunction(ABC):
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
         """The matrix k(x_i, z_j) (n, m) of rows x (n, d) and z (m, d), or of x with itself."""
-        return self.finite(_pairs(x, z))
+        return self.finite(_row_pairs(x, z))
 
     def finite(self, pairs: RowPairs) -> Array:
         """k at these pairs. DataError where it is beyond the largest number that a float holds."""
@@ -103,7 +103,7 @@ class CovarianceFunction(ABC):
 
     def gradient(self, x: ArrayLike, z: ArrayLike | None = None) -> dict[str, Array]:
         """dk(x_i, z_j) / d log h (n, m) for every hyperparameter h, by its name in `hyper`; exact."""
-        return self.slopes(_pairs(x, z))
+        return self.slopes(_row_pairs(x, z))
 
     def spectral_density(self, omega: ArrayLike) -> Array:
         """S(omega) = int k(r) exp(-i omega'r) dr (n,) at frequencies omega (n, d) in d columns.
@@ -126,7 +126,7 @@ class CovarianceFunction(ABC):
             value = getattr(self, name)
             found |= {f"{name}[{j}]": v for j, v in enumerate(value)} if isinstance(value, tuple) else {name: value}
         for i, part in enumerate(self.parts):
-            found |= self.renamed(i, part.hyper)
+            found |= self.rename_hyperparameters(i, part.hyper)
         return found
 
     def at(self, **hyper: Any) -> "CovarianceFunction":
@@ -137,7 +137,7 @@ class CovarianceFunction(ABC):
         if unknown := [name for name in hyper if name not in self._settable]:
             there = ", ".join(self.hyper) or "none"
             raise DataError(f"{self} has no hyperparameter {unknown[0]!r}; it has {there}")
-        own = {name: self._own(name, hyper) for name in self.hyperparameters}
+        own = {name: self._own_hyperparameter(name, hyper) for name in self.hyperparameters}
         if self.parts:
             own["parts"] = tuple(
                 part.at(**{name: hyper[prefix + name] for name in part._settable if prefix + name in hyper})
@@ -151,7 +151,7 @@ class CovarianceFunction(ABC):
         deeper = [p + name for p, part in zip(self._prefixes, self.parts) for name in part._settable]
         return [*dict.fromkeys([*self.hyper, *self.hyperparameters, *deeper])]
 
-    def _own(self, name: str, hyper: Mapping[str, Any]) -> Any:
+    def _own_hyperparameter(self, name: str, hyper: Mapping[str, Any]) -> Any:
         value = hyper.get(name, getattr(self, name))
         if not isinstance(value, tuple):
             return value
@@ -165,8 +165,8 @@ class CovarianceFunction(ABC):
             return [""]
         return [f"{n}{names[:i].count(n) + 1 if names.count(n) > 1 else ''}." for i, n in enumerate(names)]
 
-    def renamed[V](self, i: int, of_part: Mapping[str, V]) -> dict[str, V]:
-        """What part i says of its hyperparameters, under their names in the whole."""
+    def rename_hyperparameters[V](self, i: int, of_part: Mapping[str, V]) -> dict[str, V]:
+        """Return the values that part i gives to its hyperparameters, under their names in the whole."""
         return {self._prefixes[i] + name: value for name, value in of_part.items()}
 
     def along(self, j: int) -> "CovarianceFunction":
@@ -201,13 +201,13 @@ class CovarianceFunction(ABC):
             return replace(self, scaled=False, **own)  # type: ignore[type-var]
         if not self.parts:
             return self
-        chosen = self._numbers(X.shape[1], names)
+        chosen = self._column_numbers(X.shape[1], names)
         inner_names = tuple(names[j] for j in chosen) if names else ()
         own = {"parts": tuple(part.at_rows(X[:, chosen], inner_names) for part in self.parts)}
         return replace(self, **own | ({} if self.columns is None else {"columns": tuple(chosen)}))  # type: ignore[type-var]
 
-    def _numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
-        """The columns that it reads, by number. DataError for one there is not."""
+    def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
+        """Return the numbers of the columns that it reads. DataError for a column that does not exist."""
         if self.columns is None:
             return list(range(width))
         for c in self.columns:
@@ -225,7 +225,7 @@ class CovarianceFunction(ABC):
     def __add__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
         if isinstance(other, Real):
             return self + KERNELS["constant"](other)
-        return self._joined("sum", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
+        return self._combine("sum", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
 
     def __radd__(self, other: float) -> "CovarianceFunction":
         return KERNELS["constant"](other) + self if isinstance(other, Real) else NotImplemented
@@ -233,7 +233,7 @@ class CovarianceFunction(ABC):
     def __mul__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
         if isinstance(other, Real):
             return KERNELS["scaled"]((self,), other)
-        return self._joined("product", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
+        return self._combine("product", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
 
     def __rmul__(self, other: float) -> "CovarianceFunction":
         return self * other
@@ -249,7 +249,7 @@ class CovarianceFunction(ABC):
         """k(x, z) / sqrt(k(x, x) k(z, z)), whose diagonal is 1."""
         return KERNELS["normalised"]((self,))  # type: ignore[call-arg]
 
-    def _joined(self, name: str, both: "tuple[CovarianceFunction, ...]") -> "CovarianceFunction":
+    def _combine(self, name: str, both: "tuple[CovarianceFunction, ...]") -> "CovarianceFunction":
         """Their sum or product; a sum of sums is one sum."""
         flat = [part for k in both for part in (k.parts if k.name == name else (k,))]
         return KERNELS[name](tuple(flat))  # type: ignore[call-arg]
@@ -364,6 +364,6 @@ def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
     return kernel
 
 
-def _pairs(x: Any, z: Any) -> RowPairs:
+def _row_pairs(x: Any, z: Any) -> RowPairs:
     rows = read_rows(x)
     return RowPairs(rows, rows if z is None else read_rows(z, "z", rows.shape[1]))

@@ -68,7 +68,7 @@ class Sum(Composite):
         return reduce(add, (part.matrix(pairs) for part in self.parts))
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        each = [self.renamed(i, part.slopes(pairs)) for i, part in enumerate(self.parts)]
+        each = [self.rename_hyperparameters(i, part.slopes(pairs)) for i, part in enumerate(self.parts)]
         return {name: slope for found in each for name, slope in found.items()}
 
     def density(self, omega: Array) -> Array | None:
@@ -114,7 +114,9 @@ class Product(Composite):
         found: dict[str, Array] = {}
         for i, part in enumerate(self.parts):
             others = reduce(mul, values[:i] + values[i + 1 :])
-            found |= self.renamed(i, {name: slope * others for name, slope in part.slopes(pairs).items()})
+            found |= self.rename_hyperparameters(
+                i, {name: slope * others for name, slope in part.slopes(pairs).items()}
+            )
         return found
 
     def density(self, omega: Array) -> Array | None:
@@ -165,7 +167,7 @@ class Scaled(Composite):
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         inner = {name: self.variance * slope for name, slope in self.parts[0].slopes(pairs).items()}
-        return {"variance": self.matrix(pairs)} | self.renamed(0, inner)
+        return {"variance": self.matrix(pairs)} | self.rename_hyperparameters(0, inner)
 
     def density(self, omega: Array) -> Array | None:
         found = self.parts[0].density(omega)
@@ -262,14 +264,14 @@ class OnColumns(Composite):
     def bound(self) -> float:
         return self.parts[0].bound
 
-    def _inner(self, pairs: RowPairs) -> RowPairs:
-        return pairs.on(self._numbers(pairs.width))
+    def _selected_pairs(self, pairs: RowPairs) -> RowPairs:
+        return pairs.on(self._column_numbers(pairs.width))
 
     def matrix(self, pairs: RowPairs) -> Array:
-        return self.parts[0].matrix(self._inner(pairs))
+        return self.parts[0].matrix(self._selected_pairs(pairs))
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        return self.parts[0].slopes(self._inner(pairs))
+        return self.parts[0].slopes(self._selected_pairs(pairs))
 
     def density(self, omega: Array) -> Array | None:
         return None  # it does not fall off in the other columns
@@ -305,12 +307,12 @@ class Normalised(Composite):
         return 1.0
 
     def matrix(self, pairs: RowPairs) -> Array:
-        a, b = self._sides(pairs)
+        a, b = self._diagonals(pairs)
         return self.parts[0].matrix(pairs) / np.sqrt(a * b)
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # with a = k(x, x), b = k(z, z): d (k / sqrt(a b)) = dk / sqrt(a b) - k / sqrt(a b) (da / a + db / b) / 2
-        a, b = self._sides(pairs)
+        a, b = self._diagonals(pairs)
         root, k = np.sqrt(a * b), self.matrix(pairs)
         left = self.parts[0].slopes(RowPairs(pairs.x, pairs.x, aligned=True))
         right = self.parts[0].slopes(RowPairs(pairs.z, pairs.z, aligned=True))
@@ -319,7 +321,7 @@ class Normalised(Composite):
             for name, slope in self.parts[0].slopes(pairs).items()
         }
 
-    def _sides(self, pairs: RowPairs) -> tuple[Array, Array]:
+    def _diagonals(self, pairs: RowPairs) -> tuple[Array, Array]:
         """k(x, x) and k(z, z), in shapes whose arithmetic gives one number per pair. DataError where one is zero."""
         inner = self.parts[0]
         a, b = (inner.matrix(RowPairs(rows, rows, aligned=True)) for rows in (pairs.x, pairs.z))

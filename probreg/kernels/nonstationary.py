@@ -155,14 +155,14 @@ class CustomFunction(NonStationary):
     def matrix(self, pairs: RowPairs) -> Array:
         if pairs.aligned:
             places = [slice(i, i + 64) for i in range(0, len(pairs.x), 64)]
-            return np.concatenate([np.diagonal(self._values(pairs.x[p], pairs.z[p])) for p in places])
-        K = self._values(pairs.x, pairs.z)
+            return np.concatenate([np.diagonal(self._call_function(pairs.x[p], pairs.z[p])) for p in places])
+        K = self._call_function(pairs.x, pairs.z)
         if pairs.square:
             at = np.unique(np.linspace(0, len(K) - 1, min(len(K), _CHECKED)).astype(int))
             refuse_indefinite(K if len(at) == len(K) else K[np.ix_(at, at)])
         return K
 
-    def _values(self, x: Array, z: Array) -> Array:
+    def _call_function(self, x: Array, z: Array) -> Array:
         found: Any = floats(self.function(x, z), "k(x, z)")
         if found.shape != (len(x), len(z)):
             raise DataError(

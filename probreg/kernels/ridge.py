@@ -74,25 +74,25 @@ class RidgePath:
         return _least_positive(self.n, max(float(self.d.max()), float(self.K.sum()) / self.n), float(self.d.min()))
 
     @cached_property
-    def _squares(self) -> Array:
+    def _squared_eigenvectors(self) -> Array:
         return np.square(self.Q)
 
     @cached_property
-    def _missing(self) -> Array:
-        """How much of each row (n,) lies in no eigenvector: 1 - [Q Q']_ii, less what is free; there d = 0."""
-        if len(self.d) == self._penalised:
+    def _residual_leverage(self) -> Array:
+        """Return the part of each row (n,) in no eigenvector: 1 - [Q Q']_ii, less the free part; there d = 0."""
+        if len(self.d) == self._penalised_dimensions:
             return np.zeros(self.n)
-        return np.maximum(1.0 - self._squares.sum(1) - np.square(self.free).sum(1), 0.0)
+        return np.maximum(1.0 - self._squared_eigenvectors.sum(1) - np.square(self.free).sum(1), 0.0)
 
     @property
-    def _penalised(self) -> int:
+    def _penalised_dimensions(self) -> int:
         """Dimensions of y that are not free."""
         return self.n - self.free.shape[1]
 
     @cached_property
-    def _rest(self) -> tuple[Array, int]:
-        """What of y (n,) lies in no eigenvector, the free part left out, and the number of dimensions that it has."""
-        count = self._penalised - len(self.d)
+    def _residual_response(self) -> tuple[Array, int]:
+        """Return the part of y (n,) in no eigenvector, without the free part, and its number of dimensions."""
+        count = self._penalised_dimensions - len(self.d)
         if not count:
             return np.zeros(self.n), 0
         return self.y - self.free @ (self.free.T @ self.y) - self.Q @ self.z, count
@@ -112,14 +112,14 @@ class RidgePath:
         """alpha (L, n): f = sum_i alpha_i k(x_i, .)."""
         at = self._lam(lam)[:, None]
         # alpha = Q z / (d + lam), and y / lam where d = 0
-        return (self.z / (self.d + at)) @ self.Q.T + self._rest[0] / at
+        return (self.z / (self.d + at)) @ self.Q.T + self._residual_response[0] / at
 
     def intercept(self, lam: ArrayLike) -> Array:
         """b (L,): the mean of y - K alpha; 0 without an offset."""
         alpha = self.alpha(lam)
-        return (self.y - self._fitted(alpha)).mean(1) if self.offset else np.zeros(len(alpha))
+        return (self.y - self._fitted_values(alpha)).mean(1) if self.offset else np.zeros(len(alpha))
 
-    def _fitted(self, alpha: Array) -> Array:
+    def _fitted_values(self, alpha: Array) -> Array:
         """K alpha (L, n), the values of f at the rows."""
         return alpha @ self.K if self.K is not None else (alpha @ self.Phi) @ self.Phi.T  # type: ignore[union-attr]
 
@@ -149,7 +149,9 @@ class RidgePath:
     def rss(self, lam: ArrayLike) -> Array:
         """|y - f - b|^2 = sum (lam z / (d + lam))^2 (L,), and what of y lies in no eigenvector."""
         at = self._lam(lam)[:, None]
-        return np.square(at / (self.d + at) * self.z).sum(1) + float(self._rest[0] @ self._rest[0])
+        return np.square(at / (self.d + at) * self.z).sum(1) + float(
+            self._residual_response[0] @ self._residual_response[0]
+        )
 
     def rss_slope(self, lam: ArrayLike) -> Array:
         """d RSS / d log lam (L,) = 2 sum (lam z / (d + lam))^2 d / (d + lam)."""
@@ -161,13 +163,13 @@ class RidgePath:
 
         With an offset the inverse is that on what is orthogonal to 1, whose diagonal is (1 - H_ii) / lam in either case.
         """
-        return self.residuals(lam) / self.unexplained(lam)
+        return self.residuals(lam) / self.one_minus_leverage(lam)
 
-    def unexplained(self, lam: ArrayLike) -> Array:
+    def one_minus_leverage(self, lam: ArrayLike) -> Array:
         """1 - H_ii (L, n), H the matrix that takes y to its fitted values."""
         at = self._lam(lam)[:, None]
         # 1 - H_ii = lam sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
-        return (at / (self.d + at)) @ self._squares.T + self._missing
+        return (at / (self.d + at)) @ self._squared_eigenvectors.T + self._residual_leverage
 
     def gcv(self, lam: ArrayLike) -> Array:
         """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
@@ -175,12 +177,14 @@ class RidgePath:
 
     def sigma2(self, lam: ArrayLike) -> Array:
         """The noise variance of largest evidence at each lam (L,): lam sum z^2 / (d + lam) / n, n - 1 with an offset."""
-        return self.penalised_rss(lam) / self._penalised
+        return self.penalised_rss(lam) / self._penalised_dimensions
 
     def penalised_rss(self, lam: ArrayLike) -> Array:
         """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, of what is orthogonal to 1 with an offset."""
         at = self._lam(lam)[:, None]
-        return (at / (self.d + at) * np.square(self.z)).sum(1) + float(self._rest[0] @ self._rest[0])
+        return (at / (self.d + at) * np.square(self.z)).sum(1) + float(
+            self._residual_response[0] @ self._residual_response[0]
+        )
 
     def log_det(self, lam: ArrayLike) -> Array:
         """log |I + K / lam| (L,) = sum log(1 + d / lam)."""
@@ -196,7 +200,7 @@ class RidgePath:
         if not (noise > 0).all():
             raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
         # v = sigma^2 (1 + d / lam)
-        spread = self.log_det(at) + self._penalised * (np.log(noise) + _LOG_2PI)
+        spread = self.log_det(at) + self._penalised_dimensions * (np.log(noise) + _LOG_2PI)
         return -0.5 * (self.penalised_rss(at) / noise + spread + self.offset * np.log(self.n))
 
     # ---- new rows --------------------------------------------------------------------------------------------------
@@ -215,12 +219,14 @@ class RidgePath:
             raise DataError(f"diagonal is k(s, s) of {len(k)} rows, got shape {own.shape}")
         if self.offset:
             # k~(s, s) = k(s, s) - 2 mean k_s + mean K, k~_s = k_s - K 1 / n
-            ones = self._fitted(np.full((1, self.n), 1.0 / self.n))[0]
+            ones = self._fitted_values(np.full((1, self.n), 1.0 / self.n))[0]
             own, k = own - 2.0 * k.mean(1) + ones.mean(), k - ones
             k = k - k.mean(1, keepdims=True)
         inside = np.square(k @ self.Q)
         # what of k_s lies in no eigenvector has d = 0; it is zero at the rows
-        outside = np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0) if self._rest[1] else np.zeros(len(k))
+        outside = (
+            np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0) if self._residual_response[1] else np.zeros(len(k))
+        )
         taken = (1.0 / (self.d + at)) @ inside.T + outside / at
         return np.maximum(own - taken, 0.0) + (at / self.n if self.offset else 0.0)
 
@@ -265,7 +271,7 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     if A.shape[0] != A.shape[1]:
         raise DataError(f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}")
     refuse_asymmetric(A)
-    response, beside = _response(y, len(A)), Complement.of(np.ones((len(A), int(offset))))
+    response, beside = _check_response(y, len(A)), Complement.of(np.ones((len(A), int(offset))))
     inner = beside.without(beside.without(A).T)
     d, V = np.linalg.eigh((inner + inner.T) / 2.0)
     refuse_negative(float(d[0]), A, "k")
@@ -299,7 +305,7 @@ def ridge_path_of_columns(Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True) 
     """
     columns = read_rows(Phi, "Phi")
     return replace(
-        path_beside(columns, _response(y, len(columns)), np.ones((len(columns), int(offset)))), offset=offset
+        path_beside(columns, _check_response(y, len(columns)), np.ones((len(columns), int(offset)))), offset=offset
     )
 
 
@@ -345,7 +351,7 @@ def _refuse_less(lam: float, least: float) -> None:
         )
 
 
-def _response(y: Any, n: int) -> Array:
+def _check_response(y: Any, n: int) -> Array:
     found = read_rows(y, "y", 1)[:, 0]
     if len(found) != n:
         raise DataError(f"y has {len(found)} values, and there are {n} rows")

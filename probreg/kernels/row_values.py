@@ -83,8 +83,8 @@ def root_at_rows(kernel: CovarianceFunction, A: Array) -> tuple[AnchoredBasis, A
     >>> bool(np.allclose(F @ F.T, RBF(1.0)([0.0, 1.0, 3.0]))), made.size
     (True, 3)
     """
-    F, L, places = _pivoted(kernel.matrix(RowPairs(A, A)))
-    return _anchored(kernel, A[places], L), F, places.tolist()
+    F, L, places = _pivoted_root(kernel.matrix(RowPairs(A, A)))
+    return _anchored_basis(kernel, A[places], L), F, places.tolist()
 
 
 def _least_pivot(K: Array) -> float:
@@ -92,8 +92,9 @@ def _least_pivot(K: Array) -> float:
     return _PIVOT * len(K) * float(np.finfo(float).eps) * float(np.abs(np.diagonal(K)).max())
 
 
-def _pivoted(K: Array) -> tuple[Array, Array, Array]:
-    """F (a, q) with F F' = K, L (q, q), lower triangular, which F is at the places (q,) of the pivots, and these."""
+def _pivoted_root(K: Array) -> tuple[Array, Array, Array]:
+    """Return F (a, q) with F F' = K, its lower triangular rows L (q, q) at the pivots, and the places (q,) of the
+    pivots."""
     # P'K P = L L' with the largest variance that is left as the next pivot. K.T is K in the order of LAPACK, which takes it over
     c, pivots, rank, _ = lapack.dpstrf(K.T, tol=_least_pivot(K), lower=1, overwrite_a=1)
     order, L = pivots - 1, np.tril(c[:, :rank])
@@ -102,7 +103,7 @@ def _pivoted(K: Array) -> tuple[Array, Array, Array]:
     return F, L[:rank], order[:rank]
 
 
-def _anchored(kernel: CovarianceFunction, A: Array, L: Array) -> AnchoredBasis:
+def _anchored_basis(kernel: CovarianceFunction, A: Array, L: Array) -> AnchoredBasis:
     """The basis of anchors A with k(A, A) = L L': k(x, A) L'^-1 at A is L."""
     T = LazyArray(L.shape, partial(_inverse_transpose, L))
     return AnchoredBasis(kernel, "exact", A.shape[1], 0.0, True, A, T, len(A))
@@ -127,14 +128,14 @@ def exact_by_cholesky(kernel: CovarianceFunction | str, X: ArrayLike) -> tuple[A
     K = known.matrix(RowPairs(A, A))
     L, failed = lapack.dpotrf(K.T, lower=1)
     if not failed and np.diagonal(L).min() ** 2 > _least_pivot(K):
-        made, F = _anchored(known, A, L), L  # of all rows in their order, where k(A, A) is regular
+        made, F = _anchored_basis(known, A, L), L  # of all rows in their order, where k(A, A) is regular
     else:
         d = np.diagonal(K).copy()
-        F, L, places = _pivoted(K)
+        F, L, places = _pivoted_root(K)
         if not len(L):
             raise DataError(f"{known} is 0 at every row, so it has no columns there")
         refuse_negative_variance(known, A, d - np.einsum("ij,ij->i", F, F), float(np.abs(d).max()), A[places])
-        made = _anchored(known, A[places], L)
+        made = _anchored_basis(known, A[places], L)
     # row i of X is row place_i of the distinct ones, which stand in the order in which they come first
     place = np.argsort(order)[which.ravel()]
     return replace(made, rows=len(rows)), F if len(A) == len(rows) else F[place]

@@ -35,33 +35,33 @@ def process_kernel(spec: Spec, width: int) -> str | None:
     return None if own is None else own(spec, width)
 
 
-def _plain(
+def _spell_fields(
     text: str, *fields: str, widths: float = np.inf, one_length: bool = False
 ) -> Callable[[Spec, int], str | None]:
     """The constructor with these fields of the specification in their places; on at most `widths` columns."""
 
-    def written(spec: Spec, width: int) -> str | None:
+    def spell(spec: Spec, width: int) -> str | None:
         if width > widths or (one_length and isinstance(spec["length"], list | tuple)):
             return None
         return text.format(*(shown_number(spec[field]) for field in fields))
 
-    return written
+    return spell
 
 
-def _joined(sign: str) -> Callable[[Spec, int], str | None]:
-    def written(spec: Spec, width: int) -> str | None:
+def _spell_parts(sign: str) -> Callable[[Spec, int], str | None]:
+    def spell(spec: Spec, width: int) -> str | None:
         parts = [process_kernel(part, width) for part in spec["parts"]]
         return None if None in parts else f"({sign.join(p for p in parts if p is not None)})"
 
-    return written
+    return spell
 
 
 def _of_one(text: str, field: str) -> Callable[[Spec, int], str | None]:
-    def written(spec: Spec, width: int) -> str | None:
+    def spell(spec: Spec, width: int) -> str | None:
         part = process_kernel(spec["parts"][0], width)
         return None if part is None else text.format(part, shown_number(spec[field]))
 
-    return written
+    return spell
 
 
 def _of_columns(spec: Spec, width: int) -> str | None:
@@ -75,15 +75,17 @@ def _dot_product(offset: float) -> str:
 
 
 _PROCESS: dict[str, Callable[[Spec, int], str | None]] = {
-    "rbf": _plain("RBF(length_scale={})", "length"),
-    "matern": _plain("Matern(length_scale={}, nu={})", "length", "nu"),
-    "rational_quadratic": _plain("RationalQuadratic(length_scale={}, alpha={})", "length", "alpha", one_length=True),
-    "periodic": _plain("ExpSineSquared(length_scale={}, periodicity={})", "length", "period", widths=1),
+    "rbf": _spell_fields("RBF(length_scale={})", "length"),
+    "matern": _spell_fields("Matern(length_scale={}, nu={})", "length", "nu"),
+    "rational_quadratic": _spell_fields(
+        "RationalQuadratic(length_scale={}, alpha={})", "length", "alpha", one_length=True
+    ),
+    "periodic": _spell_fields("ExpSineSquared(length_scale={}, periodicity={})", "length", "period", widths=1),
     "linear": lambda spec, width: _dot_product(0.0),
     "polynomial": lambda spec, width: f"{_dot_product(spec['offset'])} ** {spec['degree']}",
-    "constant": _plain("ConstantKernel({})", "variance"),
-    "sum": _joined(" + "),
-    "product": _joined(" * "),
+    "constant": _spell_fields("ConstantKernel({})", "variance"),
+    "sum": _spell_parts(" + "),
+    "product": _spell_parts(" * "),
     "scaled": _of_one("ConstantKernel({1}) * {0}", "variance"),
     "power": _of_one("({}) ** {}", "power"),
     "on": _of_columns,
@@ -151,18 +153,20 @@ def spec_of_sklearn(kernel: Any, gamma: float | None, coef0: float, degree: int,
 
 
 def _rbf(length: Any) -> dict[str, Any]:
-    return {"name": "rbf", "length": _numbers(length), "scaled": False}
+    return {"name": "rbf", "length": _as_numbers(length), "scaled": False}
 
 
 def _matern(length: Any, nu: float) -> dict[str, Any]:
-    return _rbf(length) if nu == np.inf else {"name": "matern", "length": _numbers(length), "nu": nu, "scaled": False}
+    return (
+        _rbf(length) if nu == np.inf else {"name": "matern", "length": _as_numbers(length), "nu": nu, "scaled": False}
+    )
 
 
-def _numbers(value: Any) -> float | list[float]:
+def _as_numbers(value: Any) -> float | list[float]:
     return [float(v) for v in value] if np.ndim(value) else float(value)
 
 
-def _times(factor: float, spec: dict[str, Any]) -> dict[str, Any]:
+def _scaled_spec(factor: float, spec: dict[str, Any]) -> dict[str, Any]:
     return spec if factor == 1.0 else {"name": "scaled", "parts": [spec], "variance": float(factor)}
 
 
@@ -175,7 +179,7 @@ def _of_laplacian(gamma: float, width: int) -> dict[str, Any]:
 
 def _of_polynomial(gamma: float, coef0: float, degree: int) -> dict[str, Any]:
     # (gamma x'z + c)^d = gamma^d (x'z + c / gamma)^d
-    return _times(gamma**degree, {"name": "polynomial", "degree": degree, "offset": coef0 / gamma})
+    return _scaled_spec(gamma**degree, {"name": "polynomial", "degree": degree, "offset": coef0 / gamma})
 
 
 def _of_sine(kernel: Any, width: int) -> dict[str, Any]:
@@ -203,7 +207,7 @@ def _of_both(kernel: Any, width: int) -> dict[str, Any]:
     name = type(kernel).__name__.lower()
     for one, other in (parts, parts[::-1]):
         if name == "product" and one["name"] == "constant":
-            return _times(one["variance"], other)
+            return _scaled_spec(one["variance"], other)
     # a sum of sums is one sum
     flat = [p for part in parts for p in (part["parts"] if part["name"] == name else [part])]
     return {"name": name, "parts": flat}

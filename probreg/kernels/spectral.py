@@ -107,7 +107,7 @@ class SineBasis(KernelBasis):
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
         return self.with_kernel(kernel)
 
-    def serving(self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike) -> "SineBasis":
+    def for_kernel_range(self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike) -> "SineBasis":
         """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range."""
         ends = np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
         half = hsgp(high, X, range=ends).half_width.tolist()
@@ -187,7 +187,7 @@ def hsgp(
     along = [known.along(j) for j, _ in enumerate(low)]
     L = _half_widths(along, reach, tol, _one_each("half_width", half_width, d))
     counts = [
-        _functions(k, w, tol) if m is None else _whole(m)
+        _functions(k, w, tol) if m is None else _check_size(m)
         for k, w, m in zip(along, L, _one_each("size", size, d), strict=True)
     ]
     if math.prod(counts) > MOST_FUNCTIONS:
@@ -228,7 +228,7 @@ def _one_each(name: str, given: Any, d: int) -> list[Any]:
     return several
 
 
-def _whole(m: Any) -> int:
+def _check_size(m: Any) -> int:
     if not isinstance(m, int | np.integer) or isinstance(m, bool) or not 1 <= m <= MOST_FUNCTIONS:
         raise DataError(f"size is a whole number from 1 to {MOST_FUNCTIONS:,}, or one for each column, got {brief(m)}")
     return int(m)
@@ -238,7 +238,7 @@ def _half_widths(along: Sequence[CovarianceFunction], reach: Array, tol: float, 
     found = []
     for j, (k, s, w) in enumerate(zip(along, reach, given, strict=True)):
         if w is None:
-            found.append(s + _distance(k, tol, s) / 2.0)
+            found.append(s + _inverse_distance(k, tol, s) / 2.0)
         elif not isinstance(w, int | float | np.number) or not np.isfinite(w) or w <= s:
             raise DataError(f"half_width is more than {s:g}, half the range of column {j}, got {brief(w)}")
         else:
@@ -246,7 +246,7 @@ def _half_widths(along: Sequence[CovarianceFunction], reach: Array, tol: float, 
     return np.array(found)
 
 
-def _distance(k: CovarianceFunction, tol: float, start: float) -> float:
+def _inverse_distance(k: CovarianceFunction, tol: float, start: float) -> float:
     """k^-1(tol): the distance at which a function of one column has fallen to tol k(0)."""
     from scipy.optimize import brentq
 

@@ -71,7 +71,7 @@ class RowSums:
         """Of each sum what the columns leave of its variance, and the variance, (n,) each, at tau = 1."""
         # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
         whole, explained = np.zeros(self.n), np.zeros(self.n)
-        for part in _blocks(self.n):
+        for part in _block_slices(self.n):
             c, x = self.coefficients[part], self.rows[part]
             for k in range(c.shape[1]):
                 for m in range(k + 1):
@@ -91,7 +91,7 @@ class RowSums:
         return rows, csc_array((self.coefficients[i, k], (i, place.ravel())), shape=(self.n, len(rows)))
 
 
-def _blocks(n: int) -> Iterator[slice]:
+def _block_slices(n: int) -> Iterator[slice]:
     for i in range(0, n, _BLOCK):
         yield slice(i, min(i + _BLOCK, n))
 
@@ -119,16 +119,16 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
     if len(points) > MOST_PAIRED:
         B = A @ root_left(basis, some).T
         return np.asarray(B @ B.T)
-    return _positive(_quadratic(basis, points, (A @ M).tocsc()), bound, basis)
+    return _positive(_quadratic_form(basis, points, (A @ M).tocsc()), bound, basis)
 
 
-def _quadratic(basis: KernelBasis, points: Array, W: Any) -> Array:
+def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
     """W R W' (E, E), R between points (P, d), by blocks of them."""
     E = W.shape[0]
     total, across = np.zeros((E, E)), np.zeros((E, basis.size))
-    for i in _blocks(len(points)):
+    for i in _block_slices(len(points)):
         across += W[:, i] @ basis.phi(points[i])
-        for j in _blocks(len(points)):
+        for j in _block_slices(len(points)):
             if j.start >= i.start:
                 # W_i K_ij W_j', and its transpose for the block on the other side
                 part = np.asarray(W[:, j] @ (W[:, i] @ basis.kernel.matrix(RowPairs(points[i], points[j]))).T)

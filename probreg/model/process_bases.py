@@ -46,7 +46,7 @@ def _requested_basis(prior: GaussianProcess, term: ProcessTerm, design: Design) 
     unknown = prior.unknown(kernel)
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
-        found = basis.serving(*_ends_of(kernel, lengths, basis), x) if lengths else replace(basis, plain=True)
+        found = basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x) if lengths else replace(basis, plain=True)
         if not _same_sines(found, basis):
             basis = found
     return None if basis is term.basis else basis

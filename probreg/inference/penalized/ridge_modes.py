@@ -224,7 +224,7 @@ class RidgeModes:
             return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
         each = full_weights(d.weights, d.n)
         # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
-        rest = (each - 1.0 + path.unexplained(lam)) / each
+        rest = (each - 1.0 + path.one_minus_leverage(lam)) / each
         rest = np.where(rest < 1e-10, np.nan, rest)
         # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1 - h_i) is left
         # (Cook & Weisberg 1982, section 2.2).
