@@ -87,7 +87,7 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
         at = prior.internal({h: float(values[name].mean()) for h, name in names.items()})
         if (size := prior.size_at(at)) is not None:
             return size
-        prior = prior.conditional(**at)
+        prior = prior.given(**at)
     if isinstance(prior, Flat):
         return np.inf
     if not isinstance(prior, GaussianPrior):

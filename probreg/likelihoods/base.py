@@ -119,7 +119,7 @@ class Likelihood(ABC):
         """The numbers of y that are drawn, (..., n) or (..., n, K): y without what is given."""
         return y
 
-    def join_trials(self, drawn: Array, **given: Array) -> Array:
+    def joined(self, drawn: Array, **given: Array) -> Array:
         """y of what is drawn and what is given: the inverse of `drawn` and `given`."""
         return drawn
 

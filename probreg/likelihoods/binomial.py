@@ -118,7 +118,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def drawn(self, y: Array) -> Array:
         return np.asarray(y)[..., 0]
 
-    def join_trials(self, drawn: Array, **given: Array) -> Array:
+    def joined(self, drawn: Array, **given: Array) -> Array:
         return np.stack(np.broadcast_arrays(np.asarray(drawn, dtype=float), self.size(**given)), -1)
 
     def single_trials(self) -> Array:

@@ -139,7 +139,7 @@ class Predictive:
 
     def _join_given(self, y: Array) -> Array:
         """y with what is given of its row, where it is what is drawn alone."""
-        return self.likelihood.join_trials(y, **self.given) if np.ndim(y) == 1 else y
+        return self.likelihood.joined(y, **self.given) if np.ndim(y) == 1 else y
 
     def quantile(self, prob: float, *, tol: float = 1e-12) -> Array:
         """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in

@@ -105,7 +105,7 @@ class Covariance(DataDependentPrior):
                 f"Covariance is the prior of a term (x | g), and {', '.join(rows.columns[:3])} are not the columns of one"
             )
         bound = VaryingEffects(term.effects, len(term.levels), self._sds(term), self._cors(term), term.group)
-        return bound if bound.hyper else bound.conditional()
+        return bound if bound.hyper else bound.given()
 
     def for_posterior(self) -> Prior:
         return self if self.cor is not None else replace(self, cor=LKJ(1.0))
@@ -343,7 +343,7 @@ class VaryingEffects(LatentPrior):
         slopes[:, own, np.arange(len(own))] = 1.0
         return LogScales(np.tile(log_sd, self.groups), slopes.reshape(q, -1), np.zeros((q, len(logs), len(logs))))
 
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         if self.diagonal:
             return Normal(tuple(self.spread(**values).tolist()))
         root = self.root_of_groups({name: float(v) for name, v in values.items()})

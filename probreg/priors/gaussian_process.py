@@ -266,7 +266,7 @@ class SineProcess(ProcessPrior):
         # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, D the same for each of m predictors
         return self.base.log_prob(beta / np.exp(log_sd)[..., None], unit) - m * log_sd.sum(-1)
 
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         return Normal(tuple(np.exp(self._log_sds(values)).tolist()))
 
     def spread(self, **values: Any) -> Any:
@@ -346,7 +346,7 @@ class MovingProcess(ProcessPrior):
 class RebuiltProcess(MovingProcess):
     """A process whose unknown hyperparameters are in the columns of its basis, which is made anew at other values of them."""
 
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         """The prior of the columns of the basis at these hyperparameters."""
         return Normal(float(self.amplitude_at(values)))
 
@@ -379,7 +379,7 @@ class ValuedProcess(MovingProcess):
             out[mine] = log_det - 0.5 * (np.square(u).sum((1, 2)) + made.size * m * np.log(2.0 * np.pi))
         return out.reshape(lead)
 
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         raise self.moved_columns()
 
     def root_given(self, **values: Any) -> Array:
@@ -420,5 +420,5 @@ def _sample_coefficients(prior: SineProcess, rng: np.random.Generator, shape: tu
     """Hyperparameters from their priors, then coefficients (..., q, m)."""
     lead = int(np.prod(shape[:-2]))
     drawn = drawn_hyper(prior, rng, lead)
-    each = [prior.conditional(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
+    each = [prior.given(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
     return np.array([one.sample(rng, shape[-2:]) for one in each]).reshape(shape)

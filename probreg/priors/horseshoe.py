@@ -100,7 +100,7 @@ class Horseshoe(HierarchicalPrior):
         s = values["tau"] * values["lambda"]
         return self.slab * s / (self.slab**2 + s**2) ** 0.5
 
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         factor: Any = self.spread(tau=float(values["tau"]), **{"lambda": np.asarray(values["lambda"], dtype=float)})
         return self.base.times(factor)
 

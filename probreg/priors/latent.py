@@ -67,7 +67,7 @@ class HierarchicalPrior(Prior):
         each column, which is then the last axis."""
 
     @abstractmethod
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
 
     def root_given(self, **values: Any) -> Array | None:

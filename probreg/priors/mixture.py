@@ -71,7 +71,7 @@ class ScaleMixture(LatentPrior):
     def spread(self, **values: Any) -> Any:
         return values["tau"]
 
-    def conditional(self, **values: Any) -> Prior:
+    def given(self, **values: Any) -> Prior:
         return self.base.times(float(values["tau"]))
 
     def log_scales(self, logs: Array, q: int) -> LogScales:

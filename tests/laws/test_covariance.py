@@ -134,7 +134,7 @@ def test_the_density_given_hyperparameters_is_that_of_the_plain_prior(prior):
     lead = {k: v.reshape(2, 3) for k, v in values.items()}
     together = prior.log_prob_given(beta, lead, 1.8)
     for s in np.ndindex(2, 3):
-        plain = prior.conditional(**{k: float(v[s]) for k, v in lead.items()})
+        plain = prior.given(**{k: float(v[s]) for k, v in lead.items()})
         assert isinstance(plain, Normal if prior.diagonal else GroupNormal)
         assert together[s] == pytest.approx(float(plain.log_prob(beta[s], 1.8)), rel=1e-11)
 

@@ -336,7 +336,7 @@ def profiled(model: pr.Model, theta: Array) -> float:
     block = model.joint.blocks[-1]
     inside = list(block.columns)
     flat = [j for j in range(X.shape[1]) if j not in inside]
-    prior = block.prior.conditional(tau=tau)
+    prior = block.prior.given(tau=tau)
     cov = np.linalg.inv(prior.precision(len(inside))) * (sigma**2 if prior.sigma_units else 1.0)
     V = sigma**2 * np.eye(len(y)) + X[:, inside] @ cov @ X[:, inside].T
     F, r = X[:, flat], y - X[:, inside] @ prior.center(len(inside))

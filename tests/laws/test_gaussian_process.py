@@ -315,7 +315,7 @@ def test_the_log_prior_of_a_draw_is_that_of_its_coefficients_given_its_hyperpara
         D = h["amplitude"] * np.sqrt(RBF(h["length"]).spectral_density(block.prior.basis.frequencies))
         D = np.maximum(D, np.exp(-23.0) * D.max())
         given = np.sum(-0.5 * (beta / D) ** 2 - np.log(D) - 0.5 * np.log(2.0 * np.pi))
-        assert block.prior.conditional(**h).log_prob(beta[:, None]) == pytest.approx(given, rel=1e-9)
+        assert block.prior.given(**h).log_prob(beta[:, None]) == pytest.approx(given, rel=1e-9)
         each = [given, HalfNormal(1.0).log_prob(draws["sigma"][s])]
         each += [HalfNormal(2.0).log_prob(h["amplitude"]), LogNormal(0.5, location=0.5).log_prob(h["length"])]
         assert found[s] == pytest.approx(sum(map(float, each)), rel=1e-9)

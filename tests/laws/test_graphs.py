@@ -52,7 +52,7 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
         total += sum(float(h.prior.log_prob(hyper[k]).sum()) for k, h in b.prior.hyper.items())
         for m in range(part.shape[1]):
             own = {k: v[m] if v.ndim == 2 else v for k, v in hyper.items()}
-            total += float(b.prior.conditional(**own).log_prob(part[:, [m]], unit))
+            total += float(b.prior.given(**own).log_prob(part[:, [m]], unit))
     return total
 
 
@@ -102,7 +102,7 @@ def test_local_scales_are_sampled_in_units_of_the_prior_at_scales_of_one(prior):
     model = model_for(pr.Gaussian(), prior, n=20)
     at, block = reparameterise(model), model.joint.blocks[-1]
     (loose,) = at.loose
-    ones = block.prior.conditional(**dict.fromkeys(block.prior.hyper, 1.0))
+    ones = block.prior.given(**dict.fromkeys(block.prior.hyper, 1.0))
     np.testing.assert_allclose(np.linalg.norm(at.A[loose.entries], axis=1), ones.scales, rtol=1e-12)
     np.testing.assert_array_equal(at.centre[loose.entries], 0.0)
 

@@ -474,7 +474,7 @@ def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
         for i, (k, h) in enumerate(prior.hyper.items())
     }
     values = {k: v.reshape(n, Q) if prior.hyper[k].each else v for k, v in values.items()}
-    each = [prior.conditional(**{k: v[i] for k, v in values.items()}).log_prob(beta, UNIT) for i in range(n)]
+    each = [prior.given(**{k: v[i] for k, v in values.items()}).log_prob(beta, UNIT) for i in range(n)]
     p = np.exp(each)
     assert abs(p.mean() - np.exp(float(prior.log_prob(beta, UNIT)))) < 5 * p.std() / np.sqrt(n)
 
@@ -516,7 +516,7 @@ def test_pymc_says_the_same_density_given_the_hyperparameters(prior):
     beta = rng.normal(size=(Q, 1))
     cls, parameters = prior.base.pymc(UNIT * prior.spread(**values))
     theirs = pm.logp(cls.dist(**parameters), beta.T).sum().eval(mode="FAST_COMPILE")
-    assert float(theirs) == pytest.approx(float(prior.conditional(**values).log_prob(beta, UNIT)), rel=1e-12)
+    assert float(theirs) == pytest.approx(float(prior.given(**values).log_prob(beta, UNIT)), rel=1e-12)
     with pytest.raises(pr.DataError, match="has hyperparameters"):
         prior.pymc()
 

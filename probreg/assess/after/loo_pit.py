@@ -55,7 +55,7 @@ def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], co
     if isinstance(likelihood.support, str):
         return upper, upper
     y = some.observed
-    below = likelihood.join_trials(likelihood.drawn(y) - 1.0, **likelihood.given(y))
+    below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
     return (w * likelihood.cdf(below, eta, **known)).sum(0), upper
 
 

@@ -414,7 +414,7 @@ class EvidenceProblem:
                 elif isinstance(prior, MovingProcess):  # of the columns that `with_kernel` makes
                     prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
-                    prior = prior.conditional(**dict(zip(prior.hyper, each.tolist())))
+                    prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
             if isinstance(self.model.prior, Prior) and b.predictor is None:
                 return prior
             out.append(replace(b, prior=prior))

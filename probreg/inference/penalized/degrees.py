@@ -103,7 +103,7 @@ def prior_given(
     for i, b in enumerate(joint.blocks):
         prior = b.prior
         if isinstance(prior, HierarchicalPrior):
-            prior = prior.base if (b.columns, b.predictor) in rooted else prior.conditional(**values[i])
+            prior = prior.base if (b.columns, b.predictor) in rooted else prior.given(**values[i])
         blocks.append(replace(b, prior=prior))
     return JointPrior(tuple(blocks))
 

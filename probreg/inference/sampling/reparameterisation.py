@@ -320,7 +320,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
             way == "centred",
             f"the unknown scale is sampled with beta, {way}: {at}",
             values,
-            prior.conditional(**values) if grouped else None,
+            prior.given(**values) if grouped else None,
         )
     return out
 
