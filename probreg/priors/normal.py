@@ -176,7 +176,7 @@ class Normal(LocationScale, GaussianPrior):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         if self.precision_matrix is not None:
-            form = f"{self.deviation_formula}' P {self.around}, P the precision matrix"
+            form = f"{self.deviation_formula}' P {self.deviation_formula}, P the precision matrix"
             return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
         # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
         weight = np.broadcast_to(self.scales**-2.0, q) / (2.0 * unit**2)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import uniforms as uniforms
+from probreg.fits.residuals import canonical_order as canonical_order, uniforms as uniforms
 
 Array = np.ndarray
 _MOST = 1_000_000

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.assess.after.observed import unordered
+from probreg.assess.after.observed import canonical_order
 from probreg.assess.after.statistics import Statistic, statistics
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.response import of_classes
@@ -79,7 +79,7 @@ def _replicate_blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[s
     model, flat, design = fit.model, fit.solution.posterior.flat, _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
     chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)  # draws recur where there are fewer
-    rng, order = np.random.default_rng([fit.seed, 4]), unordered(design)
+    rng, order = np.random.default_rng([fit.seed, 4]), canonical_order(design)
     some_rows, place = design.take(order), np.argsort(order)
     for some in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
         if len(some):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from probreg.assess.after.local import Local, local, local_obstacle
-from probreg.assess.after.observed import rows_of_observations, unordered, zero_weight_obstacle
+from probreg.assess.after.observed import canonical_order, rows_of_observations, zero_weight_obstacle
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
 
@@ -144,7 +144,7 @@ def simulated_p_value(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, or
     """
     rows = rows_of_observations(fit)
     if not ordered:
-        rows = rows[unordered(fit.model.design.take(rows))]
+        rows = rows[canonical_order(fit.model.design.take(rows))]
     at, rng = _observed_replicate(fit, rows), np.random.default_rng([fit.seed, 5])
     own, over, done = statistic(at)[0], 1, 1
     for least, enough in _LOOKS:

@@ -4,6 +4,7 @@ from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import (
+    columns_by_term as columns_by_term,
     counted_residuals as counted_residuals,
     deviance as deviance,
     labelled_residuals,

@@ -103,7 +103,7 @@ def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size
     rest = f". {len(drawable) - len(chosen)} more can be named" if not columns and len(drawable) > _MOST else ""
     factors = any(drawable[name][1] is not None for name in chosen)
     spread = ". Points of a level are spread sideways" if factors else ""
-    others = [shorten(name, 24) for name in sloped(fit) if name not in drawable] if not columns else []
+    others = [shorten(name, 24) for name in columns_by_term(fit) if name not in drawable] if not columns else []
     left = f". Not drawn: {', '.join(others[:3])}{' and more' * (len(others) > 3)}" if others else ""
     footnote(fig, f"{method_name(fit)}: partial residuals{spread}{rest}{left}")
     return fig
@@ -118,7 +118,7 @@ def _terms(fit: Fit) -> dict[str, tuple[tuple[int, ...], Array | None]]:
     except DataError:  # a transformed variable cannot be read back: numbers can be drawn all the same
         table = {}
     found: dict[str, tuple[tuple[int, ...], Array | None]] = {}
-    for name, at in sloped(fit).items():
+    for name, at in columns_by_term(fit).items():
         if name in factors and name in table:
             found[name] = (at, np.asarray(table[name]).astype(str))
         elif len(at) == 1 and name not in factors:
