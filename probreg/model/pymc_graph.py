@@ -46,7 +46,7 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
         if (called := design.called(b.columns)) in terms:
             of = f"[{called.replace('/', '|')}]"
         this: Any = b.prior
-        full = {k: called.replace("/", "|") for k, called in this.called.items()}
+        full = {k: called.replace("/", "|") for k, called in this.hyper_labels.items()}
         outcome = "" if b.predictor is None else f"[{b.outcome}]".replace("/", "|")
         out[i] = {k: full.get(k, f"{k}{of}") + outcome for k in this.hyper}
     return out

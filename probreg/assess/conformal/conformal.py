@@ -74,14 +74,14 @@ class Conformal:
         return clean_lines(*self._describe_regions)
 
     @property
-    def _description(self) -> list[str]:
+    def _region_lines(self) -> list[str]:
         """Describe the regions, the rows that calibrate them, and their guarantee."""
         c = self.calibrated
         head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
         return [head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes)]
 
     def _repr_html_(self) -> str:
-        return notebook_html(self._description)
+        return notebook_html(self._region_lines)
 
 
 @check_arguments

@@ -52,7 +52,7 @@ class RiskBounds:
         return clean_lines(*self._describe_bounds)
 
     @property
-    def _description(self) -> list[str]:
+    def _bound_lines(self) -> list[str]:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         said = []
         for loss in self.losses:
@@ -76,7 +76,7 @@ class RiskBounds:
         return said
 
     def _repr_html_(self) -> str:
-        head, *rest = self._description
+        head, *rest = self._bound_lines
         return notebook_html([head], notes=[line.strip() for line in rest])
 
 
