@@ -73,11 +73,11 @@ class PriorPredictive:
         return xr.DataTree.from_dict(groups)
 
     def __repr__(self) -> str:
-        return clean_lines(*self._describe_columns)
+        return clean_lines(*self._description)
 
     @property
-    def _describe_columns(self) -> list[str]:
-        """What each column does, the range of outcomes, and what there is not."""
+    def _description(self) -> list[str]:
+        """The effect of each column, the range of outcomes, and the quantities that are missing."""
         lines = truncate_lines(_moves_said(self.moves), ".moves") or ["no column has a proper prior"]
         if self.y is not None:
             lines.append(_range_of(self.y, self.likelihood.levels))

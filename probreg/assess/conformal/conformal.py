@@ -71,7 +71,7 @@ class Conformal:
         return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
 
     def __repr__(self) -> str:
-        return clean_lines(*self._describe_regions)
+        return clean_lines(*self._region_lines)
 
     @property
     def _region_lines(self) -> list[str]:

@@ -49,7 +49,7 @@ class RiskBounds:
         return self.lines[0]
 
     def __repr__(self) -> str:
-        return clean_lines(*self._describe_bounds)
+        return clean_lines(*self._bound_lines)
 
     @property
     def _bound_lines(self) -> list[str]:

@@ -30,7 +30,7 @@ class BoundLine:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return clean_lines(self.describe_bound)
+        return clean_lines(self.description)
 
     @property
     def description(self) -> str:

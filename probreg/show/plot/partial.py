@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.assess.after.residuals import residuals, sloped
+from probreg.assess.after.residuals import columns_by_term, residuals
 from probreg.comparison.same_question import method_name
 from probreg.data.formula.variables import categories, variables
 from probreg.errors import DataError
