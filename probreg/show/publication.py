@@ -128,19 +128,19 @@ def table(
     """
     several = by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
     asked = _covariances(several, covariance)
-    columns = [_column(n, fit, prob, kind, asked.get(n), exp=exp) for n, fit in several.items()]
-    labels = _chosen(columns, _listed(keep), _listed(order))
+    columns = [_fit_column(n, fit, prob, kind, asked.get(n), exp=exp) for n, fit in several.items()]
+    labels = _select_labels(columns, _names_as_list(keep), _names_as_list(order))
     renamed = dict(rename or {})
     _known_labels(columns, renamed, "rename")
     entries = [_entry(label, columns, beneath, digits, stars=stars) for label in labels]
-    shown = tuple(e._replace(label=_renamed(e.label, renamed)) for e in entries)
+    shown = tuple(e._replace(label=_rename_label(e.label, renamed)) for e in entries)
     smooth = dict.fromkeys(label for c in columns for label in c.smooths)
     shown += tuple(
         TableEntry(
             renamed.get(s, s), tuple((_edf_words(c.smooths[s]), "") if s in c.smooths else ("", "") for c in columns)
         )
         for s in smooth
-        if keep is None or s in _listed(keep)
+        if keep is None or s in _names_as_list(keep)
     )
     met = dict.fromkeys(key for c in columns for key in c.statistics)
     effects = [key for key in met if key.startswith(OF_EFFECTS)]
@@ -149,7 +149,7 @@ def table(
     statistics = tuple(TableEntry(key, tuple((c.statistics.get(key, ""), "") for c in columns)) for key in below)
     responses = {fit.model.design.response for fit in several.values()}
     heading = (responses.pop() if len(responses) == 1 else "") if title is None else title
-    notes = (*_notes(columns, beneath, prob, stars=stars), *_of_responses(columns))
+    notes = (*_table_notes(columns, beneath, prob, stars=stars), *_of_responses(columns))
     return PublicationTable(heading, tuple(several), shown, statistics, notes)
 
 
@@ -166,7 +166,7 @@ def _covariances(fits: Mapping[str, Fit], given: Any) -> dict[str, Any]:
     return {} if given is None else {n: given for n, fit in fits.items() if fit.target == "mode"}
 
 
-def _column(name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool) -> _Column:
+def _fit_column(name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool) -> _Column:
     own = kind if kind in KINDS[fit.target] else None
     if kind is not None and own is None and not any(kind in known for known in KINDS.values()):
         own = kind  # refused by the fit, with the kinds that there are
@@ -236,7 +236,7 @@ def _significant(value: float, digits: int) -> str:
 # ---- lines -------------------------------------------------------------------------------------------------------------
 
 
-def _listed(names: str | Sequence[str] | None) -> list[str]:
+def _names_as_list(names: str | Sequence[str] | None) -> list[str]:
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
@@ -247,7 +247,7 @@ def _known_labels(columns: Sequence[_Column], names: Any, what: str) -> None:
         raise DataError(f"{what}= names {unknown[0]!r}, which is no coefficient of these fits: {', '.join(every[:12])}")
 
 
-def _chosen(columns: Sequence[_Column], keep: list[str], order: list[str]) -> list[str]:
+def _select_labels(columns: Sequence[_Column], keep: list[str], order: list[str]) -> list[str]:
     """The labels of the lines: all, or those that are kept, and first those that are ordered."""
     _known_labels(columns, keep, "keep")
     _known_labels(columns, order, "order")
@@ -260,7 +260,7 @@ def _is_one(label: str, names: Sequence[str]) -> bool:
     return label in names or label.split(": ")[0] in names
 
 
-def _renamed(label: str, names: Mapping[str, str]) -> str:
+def _rename_label(label: str, names: Mapping[str, str]) -> str:
     coef, _, outcome = label.partition(": ")
     called = names.get(label, names.get(coef, coef) + (f": {outcome}" if outcome else ""))
     return str(called)
@@ -269,7 +269,7 @@ def _renamed(label: str, names: Mapping[str, str]) -> str:
 def _entry(label: str, columns: Sequence[_Column], beneath: str, digits: int, *, stars: bool) -> TableEntry:
     """One line: every number to the places that give the smallest error its digits."""
     here = [c.cells.get(label) for c in columns]
-    places = _places([row for row in here if row is not None], digits)
+    places = _decimal_places([row for row in here if row is not None], digits)
     ratio = any("ratio" in c.words for c in columns)  # whose sizes have no common unit
 
     def shown(value: float) -> str:
@@ -281,7 +281,7 @@ def _entry(label: str, columns: Sequence[_Column], beneath: str, digits: int, *,
     return TableEntry(label, tuple(cells))
 
 
-def _places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
+def _decimal_places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
     sizes = [row["error"] for row in rows] + [(row["upper"] - row["lower"]) / 4 for row in rows]
     sizes = [s for s in sizes if np.isfinite(s) and s > 0] or [abs(r["value"]) for r in rows if r["value"]]
     finite = [s for s in sizes if np.isfinite(s)]
@@ -315,10 +315,10 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
 # ---- notes -------------------------------------------------------------------------------------------------------------
 
 
-def _notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool) -> list[str]:
+def _table_notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool) -> list[str]:
     posterior = [c.name for c in columns if c.fit.target == "posterior"]
     said = {
-        "se": _errors(columns, posterior, prob),
+        "se": _describe_errors(columns, posterior, prob),
         "interval": f"{100 * prob:g} % intervals in brackets: " + ", ".join(
             f"{KIND_WORDS.get(c.words['kind'], c.words['kind'])} of {c.name}" for c in columns) + ".",
         "p": "Two-sided p of a coefficient of 0" + (f"; posterior probability above 0 of {', '.join(posterior)}." if posterior else "."),
@@ -333,7 +333,7 @@ def _notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool
     return notes
 
 
-def _errors(columns: Sequence[_Column], posterior: list[str], prob: float) -> str:
+def _describe_errors(columns: Sequence[_Column], posterior: list[str], prob: float) -> str:
     """What stands beneath: standard errors and deviations in parentheses; ratios of a posterior have intervals, in brackets."""
     ratios = [n for n in posterior if any(c.name == n and "ratio" in c.words for c in columns)]
     told = [n for n in posterior if n not in ratios]
@@ -386,7 +386,7 @@ def _kind(c: _Column) -> str:
 
     fit, ratio = c.fit, "ratio" in c.words
     mean = "posterior median" if ratio else "posterior mean"
-    what = mean if fit.target == "posterior" else _point(fit)
+    what = mean if fit.target == "posterior" else _describe_estimate(fit)
     said = f"{c.name}: {what} by {fit.method.name if fit.solution.found is None else 'evidence'}"
     covariance = c.words.get("covariance", "none")
     said += (
@@ -396,7 +396,7 @@ def _kind(c: _Column) -> str:
     return said + ("." if prior == "flat" and fit.target == "mode" else f"; prior {prior}.")
 
 
-def _point(fit: Fit) -> str:
+def _describe_estimate(fit: Fit) -> str:
     """What a point estimate is: a maximum, or where the search ended instead."""
     if not fit.method.probabilities:
         return "weights that separate classes, no maximum of a likelihood,"

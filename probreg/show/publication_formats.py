@@ -100,7 +100,7 @@ class PublicationTable:
         lines += [_pipes(line) for entry in self.coefficients for line in entry.lines]
         lines += [_pipes([""] * (1 + len(self.fits)))] if self.statistics else []
         lines += [_pipes(line) for entry in self.statistics for line in entry.lines]
-        return "\n".join([*lines, "", *(f"{_markdown(n)}  " for n in self.notes)]).rstrip() + "\n"
+        return "\n".join([*lines, "", *(f"{_escape_markdown(n)}  " for n in self.notes)]).rstrip() + "\n"
 
     def to_latex(self) -> str:
         """The table in LaTeX, for the package booktabs.
@@ -206,7 +206,7 @@ class PublicationTable:
         every = [[names[c] for c in every[0]], *([labels[line[0]], *line[1:]] for line in every[1:])]
         widths = [max(cells_of(line[i]) for line in every) for i in range(1 + len(self.fits))]
         shown = _beside(widths)
-        made = [_spaced(line[: 1 + shown], widths) for line in every]
+        made = [_pad_cells(line[: 1 + shown], widths) for line in every]
         gone = len(self.fits) - shown
         rule = "-" * max(map(cells_of, made))
         apart = [f"… {gone} more fits: to_pandas() has all"] if gone else []
@@ -224,7 +224,7 @@ def _beside(widths: list[int]) -> int:
     return max(sum(end <= WIDTH for end in ends), 1)
 
 
-def _spaced(line: list[str], widths: list[int]) -> str:
+def _pad_cells(line: list[str], widths: list[int]) -> str:
     """Cells under one another: what is beneath in parentheses ends one place further right than its number."""
     cells = [c + ("" if c.endswith((")", "]")) else " ") for c in line[1:]]
     return "  ".join([to_left(line[0], widths[0]), *(to_right(c, w + 1) for c, w in zip(cells, widths[1:]))]).rstrip()
@@ -235,13 +235,13 @@ def _one_line(text: str) -> str:
 
 
 def _pipes(cells: list[str]) -> str:
-    return "| " + " | ".join(map(_markdown, cells)) + " |"
+    return "| " + " | ".join(map(_escape_markdown, cells)) + " |"
 
 
-def _markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """One cell, in which nothing is markup.
 
-    >>> _markdown("a|b*")
+    >>> _escape_markdown("a|b*")
     'a\\\\|b\\\\*'
     """
     out = _one_line(text)

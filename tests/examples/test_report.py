@@ -12,7 +12,7 @@ import pytest
 import probreg as pr
 from probreg.comparison import compare
 from probreg.show.report import SECTIONS, report
-from probreg.show.report.pictures import embedded
+from probreg.show.report.pictures import embed_figure
 from tests.conftest import covering
 
 VOID = {"meta", "img", "br", "link", "hr"}
@@ -239,8 +239,8 @@ def test_the_same_figure_is_the_same_text(orings):
 
     from probreg.show import plot
 
-    found = embedded(plot.coefficients(orings))
-    assert found == embedded(plot.coefficients(orings))
+    found = embed_figure(plot.coefficients(orings))
+    assert found == embed_figure(plot.coefficients(orings))
     # what savefig draws at its second time, byte for byte
     out = BytesIO()
     bare = dict.fromkeys(("Date", "Creator", "Format", "Type"))

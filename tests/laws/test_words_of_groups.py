@@ -11,7 +11,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.inference import Status
 from probreg.show.plot.style import estimate_word
 from probreg.show.report.answer import answer
-from probreg.show.report.facts import _mode
+from probreg.show.report.facts import _describe_mode
 
 SLEEP = pr.load_dataset("sleepstudy")
 FORMULA = "reaction ~ days + (days | subject)"
@@ -25,7 +25,7 @@ def fits():
 
 def test_estimates_are_called_by_their_criterion(fits):
     assert [estimate_word(f) for f in fits.values()] == ["ML estimate", "REML estimate"]
-    assert [_mode(f) for f in fits.values()] == [
+    assert [_describe_mode(f) for f in fits.values()] == [
         "maximum likelihood estimate",
         "restricted maximum likelihood (REML) estimate",
     ]

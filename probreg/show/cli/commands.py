@@ -42,7 +42,7 @@ from probreg.show.cli.options import (
     refuse_repeats,
     with_option_groups,
 )
-from probreg.show.cli.output import csv_of, json_text, records, working, write_json, write_lines
+from probreg.show.cli.output import csv_of, json_text, records, show_progress, write_json, write_lines
 from probreg.show.cli.settings import check_covariance, covariance_of, methods_of, read_groups
 from probreg.show.cli.shown import (
     beside,
@@ -105,7 +105,7 @@ def fit_command(
             destination(path)
     data = table.read(file, formula)
     (made,) = words.models(formula, data)
-    with working(f"fitting by {method.name}"):
+    with show_progress(f"fitting by {method.name}"):
         found = fit_model(made, method, seed=how.seed)
         errors = None if covariance is None else covariance_of(found, covariance, data)
         fits = {name_of(found): found} if covariance is not None else beside(made, found)
@@ -148,7 +148,7 @@ def predict_command(
         destination(output)
     fit = load_fit(saved)
     rows = table.read(file, getattr(fit.model.design.recipe, "formula", ""))
-    with working("predicting"):
+    with show_progress("predicting"):
         found = fit.predict(rows, prob, groups=of_groups, weights=precisions, output="pandas")
     said = json_text("predict", {**found.attrs, "rows": records(found)}) if as_json else csv_of(found)
     if output is None:
@@ -183,7 +183,7 @@ def compare_command(
         for each in (formulas, priors, methods):
             refuse_repeats(each)
     rows = table.read(file, " ".join(formulas))
-    with working("fitting"):
+    with show_progress("fitting"):
         fits = {}
         for formula, models in words.models_of_several(formulas, rows).items():
             for prior, made in zip(priors, models):
@@ -231,7 +231,7 @@ def diagnose_command(
     """
     one_format(as_json, as_csv)
     found, _ = fit_of_source(source, formula, model, how, table, prior)
-    with working("asking the questions"):
+    with show_progress("asking the questions"):
         said = probreg.diagnose(found, verbose=verbose)
     write_findings("diagnose", said, as_json, as_csv)
 
@@ -254,7 +254,7 @@ def report_command(
     found, rows = fit_of_source(source, formula, model, how, table, prior)
     fits = {name_of(found): found}
     if rows is not None:
-        with working("fitting"):
+        with show_progress("fitting"):
             fits = beside(found.model, found)
     write_report(fits, output, prob, rows, title=title)
 

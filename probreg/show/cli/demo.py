@@ -8,7 +8,7 @@ from probreg.fits.fit import fit as fit_model
 from probreg.inference import NUTS
 from probreg.model.model import Model
 from probreg.priors import Normal
-from probreg.show.cli.output import working, write_lines
+from probreg.show.cli.output import show_progress, write_lines
 from probreg.show.cli.shown import show_fits, write_report
 from probreg.system.terminal import format_probability
 
@@ -22,9 +22,9 @@ def demonstrate(out: Path, quick: bool, seed: int) -> None:
     write_lines(
         "\nThree fits: maximum likelihood; the mode and the posterior under a normal prior of standard deviation 0.1 on the slope per °F."
     )
-    with working("fitting"):
+    with show_progress("fitting"):
         fits = {"ML": fit_model(model), "mode": fit_model(regular)}
-    with working("drawing from the posterior"):
+    with show_progress("drawing from the posterior"):
         fits["posterior"] = fit_model(regular, NUTS(draws=500 if quick else 1000), seed=seed)
     show_fits(fits, 0.95, rest="in the report")
     write_lines(

@@ -33,7 +33,7 @@ def read_file(name: str, separator: str = ",", decimal: str | None = None, formu
     numbers but for decimal commas is refused. DataError for that, and for what cannot be read.
     """
     if name == "-":
-        return _checked(_text(_standard_input(), "the standard input", separator, decimal or "."), decimal, formula)
+        return _check_rows(_text(_standard_input(), "the standard input", separator, decimal or "."), decimal, formula)
     path = Path(name)
     if not path.exists():
         known = [card.name for card in list_datasets()]
@@ -50,7 +50,7 @@ def read_file(name: str, separator: str = ",", decimal: str | None = None, formu
         separator = "\t" if kind == ".tsv" and separator == "," else separator
         opened: Any = gzip.open if zipped else open
         with opened(path, "rb") as raw:
-            return _checked(_text(raw, repr(path.name), separator, decimal or "."), decimal, formula)
+            return _check_rows(_text(raw, repr(path.name), separator, decimal or "."), decimal, formula)
     raise DataError(f"{path.name!r} has no known ending; a table is read from {SUFFIXES}")
 
 
@@ -65,7 +65,7 @@ def _standard_input() -> IO[bytes]:
         raise DataError(f"the standard input cannot be unzipped: {error}") from None
 
 
-def _checked(rows: "pd.DataFrame", decimal: str | None, formula: str) -> "pd.DataFrame":
+def _check_rows(rows: "pd.DataFrame", decimal: str | None, formula: str) -> "pd.DataFrame":
     if decimal is None:
         _refuse_decimal_commas(rows, formula)
     return rows
@@ -101,7 +101,7 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
                 skip_blank_lines=len(head) > 1,  # in a file of one column a blank line is a missing value
             )
             rows = read(raw)
-            if rounded := _rounded(rows):
+            if rounded := _columns_with_rounding(rows):
                 raw.seek(0)
                 again = read(raw, usecols=rounded, dtype_backend="numpy_nullable")
                 rows = rows.assign(**{name: again[name] for name in rounded})
@@ -116,7 +116,7 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
     return rows
 
 
-def _rounded(rows: "pd.DataFrame") -> list[str]:
+def _columns_with_rounding(rows: "pd.DataFrame") -> list[str]:
     """The columns whose numbers may be whole numbers that were rounded to floats, since others of the column are missing."""
     found = [name for name in rows if rows[name].dtype.kind == "f" and rows[name].isna().any()]
     return [name for name in found if rows[name].abs().max() > EXACT]
@@ -154,7 +154,7 @@ def _columnar(path: Path, format: str) -> "pd.DataFrame":
     try:
         read = pd.read_parquet if format == "Parquet" else pd.read_feather
         rows = read(path)
-        rounded = _rounded(rows)
+        rounded = _columns_with_rounding(rows)
         again = read(path, columns=rounded, dtype_backend="numpy_nullable") if rounded else rows
         return rows.assign(**{name: again[name] for name in rounded})
     except ImportError:

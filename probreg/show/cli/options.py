@@ -19,7 +19,7 @@ from probreg.model.model import Model
 from probreg.priors.text import parse_aux, parse_prior
 from probreg.show.cli.entry import WrongWords, usage
 from probreg.show.cli.files import SUFFIXES, read_file, response_level
-from probreg.show.cli.output import tell, working
+from probreg.show.cli.output import show_progress, tell
 from probreg.show.cli.settings import method_of
 
 PRIOR_HELP = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".'
@@ -176,7 +176,7 @@ def fit_of_source(
     method, words = how.chosen(), model.words([prior])
     rows = table.read(source, formula)
     (made,) = words.models(formula, rows)
-    with working(f"fitting by {method.name}"):
+    with show_progress(f"fitting by {method.name}"):
         return fit_model(made, method, seed=how.seed), rows
 
 

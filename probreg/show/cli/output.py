@@ -30,7 +30,7 @@ def tell(kind: str, text: str) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def show_progress(what: str) -> Iterator[None]:
     """A spinner on a terminal, nothing elsewhere; warnings as lines on the standard error."""
     from rich.console import Console
 

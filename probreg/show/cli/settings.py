@@ -31,12 +31,12 @@ def method_of(name: str, settings: Sequence[str] = ()) -> Method:
     known = settings_on_a_line(cls)
     given: dict[str, Any] = {}
     for text in settings:
-        key, value = _pair(text)
+        key, value = _split_setting(text)
         if key not in known:
-            raise DataError(_unknown(name, key, list(known)))
+            raise DataError(_unknown_setting_message(name, key, list(known)))
         if key in given:
             raise DataError(f"--set {key} is given twice")
-        given[key] = _read(key, value, known[key])
+        given[key] = _parse_value(key, value, known[key])
     return cls(**given)
 
 
@@ -44,12 +44,12 @@ def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Metho
     """Several methods, each with the settings that it has. DataError for a setting that none of them has."""
     known = {name: settings_on_a_line(METHODS[name]) for name in names}
     for text in settings:
-        key, _ = _pair(text)
+        key, _ = _split_setting(text)
         if not any(key in each for each in known.values()):
             raise DataError(
-                _unknown(" or ".join(known), key, list(dict.fromkeys(k for each in known.values() for k in each)))
+                _unknown_setting_message(" or ".join(known), key, list(dict.fromkeys(k for each in known.values() for k in each)))
             )
-    return {name: method_of(name, [s for s in settings if _pair(s)[0] in known[name]]) for name in known}
+    return {name: method_of(name, [s for s in settings if _split_setting(s)[0] in known[name]]) for name in known}
 
 
 def settings_on_a_line(cls: type[Method]) -> dict[str, Any]:
@@ -116,14 +116,14 @@ def check_covariance(text: str) -> None:
         raise DataError(f"--covariance {kind} takes nothing after a colon, got {of!r}")
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _split_setting(text: str) -> tuple[str, str]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not (equals and key and value):
         raise DataError(f"--set takes a setting and its value, such as draws=2000, got {text!r}")
     return key, value
 
 
-def _unknown(method: str, key: str, known: list[str]) -> str:
+def _unknown_setting_message(method: str, key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return f"{method} has no setting {key!r}{hint} It has: {', '.join(known) or 'none'}"
@@ -143,7 +143,7 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def _read(key: str, text: str, hint: Any) -> Any:
+def _parse_value(key: str, text: str, hint: Any) -> Any:
     """The text as the first of the types that takes it."""
     kinds = _kinds(hint)
     words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]

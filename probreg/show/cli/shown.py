@@ -15,7 +15,7 @@ from probreg.inference import METHODS, Evidence
 from probreg.model.model import Model
 from probreg.priors import Covariance, Flat
 from probreg.show.cli.entry import REFUSED
-from probreg.show.cli.output import csv_of, records, working, write_json, write_lines
+from probreg.show.cli.output import csv_of, records, show_progress, write_json, write_lines
 from probreg.show.cli.spelling import as_options, as_printed
 from probreg.show.cli.tables import findings_table
 from probreg.system.terminal import visible
@@ -109,6 +109,6 @@ def write_report(fits: Any, out: Path, prob: float, rows: Any, **words: Any) -> 
     """Writes the page, and says where on the standard error."""
     from probreg.show.report import report
 
-    with working("writing the report"):
+    with show_progress("writing the report"):
         where = report(fits, out, prob=prob, data=rows, **words)
     typer.echo(f"report written to {where.resolve()}", err=True)

@@ -61,7 +61,7 @@ def with_options(said: str) -> str:
     said = _SET.sub(lambda m: _method(m[1], m[2]), _FIT.sub(lambda m: _method(m[2].removeprefix("pr."), m[3]), said))
     for library, command in _VERBS.items():
         said = said.replace(library, command)
-    said = _COVARIANCE.sub(_covariance, _WEIGHTS.sub(r"--weights \1:\2", said))
+    said = _COVARIANCE.sub(_spell_covariance, _WEIGHTS.sub(r"--weights \1:\2", said))
     said = _AUX.sub(lambda m: f'--{m[1]} "{m[2]}={_CLASS.sub(_bare, m[3])}"', said)
     return _NAMED.sub(r"--\1", _NUMBER.sub(r"--\1 \2", _VALUED.sub(r"--\1 \2", said)))
 
@@ -77,7 +77,7 @@ def as_printed(said: str, rest: str = "with --verbose") -> str:
     return _ELSEWHERE.sub(rest, with_options(said))
 
 
-def _covariance(found: re.Match[str]) -> str:
+def _spell_covariance(found: re.Match[str]) -> str:
     return f"--covariance {found[1]}" + (":COLUMN" if found[1] == "cluster" else "")
 
 

@@ -59,7 +59,7 @@ def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Siz
     fig, axes = paper(size=(6.4, 3.9), figsize=figsize, ax=ax)
     one = axes[0, 0]
     for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
-        _line(one, scale, average[name].values, average[f"{name}_se"].values, look, words)
+        _draw_curve(one, scale, average[name].values, average[f"{name}_se"].values, look, words)
     one.set_xscale("log")
     one.set_yscale("log")
     shown = [v for name, _ in _LINES for v in average[name].values]
@@ -76,7 +76,7 @@ def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Siz
     return fig
 
 
-def _line(ax: Any, scale: Array, value: Array, se: Array, look: Mark, words: str) -> None:
+def _draw_curve(ax: Any, scale: Array, value: Array, se: Array, look: Mark, words: str) -> None:
     style = {"color": look.color, "linestyle": look.line, "marker": look.marker, "markerfacecolor": look.fill}
     ax.plot(scale, value, markersize=4.5, linewidth=1.4 if look.marker else 2.6, label=words, **style)
     if se.any():

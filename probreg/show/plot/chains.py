@@ -7,7 +7,7 @@ import numpy as np
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.base import markov
-from probreg.show.plot.parameters import Rename, arranged, intercepts, renamed
+from probreg.show.plot.parameters import Rename, intercepts, names_to_show, order_names
 
 Array = np.ndarray
 MOST = 12  # parameters in one picture
@@ -32,8 +32,8 @@ def chains(fit: Fit, rename: Rename | None = None, intercept: bool = True, most:
     names = [str(n) for n in fit.parameter_names]
     every = {name: flat[..., j] for j, name in enumerate(names)}
     every |= {name: posterior[name].values for name in fit.solution.aux}
-    shown = renamed(list(every), rename)
-    kept_names = arranged(list(every), set() if intercept else intercepts([fit]), sort=None, estimate={}, shown=shown)
+    shown = names_to_show(list(every), rename)
+    kept_names = order_names(list(every), set() if intercept else intercepts([fit]), sort=None, estimate={}, shown=shown)
     every = {shown[name]: every[name] for name in kept_names}
     note = f"the first {most} of {len(every)} parameters" if most is not None and len(every) > most else ""
     kept = dict(list(every.items())[:most])

@@ -8,7 +8,16 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Probability, check_arguments
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.show.plot.parameters import Order, Rename, Scale, arranged, columns_of, intercepts, renamed, spreads
+from probreg.show.plot.parameters import (
+    Order,
+    Rename,
+    Scale,
+    columns_of,
+    intercepts,
+    names_to_show,
+    order_names,
+    spreads,
+)
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -102,23 +111,23 @@ def coefficients(
     ['dose']
     """
     several = named_fits(fits)
-    rows = {name: _rows(fit, prob) for name, fit in several.items()}
+    rows = {name: _estimates_by_name(fit, prob) for name, fit in several.items()}
     if scale == "sd":
-        rows = {name: _standardised(fit, rows[name]) for name, fit in several.items()}
+        rows = {name: _standardise_estimates(fit, rows[name]) for name, fit in several.items()}
     parameters = list(dict.fromkeys(k for table in rows.values() for k in table))
     if not parameters:
         raise DataError("scale='sd' needs a column that varies, and there is none beside the intercept")
-    words, smooth = renamed(parameters, rename), _of_functions(several.values())
+    words, smooth = names_to_show(parameters, rename), _of_functions(several.values())
     dropped = smooth if len(smooth) < len(parameters) else set()
     functions = "; smooth functions are drawn by plot.smooth" if dropped else ""
     dropped = dropped | (set() if intercept else intercepts(several.values()))
     estimate = {k: r.estimate for table in reversed(rows.values()) for k, r in table.items()}
-    every = arranged(parameters, dropped, sort=sort, estimate=estimate, shown=words)
+    every = order_names(parameters, dropped, sort=sort, estimate=estimate, shown=words)
     shown = {name: words[name] for name in every[:MOST]}
     left_out = f"; {MOST} of {len(every)} parameters" if len(every) > MOST else ""
     names = [f"{name} ({estimate_word(fit)})" for name, fit in several.items()]
     together = scale == "sd" or ax is not None
-    draw = _on_one_axis if together else _panels
+    draw = _on_one_axis if together else _draw_panels
     fig = draw(rows, shown, names, figsize, *([ax] if together else []))
     if together:
         per = "standard deviation of the column" if scale == "sd" else "unit of the column"
@@ -139,7 +148,7 @@ def _of_functions(fits: Iterable[Fit]) -> set[str]:
     }
 
 
-def _rows(fit: Fit, prob: float) -> _Table:
+def _estimates_by_name(fit: Fit, prob: float) -> _Table:
     """Estimate and interval of each parameter by name."""
     table = fit.summary(prob)
     names = [
@@ -149,13 +158,13 @@ def _rows(fit: Fit, prob: float) -> _Table:
     return {name: _Row(*map(float, row)) for name, row in zip(names, values)}
 
 
-def _standardised(fit: Fit, table: _Table) -> _Table:
+def _standardise_estimates(fit: Fit, table: _Table) -> _Table:
     """b_j sd(x_j) of the coefficients whose column varies."""
     sd = spreads(fit)
     return {name: _Row(*(v * sd[name] for v in row)) for name, row in table.items() if np.isfinite(sd[name])}
 
 
-def _panels(rows: Mapping[str, _Table], shown: Mapping[str, str], names: list[str], figsize: Size | None) -> "Figure":
+def _draw_panels(rows: Mapping[str, _Table], shown: Mapping[str, str], names: list[str], figsize: Size | None) -> "Figure":
     """A panel for each parameter, the fits under one another."""
     cols = 1 if len(shown) <= 4 else 2 if len(shown) <= 16 else 3
     deep = -(-len(shown) // cols)
@@ -170,7 +179,7 @@ def _panels(rows: Mapping[str, _Table], shown: Mapping[str, str], names: list[st
         _zero(ax, found, arrow=True)
         arrow = 5 if ax.get_title(loc="right") else 0  # letters that stand beside the name
         label(ax, title=shorten(word, max(int(room(ax)[0] * 13.5) - arrow, 8)))
-        _draw(ax, found, [float(k) for k in range(several)])
+        _draw_intervals(ax, found, [float(k) for k in range(several)])
         words = [shorten(n, 34) for n in names] if cols == 1 and several > 1 else [""] * several
         ax.set_yticks(range(several), words)
         ax.set_ylim(several - 0.5, -0.5)
@@ -191,7 +200,7 @@ def _on_one_axis(
     few_ticks(one)
     _zero(one, [row for group in found for row in group], arrow=False)
     for i, group in enumerate(found):
-        _draw(one, group, [i + (k - (several - 1) / 2) * 0.62 / several for k in range(several)])
+        _draw_intervals(one, group, [i + (k - (several - 1) / 2) * 0.62 / several for k in range(several)])
     if several > 1:
         _key(one, names)
     one.set_yticks(range(len(shown)), [shorten(word, 34) for word in shown.values()])
@@ -207,7 +216,7 @@ def _key(ax: Any, names: list[str]) -> None:
         ax.plot([], [], look.marker, color=look.color, markerfacecolor=look.fill, linestyle="-", label=shorten(name))
 
 
-def _draw(ax: Any, rows: list[_Row | None], places: list[float]) -> None:
+def _draw_intervals(ax: Any, rows: list[_Row | None], places: list[float]) -> None:
     """Estimates with their intervals, a fit each; an end without bound is an arrow at the frame."""
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.comparison.interval_panel import Coverage
 from probreg.errors import DataError
-from probreg.show.plot.parameters import Rename, arranged, renamed
+from probreg.show.plot.parameters import Rename, names_to_show, order_names
 from probreg.show.plot.style import GREY, LIGHT, Size, footnote, label, mark, paper, shorten, top_legend
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def coverage(
         )
     every = list(dict.fromkeys(str(k) for c in several.values() for k in c.table.index.unique("coef")))
     dropped = set() if intercept else {name for name in every if name.partition(": ")[0] == "Intercept"}
-    words = renamed(every, rename)
-    names = arranged(every, dropped, sort=None, estimate={}, shown=words)[:MOST]
+    words = names_to_show(every, rename)
+    names = order_names(every, dropped, sort=None, estimate={}, shown=words)[:MOST]
     kinds = list(dict.fromkeys(k for c in several.values() for k in c.table.index.unique("kind")))
     cols = min(len(names), 3)
     deep = -(-len(names) // cols)
@@ -78,7 +78,7 @@ def coverage(
         deep, cols, size=(7.2, 0.9 + deep * (0.8 + 0.3 * len(kinds))), figsize=figsize, sharex=True, sharey=True
     )
     for ax, name in zip(axes.flat, names):
-        _panel(ax, several, name, kinds)
+        _draw_coverage(ax, several, name, kinds)
         label(ax, title=shorten(words[name], 30))
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(names))
@@ -92,7 +92,7 @@ def coverage(
     return fig
 
 
-def _panel(ax: Any, several: Mapping[str, Coverage], name: str, kinds: list[str]) -> None:
+def _draw_coverage(ax: Any, several: Mapping[str, Coverage], name: str, kinds: list[str]) -> None:
     first = next(iter(several.values()))
     band = 2 * np.sqrt(first.prob * (1 - first.prob) / max(min(c.reps for c in several.values()), 1))
     ax.axvspan(first.prob - band, min(first.prob + band, 1.0), color=LIGHT, alpha=0.5, linewidth=0, zorder=0)

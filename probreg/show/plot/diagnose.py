@@ -107,7 +107,7 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
     ordered = isinstance(likelihood, UnivariateLikelihood)
     drawn = _Drawn(fit, seen, observed_quantile_residuals(fit, seen) if ordered else None, named)
     fig, axes = paper(2, 3, size=(10.4, 6.6), figsize=figsize)
-    for ax, (title, draw) in zip(axes.flat, _panels(fit).items(), strict=True):
+    for ax, (title, draw) in zip(axes.flat, _panels_by_title(fit).items(), strict=True):
         label(ax, title=title)
         draw(ax, drawn)
     top_legend(
@@ -118,25 +118,25 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
     return fig
 
 
-def _panels(fit: Fit) -> dict[str, _Panel]:
+def _panels_by_title(fit: Fit) -> dict[str, _Panel]:
     """The six panels of a fit by their titles."""
     likelihood = fit.model.likelihood
     classes, ordered = isinstance(likelihood, OfClasses), isinstance(likelihood, UnivariateLikelihood)
     numbers = ordered and (isinstance(likelihood, OfTrials) or not classes)  # not one event or class in a row
-    found: dict[str, _Panel] = {"Residuals": _residuals} if numbers else {"Residuals in bins": _binned}
-    found |= {"Quantiles": _quantiles} if ordered else {"Most probable class": _confusion}
-    found |= {"Spread": _spread} if numbers else {"Predictions by outcome": _said}
-    agreement: dict[str, _Panel] = {"Response": _response}
+    found: dict[str, _Panel] = {"Residuals": _residuals} if numbers else {"Residuals in bins": _draw_binned_residuals}
+    found |= {"Quantiles": _draw_quantiles} if ordered else {"Most probable class": _confusion}
+    found |= {"Spread": _draw_spread} if numbers else {"Predictions by outcome": _draw_probabilities}
+    agreement: dict[str, _Panel] = {"Response": _draw_response}
     if classes:
         agreement = {"Calibration": _calibration}
     elif isinstance(likelihood, UnivariateLikelihood) and not isinstance(likelihood.support, str):
         agreement = {"Rootogram": _rootogram}
-    distribution: dict[str, _Panel] = {"Distribution": _transforms} if ordered else {"Shares of classes": _shares}
+    distribution: dict[str, _Panel] = {"Distribution": _transforms} if ordered else {"Shares of classes": _draw_class_shares}
     if markov(fit.method, fit.solution):
         told = distribution if "Response" in agreement else agreement
         return found | told | {"Trace": _trace, "Ranks": _ranks}
     if local_obstacle(fit) is None:
-        return found | {"Leverage": _leverage} | agreement | {"Cook's distance": _cook}
+        return found | {"Leverage": _draw_leverage} | agreement | {"Cook's distance": _cook}
     return found | distribution | agreement | {"Surprise": _surprise}
 
 
@@ -145,18 +145,18 @@ def _residuals(ax: Any, of: _Drawn) -> None:
     against_fitted(ax, of.fit, of.seen, of.z)
 
 
-def _quantiles(ax: Any, of: _Drawn) -> None:
+def _draw_quantiles(ax: Any, of: _Drawn) -> None:
     likelihood = of.fit.model.likelihood
     assert of.z is not None
     assert isinstance(likelihood, UnivariateLikelihood)
     against_normal(ax, of.z, _BAND, residual_word(likelihood))
 
 
-def _spread(ax: Any, of: _Drawn) -> None:
+def _draw_spread(ax: Any, of: _Drawn) -> None:
     spread_against_fitted(ax, of.fit)
 
 
-def _leverage(ax: Any, of: _Drawn) -> None:
+def _draw_leverage(ax: Any, of: _Drawn) -> None:
     lost = against_leverage(ax, of.fit, of.named)
     if lost:
         label(ax, x=f"leverage ({lost} rows that alone decide their fit are not shown)")
@@ -186,7 +186,7 @@ def _by_row(ax: Any, labels: Array, value: Array, named: int) -> None:
     name_rows(ax, labels, at, value, value, named)
 
 
-def _response(ax: Any, of: _Drawn) -> None:
+def _draw_response(ax: Any, of: _Drawn) -> None:
     """The response against its fitted mean, about the diagonal where the mean is right."""
     mean, y = of.seen.mean, of.seen.y
     ends = [min(mean.min(), y.min()), max(mean.max(), y.max())]
@@ -248,7 +248,7 @@ def _in_bins(of: _Drawn) -> Iterator[tuple[str, Mark, Array, Array, Array]]:
         yield name, mark(k), centre, hits / total, total
 
 
-def _binned(ax: Any, of: _Drawn) -> None:
+def _draw_binned_residuals(ax: Any, of: _Drawn) -> None:
     """Observed less predicted share in bins of the prediction, with the band of a share that is as predicted."""
     ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
     every = list(_in_bins(of))
@@ -275,7 +275,7 @@ def _calibration(ax: Any, of: _Drawn) -> None:
     label(ax, x="predicted probability", y="observed share")
 
 
-def _said(ax: Any, of: _Drawn) -> None:
+def _draw_probabilities(ax: Any, of: _Drawn) -> None:
     """Histograms of predicted probabilities: of an event where it happened and where not, of classes where they came."""
     p, hit, names = _events(of)
     w = of.seen.weights
@@ -319,7 +319,7 @@ def _confusion(ax: Any, of: _Drawn) -> None:
     label(ax, x=f"most probable ({100 * right:.0f} % right)", y="observed")
 
 
-def _shares(ax: Any, of: _Drawn) -> None:
+def _draw_class_shares(ax: Any, of: _Drawn) -> None:
     """The share of each class in the rows, with its interval, over the mean of its probabilities."""
     likelihood, tally, w = of.fit.model.likelihood, of.seen.tally, of.seen.weights
     assert isinstance(likelihood, OfClasses)

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.fits.effects_table import effects_called
 from probreg.fits.fit import Fit
-from probreg.show.plot.parameters import Order, Rename, renamed
+from probreg.show.plot.parameters import Order, Rename, names_to_show
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -92,7 +92,7 @@ def effects(
     outcomes = fit.model.likelihood.outcomes or ("",)
     size = (len(of.levels), len(of.effects) * len(outcomes))
     mean, lower, upper = (table[name].to_numpy(dtype=float).reshape(size) for name in ("estimate", "lower", "upper"))
-    words = renamed(list(dict.fromkeys([factor, *of.levels, *of.effects, *filter(None, outcomes)])), rename)
+    words = names_to_show(list(dict.fromkeys([factor, *of.levels, *of.effects, *filter(None, outcomes)])), rename)
     panels = [f"{words[e]}, {words[o]}" if o else words[e] for e in of.effects for o in outcomes]
     levels = tuple(words[level] for level in of.levels)
     order = _order(mean[:, 0], levels, sort)
@@ -107,12 +107,12 @@ def effects(
     names = [shorten(levels[g], _NAME) for g in order]
     for k in range(drawn):
         ax = axes.flat[k]
-        _panel(ax, mean[order, k], lower[order, k], upper[order, k])
+        _draw_group_lines(ax, mean[order, k], lower[order, k], upper[order, k])
         label(ax, title=shorten(panels[k], max(int(room(ax)[0] * 11.0), 8)))
         ax.set_yticks(range(len(order)), names if k % across == 0 else [""] * len(order))
         ax.tick_params(axis="y", length=0, labelsize=_letters(ax, len(order)))
     label(axes[0, 0], y=shorten(words[factor].replace("`", ""), 32))
-    footnote(fig, _words(fit, prob, (len(order), len(of.levels)), (drawn, len(panels)), panels[0]))
+    footnote(fig, _caption(fit, prob, (len(order), len(of.levels)), (drawn, len(panels)), panels[0]))
     return fig
 
 
@@ -125,7 +125,7 @@ def _order(first: Array, levels: tuple[str, ...], sort: Order | None) -> list[in
     return sorted(kept, key=lambda g: levels[g]) if sort == "name" else sorted(kept)
 
 
-def _panel(ax: Any, mean: Array, lower: Array, upper: Array) -> None:
+def _draw_group_lines(ax: Any, mean: Array, lower: Array, upper: Array) -> None:
     """A line for each group: its conditional mean and its interval."""
     ax.spines["left"].set_visible(False)
     look, at = mark(0), np.arange(len(mean))
@@ -145,7 +145,7 @@ def _letters(ax: Any, lines: int) -> float:
     return float(np.clip(room(ax)[1] * 72.0 / (1.25 * max(lines, 1)), 4.5, SMALL))
 
 
-def _words(fit: Fit, prob: float, groups: tuple[int, int], panels: tuple[int, int], first: str) -> str:
+def _caption(fit: Fit, prob: float, groups: tuple[int, int], panels: tuple[int, int], first: str) -> str:
     """What the marks and lines are, and what is not drawn."""
     method = fit.described["method"].partition(",")[0]
     share = f"{100 * prob:g} % intervals of effects"

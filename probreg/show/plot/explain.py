@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.explanation import Explanation
-from probreg.show.plot.parameters import Rename, renamed
+from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def explain(
     ['Intercept', 'dose', 'sigma']
     """
     params = [str(p) for p in explanation.shares["param"].values]
-    words = renamed(params, rename)
+    words = names_to_show(params, rename)
     priors = {f"prior of {p}": f"prior of {word}" for p, word in words.items()}
     if sort == "difference":
         apart = np.abs(explanation.shares["difference"].values)
@@ -75,7 +75,7 @@ def explain(
     fig, axes = paper(deep, cols, size=(7.4, deep * (0.55 + 0.24 * height) + 0.4), figsize=figsize)
     for ax, param, steps in zip(axes.flat, shown, bars):
         named = [(priors.get(cause, cause), size) for cause, size in steps]
-        _panel(ax, explanation, param, named, narrow=cols > 1)
+        _draw_explanation(ax, explanation, param, named, narrow=cols > 1)
         label(ax, title=shorten(words[param]))
     for ax in list(axes.flat)[len(shown) :]:
         ax.set_visible(False)
@@ -96,7 +96,7 @@ def _bars(explanation: Explanation, param: str) -> list[tuple[str, float]]:
     return [(c, every[c]) for c in kept] + ([(f"{len(rest)} smaller", float(sum(rest)))] if rest else [])
 
 
-def _panel(ax: Any, explanation: Explanation, param: str, steps: list[tuple[str, float]], narrow: bool) -> None:
+def _draw_explanation(ax: Any, explanation: Explanation, param: str, steps: list[tuple[str, float]], narrow: bool) -> None:
     one = explanation.shares.sel(param=param)
     ends = [(float(one[e]), float(one[f"{e}_se"])) for e in ("baseline", "other")]
     at, last = ends[0][0], len(steps) + 1

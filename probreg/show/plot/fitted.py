@@ -12,7 +12,7 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
-from probreg.show.plot.parameters import Rename, renamed
+from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import (
     GREY,
     INK,
@@ -101,13 +101,13 @@ def fitted(
     fig, axes = paper(deep, cols, size=(7.2, 0.8 + 2.9 * deep), figsize=figsize, sharex=True, sharey=True)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(several))
-    words = renamed([path.variable, *path.held], rename)
+    words = names_to_show([path.variable, *path.held], rename)
     reference = _mean_or_none(first, path) if len(several) > 1 else None
     means = {fit.model.likelihood.mean_name(fit.model.design.response) for fit in several.values()}
     one = len(means) == 1  # several quantiles are no one quantity: each panel's title says which
     axis = means.pop() if one else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes.flat, several.items())):
-        _panel(ax, fit, path, prob, reference if i else None, _curve_word(fit) if one else "fitted curve")
+        _draw_fit(ax, fit, path, prob, reference if i else None, _curve_word(fit) if one else "fitted curve")
         below = i + cols >= len(several)
         title = f"{shorten(name, 24)}" if len(several) > 1 else None
         label(
@@ -124,16 +124,16 @@ def fitted(
         others = ""
         said = f"Markers: observed shares in bins of rows. Bands: {100 * prob:g} % intervals of the probabilities. "
     held = {words[name]: value for name, value in path.held.items()}
-    footnote(fig, said + _held(held, path.offset is not None, _grouped(several.values())) + others)
+    footnote(fig, said + _describe_fixed_values(held, path.offset is not None, _grouping_names(several.values())) + others)
     return fig
 
 
-def _grouped(fits: Iterable[Fit]) -> tuple[str, ...]:
+def _grouping_names(fits: Iterable[Fit]) -> tuple[str, ...]:
     """What groups are of in these fits."""
     return tuple(dict.fromkeys(term.group for fit in fits for term in fit.model.design.recipe.grouped.values()))
 
 
-def _held(values: Mapping[str, str], offset: bool, groups: tuple[str, ...]) -> str:
+def _describe_fixed_values(values: Mapping[str, str], offset: bool, groups: tuple[str, ...]) -> str:
     """Where the variables that do not move stay: each of a few, or how many."""
     if len(values) > _TOLD:
         said = f"{len(values)} others at their mean or most frequent value"
@@ -144,7 +144,7 @@ def _held(values: Mapping[str, str], offset: bool, groups: tuple[str, ...]) -> s
     return f"Held: {', '.join(parts)}" if parts else ""
 
 
-def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:
+def _predict_path(fit: Fit, path: Sweep, prob: float) -> Any:
     """`predict` along the path. The band of new observations comes from at most 1,000 draws, which a light band does
     not show and which is quick for every likelihood; mean and its band come from all."""
     draws = fit.solution.draws
@@ -189,9 +189,9 @@ def _curve_word(fit: Fit) -> str:
     return "mean" if ordinary else shorten(name.removeprefix("the "), 28)  # such as a quantile
 
 
-def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str) -> None:
+def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str) -> None:
     try:
-        found = _predicted(fit, path, prob)
+        found = _predict_path(fit, path, prob)
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
         return
@@ -203,11 +203,11 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None,
         events = fit.model.design.observed
         rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
         moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(events))
-        _points(ax, fit, path, moved, facecolors="none", zorder=2.5, label=f"{_data_word(fit)} (jittered)")
+        _draw_points(ax, fit, path, moved, facecolors="none", zorder=2.5, label=f"{_data_word(fit)} (jittered)")
         ax.set_ylim(-0.04, 1.04)
     else:
         y = fit.model.likelihood.response(fit.model.design.observed)
-        _points(ax, fit, path, y, facecolors="white", zorder=1.5, label=_data_word(fit))
+        _draw_points(ax, fit, path, y, facecolors="white", zorder=1.5, label=_data_word(fit))
         found, whose = _of_new_groups(fit, path, prob, found)
         # not under sampling weights; and new observations of trials are successes, not shares
         if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
@@ -221,7 +221,7 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None,
     ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3)
 
 
-def _points(ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any) -> None:
+def _draw_points(ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any) -> None:
     """The rows: in full those at the levels that the curve is of, and faint the others."""
     area = np.broadcast_to(_area(fit), len(y))
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
@@ -265,14 +265,14 @@ def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
         ax.fill_between(path.x, one["mean_lower"], one["mean_upper"], color=look.color, alpha=0.18, linewidth=0)
         ax.plot(path.x, one["mean"], color=look.color, linestyle=look.line, linewidth=1.8)
         met = np.nan_to_num(fit.model.likelihood.response(fit.model.design.observed)[:, k])
-        centre, share = _shares(path.observed, met, _trials(fit))
+        centre, share = _shares_by_bin(path.observed, met, _trials(fit))
         ax.plot(centre, share, look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5)
         ax.plot([], [], look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5, linestyle=look.line,
                 label=shorten(level, 24))  # fmt: skip
     ax.set_ylim(-0.03, 1.03)
 
 
-def _shares(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
+def _shares_by_bin(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
     """Mean x and share of hits in bins of about equal numbers, at most eight."""
     w = full_weights(weights, len(x))
     groups = [g for g in np.array_split(np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))) if w[g].sum() > 0]

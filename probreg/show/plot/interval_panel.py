@@ -49,7 +49,7 @@ def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size
     fits = list(dict.fromkeys(held.index.get_level_values("fit")))
     fig, axes = paper(size=(7.2, 1.1 + 0.27 * max(len(held), 1) + 0.12 * len(fits)), figsize=figsize, ax=ax)
     one = axes[0, 0]
-    places = _places(list(held.index.get_level_values("fit")))
+    places = _line_positions(list(held.index.get_level_values("fit")))
     # What is shown: all finite ends and estimates, and room.
     values = held[["estimate", "lower", "upper"]].to_numpy(dtype=float)
     values = values[np.isfinite(values)]
@@ -57,7 +57,7 @@ def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size
     room = 0.06 * ((most - least) or abs(most) or 1.0)
     low, high = least - room, most + room
     for y, ((fit, kind), row) in zip(places, held.iterrows()):
-        _line(one, y, row, fits.index(fit), (low, high), dashed=kind == NEW)
+        _draw_interval(one, y, row, fits.index(fit), (low, high), dashed=kind == NEW)
     if len(held):
         one.axvline(held["estimate"].iloc[0], color=LIGHT, linewidth=0.9, zorder=0)
     one.set_yticks(places, [shorten(str(kind), 30) for _, kind in held.index])
@@ -65,7 +65,7 @@ def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size
     one.spines["left"].set_visible(False)
     one.set_ylim((places[-1] if places else 0) + 0.7, -0.9)
     one.set_xlim(low, high)
-    _names(one, fits, list(held.index.get_level_values("fit")), places)
+    _draw_fit_names(one, fits, list(held.index.get_level_values("fit")), places)
     few_ticks(one)
     label(one, x=shorten(of.unit, 80), title=f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}")
     left_out = f"; {len(of.held) - MOST} more are not drawn" if len(of.held) > MOST else ""
@@ -75,7 +75,7 @@ def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size
     return fig
 
 
-def _places(fits: list[str]) -> list[float]:
+def _line_positions(fits: list[str]) -> list[float]:
     """One line each, with a gap between fits."""
     places = [0.0]
     for one, two in itertools.pairwise(fits):
@@ -83,7 +83,7 @@ def _places(fits: list[str]) -> list[float]:
     return places if fits else []
 
 
-def _line(ax: Any, y: float, row: Any, number: int, view: tuple[float, float], *, dashed: bool) -> None:
+def _draw_interval(ax: Any, y: float, row: Any, number: int, view: tuple[float, float], *, dashed: bool) -> None:
     look = mark(number)
     ends = [v if np.isfinite(v) else edge for v, edge in zip((row["lower"], row["upper"]), view)]
     ax.plot(
@@ -97,7 +97,7 @@ def _line(ax: Any, y: float, row: Any, number: int, view: tuple[float, float], *
     ax.plot([row["estimate"]], [y], look.marker, color=look.color, markerfacecolor=look.fill, markersize=5.5)
 
 
-def _names(ax: Any, fits: list[str], of: list[str], places: list[float]) -> None:
+def _draw_fit_names(ax: Any, fits: list[str], of: list[str], places: list[float]) -> None:
     """The name of a fit at the right of its lines."""
     if len(fits) < 2:
         return

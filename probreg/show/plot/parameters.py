@@ -47,10 +47,10 @@ def spreads(fit: Fit) -> dict[str, float]:
     }
 
 
-def renamed(names: Sequence[str], rename: Rename | None) -> dict[str, str]:
+def names_to_show(names: Sequence[str], rename: Rename | None) -> dict[str, str]:
     """The name to show for each: a new one for the whole, or for the column of "column: outcome".
 
-    >>> renamed(["dose: beech", "sigma"], {"dose": "Dose (mg)"})
+    >>> names_to_show(["dose: beech", "sigma"], {"dose": "Dose (mg)"})
     {'dose: beech': 'Dose (mg): beech', 'sigma': 'sigma'}
     """
     new = {} if rename is None else dict(rename)
@@ -61,7 +61,7 @@ def renamed(names: Sequence[str], rename: Rename | None) -> dict[str, str]:
     return {name: new.get(name, new.get(head, head) + mark + tail) for name, (head, mark, tail) in parts.items()}
 
 
-def arranged(
+def order_names(
     names: Sequence[str],
     dropped: Collection[str],
     *,

@@ -12,7 +12,7 @@ from probreg.data.formula.variables import categories, variables
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.plot.observations import smooth
-from probreg.show.plot.parameters import Rename, renamed
+from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import Size, footnote, label, mark, paper, points, shorten, top_legend
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size
     chosen = list(columns) or list(drawable)[:_MOST]
     if not chosen:
         raise DataError("no term is one numeric column or a factor, so that there are no partial residuals to draw")
-    words = renamed(chosen, rename)
+    words = names_to_show(chosen, rename)
     outcomes = fit.model.likelihood.outcomes or (None,)
     panels = [(name, k) for name in chosen for k in range(len(outcomes))]
     across = len(outcomes) if 1 < len(outcomes) <= _ACROSS else min(len(panels), _ACROSS)  # a row for each term
@@ -89,16 +89,16 @@ def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size
         effect = X[:, at] @ coef[list(at), k]
         middle = float(np.average(effect, weights=weights)) if fit.model.design.intercept is not None else 0.0
         residual = every.sel(term=name).values.reshape(-1, len(outcomes))[fit.model.design.places, k]
-        shown = used & _near(residual, used)
+        shown = used & _nearby_residuals(residual, used)
         x = X[:, at[0]] if levels is None else levels
-        (_line if levels is None else _level_means)(ax, x[used], residual[used], effect[used] - middle, shown[used])
+        (_draw_line if levels is None else _level_means)(ax, x[used], residual[used], effect[used] - middle, shown[used])
         hidden = int((used & ~shown).sum())
         word = words[name] if outcomes[k] is None else f"{words[name]}, {outcomes[k]}"
         label(ax, x=shorten(word, 32) + (f" ({hidden} rows beyond)" if hidden else ""))
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     for ax in axes[:, 0]:
-        label(ax, y=f"effect on {_scale(fit)}")
+        label(ax, y=f"effect on {_scale_label(fit)}")
     top_legend(fig, axes.flat[: len(panels)])
     rest = f". {len(drawable) - len(chosen)} more can be named" if not columns and len(drawable) > _MOST else ""
     factors = any(drawable[name][1] is not None for name in chosen)
@@ -128,19 +128,19 @@ def _terms(fit: Fit) -> dict[str, tuple[tuple[int, ...], Array | None]]:
     return found
 
 
-def _near(residual: Array, used: Array) -> Array:
+def _nearby_residuals(residual: Array, used: Array) -> Array:
     seen = residual[used]
     return np.abs(residual - np.median(seen)) <= _FAR * np.subtract(*np.quantile(seen, [0.75, 0.25])) + 1e-300
 
 
-def _scale(fit: Fit) -> str:
+def _scale_label(fit: Fit) -> str:
     response, link = shorten(fit.model.design.response, 24), fit.model.likelihood.link.name
     if fit.model.likelihood.outcomes:
         return f"log odds of a class of {response}"
     return f"mean of {response}" if link == "identity" else f"{link} of the mean of {response}"
 
 
-def _line(ax: Any, x: Array, y: Array, effect: Array, shown: Array) -> None:
+def _draw_line(ax: Any, x: Array, y: Array, effect: Array, shown: Array) -> None:
     """A number: the fitted line and a smooth of all rows."""
     points(ax, x[shown], y[shown])
     order = np.argsort(x, kind="stable")[[0, -1]]

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.tuning import RegularisationPath, TuningResult
-from probreg.show.plot.parameters import Rename, Scale, renamed
+from probreg.show.plot.parameters import Rename, Scale, names_to_show
 from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, Size, footnote, label, mark, paper, plain_axes, shorten
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def path(
     True
     """
     curves, ends, names, panels = _curves(found, scale)
-    words, at = renamed(names, rename), chosen.scale if isinstance(chosen, TuningResult) else chosen
+    words, at = names_to_show(names, rename), chosen.scale if isinstance(chosen, TuningResult) else chosen
     shown = panels[:_PANELS]
     height = 4.1 if len(shown) == 1 else 2.9
     fig, axes = paper(len(shown), 1, size=(7.6, height * len(shown)), figsize=figsize, sharex=True)
     for k, ax in enumerate(axes[:, 0]):
-        named = _named(found.scales, curves[:, :, k], at)
-        _panel(ax, found.scales, curves[:, :, k], None if ends is None else ends[:, k], named)
-        _names(
+        named = _columns_to_label(found.scales, curves[:, :, k], at)
+        _draw_curves(ax, found.scales, curves[:, :, k], None if ends is None else ends[:, k], named)
+        _draw_names(
             ax,
             curves[-1, named, k],
             [words[names[j]] for j in named],
@@ -76,7 +76,7 @@ def path(
         )
         if at is not None:
             ax.axvline(at, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1)
-        label(ax, y=_unit(scale), title=shorten(shown[k]) if len(panels) > 1 else None)
+        label(ax, y=_scale_unit(scale), title=shorten(shown[k]) if len(panels) > 1 else None)
     label(axes[-1, 0], x="factor on the scales of the prior: left its centre, right maximum likelihood")
     _on_top(axes[0, 0], found)
     footnote(fig, _foot(found, curves.shape[1], at, len(panels), ends is None))
@@ -86,8 +86,8 @@ def path(
 def _curves(found: RegularisationPath, scale: Scale) -> tuple[Array, Array | None, list[str], list[str]]:
     """Coefficients (S, q, outcomes or 1) and those of maximum likelihood (q, outcomes or 1), names of columns, panels."""
     model = found.model
-    touched = np.flatnonzero(model.joint.informative & (np.arange(model.shape[0]) != _number(model.design.intercept)))
-    unit = np.ones(len(touched)) if scale == "raw" else _spread(model, touched)
+    touched = np.flatnonzero(model.joint.informative & (np.arange(model.shape[0]) != _parse_number(model.design.intercept)))
+    unit = np.ones(len(touched)) if scale == "raw" else _column_sds(model, touched)
     panels = [str(v) for v in model.likelihood.outcomes] or [""]
     shape = (len(found.scales), model.shape[0], len(panels))
     curves = found.coef.values.reshape(shape)[:, touched] * unit[:, None]
@@ -95,17 +95,17 @@ def _curves(found: RegularisationPath, scale: Scale) -> tuple[Array, Array | Non
     return curves, ml, [model.design.columns[j] for j in touched], panels
 
 
-def _number(j: int | None) -> int:
+def _parse_number(j: int | None) -> int:
     return -1 if j is None else j
 
 
-def _spread(model: Any, touched: Array) -> Array:
+def _column_sds(model: Any, touched: Array) -> Array:
     """Standard deviations of the columns, 1 for one that does not vary."""
     sd = np.asarray(model.design.moments.scale, dtype=float)[touched]
     return np.where(sd > 0, sd, 1.0)
 
 
-def _unit(scale: Scale) -> str:
+def _scale_unit(scale: Scale) -> str:
     return (
         "coefficient, in units of its column"
         if scale == "raw"
@@ -113,7 +113,7 @@ def _unit(scale: Scale) -> str:
     )
 
 
-def _named(scales: Array, curves: Array, scale: float | None) -> Array:
+def _columns_to_label(scales: Array, curves: Array, scale: float | None) -> Array:
     """The columns that are told apart, largest last value first."""
     at = -1 if scale is None else int(np.argmin(np.abs(np.log(scales / scale))))
     size = np.abs(np.nan_to_num(curves[at] if scale is not None else curves)).reshape(-1, curves.shape[1]).max(0)
@@ -121,7 +121,7 @@ def _named(scales: Array, curves: Array, scale: float | None) -> Array:
     return few[np.argsort(-curves[-1, few], kind="stable")]
 
 
-def _panel(ax: Any, scales: Array, curves: Array, ends: Array | None, named: Array) -> None:
+def _draw_curves(ax: Any, scales: Array, curves: Array, ends: Array | None, named: Array) -> None:
     """Grey curves first, then those with names, each joined to its estimate of maximum likelihood."""
     ax.set_xscale("log")
     ax.axhline(0.0, color=GREY, linewidth=0.9, zorder=0)
@@ -148,10 +148,10 @@ def _panel(ax: Any, scales: Array, curves: Array, ends: Array | None, named: Arr
     ax.set_ylim(low - pad, high + pad)
 
 
-def _names(ax: Any, values: Array, names: list[str], gap: float) -> None:
+def _draw_names(ax: Any, values: Array, names: list[str], gap: float) -> None:
     """Names at the right, at the ends of their curves, pushed apart."""
     low, high = ax.get_ylim()
-    place = _apart(np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0), gap)
+    place = _spread_positions(np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0), gap)
     for number, (y, name) in enumerate(zip(place, names)):
         pale = number % 6 in (3, 5)  # too light to be read
         ax.annotate(
@@ -160,7 +160,7 @@ def _names(ax: Any, values: Array, names: list[str], gap: float) -> None:
         )  # fmt: skip
 
 
-def _apart(y: Array, gap: float) -> Array:
+def _spread_positions(y: Array, gap: float) -> Array:
     """Positions, decreasing, at least `gap` apart and as near to y as a pass each way leaves them."""
     out = np.array(y, dtype=float)
     for i in range(1, len(out)):

@@ -14,7 +14,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.priors import Flat, LocationScale
-from probreg.show.plot.parameters import Order, Rename, Scale, arranged, intercepts, renamed, spreads
+from probreg.show.plot.parameters import Order, Rename, Scale, intercepts, names_to_show, order_names, spreads
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -95,7 +95,7 @@ def prior_weight(
         raise Incompatible(
             "every prior of coefficients in this model is flat or of a smooth function: there is no prior to draw"
         )
-    rows, words = _chosen(fit, drawn, rename=rename, sort=sort, intercept=intercept, scale=scale)
+    rows, words = _select_coefficients(fit, drawn, rename=rename, sort=sort, intercept=intercept, scale=scale)
     shown, unit = rows[:MOST], spreads(fit) if scale == "sd" else dict.fromkeys(words, 1.0)
     ml, se, _ = maximum_likelihood(fit)
     prior, posterior = _prior_draws(fit), _posterior(fit)
@@ -104,7 +104,7 @@ def prior_weight(
     fig, axes = paper(deep, cols, size=(7.4, 0.9 + 1.75 * deep), figsize=figsize, sharex=scale == "sd")
     for ax, i in zip(axes.flat, shown):
         name = str(fit.parameter_names[i])
-        _panel(ax, None if prior is None else prior[:, i], _density(fit, i), (ml[i], se[i]), posterior[i], unit[name])
+        _draw_densities(ax, None if prior is None else prior[:, i], _prior_density(fit, i), (ml[i], se[i]), posterior[i], unit[name])
         label(ax, title=shorten(words[name], 40))
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(shown))
@@ -116,18 +116,18 @@ def prior_weight(
     return fig
 
 
-def _chosen(
+def _select_coefficients(
     fit: Fit, drawn: Array, *, rename: Rename | None, sort: Order | None, intercept: bool, scale: Scale
 ) -> tuple[list[int], dict[str, str]]:
     """The numbers of the coefficients to draw in their order, and the name to show of each."""
     k = fit.coef.size // fit.model.shape[0]
     number = {str(name): i for i, name in enumerate(fit.parameter_names) if drawn[i // k]}
-    words, sd = renamed(list(number), rename), spreads(fit)
+    words, sd = names_to_show(list(number), rename), spreads(fit)
     dropped = set() if intercept else intercepts([fit])
     dropped |= {name for name in number if scale == "sd" and not np.isfinite(sd[name])}
     value = fit.coef.values.ravel()
     size = {name: value[i] * (sd[name] if scale == "sd" else 1.0) for name, i in number.items()}
-    return [number[n] for n in arranged(list(number), dropped, sort=sort, estimate=size, shown=words)], words
+    return [number[n] for n in order_names(list(number), dropped, sort=sort, estimate=size, shown=words)], words
 
 
 def columns_to_draw(model: Model) -> Array:
@@ -153,7 +153,7 @@ def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
     return reported_coefficients(model, out).reshape(draws, -1)
 
 
-def _density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
+def _prior_density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
     """The prior density of one reported coefficient where it is a formula; None where it has to be drawn."""
     model = fit.model
     k = fit.coef.size // model.shape[0]
@@ -184,7 +184,7 @@ def _posterior(fit: Fit) -> list[Any]:
     return list(zip(fit.coef.values.ravel(), fit.std_error.values.ravel()))
 
 
-def _panel(
+def _draw_densities(
     ax: Any,
     prior: Array | None,
     density: Callable[[Array], Array] | None,
@@ -198,9 +198,9 @@ def _panel(
         return
     x = np.linspace(low, high, _POINTS)
     curves = [
-        ("prior", density(x) if density is not None else None if prior is None else _smooth(prior, x), 2),
-        ("likelihood", _normal(x, *likelihood), 1),
-        ("posterior", _smooth(posterior, x) if isinstance(posterior, np.ndarray) else _normal(x, *posterior), 0),
+        ("prior", density(x) if density is not None else None if prior is None else _kernel_density(prior, x), 2),
+        ("likelihood", _normal_density(x, *likelihood), 1),
+        ("posterior", _kernel_density(posterior, x) if isinstance(posterior, np.ndarray) else _normal_density(x, *posterior), 0),
     ]
     for name, y, i in curves:
         if y is None:
@@ -242,13 +242,13 @@ def _range(prior: Array | None, likelihood: tuple[float, float], posterior: Any)
     return (min(ends), max(ends)) if ends else (np.nan, np.nan)
 
 
-def _normal(x: Array, centre: float, sd: float) -> Array | None:
+def _normal_density(x: Array, centre: float, sd: float) -> Array | None:
     if not (np.isfinite([centre, sd]).all() and sd > 0):
         return None
     return np.exp(-0.5 * ((x - centre) / sd) ** 2)
 
 
-def _smooth(draws: Array, x: Array) -> Array | None:
+def _kernel_density(draws: Array, x: Array) -> Array | None:
     """A kernel estimate with Silverman's width from the quartiles, which heavy tails do not widen."""
     low, high = np.quantile(draws, [0.25, 0.75])
     width = 0.9 * min(draws.std(), (high - low) / 1.34) * len(draws) ** -0.2

@@ -83,7 +83,7 @@ def reliability(
     >>> [ax.get_ylabel() for ax in fig.axes]
     ['observed share', 'forecasts']
     """
-    panels, x_label, weights, note = _panels(y, forecasts, weights, event)
+    panels, x_label, weights, note = _read_panels(y, forecasts, weights, event)
     cols = min(len(panels), 3)
     deep = -(-len(panels) // cols)
     wide = 3.8 if cols == 1 else 7.2
@@ -97,7 +97,7 @@ def reliability(
     for i, panel in enumerate(panels):
         at, column = 2 * (i // cols), i % cols
         top, below = axes[at, column], axes[at + 1, column]
-        _draw(top, below, panel, weights, prob)
+        _draw_reliability(top, below, panel, weights, prob)
         label(top, y="observed share" if not column else None, title=panel.title)
         label(below, x=x_label, y="forecasts" if not column else None)
         below.tick_params(labelbottom=True)
@@ -106,7 +106,7 @@ def reliability(
     return fig
 
 
-def _panels(y: Any, forecasts: Any, weights: Any, event: str) -> tuple[list[_Panel], str, Any, str]:
+def _read_panels(y: Any, forecasts: Any, weights: Any, event: str) -> tuple[list[_Panel], str, Any, str]:
     if isinstance(y, Fit):
         if forecasts is not None or weights is not None:
             raise DataError("a Fit brings its own rows, forecasts and weights: give it alone, or give y and forecasts")
@@ -155,7 +155,7 @@ def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
     return panels, "predicted probability", weights[use], note
 
 
-def _draw(top: Any, below: Any, panel: _Panel, weights: Any, prob: float) -> None:
+def _draw_reliability(top: Any, below: Any, panel: _Panel, weights: Any, prob: float) -> None:
     few = len(np.unique(panel.p)) <= _FEW
     number = int(np.clip(len(panel.p) // 15, 2, 10))
     found = decompose(panel.hit, panel.p, bins=None if few else number, weights=weights)

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.assess.simulation import SBC
-from probreg.show.plot.parameters import Rename, renamed
+from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import DASHED, GREY, INK, LIGHT, Size, footnote, label, paper, shorten
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None
     """
     names = [str(q) for q in found.ranks["quantity"].values]
     farthest = np.argsort(found.p_value.values, kind="stable")[:_MOST]
-    shown, words = [names[i] for i in np.sort(farthest)], renamed(names, rename)
+    shown, words = [names[i] for i in np.sort(farthest)], names_to_show(names, rename)
     cols = min(len(shown), 3)
     deep = -(-len(shown) // cols)
     fig, axes = paper(deep, cols, size=(7.2, 0.9 + 1.95 * deep), figsize=figsize, sharex=True, sharey=True)
@@ -47,7 +47,7 @@ def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None
         if i >= len(shown):
             ax.set_visible(False)
             continue
-        _panel(ax, found, shown[i])
+        _draw_ranks(ax, found, shown[i])
         below = i + cols >= len(shown)
         ax.tick_params(labelbottom=below)
         # What a departure means stands under its panel, clear of band and curve.
@@ -55,11 +55,11 @@ def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None
         label(ax, x="\n".join(u for u in under if u) or None, title=shorten(words[shown[i]], 24))
     for ax in axes[:, 0]:
         label(ax, y="ECDF − uniform")
-    footnote(fig, _note(found, len(names)))
+    footnote(fig, _describe_simulations(found, len(names)))
     return fig
 
 
-def _panel(ax: Any, found: SBC, name: str) -> None:
+def _draw_ranks(ax: Any, found: SBC, name: str) -> None:
     data = found.ecdf_difference
     at = np.r_[0.0, data["point"].values, 1.0]
     low, high, line = (
@@ -75,7 +75,7 @@ def _panel(ax: Any, found: SBC, name: str) -> None:
     ax.locator_params(axis="y", nbins=5)
 
 
-def _note(found: SBC, quantities: int) -> str:
+def _describe_simulations(found: SBC, quantities: int) -> str:
     n = found.ranks.sizes["replicate"]
     left = f"; the {_MOST} of {quantities} quantities that depart most" if quantities > _MOST else ""
     lost = sum(found.failures.values())

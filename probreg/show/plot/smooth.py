@@ -103,7 +103,7 @@ def smooth(
     if len(drawn[0][0].inputs) == 1:
         label(axes[0, 0], y=_axis(fit, drawn[0][0], derivative))
         top_legend(fig, axes[0, 0])
-    footnote(fig, _words(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)))
+    footnote(fig, _caption(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)))
     return fig
 
 
@@ -159,7 +159,7 @@ def _same_height(axes: Any, drawn: list[Any]) -> None:
             ax.set_ylim(low.min(), high.max())
 
 
-def _words(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
+def _caption(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
     edf = fit.smooths["edf"]
     spent = ", ".join(f"{name} {edf[name]:.3g}" for name in list(found)[:_ACROSS] if np.isfinite(edf[name]))
     law = "posterior draws" if fit.target == "posterior" else "scales taken as known"

@@ -140,7 +140,7 @@ def few_ticks(ax: Any) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(fit, 6)), steps=[1, 2, 5, 10]))
 
 
-def _lines(text: str, letters: float) -> str:
+def _wrap_text(text: str, letters: float) -> str:
     """The text in lines of so many letters, its own line breaks kept."""
     return "\n".join(fill(line, max(int(letters), 12)) for line in text.splitlines())
 
@@ -149,9 +149,9 @@ def label(ax: Any, x: str | None = None, y: str | None = None, title: str | None
     """Names of the axes, broken into lines that fit, and a heading at the left."""
     wide, high = room(ax)
     if x is not None:
-        ax.set_xlabel(_lines(x, wide * _LABEL), fontsize=NORMAL, color=INK)
+        ax.set_xlabel(_wrap_text(x, wide * _LABEL), fontsize=NORMAL, color=INK)
     if y is not None:
-        ax.set_ylabel(_lines(y, high * _LABEL), fontsize=NORMAL, color=INK)
+        ax.set_ylabel(_wrap_text(y, high * _LABEL), fontsize=NORMAL, color=INK)
     if title is not None:
         most = max(int(wide * _TITLE), 12)
         ax.set_title(
@@ -196,15 +196,15 @@ def footnote(fig: "Figure", text: str, ax: "Axes | None" = None) -> None:
         return
     if ax is None:
         wide = fig.get_figwidth() * _FOOT
-        fig.supxlabel(_lines(text, wide), fontsize=SMALL, color=GREY, x=0.01, ha="left")
+        fig.supxlabel(_wrap_text(text, wide), fontsize=SMALL, color=GREY, x=0.01, ha="left")
         return
     ax.annotate(
-        _lines(text, room(ax)[0] * _FOOT), (0.0, -0.2), xycoords=(ax.transAxes, ax.xaxis.label),
+        _wrap_text(text, room(ax)[0] * _FOOT), (0.0, -0.2), xycoords=(ax.transAxes, ax.xaxis.label),
         fontsize=SMALL, color=GREY, ha="left", va="top", annotation_clip=False,
     )  # fmt: skip
 
 
 def message(ax: Any, text: str) -> None:
     """A sentence in place of a picture that cannot be drawn."""
-    ax.text(0.5, 0.5, _lines(text, room(ax)[0] * _FOOT), transform=ax.transAxes, ha="center", va="center",
+    ax.text(0.5, 0.5, _wrap_text(text, room(ax)[0] * _FOOT), transform=ax.transAxes, ha="center", va="center",
             fontsize=SMALL, color=GREY)  # fmt: skip

@@ -51,7 +51,7 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     table = {name: values for name, values in variables(design, data).items() if name not in groups}
     by_level = categories(design)
     means = {name for name, values in table.items() if name not in by_level and _has_mean(values)}
-    base = {name: _typical(values, design.weights, mean=name in means) for name, values in table.items()}
+    base = {name: _typical_value(values, design.weights, mean=name in means) for name, values in table.items()}
     moving = {name for name, values in table.items() if _is_number(values) and len(np.unique(values)) > 1}
     numeric = [name for name in table if name in moving and name not in by_level]
     if not numeric:
@@ -64,12 +64,12 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     observed = np.asarray(table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, _POINTS)
-    held = {name: _shown(value) for name, value in base.items() if name != variable}
+    held = {name: _format_value(value) for name, value in base.items() if name != variable}
     levels = tuple(name for name in held if name not in means)
     met = np.ones(len(observed), dtype=bool)
     for name in levels:
         met &= np.asarray(table[name]) == base[name]
-    return Sweep(variable, x, _rows(base, variable, x), _offset(design, len(x)), held, observed, levels, met)
+    return Sweep(variable, x, _sweep_rows(base, variable, x), _mean_offset(design, len(x)), held, observed, levels, met)
 
 
 def groups_along(fit: Fit) -> Groups | None:
@@ -86,7 +86,7 @@ def _has_mean(values: Any) -> bool:
     return _is_number(values) and len(np.unique(values)) > 2
 
 
-def _typical(values: Any, weights: Array | None, *, mean: bool) -> Any:
+def _typical_value(values: Any, weights: Array | None, *, mean: bool) -> Any:
     """The mean of a number, or the most frequent value."""
     if mean:
         return float(np.average(values, weights=weights))
@@ -97,18 +97,18 @@ def _typical(values: Any, weights: Array | None, *, mean: bool) -> Any:
     return max(seen, key=lambda v: w[plain == v].sum())
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(plain_level(value))
 
 
-def _rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
+def _sweep_rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
     def column(value: Any) -> Array:
         return np.array([value] * len(x), dtype=object if isinstance(value, str) else None)
 
     return {name: x if name == variable else column(value) for name, value in base.items()}
 
 
-def _offset(design: Design, n: int) -> Array | None:
+def _mean_offset(design: Design, n: int) -> Array | None:
     return None if design.offset is None else np.tile(design.offset.mean(0), (n, 1))
 
 
@@ -117,8 +117,8 @@ def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> fl
     low, high = np.quantile(np.asarray(table[name], dtype=float), [0.1, 0.9])
     if low == high:
         low, high = float(np.min(table[name])), float(np.max(table[name]))
-    design, rows = fit.model.design, _rows(base, name, np.array([low, high]))
-    made = design.at(with_group_columns(design.recipe, rows), offset=_offset(design, 2))
+    design, rows = fit.model.design, _sweep_rows(base, name, np.array([low, high]))
+    made = design.at(with_group_columns(design.recipe, rows), offset=_mean_offset(design, 2))
     made = rows_of_groups(made, "typical") if design.recipe.grouped else made
     step = made.X[1] - made.X[0]
     change = step @ fit.solution.beta

@@ -144,7 +144,7 @@ def render(
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "report")
-    chosen = _chosen(sections, predict, several)
+    chosen = _parse_sections(sections, predict, several)
     comparison = compare(several, prob, guarantee=guarantee)
     first = next(iter(several.values())).model
     # Only what is shown is computed.
@@ -175,7 +175,7 @@ def render(
     )
 
 
-def _chosen(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> list[str]:
+def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> list[str]:
     """The names of the sections, in their order."""
     grouped = bool(fits_of_groups(fits))
     if sections is None:
@@ -243,14 +243,14 @@ _LARGE = 50_000  # rows above which only the cheap checks run
 _MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 
-def _diagnosed(fit: Fit) -> bool:
+def _has_diagnostics(fit: Fit) -> bool:
     """Whether it is looked at row by row: not very many rows, nor a pseudo-likelihood."""
     return fit.model.design.n <= _MANY and fit.model.design.weight_kind != "sampling"
 
 
 def _after(fit: Fit) -> list[Finding]:
     """What a diagnosis of the fit found."""
-    return [f for f in fit.once(_diagnosis) if f.applies] if _diagnosed(fit) else []
+    return [f for f in fit.once(_diagnosis) if f.applies] if _has_diagnostics(fit) else []
 
 
 def _diagnosis(fit: Fit) -> Findings:

@@ -33,7 +33,7 @@ _UNIT = (0.5, 20.0)  # standard deviations between which one unit is a plain ste
 _MOST = 40  # variables whose effects are found unasked
 
 
-class ToldEffect(NamedTuple):
+class EffectSentence(NamedTuple):
     """What a change of one variable does: of which quantity, on which scale, with its interval; or why it has no estimate."""
 
     move: str
@@ -57,7 +57,7 @@ class ToldEffect(NamedTuple):
         """The estimate and the ends of its interval as texts; empty where there are none."""
         all_three = (self.estimate, self.lower, self.upper)
         if self.ratio:
-            a, b, c = map(_factor, all_three)
+            a, b, c = map(_format_ratio, all_three)
         else:
             places = max(decimals(np.array([(self.upper - self.lower) / 4.0])) - 1, 0)
             a, b, c = (minus(format_rounded(v, places)) for v in all_three)
@@ -81,7 +81,7 @@ class ToldEffect(NamedTuple):
         return f"{self.move}: {self.what} {changed} ({interval}{above})."
 
 
-def _factor(value: float) -> str:
+def _format_ratio(value: float) -> str:
     """A ratio to three digits."""
     if not np.isfinite(value):
         return "" if np.isnan(value) else "∞"
@@ -91,7 +91,7 @@ def _factor(value: float) -> str:
 class Answer(NamedTuple):
     """The effects of one fit, and what could not be said."""
 
-    effects: list[ToldEffect]
+    effects: list[EffectSentence]
     remarks: list[str]
 
 
@@ -105,11 +105,11 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
             raise
         return Answer([], [f"No effects: {error}"])
     named = [effects] if isinstance(effects, str) else effects
-    own = [v for v in _own(fit.model) if v in of.table]
+    own = [v for v in _own_variables(fit.model) if v in of.table]
     wanted = dict.fromkeys(own[:_MOST] if named is None else named)
     wanted |= dict(named) if isinstance(named, Mapping) else {}
-    hidden = [v for v in _own(fit.model) if v not in of.table] if named is None else []
-    found: list[ToldEffect] = []
+    hidden = [v for v in _own_variables(fit.model) if v not in of.table] if named is None else []
+    found: list[EffectSentence] = []
     remarks = [f"No effect of {v}: the formula transforms it; pass data=, the table of the fit." for v in hidden]
     if named is None and len(own) > _MOST:
         remarks.append(f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=.")
@@ -125,7 +125,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     return Answer(found, remarks)
 
 
-def _own(model: Model) -> tuple[str, ...]:
+def _own_variables(model: Model) -> tuple[str, ...]:
     """The variables that the columns read; an offset alone has no effect to estimate, and names of groups have none to move."""
     recipe: Any = model.design.recipe
     read = read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables
@@ -149,7 +149,7 @@ def _stand_ins(model: Model) -> Population:
     return Population(model.design, table, np.ones(_ROWS), offset, "no rows", table)
 
 
-def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float) -> list[ToldEffect]:
+def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float) -> list[EffectSentence]:
     design, free = fit.model.design, how is None and fit.model.design.n and _many_valued(of, name)
     step = _plain_step(of, name) if how is None else how
     each = moves(of, name, step)
@@ -160,7 +160,7 @@ def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob:
             raise
         changes = [None]
     if free and any(c is None for c in changes):
-        step = _between(of, name)  # not the same everywhere: from one value to another
+        step = _contrast_name(of, name)  # not the same everywhere: from one value to another
         each = moves(of, name, step)
         changes = [_column_change(of, c) for c in each]
     if all(c is not None and not c.any() for c in changes):
@@ -168,8 +168,8 @@ def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob:
     if any(c is None for c in changes):
         if not design.n:
             raise DataError(f"it is not the same everywhere, and {design.rows_absent}")
-        return _averaged(fit, of, each, {name: step}, data, prob)
-    return [e for c, move in zip(changes, each) if c is not None for e in _linear(fit, c, _move_words(of, move), prob)]
+        return _average_effects(fit, of, each, {name: step}, data, prob)
+    return [e for c, move in zip(changes, each) if c is not None for e in _linear_effects(fit, c, _move_words(of, move), prob)]
 
 
 def _many_valued(of: Population, name: str) -> bool:
@@ -178,7 +178,7 @@ def _many_valued(of: Population, name: str) -> bool:
     return name not in categories(of.design) and x.dtype.kind in "iuf" and len(np.unique(x)) > 2
 
 
-def _between(of: Population, name: str) -> str:
+def _contrast_name(of: Population, name: str) -> str:
     """The quartiles, or the ends where these are one value."""
     low, high = np.quantile(np.asarray(of.table[name], dtype=float), [0.25, 0.75])
     return "iqr" if high > low else "minmax"
@@ -219,7 +219,7 @@ def _move_words(of: Population, move: Contrast) -> str:
     return f"{move.variable} {size} {'higher' if d > 0 else 'lower'}" + " (one sd)" * ("one sd" in move.contrast)
 
 
-def changing(likelihood: Likelihood, response: str) -> tuple[str, list[str]]:
+def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]:
     """The scale of effects of one linear predictor, "ratio" or "difference", and what it is of, for each outcome."""
     if likelihood.outcomes:
         base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
@@ -239,16 +239,16 @@ def mean_words(likelihood: Likelihood, response: str) -> str:
     return named if named != response else f"the {likelihood.centre} of {response}"
 
 
-def _linear(fit: Fit, c: Array, move: str, prob: float) -> list[ToldEffect]:
+def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSentence]:
     """Effects of a change that is the same in every row: c' beta for each outcome, through exp where that is a ratio."""
-    scale, what = changing(fit.model.likelihood, fit.model.design.response)
+    scale, what = effect_scale(fit.model.likelihood, fit.model.design.response)
     z, lower, upper, kind, above = _contrast_of_columns(fit, c, prob)
     shown = np.exp if scale == "ratio" else np.asarray
     with np.errstate(over="ignore"):
         ends = [shown(v) for v in (z, lower, upper)]
     why = "" if np.isfinite(z).all() else no_estimate(fit)
     return [
-        ToldEffect(move, w, scale, float(e[0]), float(e[1]), float(e[2]), kind, prob, float(p), why)
+        EffectSentence(move, w, scale, float(e[0]), float(e[1]), float(e[2]), kind, prob, float(p), why)
         for w, e, p in zip(what, zip(*ends), above)
     ]
 
@@ -268,7 +268,7 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array,
     T, beta = fit.model.likelihood.contrast_matrix, fit.solution.beta
     draws, df, nothing = fit.solution.draws, fit.solution.df, np.full(len(T), np.nan)
     G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
-    if _lost(fit, G):
+    if _is_not_estimable(fit, G):
         return nothing, nothing, nothing, "", nothing
     z = T @ (c @ beta)
     above, drawn = nothing, None
@@ -295,7 +295,7 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array,
     return z, z - half, z + half, kind, above
 
 
-def _lost(fit: Fit, G: Array) -> bool:
+def _is_not_estimable(fit: Fit, G: Array) -> bool:
     """Whether effects with gradients G have no estimate."""
     if fit.solution.null_space is not None:
         N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
@@ -303,7 +303,7 @@ def _lost(fit: Fit, G: Array) -> bool:
     return bool(np.isnan(fit.coef.values).any() or np.isnan(fit.solution.beta).any())
 
 
-def _averaged(fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float) -> list[ToldEffect]:
+def _average_effects(fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float) -> list[EffectSentence]:
     """Changes of the mean, averaged over the rows: ratios for a log link, differences elsewhere."""
     likelihood, response = fit.model.likelihood, fit.model.design.response
     scale = "ratio" if likelihood.link is LOG and not likelihood.outcomes else "difference"
@@ -313,7 +313,7 @@ def _averaged(fit: Fit, of: Population, each: list[Contrast], how: Any, data: An
         found = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
         what, nan = averaged, np.nan
-        return [ToldEffect(w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)) for w in words.values()]
+        return [EffectSentence(w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)) for w in words.values()]
     above = _above(fit, found, float(scale == "ratio"))
     kind = "eti" if fit.solution.draws is not None else "t" if found.kind.startswith("Student") else "wald"
     kind = "" if found.table["lower"].isna().all() else kind
@@ -324,7 +324,7 @@ def _averaged(fit: Fit, of: Population, each: list[Contrast], how: Any, data: An
             f"{averaged}, {mean}",
             (row[k] for k in ("estimate", "lower", "upper")),
         )
-        out.append(ToldEffect(words[row["contrast"]], what, scale, value, lower, upper, kind, prob, float(p)))
+        out.append(EffectSentence(words[row["contrast"]], what, scale, value, lower, upper, kind, prob, float(p)))
     return out
 
 

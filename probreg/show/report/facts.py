@@ -30,15 +30,15 @@ class Fact(NamedTuple):
 
 def model_facts(fits: Mapping[str, Fit]) -> list[Fact]:
     """What was modelled, in which rows, under which prior."""
-    return _lines([_of_model(fit.stated_model) for fit in fits.values()])
+    return _fact_lines([_of_model(fit.stated_model) for fit in fits.values()])
 
 
 def method_facts(fits: Mapping[str, Fit]) -> list[Fact]:
     """How each fit was made, and how that ended."""
-    return _lines([_of_method(fit) for fit in fits.values()])
+    return _fact_lines([_of_method(fit) for fit in fits.values()])
 
 
-def _lines(each: list[dict[str, str]]) -> list[Fact]:
+def _fact_lines(each: list[dict[str, str]]) -> list[Fact]:
     """Every line in which some fit has something to say."""
     lines = (Fact(name, tuple(one.get(name, "") for one in each)) for name in dict.fromkeys(k for e in each for k in e))
     return [line for line in lines if any(line.texts)]
@@ -49,9 +49,9 @@ def _of_model(model: Model) -> dict[str, str]:
     formula, offset = ("", None) if isinstance(recipe, ArrayColumns) else (str(recipe.formula), recipe.offset)  # type: ignore[attr-defined]
     return {
         "modelled": sentence(model.likelihood.describe(d.response)),
-        "classes": _levels(model),
+        "classes": _describe_levels(model),
         "formula": formula,
-        "rows": _rows(model),
+        "rows": _describe_rows(model),
         "offset": "" if d.offset is None else offset or "given as an array",
         "prior": prior_words(model),
         **{name: aux_words(model, name) for name in model.likelihood.aux},
@@ -63,7 +63,7 @@ def _of_method(fit: Fit) -> dict[str, str]:
     described = fit.described
     return {
         "method": described["method"],
-        "estimate": "posterior mean and standard deviation" if fit.target == "posterior" else _mode(fit),
+        "estimate": "posterior mean and standard deviation" if fit.target == "posterior" else _describe_mode(fit),
         "status": described["status"],
         "log likelihood": _log_likelihood(fit),
         "seed": str(fit.seed) if fit.target == "posterior" else "",
@@ -71,7 +71,7 @@ def _of_method(fit: Fit) -> dict[str, str]:
     }
 
 
-def _levels(model: Model) -> str:
+def _describe_levels(model: Model) -> str:
     likelihood = model.likelihood
     if not likelihood.outcomes:
         return ""
@@ -81,7 +81,7 @@ def _levels(model: Model) -> str:
     return f"{', '.join(map(str, likelihood.levels))}; {how}"
 
 
-def _rows(model: Model) -> str:
+def _describe_rows(model: Model) -> str:
     d = model.design
     if not d.reachable:
         return "not kept with the saved fit"
@@ -96,7 +96,7 @@ def _rows(model: Model) -> str:
     return f"{d.count}{where}{weight}; {k} column{'s' * (k > 1)}{named}"
 
 
-def _mode(fit: Fit) -> str:
+def _describe_mode(fit: Fit) -> str:
     if (found := fit.solution.found) is not None and tested_at_found_scales(fit):
         # of the standard deviations of effects by group; coefficients are those at these
         return (

@@ -44,17 +44,17 @@ def fits_of_groups(fits: Mapping[str, Fit]) -> dict[str, Fit]:
 def groups_section(of: Comparison) -> GroupsSection:
     """Of the fit that answers among those with effects of groups; the table has all fits."""
     name, fit = judged_fit(fits_of_groups(of.fits))
-    every = [b for one in fits_of_groups(of.fits).values() for b in _between(one)]
+    every = [b for one in fits_of_groups(of.fits).values() for b in _group_scales(one)]
     names = list(dict.fromkeys(b.name for b in every))
     said = [f"The fit has {groups_said(fit.model)}."]
-    said += [_sentence(of, name, b) for b in _between(fit)]
-    said += [*_shares(fit), *_spent(fit)]
+    said += [_describe_variation(of, name, b) for b in _group_scales(fit)]
+    said += [*_intraclass_correlations(fit), *_spent(fit)]
     pictures = [_picture(name, fit, group, of.prob) for group in effects_of_groups(fit.model)]
     by = name if len(of.fits) > 1 else ""
     return GroupsSection(by, said, estimates_table(of, names), kinds_said(of, names), pictures)
 
 
-def _between(fit: Fit) -> list[_Between]:
+def _group_scales(fit: Fit) -> list[_Between]:
     """The standard deviations and correlations that are unknown, term by term."""
     stated, out = fit.stated_model, []
     for i, b in enumerate(stated.joint.blocks):
@@ -69,7 +69,7 @@ def _between(fit: Fit) -> list[_Between]:
     return out
 
 
-def _sentence(of: Comparison, name: str, about: _Between) -> str:
+def _describe_variation(of: Comparison, name: str, about: _Between) -> str:
     """How far one effect varies, or how two go together."""
     one = of.data.sel(param=about.name, fit=name)
     value, lower, upper = (float(one[k]) for k in ("estimate", "lower", "upper"))
@@ -95,7 +95,7 @@ def _up_to(of: Comparison, name: str, about: _Between) -> str:
     return f" ({100 * of.prob:g}\u00a0% interval up to {upper:.3g})" if np.isfinite(upper) else ""
 
 
-def _shares(fit: Fit) -> list[str]:
+def _intraclass_correlations(fit: Fit) -> list[str]:
     """The intraclass correlation, or why there is none."""
     try:
         icc = variance_shares(fit).icc

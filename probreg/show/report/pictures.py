@@ -51,7 +51,7 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
     table = fit.summary()
     numbers = table[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]].to_numpy(dtype=float)
     labels = [": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else str(k) for k in table.index]
-    rows = [[label, *_row(*map(float, own))] for label, own in zip(labels, numbers)]
+    rows = [[label, *_summary_row(*map(float, own))] for label, own in zip(labels, numbers)]
     heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
     worst, least = float(np.nanmax(numbers[:, 4])), float(np.nanmin(numbers[:, 2:4]))
     drawn = fit.solution.posterior
@@ -66,7 +66,7 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
     return Mixing(name, sentence, good, plain_table(heads, rows))
 
 
-def _row(mean: float, sd: float, bulk: float, tail: float, r_hat: float) -> list[str]:
+def _summary_row(mean: float, sd: float, bulk: float, tail: float, r_hat: float) -> list[str]:
     places = decimals(np.array([sd]))
     error = f"{sd / np.sqrt(bulk):.2g}"
     return [
@@ -207,14 +207,14 @@ def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
     else:
         said = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right. Right, quantile residuals, on the line when the distribution is right."
         out = [picture_of("Residuals", said, f"Residuals and normal quantiles of {judged}", lambda: residuals(fit))]
-    out += _leverage(fits)
+    out += _leverage_figure(fits)
     for name, one in fits.items():
         if markov(one.method, one.solution):
             out += _chains(name, one)
     return out
 
 
-def _leverage(fits: Mapping[str, Fit]) -> list[Shown]:
+def _leverage_figure(fits: Mapping[str, Fit]) -> list[Shown]:
     """Of the first point estimate that has one."""
     good = ((n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good)
     name, fit = next(good, ("", None))
@@ -246,10 +246,10 @@ def picture_of(title: str, caption: str, alt: str, draw: Callable[[], "Figure"])
         figure = draw()
     except (DataError, Incompatible, NotConverged) as error:
         return Shown(title, f"No picture: {error}", "", alt, 0.0)
-    return Shown(title, caption, embedded(figure), alt, float(figure.get_figwidth()))
+    return Shown(title, caption, embed_figure(figure), alt, float(figure.get_figwidth()))
 
 
-def embedded(figure: "Figure") -> str:
+def embed_figure(figure: "Figure") -> str:
     """The figure as an SVG data address; the same figure gives the same text."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -48,10 +48,10 @@ class WideTable(NamedTuple):
         return max(len(self.rows) - _ROWS, 0)
 
 
-def aligned(cells: Sequence[str]) -> list[str]:
+def align_decimals(cells: Sequence[str]) -> list[str]:
     """Right-aligned cells padded behind, so that their decimal points meet.
 
-    >>> [c.replace(chr(0x2007), "_").replace(chr(0x2008), ".") for c in aligned(["-1.25", "3", ""])]
+    >>> [c.replace(chr(0x2007), "_").replace(chr(0x2008), ".") for c in align_decimals(["-1.25", "3", ""])]
     ['-1.25', '3.__', '']
     """
     tails = [len(c.partition(".")[2]) for c in cells]
@@ -117,13 +117,13 @@ def comparison_table(of: Comparison) -> WideTable:
         here = of.data.sel(fit=name, param=shown)
         weights = ["" if not np.isfinite(v) else percent(v).removesuffix(" %") for v in here["prior_weight"].values]
         each = {
-            "difference / SE": [minus(_known(f"{v:+.2f}")) for v in here["difference"].values],
-            "SE ratio": [_known(f"{v:.3f}") for v in here["se_ratio"].values],
+            "difference / SE": [minus(_blank_nonfinite(f"{v:+.2f}")) for v in here["difference"].values],
+            "SE ratio": [_blank_nonfinite(f"{v:.3f}") for v in here["se_ratio"].values],
             "prior weight, %": weights if any(float(v > 0) for v in here["prior_weight"].values) else [],
         }
         each = {head: cells for head, cells in each.items() if any(cells)}
         parts.append((name, list(each)))
-        columns += [aligned(cells) for cells in each.values()]
+        columns += [align_decimals(cells) for cells in each.values()]
     return WideTable(parts, shown, [list(row) for row in zip(*columns)] if columns else [])
 
 
@@ -142,11 +142,11 @@ def kinds_said(of: Comparison, params: Sequence[str] | None = None) -> str:
 
 
 def _align(rows: list[list[str]], numeric: Sequence[bool]) -> list[list[str]]:
-    columns = [aligned(c) if number else list(c) for c, number in zip(zip(*rows), numeric)]
+    columns = [align_decimals(c) if number else list(c) for c, number in zip(zip(*rows), numeric)]
     return [list(row) for row in zip(*columns)]
 
 
-def _known(text: str) -> str:
+def _blank_nonfinite(text: str) -> str:
     return "" if text.endswith(("nan", "inf")) else text
 
 
@@ -201,9 +201,9 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
     keep = [i for i in range(6) if any(row[i] for row in cells) and not (i == 1 and len(fits) == 1)]
     shown = [[row[i] for i in keep] for row in cells]
     first = next(iter(fits.values()))
-    values = [(name, ", ".join(f"{k} = {_value(v[i])}" for k, v in given.items())) for i, name in enumerate(names)]
+    values = [(name, ", ".join(f"{k} = {_format_value(v[i])}" for k, v in given.items())) for i, name in enumerate(names)]
     table = TextTable([heads[i] for i in keep], [numeric[i] for i in keep], shown)
-    return Predicted(table, values, _outside(first, given, names))
+    return Predicted(table, values, _rows_outside(first, given, names))
 
 
 def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
@@ -222,7 +222,7 @@ def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
     return given, [f"row {i + 1}" if plain else str(label) for i, label in enumerate(table.rows)]
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -247,7 +247,7 @@ def _from_to(lower: float, upper: float, places: int) -> str:
     return f"{a} to {b}" if a and b else ""
 
 
-def _outside(fit: Fit, given: Mapping[str, list[Any]], names: Sequence[str]) -> list[str]:
+def _rows_outside(fit: Fit, given: Mapping[str, list[Any]], names: Sequence[str]) -> list[str]:
     """Which rows lie outside what the fit has seen, variable by variable."""
     design = fit.model.design
     if not design.n:
