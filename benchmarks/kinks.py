@@ -1,7 +1,7 @@
 """Median and support vector regression beside statsmodels and scikit-learn: `python benchmarks/kinks.py [median] [svr] [fit] [basis]`.
 
 `fit` times `pr.svr(X, y)` as a whole, from the inputs to the fit, beside `SVR().fit(X, y)`, in seconds and in processor time.
-The others time the solver on arrays, `kink_mode`, certified on all rows; its columns for a kernel K are those of its
+The others time the solver on arrays, `solve_piecewise_linear`, certified on all rows; its columns for a kernel K are those of its
 eigen-decomposition, whose time is not counted, as scikit-learn's evaluations of the kernel are. The gap is that between the
 primal and the dual value, over the primal, computed for both. BLAS has one thread.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from side_by_side import OURS, in_turn, installed, machine, spread
 
-from probreg.inference.penalized.kink_mode import KinkMode, PiecewiseLinear, kink_mode
+from probreg.inference.penalized.kink_mode import PiecewiseLinear, PiecewiseLinearSolution, solve_piecewise_linear
 
 STATSMODELS, SKLEARN = "statsmodels QuantReg", "scikit-learn SVR"
 Pair = tuple[np.ndarray, np.ndarray]
@@ -46,7 +46,7 @@ def median(rounds: int) -> None:
     half, flat = PiecewiseLinear(*np.array([0.5, 0.5, 0.0])), np.zeros((10, 10))
     for n in (100_000, 1_000_000):
         X, y = line(n, 10)
-        calls = {OURS: lambda X=X, y=y: kink_mode(X, y, half, flat, np.zeros(10))}
+        calls = {OURS: lambda X=X, y=y: solve_piecewise_linear(X, y, half, flat, np.zeros(10))}
         if installed("statsmodels"):
             from statsmodels.api import QuantReg
 
@@ -141,8 +141,8 @@ def compare(
     P: np.ndarray,
     K: np.ndarray | None = None,
 ) -> None:
-    def ours() -> KinkMode:
-        return kink_mode(B, y, PiecewiseLinear(*np.array([C, C, 0.1])), P, np.zeros(len(P)))
+    def ours() -> PiecewiseLinearSolution:
+        return solve_piecewise_linear(B, y, PiecewiseLinear(*np.array([C, C, 0.1])), P, np.zeros(len(P)))
 
     ours()  # compiles, once on a machine
     calls = {OURS: ours}

@@ -16,7 +16,7 @@ import numpy as np
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.moments_origin import BY_GROUP, Origin, write_held
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import triangular
 from probreg.system.notebook import notebook_html
@@ -35,7 +35,7 @@ class ArrowMoments:
 
     >>> from probreg.data.grouped_columns import GroupColumns
     >>> term = GroupedTerm("(1 | g)", "g", ("Intercept",), ("a", "b"), True, ("g",))
-    >>> X = UnwrittenColumns(np.ones((3, 1)), (GroupColumns(np.array([0, 1, 1]), np.ones((3, 1)), 2),))
+    >>> X = LazyColumns(np.ones((3, 1)), (GroupColumns(np.array([0, 1, 1]), np.ones((3, 1)), 2),))
     >>> m = ArrowMoments.of(X, np.array([1.0, 2.0, 3.0]), columns=("const",), terms=(term,))
     >>> m.inside.toarray().tolist(), m.border.tolist()
     ([[1.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [2.0, 5.0]])
@@ -50,7 +50,7 @@ class ArrowMoments:
 
     @classmethod
     def of(
-        cls, X: UnwrittenColumns, y: Array, *, columns: Sequence[str], terms: Sequence[GroupedTerm],
+        cls, X: LazyColumns, y: Array, *, columns: Sequence[str], terms: Sequence[GroupedTerm],
         weights: Array | None = None, precision: Array | None = None,
     ) -> "ArrowMoments":  # fmt: skip
         """The moments of rows whose head columns have these names, with frequencies and precisions."""
@@ -59,7 +59,7 @@ class ArrowMoments:
         head = Moments.of(X.head, y, weights=weights, precision=precision, columns=columns)
         copies = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
         w = copies if precision is None else copies * precision
-        Z = UnwrittenColumns(np.zeros((len(y), 0)), X.tail).sparse()
+        Z = LazyColumns(np.zeros((len(y), 0)), X.tail).sparse()
         own = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
         inside = csr_array(Z.T @ (Z * w[:, None]))
         return cls(head, tuple(terms), inside, own, np.column_stack([Z.T @ copies, (Z**2).T @ copies]))

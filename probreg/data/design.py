@@ -29,7 +29,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
-from probreg.data.unwritten import UnwrittenColumns, contiguous
+from probreg.data.unwritten import LazyColumns, contiguous
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
@@ -377,7 +377,7 @@ class Design:
     @property
     def unwritten(self) -> bool:
         """Columns of varying effects are not written out."""
-        return isinstance(self.X, UnwrittenColumns)
+        return isinstance(self.X, LazyColumns)
 
     @property
     def coded(self) -> bool:
@@ -493,7 +493,7 @@ class Design:
         if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
             return self.kept if isinstance(self.kept, ArrowMoments) else None
         tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
-        head: Any = UnwrittenColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
+        head: Any = LazyColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
         return arrow_moments_of_rows(self.block._replace(X=head), columns=self.head_columns, terms=terms)
 
     @property
@@ -535,7 +535,7 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
     y = minus_offset(y, block.offset)
     own: dict[str, Any] = {"weights": block.weights, "precision": block.precision, "columns": columns}
-    if isinstance(block.X, UnwrittenColumns) and block.X.of_indicators:
+    if isinstance(block.X, LazyColumns) and block.X.of_indicators:
         return moments_of_levels(block.X, y, **own)
     return Moments.of(block.X, y, **own)
 
@@ -563,7 +563,7 @@ def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str
     """The note on rows of weight 0, of n rows; none where there are none."""
     if not left:
         return ()
-    blank = 0 if unused is None or isinstance(unused.X, UnwrittenColumns) else int(np.isnan(unused.X).any(1).sum())
+    blank = 0 if unused is None or isinstance(unused.X, LazyColumns) else int(np.isnan(unused.X).any(1).sum())
     absent = (
         f"; {blank} of them hold values that no other row taught the terms, and have no prediction" if blank else ""
     )

@@ -14,7 +14,7 @@ import numpy as np
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import rank_of, triangular
 
@@ -29,7 +29,7 @@ class Within(NamedTuple):
     weight: Array  # (G,), d_g + l_g
 
 
-def select_leading_part(X: UnwrittenColumns) -> tuple[int, Array, Array]:
+def select_leading_part(X: LazyColumns) -> tuple[int, Array, Array]:
     """Return the index of the tail part with the most levels, the places (G,) of its columns and the places (r,) of all others, written ones last."""
     first = int(np.argmax([part.groups for part in X.tail]))
     places = [np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)]
@@ -40,7 +40,7 @@ def select_leading_part(X: UnwrittenColumns) -> tuple[int, Array, Array]:
 def indicators(part: GroupColumns) -> Array:
     """The columns of a factor, written out."""
     try:
-        return np.asarray(UnwrittenColumns(np.zeros((len(part.codes), 0)), (part,)))
+        return np.asarray(LazyColumns(np.zeros((len(part.codes), 0)), (part,)))
     except DataError as error:
         raise DataError(f"one of two factors of many levels is written out: {error}") from None
 
@@ -64,7 +64,7 @@ def within_levels(
 
 
 def moments_of_levels(
-    X: UnwrittenColumns, y: Array, *, weights: Array | None, precision: Array | None, columns: tuple[str, ...]
+    X: LazyColumns, y: Array, *, weights: Array | None, precision: Array | None, columns: tuple[str, ...]
 ) -> Moments:
     """The moments of all columns, none of which is written out but those of smaller factors."""
     refuse_too_wide(len(columns))
@@ -90,7 +90,7 @@ def moments_of_levels(
     return Moments(factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision)
 
 
-def spreads_of_columns(X: UnwrittenColumns, weights: Array) -> tuple[Array, Array]:
+def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
     """The weighted means and standard deviations (p,) of columns whose groups are indicators."""
     total = float(weights.sum())
     mean = (X.T @ weights[:, None])[:, 0] / total
@@ -99,7 +99,7 @@ def spreads_of_columns(X: UnwrittenColumns, weights: Array) -> tuple[Array, Arra
     return mean, scale
 
 
-def dropped_beside_levels(X: UnwrittenColumns, y: Array, weights: Array | None) -> Array:
+def dropped_beside_levels(X: LazyColumns, y: Array, weights: Array | None) -> Array:
     """The places of other columns that are combinations of the levels of the largest factor and of earlier ones."""
     k, lead, border = select_leading_part(X)
     others = [indicators(part) for j, part in enumerate(X.tail) if j != k]

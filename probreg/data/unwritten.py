@@ -23,13 +23,13 @@ MOST = 2 * 10**9  # bytes that are written out where an algorithm asks
 
 
 @dataclass(frozen=True, eq=False)
-class UnwrittenColumns:
+class LazyColumns:
     """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
 
     With `firsts` the columns of Z_k stand from column firsts[k] on, and those of the head in the places that are left.
     DataError where it would have to be written out and takes more than 2 GB.
 
-    >>> X = UnwrittenColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
+    >>> X = LazyColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
     >>> X.shape, X @ np.array([1.0, 10.0, 100.0]), X[:, [0, 2]]
     ((2, 3), array([ 21., 301.]), array([[1., 0.],
            [1., 3.]]))
@@ -158,7 +158,7 @@ class UnwrittenColumns:
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def without_effects(self, rows: Sequence[Array | None]) -> "UnwrittenColumns":
+    def without_effects(self, rows: Sequence[Array | None]) -> "LazyColumns":
         """The same with zeros in the columns of each term of varying effects at its rows (n,) bool; None of none."""
         pairs = zip(self.tail, rows, strict=True)
         tail = (c if w is None else c._replace(Z=np.where(w[:, None], 0.0, c.Z)) for c, w in pairs)
@@ -210,7 +210,7 @@ class UnwrittenColumns:
 class Transposed:
     """X' of columns that are not written out, which multiplies."""
 
-    of: UnwrittenColumns
+    of: LazyColumns
 
     __array_priority__ = 100.0
 
@@ -220,7 +220,7 @@ class Transposed:
         return p, n
 
     @property
-    def T(self) -> UnwrittenColumns:
+    def T(self) -> LazyColumns:
         return self.of
 
     def __matmul__(self, V: Array) -> Array:
@@ -243,7 +243,7 @@ def _write_out(args: Sequence[Any]) -> list[Any]:
     out = []
     for a in args:
         nested = isinstance(a, list | tuple)
-        out.append(_write_out(a) if nested else np.asarray(a) if isinstance(a, UnwrittenColumns | Transposed) else a)
+        out.append(_write_out(a) if nested else np.asarray(a) if isinstance(a, LazyColumns | Transposed) else a)
     return out
 
 
@@ -252,12 +252,12 @@ def beside_groups(head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, ap
     width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
     if not apart and 8 * len(head) * width <= UNWRITTEN:
         return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
-    return UnwrittenColumns(np.ascontiguousarray(head, dtype=float), tuple(GroupColumns.of(t, x) for t, x in terms))
+    return LazyColumns(np.ascontiguousarray(head, dtype=float), tuple(GroupColumns.of(t, x) for t, x in terms))
 
 
 def stack_rows(X: Any, Y: Any) -> Any:
     """Return the rows of X followed by the rows of Y."""
-    if not isinstance(X, UnwrittenColumns):
+    if not isinstance(X, LazyColumns):
         return np.concatenate([X, Y])
     tail = [
         GroupColumns(np.concatenate([a.codes, b.codes]), np.concatenate([a.Z, b.Z]), a.groups)
@@ -268,7 +268,7 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
 def written_where_small(X: Any) -> Any:
     """An array where that is small, as of `beside_groups`."""
-    return np.asarray(X) if isinstance(X, UnwrittenColumns) and 8 * X.size <= UNWRITTEN else contiguous(X)
+    return np.asarray(X) if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN else contiguous(X)
 
 
 def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
@@ -280,7 +280,7 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
         return np.asarray(sum(moved, np.zeros_like(each[0], dtype=float)))
 
     first = parts[0]
-    if not isinstance(first, UnwrittenColumns):
+    if not isinstance(first, LazyColumns):
         return total(list(parts))
     tail = [c._replace(Z=total([X.tail[j].Z for X in parts])) for j, c in enumerate(first.tail)]
     return replace(first, head=total([X.head for X in parts]), tail=tuple(tail))
@@ -288,7 +288,7 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
 
 def all_close(X: Any, Y: Any) -> bool:
     """Whether columns are equal up to 1e-9; those of groups are compared as they are held."""
-    if isinstance(X, UnwrittenColumns) and isinstance(Y, UnwrittenColumns):
+    if isinstance(X, LazyColumns) and isinstance(Y, LazyColumns):
         if X.shape != Y.shape or any(a.groups != b.groups for a, b in zip(X.tail, Y.tail, strict=True)):
             return False
         same = all((a.codes == b.codes).all() and all_close(a.Z, b.Z) for a, b in zip(X.tail, Y.tail, strict=True))
@@ -298,7 +298,7 @@ def all_close(X: Any, Y: Any) -> bool:
 
 def contiguous(X: Any) -> Any:
     """Floats in C order; columns that are not written out as they are."""
-    return X if isinstance(X, UnwrittenColumns) else np.ascontiguousarray(X, dtype=float)
+    return X if isinstance(X, LazyColumns) else np.ascontiguousarray(X, dtype=float)
 
 
 def _require_writable_size(n: int, p: int) -> None:

@@ -21,7 +21,7 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.quadrature import predictors_given_sigma
-from probreg.inference.modes.closed_form import touched
+from probreg.inference.modes.closed_form import not_identified
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals.arithmetic import FEW, equal_tail, mean_and_sd, quantile
@@ -539,7 +539,7 @@ def require_estimable(model: Model, solution: Solution, design: Design) -> None:
     """Incompatible at rows without an estimate."""
     if len(bad := rows_without_estimate(solution, design.X)):
         assert solution.null_space is not None
-        gone = ", ".join(c for c, out in zip(design.columns, touched(solution.null_space)) if out)
+        gone = ", ".join(c for c, out in zip(design.columns, not_identified(solution.null_space)) if out)
         rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
             f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0). They do not keep "

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from probreg.data.frame import Frame
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import factor_of, inverse_upper
 from probreg.numerics.on_request import LazyArray
@@ -660,7 +660,7 @@ class ArrowCovariance(ParameterCovariance):
         from scipy.sparse import csr_array
 
         m, k = self.m, self.coefficients
-        rows = X.sparse() if isinstance(X, UnwrittenColumns) else csr_array(X)
+        rows = X.sparse() if isinstance(X, LazyColumns) else csr_array(X)
         at = np.broadcast_to(np.arange(self.places.size).reshape(len(self.places), 1, -1), self.blocks.shape)
         entries = (self.blocks.ravel(), (np.repeat(self.places.ravel(), self.places.shape[1]), at.ravel()))
         R = csr_array(entries, shape=(k, self.places.size))
@@ -679,7 +679,7 @@ class ArrowCovariance(ParameterCovariance):
     def _border(self, X: Any) -> Array:
         """(n, m, r), u W of each predictor at rows X."""
         m, W = self.m, self.low[: self.coefficients]
-        if not isinstance(X, UnwrittenColumns):
+        if not isinstance(X, LazyColumns):
             U = self.frame.differences(np.asarray(X))
             return np.stack([U @ W[j::m] for j in range(m)], 1)
         head = X.head_places

@@ -47,7 +47,7 @@ def response_of_counts(likelihood: Likelihood | None, counted: Counted | None) -
     Incompatible where the likelihood is none of theirs. Bernoulli of p(k, n) is Binomial, Categorical of counts Multinomial.
 
     >>> from probreg.likelihoods import Bernoulli
-    >>> counting(Bernoulli(), "p")[0]
+    >>> response_of_counts(Bernoulli(), "p")[0]
     Binomial(trials=None)
     """
     if likelihood is None:

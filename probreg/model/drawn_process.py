@@ -17,7 +17,7 @@ from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import RowValues, root_at_rows
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
-from probreg.priors.gaussian_process import ValuedProcess, nodes_of
+from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
 _PAIRED = 1000  # points whose covariances are taken at once
@@ -33,7 +33,7 @@ class DrawnProcess:
     ----------
     key : str
         The term.
-    prior : ValuedProcess
+    prior : FunctionValues
         Of its columns.
     columns : list of int
         Where these stand in the design.
@@ -48,7 +48,7 @@ class DrawnProcess:
     predictor: ClassVar[None] = None
 
     key: str
-    prior: ValuedProcess
+    prior: FunctionValues
     columns: list[int]
     amplitude: Array
     table: Array

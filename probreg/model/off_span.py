@@ -31,7 +31,7 @@ from probreg.numerics.special import ndtri
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
-from probreg.priors.gaussian_process import SineProcess, ValuedProcess, is_length
+from probreg.priors.gaussian_process import FunctionValues, SineProcess, is_length
 from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
@@ -366,7 +366,7 @@ def _of_values(
 ) -> DrawnProcess | None:
     """The process of a term whose values and hyperparameters were drawn; None for others."""
     for i, b in enumerate(model.joint.blocks):
-        if isinstance(b.prior, ValuedProcess) and set(columns) == set(b.columns) and draws is not None:
+        if isinstance(b.prior, FunctionValues) and set(columns) == set(b.columns) and draws is not None:
             names = hyper_names(model.joint, model.design)[i]
             values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
             amplitude = np.asarray(b.prior.amplitude_at(values), dtype=float) * np.ones(len(draws["beta"]))

@@ -129,8 +129,8 @@ class GaussianProcess(DataDependentPrior):
         if isinstance(basis, SineBasis):
             return SineProcess(basis, self.amplitude, tuple(unknown.items()))
         if isinstance(basis, RowValues):
-            return ValuedProcess(basis, self.amplitude, tuple(unknown.items()))
-        return RebuiltProcess(basis, self.amplitude, tuple(unknown.items()))
+            return FunctionValues(basis, self.amplitude, tuple(unknown.items()))
+        return InducingPoints(basis, self.amplitude, tuple(unknown.items()))
 
 
 def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
@@ -319,7 +319,7 @@ class SineProcess(ProcessPrior):
 
 
 @dataclass(frozen=True, eq=False)
-class MovingProcess(ProcessPrior):
+class UnknownLength(ProcessPrior):
     """A process whose unknown hyperparameters are no scales of its columns, but move them: linear predictors share them."""
 
     shared = True
@@ -343,7 +343,7 @@ class MovingProcess(ProcessPrior):
 
 
 @dataclass(frozen=True, eq=False)
-class RebuiltProcess(MovingProcess):
+class InducingPoints(UnknownLength):
     """A process whose unknown hyperparameters are in the columns of its basis, which is made anew at other values of them."""
 
     def given(self, **values: Any) -> Prior:
@@ -359,7 +359,7 @@ class RebuiltProcess(MovingProcess):
 
 
 @dataclass(frozen=True, eq=False)
-class ValuedProcess(MovingProcess):
+class FunctionValues(UnknownLength):
     """A process whose coefficients are its values at the distinct rows A: f(A) ~ N(0, amplitude^2 k(A, A)) at every hyperparameter."""
 
     basis: RowValues

@@ -7,13 +7,13 @@ from scipy.optimize import linprog
 from probreg.errors import DataError, Incompatible
 from probreg.inference.penalized import known_sides
 from probreg.inference.penalized.dual_coordinate import dual_coordinate
-from probreg.inference.penalized.kink_mode import PiecewiseLinear, flat_interval, kink_mode
+from probreg.inference.penalized.kink_mode import PiecewiseLinear, flat_interval, solve_piecewise_linear
 from probreg.inference.penalized.kink_systems import ByRows
 from probreg.inference.penalized.kinks import KinkProblem
 
 
 def mode(X, y, up, down, epsilon, P, **options):
-    return kink_mode(X, y, PiecewiseLinear(up, down, epsilon), P, np.zeros(X.shape[1]), **options)
+    return solve_piecewise_linear(X, y, PiecewiseLinear(up, down, epsilon), P, np.zeros(X.shape[1]), **options)
 
 
 # Four rows and the kernel exp(-(a - b)^2/2), its columns K = B B' under a standard normal prior, an offset before them.
@@ -121,7 +121,7 @@ def test_the_dual_is_a_subgradient_and_no_point_is_better(n, p, epsilon):
     P = np.zeros((p, p))
     P[1:, 1:] = R.T @ R / p + np.eye(p - 1)
     up, down, centre = rng.uniform(0, 3, n), rng.uniform(0, 3, n), rng.standard_normal(p)
-    found = kink_mode(X, y, PiecewiseLinear(up, down, np.full(n, epsilon)), P, centre)
+    found = solve_piecewise_linear(X, y, PiecewiseLinear(up, down, np.full(n, epsilon)), P, centre)
     certified(found, X, y, up, down, epsilon, P, centre)
     for _ in range(200):
         b = found.beta + 10 ** rng.uniform(-6, 0) * rng.standard_normal(p)
@@ -144,12 +144,12 @@ def test_kernels_of_many_rows_by_coordinate_descent(C, epsilon, offset):
     y = 5.0 + np.sin(Z.sum(1)) + 0.3 * rng.standard_normal(n)
     centre = np.r_[1.0, np.zeros(len(P) - 1)]
     up, down = C * rng.uniform(0.5, 1, n), C * rng.uniform(0.5, 1, n)
-    found = kink_mode(X, y, PiecewiseLinear(up, down, epsilon), P, centre)
+    found = solve_piecewise_linear(X, y, PiecewiseLinear(up, down, epsilon), P, centre)
     certified(found, X, y, up, down, epsilon, P, centre)
     # Two flat columns, of which one is of no use, ask for the interior point.
     if offset and C == 1.0:
         more = np.column_stack([X, np.arange(n) % 2 * 1e-9])
-        wide = kink_mode(
+        wide = solve_piecewise_linear(
             more, y, PiecewiseLinear(up, down, epsilon), np.diag(np.r_[np.diag(P), 0.0]), np.r_[centre, 0.0]
         )
         certified(wide, more, y, up, down, epsilon, np.diag(np.r_[np.diag(P), 0.0]), np.r_[centre, 0.0])

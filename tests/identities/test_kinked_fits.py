@@ -488,12 +488,12 @@ def test_a_row_on_a_kink_to_rounding_has_no_score(likelihood) -> None:
 def test_a_search_that_stalls_does_not_ask_for_more_steps_alone(monkeypatch) -> None:
     x, y = rows(40)
     model = pr.Model.from_arrays(x, y, likelihood=AbsoluteLoss(), aux={"sigma": 1.0})
-    found = piecewise_linear.kink_mode
+    found = piecewise_linear.solve_piecewise_linear
 
     def stalled(*given, **options):
         return replace(found(*given, **options), converged=False)
 
-    monkeypatch.setattr(piecewise_linear, "kink_mode", stalled)
+    monkeypatch.setattr(piecewise_linear, "solve_piecewise_linear", stalled)
     with pytest.warns(pr.ProbregWarning, match="stopped with a gap or a violation left"):
         fit = pr.fit(model)
     assert fit.solution.status.unfinished

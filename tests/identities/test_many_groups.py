@@ -82,7 +82,7 @@ def test_groups_drawn_anew_are_those_of_written_columns(monkeypatch):
 def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     rng = np.random.default_rng(0)
     G, K, q = 5, 2, 3
-    X = unwritten.UnwrittenColumns(
+    X = unwritten.LazyColumns(
         rng.normal(size=(40, q)), (unwritten.GroupColumns(rng.integers(0, G, 40), rng.normal(size=(40, K)), G),)
     )
     p = X.shape[1]

@@ -30,8 +30,8 @@ def model(likelihood: str, rng: np.random.Generator) -> pr.Model:
 def test_many_rows_give_the_answer_of_plain_newton(likelihood: str, rng: np.random.Generator, monkeypatch):
     built = model(likelihood, rng)
     steps: list[int] = []
-    approach = newton._approach
-    monkeypatch.setattr(newton, "_approach", lambda *given: (steps.append(1), approach(*given))[1])
+    approach = newton._bfgs_passes
+    monkeypatch.setattr(newton, "_bfgs_passes", lambda *given: (steps.append(1), approach(*given))[1])
     quick = pr.fit(built, "newton")
     assert steps, "the path for many rows was not taken"
     assert quick.solution.stats["steps"] <= 3, "gradients alone should have come close"

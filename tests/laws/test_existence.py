@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference.base import Status
-from probreg.inference.modes.existence import exists, rising
+from probreg.inference.modes.existence import find_divergence, proves_maximum
 from probreg.inference.modes.newton import find_mode, newton_step
 from probreg.inference.modes.separation import separation
 from probreg.likelihoods import LIKELIHOODS, MayDiverge
@@ -45,12 +45,12 @@ def test_the_proof_and_the_linear_programme(kind: str) -> None:
                 local = model.value_grad_hessian_standardised(gamma)
             if not (np.isfinite(local.curvature).all() and np.linalg.cond(local.curvature) < 1e13):
                 break
-            proved.append(exists(model, local.gradient, np.linalg.inv(local.curvature)))
+            proved.append(proves_maximum(model, local.gradient, np.linalg.inv(local.curvature)))
             gamma = gamma + newton_step(local)[0].reshape(gamma.shape)
         assert there or not any(proved)
         if there:
             local = find_mode(model).local
-            assert exists(model, local.gradient, np.linalg.inv(local.curvature))
+            assert proves_maximum(model, local.gradient, np.linalg.inv(local.curvature))
     assert met == {True, False}
 
 
@@ -61,7 +61,7 @@ def test_a_fit_far_out_needs_no_linear_programme(monkeypatch: Any) -> None:
     y = (rng.random(401) < 1 / (1 + np.exp(-x))).astype(int)
     y[-1] = 1
     model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr("probreg.inference.modes.newton.runaway", lambda model: pytest.fail("the programme was asked"))
+    monkeypatch.setattr("probreg.inference.modes.newton.separation_by_block", lambda model: pytest.fail("the programme was asked"))
     fit = pr.fit(model, "newton")
     assert np.abs(model.eta(fit.solution.beta)).max() > 15.0
     assert fit.solution.status.good
@@ -72,7 +72,7 @@ def test_a_search_that_stops_short_needs_no_linear_programme(monkeypatch: Any) -
     x = rng.normal(size=400)
     y = (rng.random(400) < 1 / (1 + np.exp(-x))).astype(int)
     model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr("probreg.inference.modes.newton.runaway", lambda model: pytest.fail("the programme was asked"))
+    monkeypatch.setattr("probreg.inference.modes.newton.separation_by_block", lambda model: pytest.fail("the programme was asked"))
     with pytest.warns(pr.ProbregWarning, match="stopped short"):
         found = pr.fit(model, pr.SGD(epochs=4, tol=1e-9), seed=0).solution
     assert found.status is Status.SHORT
@@ -88,7 +88,7 @@ def test_lines_that_do_not_fall_and_the_linear_programme(kind: str) -> None:
         expected = separation(model)
         mode = find_mode(model)
         asked = replace(model, likelihood=undeclared)
-        found = rising(asked, mode.gamma, mode.log_aux, mode.local, newton_step(mode.local)[0])
+        found = find_divergence(asked, mode.gamma, mode.log_aux, mode.local, newton_step(mode.local)[0])
         met.add(bool(expected))
         assert (found is not None) == bool(expected)
         if found is not None:

@@ -8,7 +8,7 @@ import pytest
 import probreg as pr
 from probreg.assess.before import separation
 from probreg.data.formula import coded
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.errors import ProbregWarning
 from probreg.inference.base import Status
 from probreg.inference.covariance import ArrowCovariance
@@ -37,7 +37,7 @@ def both(formula, data, **settings):
     with codes_from(4):
         short = pr.Model.from_formula(formula, data, **settings)
     assert isinstance(dense.design.X, np.ndarray)
-    assert isinstance(short.design.X, UnwrittenColumns)
+    assert isinstance(short.design.X, LazyColumns)
     return dense, short
 
 

@@ -398,10 +398,10 @@ def test_separation_is_that_of_all_rows(separated: str) -> None:
 
 
 def test_a_direction_that_separates_the_sample_only_is_not_believed() -> None:
-    from probreg.inference.modes.existence import runaway
+    from probreg.inference.modes.existence import separation_by_block
 
     X, y = many("sample")
-    found, notes = runaway(pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli"))
+    found, notes = separation_by_block(pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli"))
     assert not found
     assert "are not separated" in notes[0]
 

@@ -6,17 +6,17 @@ import pytest
 import probreg as pr
 from probreg.data import unwritten
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.model.model import Model
 
 N, RNG = 300, np.random.default_rng(0)
 
 
-def columns() -> UnwrittenColumns:
+def columns() -> LazyColumns:
     g, h = RNG.integers(0, 9, N), RNG.integers(0, 4, N)
     first = GroupColumns(g, RNG.normal(size=(N, 2)), 9)
-    return UnwrittenColumns(RNG.normal(size=(N, 3)), (first, GroupColumns(h, np.ones((N, 1)), 4)))
+    return LazyColumns(RNG.normal(size=(N, 3)), (first, GroupColumns(h, np.ones((N, 1)), 4)))
 
 
 def test_they_are_the_array_that_they_stand_for():

@@ -8,7 +8,7 @@ from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.term_columns import few_of, terms_of
 from probreg.data import Design
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.likelihoods import OfClasses
 from probreg.model.model import Model
 
@@ -92,7 +92,7 @@ class CellsCheck(Check):
 def _two_valued(design: Design, used: Array) -> Array:
     """The places of the columns, but those of terms, that are 0 in some rows and 1 in the others."""
     X, own = design.X, ~design.of_terms
-    if isinstance(X, UnwrittenColumns) and design.coded:
+    if isinstance(X, LazyColumns) and design.coded:
         found = np.zeros(len(own), dtype=bool)
         met = (X.T @ used[:, None].astype(float))[:, 0]
         found[(met > 0) & (met < used.sum())] = True  # of indicators

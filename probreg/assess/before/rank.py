@@ -8,7 +8,7 @@ import numpy as np
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.term_columns import FEW, few_of, terms_of
 from probreg.data.level_moments import dropped_beside_levels
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.inference.modes.wide import SOON
 from probreg.model.model import Model
 from probreg.numerics.linalg import ColumnRank, rank_of, triangular
@@ -84,7 +84,7 @@ class RankCheck(Check):
     def _beside_levels(self, model: Model) -> list[Finding]:
         """Thousands of levels stay codes: other columns are held against them, and no combination is written out."""
         design = model.design
-        assert isinstance(design.X, UnwrittenColumns)
+        assert isinstance(design.X, LazyColumns)
         y = design.observed if design.observed.ndim == 1 else np.zeros(design.n)
         dropped = dropped_beside_levels(design.X, y, design.square_weights)
         undecided = [j for j in dropped if not model.joint.informative[j]]

@@ -8,7 +8,7 @@ from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
 from probreg.data.level_moments import spreads_of_columns
 from probreg.data.rows import full_weights
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 from probreg.priors.joint import first_of
@@ -137,7 +137,7 @@ class _Spreads(NamedTuple):
 def _spreads(model: Model) -> _Spreads:
     """Means and standard deviations; those of columns by far more than rows without products of columns."""
     d = model.design
-    if isinstance(d.X, UnwrittenColumns) and d.coded:
+    if isinstance(d.X, LazyColumns) and d.coded:
         mean, scale = spreads_of_columns(d.X, full_weights(d.weights, d.n))
         return _Spreads(mean, scale, d.y_scale if d.observed.ndim == 1 else np.nan)
     if surplus(model) is None:
@@ -170,7 +170,7 @@ def prior_scale(block: BlockPrior) -> Array | None:
 
 
 def _indicator(X: Array, j: int) -> bool:
-    if isinstance(X, UnwrittenColumns) and X.of_indicators and j not in X.head_places:
+    if isinstance(X, LazyColumns) and X.of_indicators and j not in X.head_places:
         return True
     x = X[:, j]
     return bool(np.all((x == 0) | (x == 1)))

@@ -12,7 +12,7 @@ import numpy as np
 from probreg.data.formula.algebra import FormulaLayout
 from probreg.data.formula.grammar import coding_arguments
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 
 LEVELS = 50  # of a factor from which it may stay codes
 NUMBERS = (
@@ -57,7 +57,7 @@ def with_codes(
     raw: Sequence[str],
     columns: Sequence[str],
     coded: Mapping[str, tuple[str, str, np.ndarray, Sequence[Any]]],
-) -> tuple[UnwrittenColumns, tuple[str, ...]]:
+) -> tuple[LazyColumns, tuple[str, ...]]:
     """The columns of a formula with those of coded factors in the place of their stand-ins, and their names.
 
     `raw` are the names that formulaic has, `columns` those for users; of each factor its word in `raw`, its name for users, its codes
@@ -80,7 +80,7 @@ def with_codes(
         firsts.append(len(names))
         tail.append(level_columns(codes, len(levels), whole=whole))
         names += [f"{name}[{level}]" for level in levels] if whole else [f"{name}[T.{level}]" for level in levels[1:]]
-    return UnwrittenColumns(np.ascontiguousarray(X[:, kept]), tuple(tail), tuple(firsts)), tuple(names)
+    return LazyColumns(np.ascontiguousarray(X[:, kept]), tuple(tail), tuple(firsts)), tuple(names)
 
 
 def level_columns(codes: np.ndarray, levels: int, *, whole: bool) -> GroupColumns:

@@ -54,7 +54,7 @@ from probreg.priors import (
     ScaleMixture,
     SmoothPrior,
 )
-from probreg.priors.gaussian_process import MovingProcess
+from probreg.priors.gaussian_process import UnknownLength
 
 MANY = 10**5  # numbers in the columns from which all rows once more, in doubled precision, would take most of the time
 
@@ -135,7 +135,7 @@ class Evidence(Method):
             for b in model.joint.blocks:
                 if isinstance(b.prior, ScaleMixture) and getattr(b.prior.base, "precision_matrix", None) is not None:
                     return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
-        moving = any(isinstance(b.prior, MovingProcess) for b in model.joint.blocks)
+        moving = any(isinstance(b.prior, UnknownLength) for b in model.joint.blocks)
         if why is None and self.criterion == "ML" and moving and not model.likelihood.least_squares:
             return "evidence with criterion='ML' cannot move the length of a process with this likelihood: state it, or use 'REML'"
         if why is None and self.points > 1:
@@ -277,7 +277,7 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     if (why := edges(method, model)) is not None:
         return why
     # an exact basis has a column for every row at lengths that are short enough
-    moving = [b for b in blocks if isinstance(b.prior, MovingProcess) and b.prior.basis.kind == "exact"]
+    moving = [b for b in blocks if isinstance(b.prior, UnknownLength) and b.prior.basis.kind == "exact"]
     if moving and not gaussian and model.unknown:
         aux, called = " and ".join(model.unknown), model.design.called(moving[0].columns)
         return (

@@ -46,7 +46,7 @@ from probreg.priors import (
     ScaleMixture,
     VaryingEffects,
 )
-from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_length
+from probreg.priors.gaussian_process import ProcessPrior, UnknownLength, is_length
 from probreg.priors.joint import Key, mapping_of
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
@@ -89,7 +89,7 @@ def with_values(model: Model) -> Model:
     while moving := [
         (b.columns, b.prior.basis)
         for b in model.joint.blocks
-        if isinstance(b.prior, MovingProcess) and not isinstance(b.prior.basis, RowValues)
+        if isinstance(b.prior, UnknownLength) and not isinstance(b.prior.basis, RowValues)
     ]:
         (columns, basis), *_ = moving
         term = model.design.process_of(columns)
@@ -157,9 +157,9 @@ class EvidenceProblem:
         return found if len(blocks) == 1 else max(found, 2)
 
     @cached_property
-    def moving(self) -> tuple[tuple[LatentGroup, MovingProcess], ...]:
+    def moving(self) -> tuple[tuple[LatentGroup, UnknownLength], ...]:
         """The groups of processes whose unknown hyperparameters are in their columns."""
-        return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, MovingProcess))
+        return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength))
 
     @property
     def by_groups(self) -> bool:
@@ -197,7 +197,7 @@ class EvidenceProblem:
         those of the values `chosen`."""
         found, at = self.model, 0
         for g in self.unknown:
-            if isinstance(g.prior, MovingProcess):
+            if isinstance(g.prior, UnknownLength):
                 names = [name for name, _ in g.prior.unknown]
                 own = slice(at, at + len(names))
                 here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
@@ -411,7 +411,7 @@ class EvidenceProblem:
                 each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
                 if self.per_column and isinstance(prior, ScaleMixture):
                     prior = prior.base.times(each)  # type: ignore[arg-type]
-                elif isinstance(prior, MovingProcess):  # of the columns that `with_kernel` makes
+                elif isinstance(prior, UnknownLength):  # of the columns that `with_kernel` makes
                     prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
                     prior = prior.given(**dict(zip(prior.hyper, each.tolist())))

@@ -27,7 +27,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import one_blas_thread
-from probreg.priors.gaussian_process import MovingProcess, ProcessPrior
+from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
 
 _RANK = 1e-5  # of the largest singular value of the columns of a process: below, rounding of f decides the coefficients
 _STEP = 1e-3  # of a log, for differences of the columns of a process: an error of some 1e-6
@@ -99,7 +99,7 @@ def _prior_pull(g: LatentGroup, logs: Array, inside: Array, unit: float) -> tupl
     if isinstance(g.prior, ProcessPrior) and g.predictor is None:  # the columns are those of its kernel
         values = dict(zip(g.hyper, np.exp(logs).tolist()))
         pull = inside / g.prior.size_at(values) ** 2
-        moving = isinstance(g.prior, MovingProcess)
+        moving = isinstance(g.prior, UnknownLength)
         each = np.array([[name == "amplitude" for name in g.hyper]]) if moving else g.log_scales(logs).slopes
         return pull, 2.0 * pull[:, :, None] * each[:, None]
     q, sd = len(g.columns), g.base.independent(len(g.columns))
@@ -140,7 +140,7 @@ def _moves_of_processes(
         return out
     score = _local_rows(model.design.block, model, beta)[0]
     for k, g in enumerate(problem.unknown):
-        if not isinstance(g.prior, MovingProcess):
+        if not isinstance(g.prior, UnknownLength):
             continue
         places = np.flatnonzero(problem.groups.group_of == k)
         values = dict(zip(g.hyper, np.exp(theta[places]).tolist()))
@@ -151,7 +151,7 @@ def _moves_of_processes(
 
 
 def _moves_of_process(
-    prior: MovingProcess, model: Model, own: list[int], values: Mapping[str, float], score: Array
+    prior: UnknownLength, model: Model, own: list[int], values: Mapping[str, float], score: Array
 ) -> dict[str, Array]:
     """u of each hyperparameter in the columns of one process."""
     term = model.design.process_of(own)

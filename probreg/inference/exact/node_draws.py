@@ -38,7 +38,7 @@ from probreg.inference.sampling.importance import (
 )
 from probreg.inference.sampling.proposal import student_points
 from probreg.model.model import Model
-from probreg.priors.gaussian_process import ValuedProcess
+from probreg.priors.gaussian_process import FunctionValues
 
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 1000  # coefficients up to which draws are weighed jointly with the scales
@@ -294,7 +294,7 @@ def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurfac
     for g, prior in problem.moving:
         term = model.design.process_of(g.columns)
         assert term is not None  # its prior is bound to one
-        assert isinstance(prior, ValuedProcess)
+        assert isinstance(prior, FunctionValues)
         own = here.recipe.processes[term.key]
         columns[np.ix_(g.columns, [place[c] for c in own.columns])] = own.basis.phi(prior.basis.anchors)
         moved |= set(g.columns)

@@ -35,7 +35,7 @@ from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import root_at_rows
 from probreg.model.model import Model
 from probreg.priors import AuxPrior
-from probreg.priors.gaussian_process import MovingProcess, ValuedProcess
+from probreg.priors.gaussian_process import FunctionValues, UnknownLength
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
@@ -112,7 +112,7 @@ class ProcessSurface(EvidenceSurface):
         return {
             k: solve_triangular(g.root, X[np.ix_(self._some, g.columns)].T, lower=True).T
             for k, g in enumerate(self.groups.groups)
-            if not isinstance(g.prior, MovingProcess)
+            if not isinstance(g.prior, UnknownLength)
         }
 
     @cached_property
@@ -120,7 +120,7 @@ class ProcessSurface(EvidenceSurface):
         """Of the inputs of those that do."""
         d, out = self.model.design, {}
         for k, g in enumerate(self.groups.groups):
-            if isinstance(g.prior, MovingProcess):
+            if isinstance(g.prior, UnknownLength):
                 term = d.process_of(g.columns)
                 assert term is not None  # its prior is bound to one
                 x = d.inputs[term.key][self._some]
@@ -138,7 +138,7 @@ class ProcessSurface(EvidenceSurface):
             logs = theta[at : at + len(g.hyper)]
             unit = sigma if g.base.sigma_units else 1.0
             at += len(g.hyper)
-            if isinstance(g.prior, MovingProcess):
+            if isinstance(g.prior, UnknownLength):
                 own, moved = _of_process(g.prior, self._pairs[k], dict(zip(g.hyper, np.exp(logs).tolist())), slopes)
             else:
                 own, moved = _of_columns(self._columns[k], g, logs, unit)
@@ -219,7 +219,7 @@ class ProcessSurface(EvidenceSurface):
             logs, q = theta[at : at + len(g.hyper)], len(g.columns)
             at += len(g.hyper)
             centre[list(g.columns)] = g.base.center(q)
-            if isinstance(g.prior, ValuedProcess):
+            if isinstance(g.prior, FunctionValues):
                 values = dict(zip(g.hyper, np.exp(logs).tolist()))
                 made = root_at_rows(g.prior.kernel_at(**values), g.prior.basis.anchors)[1] * g.prior.size_at(values)
             else:
@@ -288,7 +288,7 @@ def _inverse(L: Array) -> Array:
 
 
 def _of_process(
-    prior: MovingProcess, pairs: RowPairs, values: Mapping[str, float], slopes: bool
+    prior: UnknownLength, pairs: RowPairs, values: Mapping[str, float], slopes: bool
 ) -> tuple[Array, list[Array]]:
     """amplitude^2 K, and its derivatives over the logs of the hyperparameters."""
     kernel, square = prior.kernel_at(**values), float(prior.amplitude_at(values)) ** 2

@@ -20,7 +20,7 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.model.model import Model
 from probreg.priors import AuxPrior
-from probreg.priors.gaussian_process import MovingProcess
+from probreg.priors.gaussian_process import UnknownLength
 
 _STEP = 0.01  # of a log
 
@@ -41,7 +41,7 @@ class RebasedSurface(EvidenceSurface):
         self.model, self.groups, self._inner = model, groups, inner
         self.tol = 1e-5 if model.likelihood.least_squares else 1e-4
         self._aux = [model.aux_prior(a) for a in outer]
-        inside = [isinstance(g.prior, MovingProcess) and name != "amplitude" for g in groups.groups for name in g.hyper]
+        inside = [isinstance(g.prior, UnknownLength) and name != "amplitude" for g in groups.groups for name in g.hyper]
         self.inside = np.array([*inside, *[False] * len(self._aux)])
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
         self._chosen: Array | None = None  # logs of the values at which anchors are chosen

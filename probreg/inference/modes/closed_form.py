@@ -206,7 +206,7 @@ def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
     return "; ".join(said)
 
 
-def unidentified(rank: ColumnRank, p: int) -> Array:
+def null_space(rank: ColumnRank, p: int) -> Array:
     """Directions of beta that leave X beta unchanged, as columns (p, k)."""
     N = np.zeros((p, len(rank.dropped)))
     for i, j in enumerate(rank.dropped):
@@ -216,12 +216,12 @@ def unidentified(rank: ColumnRank, p: int) -> Array:
     return N
 
 
-def touched(N: Array) -> Array:
+def not_identified(N: Array) -> Array:
     """(p,) bool: coefficients that move along one of the directions N (p, k), so that they have no estimate."""
     return np.abs(N).max(1, initial=0.0) > 1e-8
 
 
-class Open(NamedTuple):
+class FreeDirections(NamedTuple):
     """What columns without a prior that are combinations of others leave open."""
 
     directions: Array  # (p, k), that leave X beta as it is
@@ -230,10 +230,10 @@ class Open(NamedTuple):
 
     def joined(self, not_estimable: Array, detail: str) -> tuple[Array, str]:
         """Coefficients (p, D) that have no estimate for another reason, told by `detail`, with those that are open."""
-        return not_estimable | touched(self.directions)[:, None], f"{detail}; not identified: {self.words}"
+        return not_estimable | not_identified(self.directions)[:, None], f"{detail}; not identified: {self.words}"
 
 
-def open_directions(model: Model) -> Open | None:
+def open_directions(model: Model) -> FreeDirections | None:
     """The directions of flat columns that leave X beta as it is; None where the rows tell all of them apart."""
     flat = np.flatnonzero(~model.joint.informative)
     if len(flat) < 2:
@@ -244,11 +244,11 @@ def open_directions(model: Model) -> Open | None:
     if not rank.dropped:
         return None
     N = np.zeros((model.shape[0], len(rank.dropped)))
-    N[flat] = unidentified(rank, len(flat))
-    return Open(N, flat[list(rank.dropped)], combinations(rank, tuple(design.columns[i] for i in flat)))
+    N[flat] = null_space(rank, len(flat))
+    return FreeDirections(N, flat[list(rank.dropped)], combinations(rank, tuple(design.columns[i] for i in flat)))
 
 
-def undetermined(model: Model, name: str) -> str | None:
+def jeffreys_obstacle(model: Model, name: str) -> str | None:
     """Why Jeffreys' prior does not exist: the information is singular where columns are combinations of others."""
     if not any(isinstance(b.prior, FisherPrior) for b in model.joint.blocks):
         return None
@@ -335,7 +335,7 @@ def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0)
         df=noise.df,
         status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
         detail=combinations(given.rank, model.design.columns) if deficient else "",
-        not_estimable=touched(N)[:, None] if deficient else None,
+        not_estimable=not_identified(N)[:, None] if deficient else None,
         null_space=N if deficient else None,
         stats=noise.stats,
         notes=sigma_note(model, noise.how),
@@ -478,7 +478,7 @@ def _coefficients(given: Conditional, design: Design) -> tuple[Array, Callable[[
     part = Conditional(F[: len(kept) + 1, : len(kept) + 1])
     beta, root = np.zeros(p), np.zeros((p, len(kept)))
     beta[kept], root[kept] = part.mean, part.root
-    N = unidentified(rank, p)
+    N = null_space(rank, p)
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)

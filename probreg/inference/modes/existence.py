@@ -1,6 +1,6 @@
 """Whether a maximum of the likelihood exists, told from where a search ended, and whether the likelihood rises for ever.
 
-`exists` proves it for likelihoods in their canonical link, in one pass over the rows. `rising` shows the contrary for any
+`proves_maximum` proves it for likelihoods in their canonical link, in one pass over the rows. `find_divergence` shows the contrary for any
 likelihood: from the end of the search it walks along straight lines, and a maximum is one from which every line goes down.
 
 The linear programme of separation needs its rows at once. Of rows by the block it gets the evenly spaced sample, and a
@@ -18,7 +18,7 @@ import numpy as np
 from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
 from probreg.inference.base import Array, Routine, Status, sigma_note
-from probreg.inference.modes.closed_form import unidentified
+from probreg.inference.modes.closed_form import null_space
 from probreg.inference.modes.separation import Separation, labels_of, non_zero, separation
 from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
 from probreg.model.likelihood_sums import largest_block
@@ -32,7 +32,7 @@ _MORE = 500  # rows that join at a time
 _ROUNDS = 20
 
 
-class Along(NamedTuple):
+class RowGains(NamedTuple):
     """Rows along a direction: how many gain likelihood, how many lose, and those that lose most, with their loss."""
 
     gaining: int
@@ -40,15 +40,15 @@ class Along(NamedTuple):
     loss: Array
     rows: Block
 
-    def worse(self, other: "Along") -> "Along":
+    def worse(self, other: "RowGains") -> "RowGains":
         """Both together."""
         loss = np.concatenate([self.loss, other.loss])
         most = np.argsort(-loss, kind="stable")[:_MORE]
         rows = kept_rows(join_surveys(self.rows, other.rows), most)
-        return Along(self.gaining + other.gaining, self.losing + other.losing, loss[most], rows)
+        return RowGains(self.gaining + other.gaining, self.losing + other.losing, loss[most], rows)
 
 
-def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
+def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
     """Whether the maximum lies at infinity, and how that was found out where not all rows could be asked at once."""
     design, likelihood = model.design, model.likelihood
     if design.source is None or not isinstance(likelihood, MayDiverge):
@@ -63,7 +63,7 @@ def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
             return found, (Routine(f"the data are not separated: {part.n} of {design.count} rows show it"),)
         least = _ZERO * float((np.abs(found.direction) * size).max())
         fn = partial(along, likelihood=likelihood, direction=found.direction, least=least)
-        seen = design.fold(fn, Along.worse)
+        seen = design.fold(fn, RowGains.worse)
         if not seen.losing:
             kind: Literal["complete", "quasi"] = "complete" if seen.gaining == design.count else "quasi"
             said = f"separation was found in {part.n} of {design.count} rows and holds in all; which coefficients it touches is read there"
@@ -78,7 +78,7 @@ def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
     )
 
 
-def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: float) -> Along:
+def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: float) -> RowGains:
     """The rows of a block along a direction (p, m) of the coefficients; `least` is the movement of the linear predictor from
     which it counts."""
     cone = likelihood.recession(block.y)
@@ -90,7 +90,7 @@ def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: floa
     np.maximum.at(worst, cone.rows, loss)
     losing = np.flatnonzero(worst > least)
     most = losing[np.argsort(-worst[losing], kind="stable")[:_MORE]]
-    return Along(len(gaining), len(losing), worst[most], kept_rows(block, most))
+    return RowGains(len(gaining), len(losing), worst[most], kept_rows(block, most))
 
 
 def _with(part: Design, rows: Block) -> Design:
@@ -106,7 +106,7 @@ _FAR = 30.0  # on the scale of eta: exp(-30) of a tail is left
 _WEAKEST = 8  # directions of least curvature that are walked, beside that of the last step
 
 
-def exists(model: Model, gradient: Array, cov: Array) -> bool:
+def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
     """A proof that the maximum of a canonical likelihood exists: nu R < 1, with the Newton decrement nu and the largest
     |x_i v|, R, over the rows and over directions v of unit length in the curvature H. False is no proof of the contrary.
 
@@ -130,7 +130,7 @@ def exists(model: Model, gradient: Array, cov: Array) -> bool:
     return bool(nu * R < 0.25)  # a fourth, for rounding
 
 
-class Rising(NamedTuple):
+class Divergence(NamedTuple):
     """Where the log posterior does not fall however far one goes: no estimate there."""
 
     not_estimable: Array  # (p, D) bool, reported coefficients that have no finite estimate
@@ -152,7 +152,7 @@ def undecided(model: Model) -> tuple[list[str], bool]:
     return names, model.likelihood.may_diverge is None and not model.joint.informative.all()
 
 
-def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array) -> Rising | None:
+def find_divergence(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array) -> Divergence | None:
     """Where the log posterior rises for ever from the point at which a search ended, or None: along lines over the
     coefficients unless the likelihood says `may_diverge` (an exact method decides where that is True), and over the log of
     every nuisance parameter but a noise scale. `step` is Newton's from there.
@@ -163,7 +163,7 @@ def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: 
     """
     k, H = gamma.size, local.curvature
     names, free = undecided(model)
-    lines = Lines(model, gamma, log_aux)
+    lines = PosteriorLines(model, gamma, log_aux)
     flat = _flat_directions(lines, H, step) if free else np.zeros((k, 0))
     sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
     if not flat.shape[1] and not any(sides.values()):
@@ -171,18 +171,18 @@ def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: 
     flat, T = flat.reshape(*gamma.shape, -1), model.design.frame.T
     not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
     to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
-    return Rising(
+    return Divergence(
         not_estimable, labels_of(model, not_estimable), to_zero, to_infinity, np.einsum("pk,kmr->pmr", T, flat)
     )
 
 
-def at_limits(aux: Mapping[str, float], lost: Rising | None) -> dict[str, float]:
+def at_limits(aux: Mapping[str, float], lost: Divergence | None) -> dict[str, float]:
     """Nuisance parameters with an exact 0 for those along which the likelihood rises to that limit."""
     gone = () if lost is None else lost.to_zero
     return {name: 0.0 if name in gone else float(v) for name, v in aux.items()}
 
 
-class Lines:
+class PosteriorLines:
     """The log posterior along straight lines over (vec gamma, log aux) from a point."""
 
     def __init__(self, model: Model, gamma: Array, log_aux: Array):
@@ -209,7 +209,7 @@ class Lines:
         return bool(there >= self.top - _FALL)
 
 
-def _flat_directions(lines: Lines, H: Array, step: Array) -> Array:
+def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:
     """Orthonormal directions (p m, r) of the coefficients without curvature, where some line does not fall; (p m, 0) where all
     that were walked do. Directions that leave X beta as it is are another matter (rank), and left out."""
     k = lines.shape[0] * lines.shape[1]
@@ -231,13 +231,13 @@ def _identified(model: Model) -> Array:
     basis, rank = model.design.frame, model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]
     if any(not model.joint.informative[j] for j in rank.dropped):
-        null = np.linalg.qr(basis.T_inverse @ unidentified(rank, model.shape[0]))[0]
+        null = np.linalg.qr(basis.T_inverse @ null_space(rank, model.shape[0]))[0]
         free = free - null @ (null.T @ free)
     left, size, _ = np.linalg.svd(free, full_matrices=False)
     return map_of_columns(left[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])
 
 
-def _side(lines: Lines, H: Array, i: int) -> int:
+def _side(lines: PosteriorLines, H: Array, i: int) -> int:
     """-1 where the log of a nuisance parameter runs to -infinity, 1 to infinity, 0 where it stays."""
     line = np.zeros(len(H))
     line[i] = 1.0
@@ -247,7 +247,7 @@ def _side(lines: Lines, H: Array, i: int) -> int:
 # ---- in words --------------------------------------------------------------------------------------------------
 
 
-def ended(steps: int, decrement: float, status: Status) -> str:
+def stop_message(steps: int, decrement: float, status: Status) -> str:
     """Where the search ended; a distance to the maximum only where there is one."""
     if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
         return f"stopped after {steps} steps, where the likelihood still rises towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
@@ -259,14 +259,14 @@ def ended(steps: int, decrement: float, status: Status) -> str:
 def notes_of_mode(model: Model, steps: int, decrement: float, status: Status) -> tuple[str, ...]:
     """What sigma is, and where the search ended."""
     how = "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it"
-    return (*sigma_note(model, how), Routine(ended(steps, decrement, status)))
+    return (*sigma_note(model, how), Routine(stop_message(steps, decrement, status)))
 
 
-def words_of_separation(found: Separation) -> str:
+def separation_message(found: Separation) -> str:
     return f"{found.kind} separation by {few_names(found.labels)}"
 
 
-def lost_words(model: Model, lost: Rising) -> tuple[Status, str, Array | None]:
+def divergence_status(model: Model, lost: Divergence) -> tuple[Status, str, Array | None]:
     """Status, detail and the coefficients without an estimate, of a search along which the likelihood does not fall."""
     limits = model.likelihood.at_zero
     told = [f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "") for name in lost.to_zero]

@@ -14,7 +14,7 @@ import numpy as np
 from probreg.data import Frame
 from probreg.data.grouped_columns import ArrowColumns, ArrowGram
 from probreg.data.level_moments import select_leading_part
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.normal_columns import NormalColumns, normal_columns
@@ -126,7 +126,7 @@ def level_rows(model: Model) -> LevelRows | None:
     ):
         return None
     X = design.X
-    assert isinstance(X, UnwrittenColumns)
+    assert isinstance(X, LazyColumns)
     first, lead, border = select_leading_part(X)
     at = X.head_places
     own = Frame.of(

@@ -7,12 +7,12 @@ import numpy as np
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array, Solution, Status, log_names
 from probreg.inference.modes.existence import (
-    Rising,
+    Divergence,
     at_limits,
-    lost_words,
+    divergence_status,
     notes_of_mode,
+    separation_message,
     undecided,
-    words_of_separation,
 )
 from probreg.inference.modes.level_newton import LevelMode, LevelProblem, find_level_mode, level_problem
 from probreg.inference.modes.level_rows import ScaledArrow
@@ -40,11 +40,11 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
     gone: Array | None = None
     runaway = np.zeros(model.shape[0], dtype=bool)  # coefficients that are held where they are
     if separated is not None:
-        status, detail, gone = Status.NO_MAXIMUM, words_of_separation(separated), separated.not_estimable
+        status, detail, gone = Status.NO_MAXIMUM, separation_message(separated), separated.not_estimable
         runaway = separated.not_estimable[:, 0] if separated.held is None else separated.held
         H = _held(problem, mode, runaway, ())
     elif lost is not None:
-        status, detail, gone = lost_words(model, lost)
+        status, detail, gone = divergence_status(model, lost)
         H = _held(problem, mode, np.zeros(model.shape[0], dtype=bool), lost.to_zero + lost.to_infinity)
     else:
         status, detail, gone, H = mode.status, "", None, _factor(mode.local.gram)
@@ -86,7 +86,7 @@ def _separated(problem: LevelProblem, mode: LevelMode) -> Separation | None:
     return None if found.kind == "none" else found
 
 
-def _lost(problem: LevelProblem, mode: LevelMode) -> Rising | None:
+def _lost(problem: LevelProblem, mode: LevelMode) -> Divergence | None:
     """Nuisance parameters along whose logs the log posterior does not fall; see `rising`."""
     model, (G, r) = problem.model, problem.sizes
     sides = dict[str, int]()
@@ -100,7 +100,7 @@ def _lost(problem: LevelProblem, mode: LevelMode) -> Rising | None:
         return None
     nothing = np.zeros((model.shape[0], 1), dtype=bool)
     to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
-    return Rising(nothing, (), to_zero, to_infinity)
+    return Divergence(nothing, (), to_zero, to_infinity)
 
 
 def _rises(problem: LevelProblem, mode: LevelMode, line: Array, far: float) -> bool:

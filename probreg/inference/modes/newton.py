@@ -25,17 +25,23 @@ from probreg.inference.base import (
     reproduced,
 )
 from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_pseudo_inverse
-from probreg.inference.modes.closed_form import Open, combinations, open_directions, touched, unidentified
+from probreg.inference.modes.closed_form import (
+    FreeDirections,
+    combinations,
+    not_identified,
+    null_space,
+    open_directions,
+)
 from probreg.inference.modes.existence import (
-    Rising,
+    Divergence,
     at_limits,
-    exists,
-    lost_words,
+    divergence_status,
+    find_divergence,
     notes_of_mode,
-    rising,
-    runaway,
+    proves_maximum,
+    separation_by_block,
+    separation_message,
     undecided,
-    words_of_separation,
 )
 from probreg.inference.modes.separation import Separation
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -75,7 +81,7 @@ def find_mode(
     refuse_too_wide(model.shape[0])
     if not (model.design.reachable or model.of_moments):
         raise DataError(f"a mode is found by sums over the rows, and {model.design.rows_needed}")
-    if (far := distance_from_zero(model)) != 0.0:
+    if (far := response_shift(model)) != 0.0:
         return _find_about(model, far, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux)
     gamma, rough, H = _start(model, start)
     log_aux = rough if log_aux is None else log_aux
@@ -84,10 +90,10 @@ def find_mode(
     H = near if near is not None and many else H
     point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
-        point = _approach(model, point, _slope(model, point, shape), H, tol)
+        point = _bfgs_passes(model, point, _slope(model, point, shape), H, tol)
     local = _evaluate(model, point, shape)
-    if H is not None and _left_the_mode(local, n):
-        point = np.concatenate([part.ravel() for part in _rough(model)])
+    if H is not None and _bad_start(local, n):
+        point = np.concatenate([part.ravel() for part in _initial_point(model)])
         local = _evaluate(model, point, shape)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
@@ -112,7 +118,7 @@ def find_mode(
             status = Status.CONVERGED
             break
         if many and convex and decrement < _NEAR * np.sqrt(n):
-            nearer = _approach(model, point, local.gradient, local.curvature, tol)
+            nearer = _bfgs_passes(model, point, local.gradient, local.curvature, tol)
             if nearer is not point:
                 point, local = nearer, _evaluate(model, nearer, shape)
                 continue
@@ -125,7 +131,7 @@ def find_mode(
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
 
 
-def distance_from_zero(model: Model) -> float:
+def response_shift(model: Model) -> float:
     """The middle c of a response that lies far from zero for how it varies, where y - c is as good: under a noise scale
     p(y | eta) is a density of y - eta, and a flat intercept takes up c. There y - eta would lose the digits of eta."""
     design = model.design
@@ -160,13 +166,13 @@ def _find_about(
     return found._replace(gamma=gamma)
 
 
-def _left_the_mode(local: LocalModel, n: float) -> bool:
+def _bad_start(local: LocalModel, n: float) -> bool:
     """A sample may be separated, or all but, where the rows are not: its mode is then far out, where all is flat."""
     step, convex = newton_step(local)
     return not convex or not np.isfinite(local.value) or bool(local.gradient @ step > 100.0 * n)
 
 
-def _approach(model: Model, point: Array, gradient: Array, H: Array, tol: float) -> Array:
+def _bfgs_passes(model: Model, point: Array, gradient: Array, H: Array, tol: float) -> Array:
     """Quasi-Newton steps from a held curvature, by passes that take the gradient only: with many rows, near the mode, the
     curvature hardly changes and is most of the cost of a pass. Its small changes are learned from the steps (BFGS, two
     loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
@@ -272,23 +278,23 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     """
     design = model.design
     if start is not None:
-        beta = started(model, start)
+        beta = check_start(model, start)
         return design.frame.from_raw(beta), rough_log_aux(model), None
     some = sample_of_rows(model)
     if some is None:
-        return *_rough(model), None
+        return *_initial_point(model), None
     part = Model(some, model.likelihood, model.with_prior_frozen.prior, model.aux)
     with sample_of(design.n):
         found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
-        return *_rough(model), None
+        return *_initial_point(model), None
     to_part = part.design.frame.from_raw(design.frame.T)
     # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
     M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
     return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
 
 
-def started(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
+def check_start(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
     """A warm start (p, m). DataError for one of another shape."""
     beta = np.asarray(start)
     if beta.shape != model.shape:
@@ -314,7 +320,7 @@ def sample_of_rows(model: Model) -> Design | None:
     return replace(some, weights=stride * (full_weights(some.weights, some.n)))
 
 
-def _rough(model: Model) -> tuple[Array, Array]:
+def _initial_point(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
     design, likelihood, log_aux = model.design.sample, model.likelihood, rough_log_aux(model)
     if not design.n and model.of_moments:
@@ -354,27 +360,29 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
     beta = frame.to_raw(mode.gamma)
     status, detail, not_estimable, null = mode.status, "", None, None
-    separated, said = _separated(model, mode)
-    lost = None if separated is not None else runs_away(model, mode.gamma, mode.log_aux, mode.local)
+    separated, said = _check_separation(model, mode)
+    lost = None if separated is not None else check_divergence(model, mode.gamma, mode.log_aux, mode.local)
     opened = None if separated is None and lost is None else open_directions(model)
     if separated is not None:
-        status, detail, not_estimable = Status.NO_MAXIMUM, words_of_separation(separated), separated.not_estimable
-        cov = _bounded_part(model, mode, not_estimable, _held(model, separated, opened), ())
+        status, detail, not_estimable = Status.NO_MAXIMUM, separation_message(separated), separated.not_estimable
+        cov = _covariance_given_fixed(model, mode, not_estimable, _fixed_coefficients(model, separated, opened), ())
     elif lost is not None:
-        status, detail, not_estimable = lost_words(model, lost)
+        status, detail, not_estimable = divergence_status(model, lost)
         gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
-        cov = _bounded_part(model, mode, lost.not_estimable, _held(model, lost, opened), gone_aux)
+        cov = _covariance_given_fixed(
+            model, mode, lost.not_estimable, _fixed_coefficients(model, lost, opened), gone_aux
+        )
     else:
         root = root_of_curvature(mode.local.curvature)
         if root is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
-            cov, null = _deficient(model, mode, root)
+            cov, null = _rank_deficient_covariance(model, mode, root)
         else:
             cov = DenseCovariance(frame, m, log_names(model), root=root)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
             beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
             detail = combinations(model.design.moments.rank, model.design.columns)
-            not_estimable = np.repeat(touched(null)[:, None], len(model.likelihood.contrast_matrix), 1)
+            not_estimable = np.repeat(not_identified(null)[:, None], len(model.likelihood.contrast_matrix), 1)
     if opened is not None:  # what runs away and what is not identified are two reasons, and either is enough
         nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
         not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
@@ -422,7 +430,7 @@ def _condition(H: Array) -> float:
     return float(size.max() / size.min()) if size.min() > 0 else np.inf
 
 
-def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, ...]]:
+def _check_separation(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, ...]]:
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
@@ -430,7 +438,7 @@ def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, 
     near = mode.status is Status.CONVERGED and mode.steps < 15
     if (far < _FAR and near) or (far < _EXACT and _proved(model, mode)):
         return None, ()
-    found, notes = runaway(model)
+    found, notes = separation_by_block(model)
     return (None if found.kind == "none" else found), notes
 
 
@@ -439,7 +447,7 @@ def _proved(model: Model, mode: Mode) -> bool:
     k, H = mode.gamma.size, mode.local.curvature
     if model.joint.informative.any() or not np.isfinite(H).all() or np.linalg.cond(H[:k, :k]) > 1e13:
         return False
-    return exists(model, mode.local.gradient[:k], np.linalg.inv(H[:k, :k]))  # given the nuisance parameters
+    return proves_maximum(model, mode.local.gradient[:k], np.linalg.inv(H[:k, :k]))  # given the nuisance parameters
 
 
 def _largest_direction(model: Model, beta: Array) -> float:
@@ -447,14 +455,14 @@ def _largest_direction(model: Model, beta: Array) -> float:
     return model.design.fold(partial(largest_predictor, beta=beta), max)
 
 
-def runs_away(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> Rising | None:
+def check_divergence(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> Divergence | None:
     """Where the likelihood does not fall from the end of a search, for what no exact method decides."""
     if not any(undecided(model)) or not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         return None
-    return rising(model, gamma, log_aux, local, newton_step(local)[0])
+    return find_divergence(model, gamma, log_aux, local, newton_step(local)[0])
 
 
-def _held(model: Model, found: Separation | Rising, opened: Open | None) -> Array:
+def _fixed_coefficients(model: Model, found: Separation | Divergence, opened: FreeDirections | None) -> Array:
     """Coefficients (p, m) that are held where they are, as many as there are directions without curvature: those along which
     the limit of the likelihood is the same, and those that leave X beta as it is.
 
@@ -476,7 +484,7 @@ def _held(model: Model, found: Separation | Rising, opened: Open | None) -> Arra
     return held.reshape(p, m)
 
 
-def _bounded_part(
+def _covariance_given_fixed(
     model: Model, mode: Mode, not_estimable: Array, held: Array, gone_aux: Sequence[int]
 ) -> DenseCovariance:
     """The covariance with some coefficients and nuisance parameters held where they are; those that run away are missing."""
@@ -494,7 +502,7 @@ def _bounded_part(
     return DenseCovariance(model.design.frame, m, log_names(model), missing if missing.any() else None, root=root)
 
 
-def _deficient(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovariance, Array | None]:
+def _rank_deficient_covariance(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovariance, Array | None]:
     """The covariance, and the directions (p, j) that collinear columns without a prior leave open: there the covariance is that
     of the coefficients of least norm."""
     frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
@@ -507,7 +515,7 @@ def _deficient(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovar
                 or "newton: the curvature at the end is not positive definite: start elsewhere, or give a prior"
             )
         return DenseCovariance(frame, m, log_names(model), root=root), None
-    N = unidentified(rank, model.shape[0])
+    N = null_space(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
     of_beta = (frame.to_raw(root[:k].reshape(len(N), -1))).reshape(len(N), -1)
     of_beta = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(k, -1)

@@ -17,7 +17,7 @@ from scipy.linalg import qr
 
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.unwritten import UnwrittenColumns
+from probreg.data.unwritten import LazyColumns
 from probreg.inference.modes.level_separation import LevelDirections, level_directions, sorted_cone
 from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise
 from probreg.likelihoods import MayDiverge, Recession
@@ -131,7 +131,9 @@ class Separation:
     direction: Array | None
     rows: int
     intercept: int | None = None
-    span: Array | None = None  # (p, m, r), directions that span those along which the limit of the likelihood is the same
+    span: Array | None = (
+        None  # (p, m, r), directions that span those along which the limit of the likelihood is the same
+    )
     held: Array | None = None  # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
 
     def __bool__(self) -> bool:
@@ -194,7 +196,7 @@ def _told(model: Model, recession: Recession, strict: Array, not_estimable: Arra
 def _of_levels(model: Model, X: Array, recession: Recession, free: Array) -> Separation | None:
     """What is found where the levels of a factor stay codes and have flat priors, of one linear predictor and columns that are
     identified, with kind "none" where no constraint is strict; None elsewhere."""
-    if not model.design.coded or model.shape[1] != 1 or not isinstance(X, UnwrittenColumns):
+    if not model.design.coded or model.shape[1] != 1 or not isinstance(X, LazyColumns):
         return None
     first = int(np.argmax([part.groups for part in X.tail]))
     lead, at = X.tail[first], np.arange(X.starts[first], X.starts[first] + X.tail[first].groups)
@@ -230,7 +232,11 @@ def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
     mean = every.cross(U)[:, 0] / np.maximum(count, 1)[:, None]
     if not intercept:
         mean[0] = 0.0
-    return bool((count[1:] > 0).all() and not rank_of(triangular(U - mean[group])).dropped) if U.shape[1] else bool(count[1:].all())
+    return (
+        bool((count[1:] > 0).all() and not rank_of(triangular(U - mean[group])).dropped)
+        if U.shape[1]
+        else bool(count[1:].all())
+    )
 
 
 def _raw(

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from probreg.errors import DataError
 from probreg.inference.penalized.interior_point import Inside, interior_point
-from probreg.inference.penalized.kink_polish import Solved, polish, states_of
+from probreg.inference.penalized.kink_polish import Solved, active_set, polish
 from probreg.inference.penalized.kink_systems import ByColumns, ByRows, NewtonSystem
 from probreg.inference.penalized.kinks import (
     EPS,
     Certificate,
-    KinkMode as KinkMode,
     KinkProblem,
     PiecewiseLinear as PiecewiseLinear,
+    PiecewiseLinearSolution as PiecewiseLinearSolution,
     flat_interval as flat_interval,
 )
 from probreg.inference.penalized.known_sides import solve_known_sides
@@ -32,10 +32,10 @@ PER_ROW = 100  # steps of coordinate descent for a row at most: it stalls where 
 
 
 @one_blas_thread()
-def kink_mode(
+def solve_piecewise_linear(
     X: Array, y: Array, loss: PiecewiseLinear, P: Array, centre: Array, *, K: Array | None = None, tol: float = 1e-10,
     max_steps: int = 100,
-) -> KinkMode:  # fmt: skip
+) -> PiecewiseLinearSolution:  # fmt: skip
     """argmin_b sum_i [up_i max(r_i - eps_i, 0) + down_i max(-r_i - eps_i, 0)] + (b - c)'P(b - c)/2, r = y - X b.
 
     Parameters
@@ -54,7 +54,7 @@ def kink_mode(
 
     Returns
     -------
-    KinkMode
+    PiecewiseLinearSolution
         With converged False, and the certificate as it is, where the gap is above `tol`.
 
     Raises
@@ -67,7 +67,7 @@ def kink_mode(
     Examples
     --------
     >>> y, one = np.array([0.0, 1.0, 4.0, 9.0]), np.ones(4)
-    >>> found = kink_mode(one[:, None], y, PiecewiseLinear(one / 2, one / 2, 0 * one), np.zeros((1, 1)), np.zeros(1))
+    >>> found = solve_piecewise_linear(one[:, None], y, PiecewiseLinear(one / 2, one / 2, 0 * one), np.zeros((1, 1)), np.zeros(1))
     >>> found.beta, found.unique, found.offset_interval
     (array([2.5]), False, (1.0, 4.0))
     """
@@ -90,7 +90,7 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
     system, best, least = system_of(problem), None, np.inf
     for inside in _attempts(problem, system, tol, max_steps):
         guesses = [] if inside.states is None else [inside.states]
-        for states in (*guesses, states_of(problem, inside.b, inside.a)):
+        for states in (*guesses, active_set(problem, inside.b, inside.a)):
             b, a, settled = polish(problem, system, inside.b, inside.a, states)
             certificate = problem.certify(b, a)
             if settled and certificate.violation <= FINE:
@@ -132,7 +132,7 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     return ByColumns(problem, (slope or 1.0) / spread)
 
 
-def _described(problem: KinkProblem, found: Solved, tol: float) -> KinkMode:
+def _described(problem: KinkProblem, found: Solved, tol: float) -> PiecewiseLinearSolution:
     """The result, at the midpoint of the solutions where these are an interval."""
     b, a, steps, polished, known = found
     up, down, _ = problem.loss
@@ -140,10 +140,12 @@ def _described(problem: KinkProblem, found: Solved, tol: float) -> KinkMode:
     free = (low == high) & (up + down > 0)
     bound = (a != 0) & ~free
 
-    def result(b: Array, known: Certificate | None = None) -> KinkMode:
+    def result(b: Array, known: Certificate | None = None) -> PiecewiseLinearSolution:
         primal, gap, violation, rounding = known or problem.certify(b, a)
         ok = gap <= tol * abs(primal) + ROUNDINGS * rounding and violation <= SMALL_VIOLATION
-        return KinkMode(b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None)
+        return PiecewiseLinearSolution(
+            b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None
+        )
 
     mode = result(b, known)
     N = face(problem, free)

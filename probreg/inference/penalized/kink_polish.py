@@ -44,7 +44,7 @@ class Polished(NamedTuple):
     settled: bool
 
 
-def states_of(problem: KinkProblem, b: Array, a: Array) -> States:
+def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
     """The state of each row near the solution: of a product that is zero there, the relatively smaller factor is zero."""
     up, down, eps = problem.loss
     r, width = problem.y - problem.X @ b, up + down

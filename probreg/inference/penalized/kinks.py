@@ -75,7 +75,7 @@ class PiecewiseLinear(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class KinkMode:
+class PiecewiseLinearSolution:
     """The minimum with its certificate: `primal` >= optimum >= `dual_value`, to the `violation` of the stationarity.
 
     beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a = P(beta - c); gap = primal - dual_value
@@ -102,7 +102,7 @@ class KinkMode:
 
 
 class Certificate(NamedTuple):
-    """How far (b, a) is from optimal, see `KinkMode`, and a rounding of each term of its sums."""
+    """How far (b, a) is from optimal, see `PiecewiseLinearSolution`, and a rounding of each term of its sums."""
 
     primal: float
     gap: float
@@ -189,7 +189,9 @@ class KinkProblem:
         return Certificate(primal, gap, worst, EPS * float(most @ unit + length @ stiff))
 
 
-def flat_interval(X: Array, y: Array, loss: PiecewiseLinear, mode: KinkMode, direction: Array) -> tuple[float, float]:
+def flat_interval(
+    X: Array, y: Array, loss: PiecewiseLinear, mode: PiecewiseLinearSolution, direction: Array
+) -> tuple[float, float]:
     """The interval of t at which mode.beta + t direction has the same objective, for a direction that the prior leaves flat.
 
     A point is optimal if and only if each of its residuals lies where the dual weight is a slope of the loss, whichever
@@ -197,7 +199,7 @@ def flat_interval(X: Array, y: Array, loss: PiecewiseLinear, mode: KinkMode, dir
 
     >>> y, one = np.array([0.0, 1.0, 4.0, 9.0]), np.ones(4)
     >>> half = PiecewiseLinear(one / 2, one / 2, 0 * one)
-    >>> mode = KinkMode(np.array([2.5]), np.array([-0.5, -0.5, 0.5, 0.5]), 6, 6, 0, 0, 0, True, True, one < 0, one > 0, False, None)
+    >>> mode = PiecewiseLinearSolution(np.array([2.5]), np.array([-0.5, -0.5, 0.5, 0.5]), 6, 6, 0, 0, 0, True, True, one < 0, one > 0, False, None)
     >>> flat_interval(one[:, None], y, half, mode, np.ones(1))
     (-1.5, 1.5)
     """

@@ -16,7 +16,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
-from probreg.inference.penalized.kink_mode import KinkMode, PiecewiseLinear, kink_mode
+from probreg.inference.penalized.kink_mode import PiecewiseLinear, PiecewiseLinearSolution, solve_piecewise_linear
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import rank_of, triangular
@@ -81,14 +81,16 @@ class InteriorPoint(Method):
         return certified(model, *kinked_mode(model, tol=self.tol, max_steps=self.max_steps))
 
 
-def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
+def certified(model: Model, mode: Mode, at: PiecewiseLinearSolution) -> Solution:
     """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
     i, beta = model.design.intercept, model.design.frame.to_raw(mode.gamma)
     moved = 0.0 if i is None else float(beta[i, 0] - mode.gamma[i, 0])
     return with_certificate(model, solution_at(model, mode), at, steps=mode.steps, moved=moved)
 
 
-def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int, moved: float = 0.0) -> Solution:
+def with_certificate(
+    model: Model, found: Solution, at: PiecewiseLinearSolution, *, steps: int, moved: float = 0.0
+) -> Solution:
     """The solution with its certificate in numbers and words; an interval of the intercept is `moved` to the raw columns."""
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     stats = {
@@ -111,7 +113,7 @@ def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int,
     return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 
 
-def _not_unique(model: Model, at: KinkMode, moved: float) -> tuple[str, ...]:
+def _not_unique(model: Model, at: PiecewiseLinearSolution, moved: float) -> tuple[str, ...]:
     """In words, where other coefficients have the same loss: the interval of the intercept on the raw columns."""
     if at.unique:
         return ()
@@ -135,14 +137,14 @@ class Programme:
         self.U, self.y = U[:, self.kept], minus_offset(design.observed, design.offset)
         self.w, self.centre = full_weights(design.weights, design.n), design.frame.T_inverse @ model.joint.center
         self.flat, self.steps = not model.joint.informative.any(), 0
-        self._solved: dict[bytes, KinkMode] = {}
+        self._solved: dict[bytes, PiecewiseLinearSolution] = {}
 
-    def __call__(self, log_aux: Array) -> tuple[KinkMode, LocalModel]:
+    def __call__(self, log_aux: Array) -> tuple[PiecewiseLinearSolution, LocalModel]:
         """The mode, and the log posterior about it over (gamma, log aux)."""
         at, aux = self.mode(log_aux), dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
         return at, self.model.value_grad_hessian_standardised(at.beta[:, None], **aux)
 
-    def mode(self, log_aux: Array) -> KinkMode:
+    def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
         model, known = self.model, {**self.model.fixed, **dict(zip(self.model.unknown, np.exp(log_aux).tolist()))}
         up, down, tube = loss_of_rows(model, known)
@@ -153,7 +155,7 @@ class Programme:
             T = model.design.frame.T
             P, k = T.T @ model.joint.precision(model.noise(known)) @ T, self.kept
             loss = PiecewiseLinear(up / unit, down / unit, tube)
-            found = kink_mode(
+            found = solve_piecewise_linear(
                 self.U, self.y, loss, P[np.ix_(k, k)], self.centre[k], tol=self.tol, max_steps=self.max_steps
             )
             beta = np.zeros(len(P))
@@ -218,7 +220,7 @@ def _without_combinations(model: Model, U: Array) -> Array:
     return np.setdiff1d(np.arange(p), flat[list(dropped)])
 
 
-def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, KinkMode]:
+def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, PiecewiseLinearSolution]:
     """The joint mode over (beta, log aux) with the expected curvature there, and the certificate over beta."""
     model.design.need_rows("the mode of a likelihood with kinks")
     programme = Programme(model, tol, max_steps)

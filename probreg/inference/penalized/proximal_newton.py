@@ -21,9 +21,9 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import open_directions, touched
-from probreg.inference.modes.existence import Rising, at_limits, lost_words, runaway, undecided
-from probreg.inference.modes.newton import runs_away
+from probreg.inference.modes.closed_form import not_identified, open_directions
+from probreg.inference.modes.existence import Divergence, at_limits, divergence_status, separation_by_block, undecided
+from probreg.inference.modes.newton import check_divergence
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
 from probreg.likelihoods import SmoothLikelihood
@@ -135,13 +135,13 @@ def kinked_solution(
             f"{found.kind} separation by {', '.join(found.labels)}",
         )
     elif lost := _rising(model, beta, aux):
-        status, detail, not_estimable = lost_words(model, lost)
+        status, detail, not_estimable = divergence_status(model, lost)
         aux = at_limits(aux, lost)
     elif opened is not None:
         N, detail, status = opened.directions, opened.words, Status.NOT_IDENTIFIED
         # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - N @ np.linalg.pinv(N) @ beta
-        not_estimable = np.repeat(touched(N)[:, None], len(model.likelihood.contrast_matrix), 1)
+        not_estimable = np.repeat(not_identified(N)[:, None], len(model.likelihood.contrast_matrix), 1)
     elif status is Status.SADDLE and stats["kkt"] < 1e-5:
         raise NotConverged(
             f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
@@ -170,17 +170,17 @@ def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
         return None
     if status is Status.CONVERGED and steps < 15 and _largest_direction(model, beta) < _FAR:
         return None
-    return runaway(model)[0] or None
+    return separation_by_block(model)[0] or None
 
 
-def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Rising | None:
+def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Divergence | None:
     """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
     if not any(undecided(model)):
         return None
     gamma, log_aux = model.design.frame.from_raw(beta), np.log([aux[a] for a in model.unknown])
     with np.errstate(all="ignore"):
         local = replace(model, prior=Flat()).value_grad_hessian_standardised(gamma, **aux)
-    return runs_away(model, gamma, log_aux, local)
+    return check_divergence(model, gamma, log_aux, local)
 
 
 def _largest_direction(model: Model, beta: Array) -> float:

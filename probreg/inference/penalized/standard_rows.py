@@ -17,7 +17,7 @@ from probreg.data import Frame
 from probreg.data.rows import plus_offset, times_weights
 from probreg.inference.base import Array
 from probreg.inference.modes.existence import undecided
-from probreg.inference.modes.newton import distance_from_zero
+from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.likelihood_sums import COMPILED
 from probreg.model.model import LocalModel, Model, prior_derivatives
@@ -48,7 +48,7 @@ class StandardRows:
         design = model.design
         if not design.n or model.of_moments or design.n * model.shape[1] >= COMPILED:
             return None
-        if not isinstance(model.likelihood, SmoothLikelihood) or distance_from_zero(model) != 0.0:
+        if not isinstance(model.likelihood, SmoothLikelihood) or response_shift(model) != 0.0:
             return None
         if any(undecided(model)) or not model.joint.smooth:
             return None

@@ -19,7 +19,7 @@ from probreg.inference.base import Array, Resolved, Solution, Status
 from probreg.inference.covariance import DenseCovariance, NoCovariance, root_of_curvature
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.normal_columns import independent_normals
-from probreg.inference.penalized.kink_mode import KinkMode, kink_mode
+from probreg.inference.penalized.kink_mode import PiecewiseLinearSolution, solve_piecewise_linear
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,
     Programme,
@@ -77,7 +77,7 @@ class SupportVectors(InteriorPoint):
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
         return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
 
-    def _of_kernel(self, model: Model, unit: Mapping[str, float]) -> KinkMode:
+    def _of_kernel(self, model: Model, unit: Mapping[str, float]) -> PiecewiseLinearSolution:
         """The mode over the columns of a kernel as they are: their sizes are those of k(x, x), whatever the units of the inputs."""
         design = model.design
         y = minus_offset(design.observed, design.offset)
@@ -87,7 +87,9 @@ class SupportVectors(InteriorPoint):
             x = design.inputs[term.key]
             K = term.basis.kernel.matrix(RowPairs(x, x))
         loss = loss_of_rows(model, unit)
-        return kink_mode(design.X, y, loss, P, np.zeros(len(P)), K=K, tol=self.tol, max_steps=self.max_steps)
+        return solve_piecewise_linear(
+            design.X, y, loss, P, np.zeros(len(P)), K=K, tol=self.tol, max_steps=self.max_steps
+        )
 
 
 def _of_one_kernel(model: Model) -> bool:

@@ -32,7 +32,7 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.modes.closed_form import undetermined
+from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import further_modes
 from probreg.inference.modes.peaks import Peak, find_peaks, note_of_modes
 from probreg.inference.modes.separation import separation
@@ -217,7 +217,7 @@ class Importance(Method):
     def obstacle(self, model: Model) -> str | None:
         if isinstance(model.likelihood, ProximalLikelihood) and not model.joint.of_kind(GaussianPrior):
             return f"importance needs flat or normal priors with the {model.likelihood.name} likelihood; use nuts"
-        return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
+        return kinds(self, model) or edges(self, model) or improper(self, model) or jeffreys_obstacle(model, self.name)
 
     @property
     def points(self) -> int:

@@ -21,7 +21,7 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import undetermined
+from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import further_modes
 from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, log_density_at, note_of_modes, place_of, shares_of
 from probreg.inference.modes.wide import Tilted, rotated
@@ -131,7 +131,7 @@ class LaplaceApproximation(Method):
                 f"laplace needs second derivatives at the mode, which the {model.likelihood.name} likelihood does not have on its "
                 "kinks: use importance or nuts"
             )
-        return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
+        return kinds(self, model) or edges(self, model) or improper(self, model) or jeffreys_obstacle(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:

@@ -31,8 +31,8 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
-from probreg.inference.modes.existence import Rising, further_modes
-from probreg.inference.modes.newton import find_mode, runs_away
+from probreg.inference.modes.existence import Divergence, further_modes
+from probreg.inference.modes.newton import check_divergence, find_mode
 from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, note_of_modes, shares_of
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
@@ -260,10 +260,10 @@ def _proper(model: Model) -> None:
         )
 
 
-def _runs_away(model: Model) -> Rising | None:
+def _runs_away(model: Model) -> Divergence | None:
     """Where Newton's search runs to, where the likelihood does not say whether it may and has the derivatives to ask."""
     if not isinstance(model.likelihood, SmoothLikelihood) or not model.joint.of_kind(SmoothPrior):
         return None
     mode = find_mode(model)
-    lost = runs_away(model, mode.gamma, mode.log_aux, mode.local)
+    lost = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
     return lost if lost is not None and lost.not_estimable.any() else None

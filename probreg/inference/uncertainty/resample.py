@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.unwritten import UnwrittenColumns, beside_groups
+from probreg.data.unwritten import LazyColumns, beside_groups
 from probreg.inference.base import Array, Solution
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.model.model import Model
@@ -83,7 +83,7 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     inputs, place = dict(out.inputs), {c: j for j, c in enumerate(d.columns)}
     for key in terms:
         inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
-    if isinstance(out.X, UnwrittenColumns):
+    if isinstance(out.X, LazyColumns):
         X: Any = beside_groups(out.X.head, [(term, inputs[key]) for key, term in terms.items()])
     else:
         X = out.X.copy()
