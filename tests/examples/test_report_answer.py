@@ -12,8 +12,8 @@ from probreg.show.report import render
 from probreg.show.report.answer import answer
 from probreg.show.report.tables import predictions_table
 from tests.examples.test_report import read
-from tests.laws.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
-from tests.laws.texts import unfolded
+from tests.properties.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
+from tests.properties.texts import unfolded
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 RNG = np.random.default_rng(0)

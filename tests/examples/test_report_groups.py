@@ -7,7 +7,7 @@ import pytest
 import probreg as pr
 from probreg.show.report import report
 from tests.examples.test_report import number, read
-from tests.identities.test_group_pictures import data, fit_of
+from tests.equivalence.test_group_pictures import data, fit_of
 
 
 def section(fits, tmp_path) -> tuple[str, str]:

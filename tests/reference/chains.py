@@ -18,7 +18,7 @@ import probreg as pr
 FILE = Path(__file__).parent / "data" / "chains" / "moments.json"
 
 # module and function of each: it returns {name: model}
-CHAINS = {"tests.laws.test_integrate": "models_of_chains"}
+CHAINS = {"tests.properties.test_integrate": "models_of_chains"}
 
 
 @dataclass(frozen=True)
