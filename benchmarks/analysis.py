@@ -26,7 +26,10 @@ SMALLER = "affair ~ rate_marriage + age"
 ROUNDS = 5
 
 # What a process of its own imports: ours beside what it cannot do without.
-IMPORTS = {"import numpy, scipy.linalg": "import numpy, scipy.linalg", "import probreg": "import probreg"}
+IMPORTS = {
+    "import numpy, scipy.linalg": "import numpy, scipy.linalg",
+    "import probreg": "import probreg",
+}
 COLD = """
 import numpy as np
 rng = np.random.default_rng(8)
@@ -41,12 +44,23 @@ print(perf_counter() - start)
 """
 
 
-def row(name: str, first: float, later: float | None = None, processor: float | None = None, goal: str = "") -> None:
-    rest = "".join(f"{'' if seconds is None else format(seconds, '.3f'):>11}" for seconds in (later, processor))
+def row(
+    name: str,
+    first: float,
+    later: float | None = None,
+    processor: float | None = None,
+    goal: str = "",
+) -> None:
+    rest = "".join(
+        f"{'' if seconds is None else format(seconds, '.3f'):>11}"
+        for seconds in (later, processor)
+    )
     print(f"  {name:<50}{first:>8.3f}{rest}  {goal}", flush=True)
 
 
-def step(name: str, run: Callable[[], Any], goal: str = "", *, rounds: int = ROUNDS) -> Any:
+def step(
+    name: str, run: Callable[[], Any], goal: str = "", *, rounds: int = ROUNDS
+) -> Any:
     """The seconds of the first call, the least of the later ones with its processor time, and the last result."""
     seconds, processor, result = [], [], None
     for _ in range(rounds + 1):
@@ -64,7 +78,9 @@ def process(script: str, rounds: int = ROUNDS) -> float:
     found = []
     for _ in range(rounds + 1):
         start = perf_counter()
-        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        )
         found.append(float(run.stdout) if run.stdout else perf_counter() - start)
     return median(found[1:])  # the first run reads the files off the disk
 
@@ -81,18 +97,33 @@ class Analysis:
         self.smaller = pr.fit(self.model(SMALLER, prior="weak"), "posterior", seed=1)
 
     def model(self, formula: str = FORMULA, **more: Any) -> pr.Model:
-        return pr.Model.from_formula(formula, self.table, likelihood=pr.Bernoulli(), **more)
+        return pr.Model.from_formula(
+            formula, self.table, likelihood=pr.Bernoulli(), **more
+        )
 
     def fresh(self) -> pr.Fit:
         """The same posterior without what earlier steps have kept in it."""
-        return pr.Fit(self.posterior.model, self.posterior.method, self.posterior.solution, self.posterior.seed)
+        return pr.Fit(
+            self.posterior.model,
+            self.posterior.method,
+            self.posterior.solution,
+            self.posterior.seed,
+        )
 
     # Each method that starts with `time_` is a step; its name is what the command line takes.
     def time_import(self) -> None:
         for name, script in IMPORTS.items():
             seconds = process(script)
-            row(f"{name}, a process", seconds, goal="0.1 s beyond the row above" if "probreg" in name else "")
-        row("ML of arrays (1000, 5), a process, after imports", process(COLD), goal="0.3 s")
+            row(
+                f"{name}, a process",
+                seconds,
+                goal="0.1 s beyond the row above" if "probreg" in name else "",
+            )
+        row(
+            "ML of arrays (1000, 5), a process, after imports",
+            process(COLD),
+            goal="0.3 s",
+        )
 
     def time_fit(self) -> None:
         step("model and ML", lambda: pr.fit(self.model()))
@@ -107,7 +138,11 @@ class Analysis:
         step("comparisons of ML", lambda: pr.comparisons(self.ml), "2 of that row")
         step("predictions of ML", lambda: pr.predictions(self.ml), "2 of that row")
         step("slopes of a posterior", lambda: pr.slopes(self.posterior), "0.3 s")
-        step("comparisons of one column, posterior", lambda: pr.comparisons(self.posterior, "age"), "0.3 s")
+        step(
+            "comparisons of one column, posterior",
+            lambda: pr.comparisons(self.posterior, "age"),
+            "0.3 s",
+        )
 
     def time_predict(self) -> None:
         step("predict, a posterior of 4,000 draws", self.posterior.predict)
@@ -133,10 +168,18 @@ class Analysis:
     def time_tune(self) -> None:
         model = self.model(prior=pr.Normal(1.0, scaled=True))
         step("tune by ten folds", lambda: pr.tune(model, "cv", progress=False), "0.3 s")
-        step("tune by leave-one-out", lambda: pr.tune(model, "loo", progress=False), "0.3 s")
+        step(
+            "tune by leave-one-out",
+            lambda: pr.tune(model, "loo", progress=False),
+            "0.3 s",
+        )
 
     def time_print(self) -> None:
-        step("compare, printed", lambda: repr(pr.compare({"ML": self.ml, "posterior": self.fresh()})), "0.1 s")
+        step(
+            "compare, printed",
+            lambda: repr(pr.compare({"ML": self.ml, "posterior": self.fresh()})),
+            "0.1 s",
+        )
         step("summary of a posterior, printed", lambda: repr(self.fresh().summary()))
 
     def time_report(self) -> None:
@@ -151,9 +194,17 @@ class Analysis:
 
 
 def main() -> None:
-    steps = [name.removeprefix("time_") for name in vars(Analysis) if name.startswith("time_")]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("steps", nargs="*", help=f"which: {', '.join(steps)}; all unless some are named")
+    steps = [
+        name.removeprefix("time_")
+        for name in vars(Analysis)
+        if name.startswith("time_")
+    ]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "steps", nargs="*", help=f"which: {', '.join(steps)}; all unless some are named"
+    )
     asked = parser.parse_args().steps or steps
     if unknown := set(asked) - set(steps):
         parser.error(f"{', '.join(sorted(unknown))}: steps are {', '.join(steps)}")

@@ -19,7 +19,10 @@ import probreg as pr
 
 P, FILE = 20, 500_000  # columns; rows of a file, which is a partition
 NAMES = [f"x{j + 1}" for j in range(P)]
-FORMULAS = {"gaussian": "y ~ " + " + ".join(NAMES), "bernoulli": "event ~ " + " + ".join(NAMES)}
+FORMULAS = {
+    "gaussian": "y ~ " + " + ".join(NAMES),
+    "bernoulli": "event ~ " + " + ".join(NAMES),
+}
 
 
 def write(folder: Path, n: int) -> None:
@@ -32,16 +35,27 @@ def write(folder: Path, n: int) -> None:
             for _ in range(4):
                 X = rng.standard_normal((P, FILE // 4))
                 eta = 1.0 + beta @ X
-                y, event = eta + rng.standard_normal(eta.shape), rng.random(eta.shape) < 1 / (1 + np.exp(-eta))
+                y, event = (
+                    eta + rng.standard_normal(eta.shape),
+                    rng.random(eta.shape) < 1 / (1 + np.exp(-eta)),
+                )
                 file.write_table(pa.table([y, event.astype(float), *X], schema=schema))
 
 
 def on_one(folder: Path, likelihood: str) -> Callable[[], pr.Fit]:
-    return lambda: pr.fit(pr.Model.from_parquet(FORMULAS[likelihood], folder, likelihood=likelihood, progress=False))
+    return lambda: pr.fit(
+        pr.Model.from_parquet(
+            FORMULAS[likelihood], folder, likelihood=likelihood, progress=False
+        )
+    )
 
 
 def on_two(folder: Path, likelihood: str, client: object) -> Callable[[], pr.Fit]:
-    return lambda: pr.fit(pr.Model.from_dask(FORMULAS[likelihood], folder, likelihood=likelihood, client=client))
+    return lambda: pr.fit(
+        pr.Model.from_dask(
+            FORMULAS[likelihood], folder, likelihood=likelihood, client=client
+        )
+    )
 
 
 def persisted(folder: Path, likelihood: str, client: object) -> Callable[[], pr.Fit]:
@@ -51,7 +65,11 @@ def persisted(folder: Path, likelihood: str, client: object) -> Callable[[], pr.
 
     frame = client.persist(dataframe.read_parquet(str(folder)))
     wait(frame)
-    return lambda: pr.fit(pr.Model.from_dask(FORMULAS[likelihood], frame, likelihood=likelihood, client=client))
+    return lambda: pr.fit(
+        pr.Model.from_dask(
+            FORMULAS[likelihood], frame, likelihood=likelihood, client=client
+        )
+    )
 
 
 def nothing(block: object) -> tuple[np.ndarray, ...]:
@@ -96,7 +114,9 @@ def report(likelihood: str, n: int, rounds: int, client: object) -> None:
         timed = in_turn(calls, rounds)
     first = timed["one process"]
     coef, sd = first.result.coef.values, first.result.std_error.values
-    print(f"\n{likelihood}, {n:.0e} x {P}, {n // FILE} partitions, {rounds} rounds, median seconds")
+    print(
+        f"\n{likelihood}, {n:.0e} x {P}, {n // FILE} partitions, {rounds} rounds, median seconds"
+    )
     for way, found in timed.items():
         apart = np.abs((found.result.coef.values - coef) / sd).max()
         print(
@@ -109,15 +129,26 @@ def main(sizes: dict[str, int]) -> None:
 
     print(machine())
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         Client(cluster) as client,
     ):
-        print(f"a pass of 20 partitions that sums next to nothing: {1000 * overhead(client):.0f} ms")
+        print(
+            f"a pass of 20 partitions that sums next to nothing: {1000 * overhead(client):.0f} ms"
+        )
         for likelihood, n in sizes.items():
             report(likelihood, n, 3, client)
-            print(f"  largest memory of a worker so far: {max(client.run(peak).values()):.2f} GB")
+            print(
+                f"  largest memory of a worker so far: {max(client.run(peak).values()):.2f} GB"
+            )
 
 
 if __name__ == "__main__":  # workers are new processes that read this file
     small = "--small" in sys.argv
-    main({"gaussian": 1_000_000 if small else 10_000_000, "bernoulli": 1_000_000 if small else 2_000_000})
+    main(
+        {
+            "gaussian": 1_000_000 if small else 10_000_000,
+            "bernoulli": 1_000_000 if small else 2_000_000,
+        }
+    )

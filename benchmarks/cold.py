@@ -83,10 +83,21 @@ def seconds(script: str, kept: Path, *, warm: bool = False) -> tuple[float, floa
         file = Path(caches) / "run.py"
         file.write_text(
             "if __name__ == '__main__':\n"
-            + "".join(f"    {line}\n" for line in (script + "\nimport time; print('at', time.time(), time.process_time())").splitlines())
+            + "".join(
+                f"    {line}\n"
+                for line in (
+                    script
+                    + "\nimport time; print('at', time.time(), time.process_time())"
+                ).splitlines()
+            )
         )
         start = time()
-        run = subprocess.run([sys.executable, str(file)], env=os.environ | fresh, capture_output=True, text=True)
+        run = subprocess.run(
+            [sys.executable, str(file)],
+            env=os.environ | fresh,
+            capture_output=True,
+            text=True,
+        )
     if run.returncode:
         raise RuntimeError(run.stderr[-2000:])
     at, processor = map(float, run.stdout.split()[-2:])
@@ -95,29 +106,52 @@ def seconds(script: str, kept: Path, *, warm: bool = False) -> tuple[float, floa
 
 def without_sampling(kept: Path) -> None:
     """In turn: the imports alone, and each fit; medians, and what a fit takes beyond the imports."""
-    scripts = {"import numpy, probreg, xarray": IMPORTS} | {k: SMALL + v + LABELS for k, v in MAXIMUM.items()}
+    scripts = {"import numpy, probreg, xarray": IMPORTS} | {
+        k: SMALL + v + LABELS for k, v in MAXIMUM.items()
+    }
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in scripts}
     for script in scripts.values():
         seconds(script, kept)  # off the disk
     for _ in range(7):
         for name, script in scripts.items():
             runs[name].append(seconds(script, kept))
-    found = {name: [median(each) for each in zip(*of, strict=True)] for name, of in runs.items()}
+    found = {
+        name: [median(each) for each in zip(*of, strict=True)]
+        for name, of in runs.items()
+    }
     base = found["import numpy, probreg, xarray"]
-    print(f"  {'':<34}{'seconds':>9}{'beyond':>9}{'target':>8}{'processor':>11}{'beyond':>9}")
+    print(
+        f"  {'':<34}{'seconds':>9}{'beyond':>9}{'target':>8}{'processor':>11}{'beyond':>9}"
+    )
     for i, (name, (wall, processor)) in enumerate(found.items()):
-        beyond = (f"{wall - base[0]:.2f}", f"{processor - base[1]:.2f}") if i else ("", "")
+        beyond = (
+            (f"{wall - base[0]:.2f}", f"{processor - base[1]:.2f}") if i else ("", "")
+        )
         target = 0.3 if i == 1 else ""
-        print(f"  {name:<34}{wall:>9.2f}{beyond[0]:>9}{target:>8}{processor:>11.2f}{beyond[1]:>9}")
+        print(
+            f"  {name:<34}{wall:>9.2f}{beyond[0]:>9}{target:>8}{processor:>11.2f}{beyond[1]:>9}"
+        )
 
 
 def compare(
-    scripts: dict[str, str], kept: Path, rounds: int, *, once: tuple[str, ...] = (), target: dict[str, float] | None = None
+    scripts: dict[str, str],
+    kept: Path,
+    rounds: int,
+    *,
+    once: tuple[str, ...] = (),
+    target: dict[str, float] | None = None,
 ) -> None:
     """The scripts in turn, those in `once` in the first round only; ratios of the first to each of the others."""
     target = target or {}
     for script in scripts.values():
-        seconds("\n".join(line for line in script.splitlines() if line.startswith(("import", "from"))), kept)  # off the disk
+        seconds(
+            "\n".join(
+                line
+                for line in script.splitlines()
+                if line.startswith(("import", "from"))
+            ),
+            kept,
+        )  # off the disk
     runs: dict[str, list[float]] = {name: [] for name in scripts}
     for turn in range(rounds):
         for name, script in scripts.items():
@@ -134,21 +168,36 @@ def compare(
 
 
 def main() -> None:
-    print(f"From process start. {machine('pymc', 'pytensor', 'nutpie', 'bambi', 'numba')}")
+    print(
+        f"From process start. {machine('pymc', 'pytensor', 'nutpie', 'bambi', 'numba')}"
+    )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         kept = Path(folder)
         print("\nEstimates and standard errors by maximum likelihood")
         without_sampling(kept)
-        print(f"\nLogistic posterior by NUTS, n = 10,000, p = {P}, 4 chains of 1000, what was compiled before at hand (target 4)")
-        each = [seconds(DATA + PROBREG, kept, warm=True)[0] for _ in range(ROUNDS + 1)][1:]
+        print(
+            f"\nLogistic posterior by NUTS, n = 10,000, p = {P}, 4 chains of 1000, what was compiled before at hand (target 4)"
+        )
+        each = [seconds(DATA + PROBREG, kept, warm=True)[0] for _ in range(ROUNDS + 1)][
+            1:
+        ]
         print(f"  {OURS:<34}{median(each):>9.2f}  {min(each):.2f} to {max(each):.2f}")
         scripts = {OURS: DATA + PROBREG}
         if "--alone" not in sys.argv:
             bambi = ("pymc", "nutpie") if installed("bambi") else ()
             scripts |= {f"Bambi, {m}": DATA + BAMBI.replace("METHOD", m) for m in bambi}
-            scripts |= {f"pm.sample, {m}": DATA + PYMC.replace("METHOD", m) for m in ("pymc", "nutpie")}
+            scripts |= {
+                f"pm.sample, {m}": DATA + PYMC.replace("METHOD", m)
+                for m in ("pymc", "nutpie")
+            }
         print("\nThe same with empty caches")
-        compare(scripts, kept, ROUNDS, once=tuple(scripts)[1:], target={"Bambi, pymc": 0.1, "Bambi, nutpie": 0.1})
+        compare(
+            scripts,
+            kept,
+            ROUNDS,
+            once=tuple(scripts)[1:],
+            target={"Bambi, pymc": 0.1, "Bambi, nutpie": 0.1},
+        )
 
 
 if __name__ == "__main__":

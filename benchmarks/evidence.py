@@ -28,11 +28,15 @@ def data(n: int, p: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Standard normal columns; weights of standard deviation `scale` and noise of half the signal's."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n, p))
-    return X, X @ (scale * rng.standard_normal(p)) + 0.5 * scale * np.sqrt(p) * rng.standard_normal(n)
+    return X, X @ (scale * rng.standard_normal(p)) + 0.5 * scale * np.sqrt(
+        p
+    ) * rng.standard_normal(n)
 
 
 def ours(X: np.ndarray, y: np.ndarray) -> Fitted:
-    fit = pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(pr.priors.Reference())), Evidence())
+    fit = pr.fit(
+        pr.Model.from_arrays(X, y, prior=pr.Normal(pr.priors.Reference())), Evidence()
+    )
     return float(fit.model.joint.blocks[-1].prior.scale), fit.aux["sigma"]
 
 
@@ -49,8 +53,12 @@ def bayesian_ridge_to_the_end(X: np.ndarray, y: np.ndarray) -> Fitted:
     from sklearn.linear_model import BayesianRidge
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it stopped at the limit, and divisions by what has vanished
-        found = BayesianRidge(alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-14, max_iter=5000).fit(X, y)
+        warnings.simplefilter(
+            "ignore"
+        )  # that it stopped at the limit, and divisions by what has vanished
+        found = BayesianRidge(
+            alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-14, max_iter=5000
+        ).fit(X, y)
     return float(found.lambda_**-0.5), float(found.alpha_**-0.5)
 
 

@@ -27,7 +27,14 @@ def rows(n: int, levels: int, seed: int = 0) -> dict[str, Any]:
     g, (a, b) = rng.integers(0, levels, n), rng.normal(size=(2, n))
     eta = 0.3 * a - 0.2 * b + 0.5 * rng.normal(size=levels)[g]
     y, k = eta + rng.normal(size=n), rng.random(n) < 1.0 / (1.0 + np.exp(-eta))
-    return {"y": y, "k": k.astype(int), "c": rng.poisson(np.exp(eta)), "a": a, "b": b, "g": g}
+    return {
+        "y": y,
+        "k": k.astype(int),
+        "c": rng.poisson(np.exp(eta)),
+        "a": a,
+        "b": b,
+        "g": g,
+    }
 
 
 def timed(run: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
@@ -45,9 +52,12 @@ def columns(data: dict[str, Any]) -> Any:
     levels, codes = np.unique(g, return_inverse=True)
     there = codes > 0
     D = sparse.csr_array(
-        (np.ones(there.sum()), (np.flatnonzero(there), codes[there] - 1)), shape=(n, len(levels) - 1)
+        (np.ones(there.sum()), (np.flatnonzero(there), codes[there] - 1)),
+        shape=(n, len(levels) - 1),
     )
-    return sparse.hstack([np.column_stack([np.ones(n), data["a"], data["b"]]), D], format="csr")
+    return sparse.hstack(
+        [np.column_stack([np.ones(n), data["a"], data["b"]]), D], format="csr"
+    )
 
 
 def normal_equations(data: dict[str, Any]) -> np.ndarray:
@@ -58,7 +68,9 @@ def normal_equations(data: dict[str, Any]) -> np.ndarray:
 def sklearn_logistic(data: dict[str, Any]) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=np.inf, solver="lbfgs", max_iter=1000, tol=1e-6).fit(columns(data)[:, 1:], data["k"])
+    return LogisticRegression(C=np.inf, solver="lbfgs", max_iter=1000, tol=1e-6).fit(
+        columns(data)[:, 1:], data["k"]
+    )
 
 
 def memory() -> float:
@@ -66,31 +78,43 @@ def memory() -> float:
 
 
 def ours(data: dict[str, Any], response: str, likelihood: str) -> Any:
-    fit = pr.fit(pr.Model.from_formula(f"{response} ~ a + b + C(g)", data, likelihood=likelihood))
+    fit = pr.fit(
+        pr.Model.from_formula(f"{response} ~ a + b + C(g)", data, likelihood=likelihood)
+    )
     assert np.isfinite(fit.std_error).all()
     return fit
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows and levels")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the rows and levels"
+    )
     given = parser.parse_args()
     n, levels = (100_000, 1_000) if given.quick else (1_000_000, 10_000)
     data = rows(n, levels)
     ours(rows(100_000, 100), "y", "gaussian")
     before = memory()
     t, fit = timed(lambda: ours(data, "y", "gaussian"))
-    print(f"least squares ({n:,} rows, {levels:,} levels): {t:.2f} s, {memory() - before:.0f} MB beside the data")
+    print(
+        f"least squares ({n:,} rows, {levels:,} levels): {t:.2f} s, {memory() - before:.0f} MB beside the data"
+    )
     floor, beta = timed(lambda: normal_equations(data))
     apart = np.abs(beta - fit.coef.values) / fit.std_error.values
-    print(f"  scipy.sparse normal equations, no SE: {floor:.2f} s, ratio {t / floor:.2f}, {apart.max():.0e} SE apart")
+    print(
+        f"  scipy.sparse normal equations, no SE: {floor:.2f} s, ratio {t / floor:.2f}, {apart.max():.0e} SE apart"
+    )
     for response, likelihood in (("k", "bernoulli"), ("c", "poisson")):
         t, fit = timed(partial(ours, data, response, likelihood))
         print(f"{likelihood} ({n:,} rows, {levels:,} levels): {t:.2f} s")
         if likelihood == "bernoulli":
             theirs, _ = timed(lambda: sklearn_logistic(data), 1)
-            print(f"  scikit-learn LogisticRegression of sparse columns, no SE: {theirs:.2f} s, ratio {t / theirs:.3f}")
-    some = pr.Model.from_formula("k ~ a + b + C(g)", rows(20_000, 500), likelihood="bernoulli")
+            print(
+                f"  scikit-learn LogisticRegression of sparse columns, no SE: {theirs:.2f} s, ratio {t / theirs:.3f}"
+            )
+    some = pr.Model.from_formula(
+        "k ~ a + b + C(g)", rows(20_000, 500), likelihood="bernoulli"
+    )
     t, found = timed(lambda: separation(some))
     print(f"separation (20,000 rows, 500 levels): {t:.3f} s, {found.kind}")
 

@@ -27,7 +27,12 @@ TITLE = """# How fits grow
 
 """
 LONG = 2.0  # seconds of a run after which there is no second one
-AXES = {"rows": "rows n", "columns": "columns p", "classes": "classes K", "groups": "groups G"}
+AXES = {
+    "rows": "rows n",
+    "columns": "columns p",
+    "classes": "classes K",
+    "groups": "groups G",
+}
 Data = tuple[Any, ...]
 
 
@@ -73,13 +78,17 @@ def gaussian(n: int, p: int = 10) -> Data:
 
 def binary(n: int, p: int = 10) -> Data:
     X, eta = rows_of(n, p)
-    return X, (np.random.default_rng(1).random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int)
+    return X, (np.random.default_rng(1).random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(
+        int
+    )
 
 
 def classes(n: int, p: int = 10, K: int = 4) -> Data:
     rng = np.random.default_rng(1)
     X, _ = rows_of(n, p)
-    return X, (X @ rng.normal(size=(p, K)) / np.sqrt(p) + rng.gumbel(size=(n, K))).argmax(1)
+    return X, (
+        X @ rng.normal(size=(p, K)) / np.sqrt(p) + rng.gumbel(size=(n, K))
+    ).argmax(1)
 
 
 def grouped(n: int, G: int = 100) -> Data:
@@ -87,7 +96,12 @@ def grouped(n: int, G: int = 100) -> Data:
     g, x = rng.permutation(np.arange(n) % G), rng.normal(size=n)
     eta = 0.5 * x + rng.normal(size=G)[g]
     return (
-        {"y": eta + rng.normal(size=n), "k": (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int), "x": x, "g": g},
+        {
+            "y": eta + rng.normal(size=n),
+            "k": (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int),
+            "x": x,
+            "g": g,
+        },
     )
 
 
@@ -100,7 +114,11 @@ def ml(likelihood: str) -> Callable[..., Any]:
 
 def posterior(method: Any) -> Callable[..., Any]:
     def run(X: np.ndarray, y: np.ndarray) -> Any:
-        return pr.fit(pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.Normal(2.5)), method, seed=0)
+        return pr.fit(
+            pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.Normal(2.5)),
+            method,
+            seed=0,
+        )
 
     return run
 
@@ -110,7 +128,10 @@ def multilevel(data: dict[str, np.ndarray]) -> Any:
 
 
 def binary_groups(data: dict[str, np.ndarray]) -> Any:
-    return pr.fit(pr.Model.from_formula("k ~ x + (1 | g)", data, likelihood="bernoulli"), pr.Evidence(criterion="ML"))
+    return pr.fit(
+        pr.Model.from_formula("k ~ x + (1 | g)", data, likelihood="bernoulli"),
+        pr.Evidence(criterion="ML"),
+    )
 
 
 N = (1_000, 10_000, 100_000, 1_000_000)
@@ -164,7 +185,11 @@ def peak(run: Callable[[], Any]) -> float:
 
 
 def measured(series: Series, *, large: bool) -> list[Point]:
-    sizes = [*series.sizes, 10_000_000] if large and series.axis == "rows" and series.sizes == N else series.sizes
+    sizes = (
+        [*series.sizes, 10_000_000]
+        if large and series.axis == "rows" and series.sizes == N
+        else series.sizes
+    )
     series.fit(*series.make(min(sizes)))  # imports
     points = []
     for size in sizes:
@@ -217,17 +242,33 @@ def picture(found: dict[Series, list[Point]], path: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    colour = dict(zip(dict.fromkeys(s.family for s in found), plt.get_cmap("tab10").colors))
-    figure, axes = plt.subplots(2, len(AXES), figsize=(12, 6.2), sharey="row", layout="constrained")
+    colour = dict(
+        zip(dict.fromkeys(s.family for s in found), plt.get_cmap("tab10").colors)
+    )
+    figure, axes = plt.subplots(
+        2, len(AXES), figsize=(12, 6.2), sharey="row", layout="constrained"
+    )
     for column, (axis, label) in zip(axes.T, AXES.items()):
         for series, points in ((s, p) for s, p in found.items() if s.axis == axis):
             x, own = [p.size for p in points], colour[series.family]
-            column[0].loglog(x, [p.seconds for p in points], "o-", ms=4, color=own, label=series.family)
+            column[0].loglog(
+                x,
+                [p.seconds for p in points],
+                "o-",
+                ms=4,
+                color=own,
+                label=series.family,
+            )
             column[1].loglog(x, [p.peak for p in points], "o-", ms=4, color=own)
         column[1].set_xlabel(label)
         for ax in column:
             if axis == "classes":  # less than two decades
-                sizes = [p.size for s, points in found.items() if s.axis == axis for p in points]
+                sizes = [
+                    p.size
+                    for s, points in found.items()
+                    if s.axis == axis
+                    for p in points
+                ]
                 ax.set_xticks(sizes, map(str, sizes))
                 ax.minorticks_off()
             ax.grid(alpha=0.3)
@@ -235,17 +276,31 @@ def picture(found: dict[Series, list[Point]], path: Path) -> None:
     axes[0, 0].set_ylabel("processor seconds")
     axes[1, 0].set_ylabel("MB beyond the data, peak")
     handles = {line.get_label(): line for ax in axes[0] for line in ax.get_lines()}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4, frameon=False)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside upper center",
+        ncols=4,
+        frameon=False,
+    )
     figure.savefig(path, dpi=80)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="store the table and the picture")
-    parser.add_argument("--large", action="store_true", help="10 million rows too: 6 GB of memory")
-    parser.add_argument("--only", default="", help="series with this text in their name or axis")
+    parser.add_argument(
+        "--write", action="store_true", help="store the table and the picture"
+    )
+    parser.add_argument(
+        "--large", action="store_true", help="10 million rows too: 6 GB of memory"
+    )
+    parser.add_argument(
+        "--only", default="", help="series with this text in their name or axis"
+    )
     given = parser.parse_args()
-    warnings.simplefilter("ignore", pr.ProbregWarning)  # few draws do not settle; what they cost is the question
+    warnings.simplefilter(
+        "ignore", pr.ProbregWarning
+    )  # few draws do not settle; what they cost is the question
     chosen = [s for s in SERIES if given.only in f"{s.axis} {s.name}"]
     found = {series: measured(series, large=given.large) for series in chosen}
     print(table(found))

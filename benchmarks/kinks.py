@@ -18,7 +18,11 @@ from typing import Any
 import numpy as np
 from side_by_side import OURS, in_turn, installed, machine, spread
 
-from probreg.inference.penalized.kink_mode import PiecewiseLinear, PiecewiseLinearSolution, solve_piecewise_linear
+from probreg.inference.penalized.kink_mode import (
+    PiecewiseLinear,
+    PiecewiseLinearSolution,
+    solve_piecewise_linear,
+)
 
 STATSMODELS, SKLEARN = "statsmodels QuantReg", "scikit-learn SVR"
 Pair = tuple[np.ndarray, np.ndarray]
@@ -46,26 +50,38 @@ def median(rounds: int) -> None:
     half, flat = PiecewiseLinear(*np.array([0.5, 0.5, 0.0])), np.zeros((10, 10))
     for n in (100_000, 1_000_000):
         X, y = line(n, 10)
-        calls = {OURS: lambda X=X, y=y: solve_piecewise_linear(X, y, half, flat, np.zeros(10))}
+        calls = {
+            OURS: lambda X=X, y=y: solve_piecewise_linear(
+                X, y, half, flat, np.zeros(10)
+            )
+        }
         if installed("statsmodels"):
             from statsmodels.api import QuantReg
 
             calls[STATSMODELS] = lambda X=X, y=y: QuantReg(y, X).fit(0.5)
         timed = in_turn(calls, rounds, fewer={STATSMODELS: 1} if n > 100_000 else None)
         ours = timed[OURS]
-        print(f"median regression ({n:.0e}, 10): {OURS} {spread(ours)}, gap {ours.result.gap / ours.result.primal:.0e}")
+        print(
+            f"median regression ({n:.0e}, 10): {OURS} {spread(ours)}, gap {ours.result.gap / ours.result.primal:.0e}"
+        )
         if STATSMODELS in timed:
             peer = timed[STATSMODELS]
             apart = np.abs(peer.result.params - ours.result.beta).max()
-            print(f"  {STATSMODELS} {spread(peer)}; ratio {ours.median / peer.median:.3f}, {apart:.0e} apart")
+            print(
+                f"  {STATSMODELS} {spread(peer)}; ratio {ours.median / peer.median:.3f}, {apart:.0e} apart"
+            )
 
 
-def gap_of_peer(K: np.ndarray, y: np.ndarray, C: float, epsilon: float, fit: object) -> float:
+def gap_of_peer(
+    K: np.ndarray, y: np.ndarray, C: float, epsilon: float, fit: object
+) -> float:
     """The relative gap of a fitted SVR, from its dual weights and its offset alone."""
     a = np.zeros(len(y))
     a[fit.support_] = fit.dual_coef_[0]
     f = K @ a
-    primal = C * np.maximum(np.abs(y - f - fit.intercept_[0]) - epsilon, 0).sum() + a @ f / 2
+    primal = (
+        C * np.maximum(np.abs(y - f - fit.intercept_[0]) - epsilon, 0).sum() + a @ f / 2
+    )
     return (primal - (a @ y - epsilon * np.abs(a).sum() - a @ f / 2)) / primal
 
 
@@ -88,16 +104,32 @@ def whole_fits(rounds: int) -> None:
         X, y = curve(2000, d)
         gamma = 0.5 / length**2
         for C in (1.0, 10.0, 100.0):
-            calls = {OURS: lambda: pr.svr(X, y, kernel=pr.kernels.RBF(length), C=C, epsilon=0.1)}  # noqa: B023  called here
+            calls = {
+                OURS: lambda: pr.svr(
+                    X,
+                    y,
+                    kernel=pr.kernels.RBF(length),
+                    C=C,
+                    epsilon=0.1,
+                )
+            }
             calls[OURS]()  # compiles, once on a machine
             if installed("sklearn"):
                 from sklearn.svm import SVR
 
-                calls[SKLEARN] = lambda: SVR(C=C, epsilon=0.1, gamma=gamma).fit(X, y)  # noqa: B023
+                calls[SKLEARN] = lambda: SVR(C=C, epsilon=0.1, gamma=gamma).fit(X, y)
             work: dict[str, list[float]] = {name: [] for name in calls}
-            timed = in_turn({name: processor_time(call, work[name]) for name, call in calls.items()}, rounds)
+            timed = in_turn(
+                {
+                    name: processor_time(call, work[name])
+                    for name, call in calls.items()
+                },
+                rounds,
+            )
             at = timed[OURS].result.solution.stats
-            print(f"pr.svr, {d} inputs, C = {C:g}: {OURS} {spread(timed[OURS])}, gap {at['gap'] / at['primal']:.0e}")
+            print(
+                f"pr.svr, {d} inputs, C = {C:g}: {OURS} {spread(timed[OURS])}, gap {at['gap'] / at['primal']:.0e}"
+            )
             if SKLEARN in timed:
                 peer = timed[SKLEARN]
                 gap = gap_of_peer(rbf(X / length, X / length), y, C, 0.1, peer.result)
@@ -125,10 +157,20 @@ def basis(rounds: int) -> None:
     anchors = X[:200]
     values, vectors = np.linalg.eigh(rbf(anchors, anchors))
     some = values > 1e-10 * values[-1]
-    B = np.column_stack([np.ones(len(y)), rbf(X, anchors) @ (vectors[:, some] / np.sqrt(values[some]))])
+    B = np.column_stack(
+        [np.ones(len(y)), rbf(X, anchors) @ (vectors[:, some] / np.sqrt(values[some]))]
+    )
     P = np.diag(np.r_[0.0, np.ones(B.shape[1] - 1)])
     for C in (1.0, 10.0):
-        compare(f"SVR, n = 20000, {B.shape[1]} columns, the exact kernel by its peer, C = {C:g}", rounds, X, y, C, B, P)
+        compare(
+            f"SVR, n = 20000, {B.shape[1]} columns, the exact kernel by its peer, C = {C:g}",
+            rounds,
+            X,
+            y,
+            C,
+            B,
+            P,
+        )
 
 
 def compare(
@@ -142,7 +184,9 @@ def compare(
     K: np.ndarray | None = None,
 ) -> None:
     def ours() -> PiecewiseLinearSolution:
-        return solve_piecewise_linear(B, y, PiecewiseLinear(*np.array([C, C, 0.1])), P, np.zeros(len(P)))
+        return solve_piecewise_linear(
+            B, y, PiecewiseLinear(*np.array([C, C, 0.1])), P, np.zeros(len(P))
+        )
 
     ours()  # compiles, once on a machine
     calls = {OURS: ours}
@@ -152,16 +196,25 @@ def compare(
         calls[SKLEARN] = lambda: SVR(C=C, epsilon=0.1, gamma=0.5).fit(X, y)
     timed = in_turn(calls, rounds, fewer={SKLEARN: 1} if K is None else None)
     found = timed[OURS].result
-    print(f"{name}: {OURS} {spread(timed[OURS])}, gap {found.gap / found.primal:.0e}, {found.free.sum()} free rows")
+    print(
+        f"{name}: {OURS} {spread(timed[OURS])}, gap {found.gap / found.primal:.0e}, {found.free.sum()} free rows"
+    )
     if SKLEARN in timed:
         peer = timed[SKLEARN]
         gap = "" if K is None else f", gap {gap_of_peer(K, y, C, 0.1, peer.result):.0e}"
         apart = np.abs(peer.result.predict(X) - B @ found.beta).max()
-        print(f"  {SKLEARN} {spread(peer)}{gap}; ratio {timed[OURS].median / peer.median:.3f}, {apart:.0e} apart")
+        print(
+            f"  {SKLEARN} {spread(peer)}{gap}; ratio {timed[OURS].median / peer.median:.3f}, {apart:.0e} apart"
+        )
 
 
 if __name__ == "__main__":
-    cases = {"median": median, "svr": support_vectors, "fit": whole_fits, "basis": basis}
+    cases = {
+        "median": median,
+        "svr": support_vectors,
+        "fit": whole_fits,
+        "basis": basis,
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=list(cases))
     parser.add_argument("--rounds", type=int, default=5)

@@ -40,7 +40,11 @@ def data(n: int, p: int, relevant: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def alphas(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.abs((X - X.mean(0)).T @ (y - y.mean())).max() / len(X) * np.logspace(0, -3, 100)
+    return (
+        np.abs((X - X.mean(0)).T @ (y - y.mean())).max()
+        / len(X)
+        * np.logspace(0, -3, 100)
+    )
 
 
 def ours(X: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Path:
@@ -64,7 +68,9 @@ def celer(X: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Path:
     from celer import celer_path
 
     U, v = centred(X, y)
-    return celer_path(U, v, "lasso", alphas=grid, tol=GAP / 2, max_iter=1000, max_epochs=100_000)[1].T
+    return celer_path(
+        U, v, "lasso", alphas=grid, tol=GAP / 2, max_iter=1000, max_epochs=100_000
+    )[1].T
 
 
 def skglm(X: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Path:
@@ -75,7 +81,11 @@ def skglm(X: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Path:
 
     U, v = centred(X, y)
     solver = AndersonCD(
-        tol=SKGLM_TOL * grid[-1], max_iter=500, max_epochs=100_000, fit_intercept=False, warm_start=True
+        tol=SKGLM_TOL * grid[-1],
+        max_iter=500,
+        max_epochs=100_000,
+        fit_intercept=False,
+        warm_start=True,
     )
     penalty, datafit = L1(grid[0]), Quadratic()
     datafit.initialize(U, v)
@@ -111,7 +121,9 @@ def ways() -> dict[str, Callable[..., Path]]:
 
 def table(timed: dict[str, Timed], gap: dict[str, float]) -> None:
     mine = timed[OURS].median
-    print(f"  {'':<28}{'seconds':>9}{'ours/peer':>11}{'target':>8}  largest relative gap")
+    print(
+        f"  {'':<28}{'seconds':>9}{'ours/peer':>11}{'target':>8}  largest relative gap"
+    )
     for name, t in timed.items():
         ratio = "" if name == OURS else f"{mine / t.median:.3f}"
         print(
@@ -122,21 +134,35 @@ def table(timed: dict[str, Timed], gap: dict[str, float]) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--all", action="store_true", help="scikit-learn with more columns than rows too: minutes")
+    arguments.add_argument(
+        "--all",
+        action="store_true",
+        help="scikit-learn with more columns than rows too: minutes",
+    )
     chosen = arguments.parse_args()
     print(f"A lasso path of 100. {machine('scikit-learn', 'celer', 'skglm', 'numba')}")
     small = data(60, 20, 3)
     for name, way in ways().items():
         start = perf_counter()
         way(*small, alphas(*small))
-        print(f"  first call of {name} on 60 rows, imports and compilation included: {perf_counter() - start:.2f} s")
+        print(
+            f"  first call of {name} on 60 rows, imports and compilation included: {perf_counter() - start:.2f} s"
+        )
     for (n, p), relevant in SIZES.items():
         X, y = data(n, p, relevant)
         grid = alphas(X, y)
         print(f"\nn = {n:,}, p = {p}")
-        here = {k: w for k, w in ways().items() if chosen.all or p < n or w is not scikit_learn}
+        here = {
+            k: w
+            for k, w in ways().items()
+            if chosen.all or p < n or w is not scikit_learn
+        }
         calls = {k: partial(w, X, y, grid) for k, w in here.items()}
-        timed = in_turn(calls, chosen.rounds, fewer={"skglm": 1, SKLEARN: 1 if p > n else chosen.rounds})
+        timed = in_turn(
+            calls,
+            chosen.rounds,
+            fewer={"skglm": 1, SKLEARN: 1 if p > n else chosen.rounds},
+        )
         table(timed, {k: gaps(X, y, grid, t.result) for k, t in timed.items()})
 
 

@@ -9,9 +9,16 @@ from side_by_side import OURS, Estimate, Timed, compare, in_turn, installed, mac
 
 import probreg as pr
 
-SIZES = {(1_000_000, 20): 0.2, (100_000, 200): 0.8}  # (n, p): target of ours / scikit-learn
+SIZES = {
+    (1_000_000, 20): 0.2,
+    (100_000, 200): 0.8,
+}  # (n, p): target of ours / scikit-learn
 ROUNDS = 5
-SKLEARN, GLUM, STATSMODELS = "scikit-learn newton-cholesky", "glum + std_errors", "statsmodels Logit + bse"
+SKLEARN, GLUM, STATSMODELS = (
+    "scikit-learn newton-cholesky",
+    "glum + std_errors",
+    "statsmodels Logit + bse",
+)
 
 
 def data(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +49,10 @@ def glum(X: np.ndarray, y: np.ndarray) -> Estimate:
 
     found = GeneralizedLinearRegressor(family="binomial", alpha=0).fit(X, y)
     # robust=False asks for the inverse information, as everybody else here computes it.
-    return Estimate(np.r_[found.intercept_, found.coef_], np.asarray(found.std_errors(X, y, robust=False)))
+    return Estimate(
+        np.r_[found.intercept_, found.coef_],
+        np.asarray(found.std_errors(X, y, robust=False)),
+    )
 
 
 def statsmodels(X: np.ndarray, y: np.ndarray) -> Estimate:
@@ -54,8 +64,14 @@ def statsmodels(X: np.ndarray, y: np.ndarray) -> Estimate:
 
 def ways() -> dict[str, Callable[[np.ndarray, np.ndarray], Estimate]]:
     found: dict[str, Callable[[np.ndarray, np.ndarray], Estimate]] = {OURS: ours}
-    peers = {"sklearn": (SKLEARN, scikit_learn), "glum": (GLUM, glum), "statsmodels": (STATSMODELS, statsmodels)}
-    return found | {name: way for module, (name, way) in peers.items() if installed(module)}
+    peers = {
+        "sklearn": (SKLEARN, scikit_learn),
+        "glum": (GLUM, glum),
+        "statsmodels": (STATSMODELS, statsmodels),
+    }
+    return found | {
+        name: way for module, (name, way) in peers.items() if installed(module)
+    }
 
 
 def parts(X: np.ndarray, y: np.ndarray) -> dict[str, Timed]:
@@ -77,7 +93,9 @@ def build_free(model: pr.Model) -> pr.Model:
 
 
 def main() -> None:
-    print(f"Logistic regression, maximum likelihood. {machine('scikit-learn', 'glum', 'statsmodels')}")
+    print(
+        f"Logistic regression, maximum likelihood. {machine('scikit-learn', 'glum', 'statsmodels')}"
+    )
     small = data(500_000, 1)
     for way in ways().values():
         way(*small)  # imports, and loads what is compiled
@@ -85,8 +103,13 @@ def main() -> None:
         X, y = data(n, p)
         print(f"\nn = {n:,}, p = {p}")
         calls = {k: partial(w, X, y) for k, w in ways().items()}
-        compare(in_turn(calls, ROUNDS, fewer={STATSMODELS: 1}), targets={SKLEARN: target})
-        print("  of which " + ", ".join(f"{k} {v.median:.3f} s" for k, v in parts(X, y).items()))
+        compare(
+            in_turn(calls, ROUNDS, fewer={STATSMODELS: 1}), targets={SKLEARN: target}
+        )
+        print(
+            "  of which "
+            + ", ".join(f"{k} {v.median:.3f} s" for k, v in parts(X, y).items())
+        )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@ from side_by_side import OURS, Estimate, Timed, compare, in_turn, installed, mac
 
 import probreg as pr
 
-SIZES = {(1_000_000, 20): (5, 0.02), (100_000, 200): (5, 0.05)}  # (n, p): rounds, target of ours / statsmodels
+SIZES = {
+    (1_000_000, 20): (5, 0.02),
+    (100_000, 200): (5, 0.05),
+}  # (n, p): rounds, target of ours / statsmodels
 STATSMODELS = "statsmodels OLS + bse"
 
 
@@ -33,7 +36,9 @@ def normal_equations(X: np.ndarray, y: np.ndarray) -> Estimate:
     factor = cho_factor(A.T @ A)
     coef = cho_solve(factor, A.T @ y)
     variance = np.sum((y - A @ coef) ** 2) / (len(y) - A.shape[1])
-    return Estimate(coef, np.sqrt(variance * np.diag(cho_solve(factor, np.eye(len(coef))))))
+    return Estimate(
+        coef, np.sqrt(variance * np.diag(cho_solve(factor, np.eye(len(coef)))))
+    )
 
 
 def statsmodels(X: np.ndarray, y: np.ndarray) -> Estimate:
@@ -62,20 +67,32 @@ def ways() -> dict[str, Callable[[np.ndarray, np.ndarray], Estimate]]:
 def parts(X: np.ndarray, y: np.ndarray) -> dict[str, Timed]:
     """Where our time goes: making the model (copy, checks), then the fit."""
     made = in_turn({"Model.from_arrays": lambda: pr.Model.from_arrays(X, y)}, 3)
-    models = [pr.Model.from_arrays(X, y) for _ in range(3)]  # moments are kept by a model, so each run needs its own
-    return made | in_turn({"fit + std_error": lambda: pr.fit(models.pop()).std_error.values}, 3)
+    models = [
+        pr.Model.from_arrays(X, y) for _ in range(3)
+    ]  # moments are kept by a model, so each run needs its own
+    return made | in_turn(
+        {"fit + std_error": lambda: pr.fit(models.pop()).std_error.values}, 3
+    )
 
 
 def main() -> None:
-    print(f"Least squares with standard errors. {machine('statsmodels', 'scikit-learn')}")
+    print(
+        f"Least squares with standard errors. {machine('statsmodels', 'scikit-learn')}"
+    )
     small = data(1000, 5)
     for way in ways().values():
         way(*small)  # imports
     for (n, p), (rounds, target) in SIZES.items():
         X, y = data(n, p)
         print(f"\nn = {n:,}, p = {p}")
-        compare(in_turn({k: partial(w, X, y) for k, w in ways().items()}, rounds), targets={STATSMODELS: target})
-        print("  of which " + ", ".join(f"{k} {v.median:.3f} s" for k, v in parts(X, y).items()))
+        compare(
+            in_turn({k: partial(w, X, y) for k, w in ways().items()}, rounds),
+            targets={STATSMODELS: target},
+        )
+        print(
+            "  of which "
+            + ", ".join(f"{k} {v.median:.3f} s" for k, v in parts(X, y).items())
+        )
 
 
 if __name__ == "__main__":

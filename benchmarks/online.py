@@ -17,7 +17,11 @@ N, P, STEP = 1_000_000, 20, 1e-3
 FEW = 5_000  # rows river is timed on
 MET = 4_000  # rows of learners of functions, whose pass takes the square of them
 ROUNDS = 9
-SKLEARN, AVERAGED, RIVER = "scikit-learn SGDRegressor", "scikit-learn, average=True", "river LinearRegression"
+SKLEARN, AVERAGED, RIVER = (
+    "scikit-learn SGDRegressor",
+    "scikit-learn, average=True",
+    "river LinearRegression",
+)
 TARGETS = {SKLEARN: 0.5, AVERAGED: 0.5, RIVER: 0.005}
 
 
@@ -35,14 +39,26 @@ def ours(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 def scikit_learn(X: np.ndarray, y: np.ndarray, average: bool) -> np.ndarray:
     from sklearn.linear_model import SGDRegressor
 
-    same = {"penalty": None, "learning_rate": "constant", "eta0": STEP, "max_iter": 1, "tol": None}
-    return SGDRegressor(**same, shuffle=False, fit_intercept=False, average=average).fit(X, y).coef_
+    same = {
+        "penalty": None,
+        "learning_rate": "constant",
+        "eta0": STEP,
+        "max_iter": 1,
+        "tol": None,
+    }
+    return (
+        SGDRegressor(**same, shuffle=False, fit_intercept=False, average=average)
+        .fit(X, y)
+        .coef_
+    )
 
 
 def river(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     from river import linear_model, optim
 
-    model = linear_model.LinearRegression(optimizer=optim.SGD(STEP / 2), intercept_lr=0.0, l2=0.0)
+    model = linear_model.LinearRegression(
+        optimizer=optim.SGD(STEP / 2), intercept_lr=0.0, l2=0.0
+    )
     rows = [dict(enumerate(x)) for x in X[:FEW].tolist()]
     loss = 0.0
     for row, target in zip(rows, y[:FEW].tolist(), strict=True):
@@ -54,7 +70,10 @@ def river(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def side_by_side(X: np.ndarray, y: np.ndarray) -> None:
     calls: dict[str, Callable[[], Any]] = {OURS: lambda: ours(X, y)}
     if installed("sklearn"):
-        calls |= {SKLEARN: lambda: scikit_learn(X, y, False), AVERAGED: lambda: scikit_learn(X, y, True)}
+        calls |= {
+            SKLEARN: lambda: scikit_learn(X, y, False),
+            AVERAGED: lambda: scikit_learn(X, y, True),
+        }
     if installed("river"):
         calls[RIVER] = lambda: river(X, y)
     timed = in_turn(calls, ROUNDS, fewer={RIVER: 3})
@@ -88,12 +107,18 @@ def rates(X: np.ndarray, y: np.ndarray) -> None:
         "logistic, AdaGrad": (online.logistic(online.adagrad(0.01)), code),
         "absolute loss in a ball": (ball, y),
         "softmax of 3": (online.softmax(3, 0.01), np.digitize(y, [-1.0, 1.0]) * 1.0),
-        "lms behind a running scaler": (online.Standardised(online.lms(STEP), constant=1.0), y),
+        "lms behind a running scaler": (
+            online.Standardised(online.lms(STEP), constant=1.0),
+            y,
+        ),
         "rls": (online.rls(precision=1.0), y),
         "affine_projection": (online.affine_projection(), y),
     }
     n = 50_000
-    calls = {name: lambda a=a, b=b: online.run(a, X[:n], b[:n]).loss for name, (a, b) in learners.items()}
+    calls = {
+        name: lambda a=a, b=b: online.run(a, X[:n], b[:n]).loss
+        for name, (a, b) in learners.items()
+    }
     in_turn(calls, 1)
     for name, timed in in_turn(calls, 3).items():
         print(f"  {name:<38}{n / timed.median / 1e6:>9.2f} million rows a second")
@@ -116,15 +141,21 @@ def functions(X: np.ndarray, y: np.ndarray) -> None:
         OURS: online.kernel(online.lms(0.2), k),
         "budget of 500": online.kernel(online.lms(0.2), k, budget=500),
         "kernel_rls": online.kernel_rls(k, 1.0),
-        "kernel_rls, dictionary of 500": online.kernel_rls(k, 1.0, tolerance=1e-3, budget=500),
+        "kernel_rls, dictionary of 500": online.kernel_rls(
+            k, 1.0, tolerance=1e-3, budget=500
+        ),
         "dual_svr": online.dual_svr(k),
         "aggregate of three": online.aggregate(
-            [online.kernel(online.lms(s), k) for s in (0.1, 0.2, 0.4)], low=-40.0, high=40.0, clip=True
+            [online.kernel(online.lms(s), k) for s in (0.1, 0.2, 0.4)],
+            low=-40.0,
+            high=40.0,
+            clip=True,
         ),
     }
     fast = online.Record(compiled=True)
     calls: dict[str, Callable[[], Any]] = {
-        name: lambda a=a: online.run(a, X, y, record=fast).loss for name, a in learners.items()
+        name: lambda a=a: online.run(a, X, y, record=fast).loss
+        for name, a in learners.items()
     }
     in_turn(calls, 1)
     timed = in_turn(calls | {"NumPy loop": lambda: numpy_loop(X, y)}, 5)
@@ -132,7 +163,9 @@ def functions(X: np.ndarray, y: np.ndarray) -> None:
     for name, one in timed.items():
         print(f"  {name:<38}{one.median:>9.3f} s  {spread(one)}")
     apart = abs(timed[OURS].result / peer.result - 1)
-    print(f"  kernel LMS, ours / NumPy loop {timed[OURS].median / peer.median:.3f}; losses apart {apart:.0e} of them")
+    print(
+        f"  kernel LMS, ours / NumPy loop {timed[OURS].median / peer.median:.3f}; losses apart {apart:.0e} of them"
+    )
 
 
 def main() -> None:
@@ -140,10 +173,18 @@ def main() -> None:
     print(f"Online learning. {machine('scikit-learn', 'river', 'numba')}")
     small = X[:1000], y[:1000]
     ours(*small)  # compiles, or reads what was compiled
-    print(f"\nOne pass of LMS over n = {N:,}, p = {P}: losses, their sum, last and averaged weights")
+    print(
+        f"\nOne pass of LMS over n = {N:,}, p = {P}: losses, their sum, last and averaged weights"
+    )
     side_by_side(X, y)
     path = online.run(online.lms(STEP), X, y)
-    extra = in_turn({"regret": lambda: path.regret().value, "guarantee": lambda: path.guarantee().bound}, 1)
+    extra = in_turn(
+        {
+            "regret": lambda: path.regret().value,
+            "guarantee": lambda: path.guarantee().bound,
+        },
+        1,
+    )
     print("  and then " + ", ".join(f"{k} {v.median:.3f} s" for k, v in extra.items()))
     print(f"\nRates, p = {P}")
     rates(X, y)

@@ -45,28 +45,44 @@ def scales_of(largest: float, least: float) -> np.ndarray:
     return np.geomspace(1.0, least**-0.5, SCALES) / np.sqrt(largest)
 
 
-def show(title: str, calls: dict[str, Callable[[], Any]], alone: str, rounds: int) -> None:
+def show(
+    title: str, calls: dict[str, Callable[[], Any]], alone: str, rounds: int
+) -> None:
     timed = in_turn(calls, rounds)
     one = timed[alone]
     print(f"\n{title}\n  {alone:<34}{one.median:>9.4f} s  {spread(one)}")
     for name, each in timed.items():
         if name != alone:
-            print(f"  {name:<34}{each.median:>9.4f} s  {each.median / one.median:>6.2f} (goal {GOAL})  {spread(each)}")
+            print(
+                f"  {name:<34}{each.median:>9.4f} s  {each.median / one.median:>6.2f} (goal {GOAL})  {spread(each)}"
+            )
 
 
 def tunes(model: pr.Model, scales: np.ndarray) -> dict[str, Callable[[], Any]]:
-    return {f"tune by {by}, {SCALES} scales": partial(pr.tune, model, by, scales=scales) for by in ("loo", "evidence")}
+    return {
+        f"tune by {by}, {SCALES} scales": partial(pr.tune, model, by, scales=scales)
+        for by in ("loo", "evidence")
+    }
 
 
-def of_kernel(title: str, X: np.ndarray, y: np.ndarray, length: float, least: float, rounds: int) -> None:
+def of_kernel(
+    title: str, X: np.ndarray, y: np.ndarray, length: float, least: float, rounds: int
+) -> None:
     k = kernels.RBF(length)
     K, Phi = k(X), kernels.basis(k, X).columns_at(X)
     model = pr.Model.from_arrays(Phi, y, prior=pr.Normal(1.0, sigma_units=True))
     scales = scales_of(float(np.linalg.eigvalsh(K)[-1]), least)
-    show(title, {"eigh of K": partial(np.linalg.eigh, K), **tunes(model, scales)}, "eigh of K", rounds)
+    show(
+        title,
+        {"eigh of K": partial(np.linalg.eigh, K), **tunes(model, scales)},
+        "eigh of K",
+        rounds,
+    )
 
 
-def of_columns(title: str, X: np.ndarray, y: np.ndarray, least: float, rounds: int) -> None:
+def of_columns(
+    title: str, X: np.ndarray, y: np.ndarray, least: float, rounds: int
+) -> None:
     model = pr.Model.from_arrays(X, y, prior=pr.Normal(1.0, sigma_units=True))
     scales = scales_of(float(np.linalg.norm(X, 2) ** 2), least)
     svd = partial(np.linalg.svd, X, full_matrices=False)
@@ -95,9 +111,13 @@ def path_with_leave_one_out(n: int, rounds: int) -> None:
 
     timed = in_turn({"probreg": ours, "scikit-learn": peer}, rounds)
     one, three = timed["probreg"], timed["scikit-learn"]
-    apart = np.abs(one.result[:: SCALES // REPEATED][:REPEATED] / three.result - 1.0).max()
+    apart = np.abs(
+        one.result[:: SCALES // REPEATED][:REPEATED] / three.result - 1.0
+    ).max()
     whole = three.median * SCALES / REPEATED
-    print(f"\nkernel ridge path of {SCALES} with leave-one-out, n = {n:,}; errors agree to {apart:.0e}")
+    print(
+        f"\nkernel ridge path of {SCALES} with leave-one-out, n = {n:,}; errors agree to {apart:.0e}"
+    )
     print(f"  {'probreg, K included':<34}{one.median:>9.3f} s  {spread(one)}")
     print(
         f"  {'KernelRidge and the inverse, x 50':<34}{whole:>9.3f} s  ratio {one.median / whole:.3f} (goal {GOAL_PATH})"
@@ -112,10 +132,15 @@ def main() -> None:
     least, rounds = (1e-12 if asked.weak else 1e-6), asked.rounds
     print(f"One decomposition of all scales. {machine('scikit-learn')}")
     pr.tune(
-        pr.Model.from_arrays([0.0, 1.0, 3.0], [1.0, 0.0, 2.0], prior=pr.Normal(1.0), aux={"sigma": 1.0}), "loo"
+        pr.Model.from_arrays(
+            [0.0, 1.0, 3.0], [1.0, 0.0, 2.0], prior=pr.Normal(1.0), aux={"sigma": 1.0}
+        ),
+        "loo",
     )  # imports
     of_kernel("diabetes, RBF(5), n = p = 442", *diabetes(), 5.0, least, 4 * rounds)
-    of_kernel("RBF(2), n = p = 2,000", *drawn(2_000, 5), 2.0, least, max(rounds // 2, 1))
+    of_kernel(
+        "RBF(2), n = p = 2,000", *drawn(2_000, 5), 2.0, least, max(rounds // 2, 1)
+    )
     of_columns("plain columns, 20,000 x 200", *drawn(20_000, 200), least, rounds)
     of_columns("plain columns, 2,000 x 800", *drawn(2_000, 800), least, rounds)
     of_columns("wide columns, 400 x 5,000", *drawn(400, 5_000), least, rounds)

@@ -23,7 +23,9 @@ from side_by_side import OURS, in_turn, installed, machine
 import probreg as pr
 
 P = 10
-SCALE = 2.5  # prior sd of every coefficient in the logistic models, on standardised columns
+SCALE = (
+    2.5  # prior sd of every coefficient in the logistic models, on standardised columns
+)
 SAMPLERS = ("pymc", "nutpie")
 
 
@@ -48,7 +50,10 @@ class Draws:
 
         if self.known_ess is not None:
             return self.known_ess
-        return min(float(array_stats.ess(self.slopes[..., j], method="bulk")) for j in range(self.slopes.shape[-1]))
+        return min(
+            float(array_stats.ess(self.slopes[..., j], method="bulk"))
+            for j in range(self.slopes.shape[-1])
+        )
 
 
 Way = Callable[[np.ndarray, np.ndarray], Draws]
@@ -85,14 +90,22 @@ def ours(X: np.ndarray, y: np.ndarray, method: Any, **model: Any) -> Draws:
     return Draws(beta.reshape(*beta.shape[:2], -1), found.stats.get("ess"))
 
 
-def bambi(X: np.ndarray, y: np.ndarray, family: str, scale: float | None, sampler: str) -> Draws:
+def bambi(
+    X: np.ndarray, y: np.ndarray, family: str, scale: float | None, sampler: str
+) -> Draws:
     """PyMC takes half of the logical cores when not told, so it is told to take all; nutpie does so by itself."""
     import bambi as bmb
     import pandas as pd
 
     names = [f"x{j + 1}" for j in range(X.shape[1])]
-    table = pd.DataFrame(X, columns=names).assign(y=pd.Categorical(y) if family == "categorical" else y)
-    priors = None if scale is None else {c: bmb.Prior("Normal", mu=0, sigma=scale) for c in names}
+    table = pd.DataFrame(X, columns=names).assign(
+        y=pd.Categorical(y) if family == "categorical" else y
+    )
+    priors = (
+        None
+        if scale is None
+        else {c: bmb.Prior("Normal", mu=0, sigma=scale) for c in names}
+    )
     model = bmb.Model(f"y ~ {' + '.join(names)}", table, family=family, priors=priors)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -105,39 +118,63 @@ def bambi(X: np.ndarray, y: np.ndarray, family: str, scale: float | None, sample
             progressbar=False,
             inference_method=sampler,
         )
-    slopes = np.stack([found["posterior"][c].values for c in names], 2)  # (chain, draw, p) or (chain, draw, p, m)
+    slopes = np.stack(
+        [found["posterior"][c].values for c in names], 2
+    )  # (chain, draw, p) or (chain, draw, p, m)
     return Draws(slopes.reshape(*slopes.shape[:2], -1))
 
 
-def peers(family: str, scale: float | None = None, samplers: tuple[str, ...] = SAMPLERS) -> dict[str, Way]:
+def peers(
+    family: str, scale: float | None = None, samplers: tuple[str, ...] = SAMPLERS
+) -> dict[str, Way]:
     """Bambi with each of its samplers."""
     if not installed("bambi") or "--alone" in sys.argv:
         return {}
-    return {f"Bambi, {s}": partial(bambi, family=family, scale=scale, sampler=s) for s in samplers}
+    return {
+        f"Bambi, {s}": partial(bambi, family=family, scale=scale, sampler=s)
+        for s in samplers
+    }
 
 
-def warm(X: np.ndarray, y: np.ndarray, own: dict[str, Way], others: dict[str, Way]) -> None:
+def warm(
+    X: np.ndarray, y: np.ndarray, own: dict[str, Way], others: dict[str, Way]
+) -> None:
     for way in (own | others).values():
-        way(X[:1000], y[:1000])  # imports and the caches of compiled code, in seconds and not minutes
+        way(
+            X[:1000], y[:1000]
+        )  # imports and the caches of compiled code, in seconds and not minutes
     full = {name: partial(way, X, y) for name, way in others.items()}
     calls = {name: partial(way, X, y) for name, way in own.items()}
     timed = in_turn(calls | full, 3, fewer=dict.fromkeys(full, 1))
-    best = max((t.result.min_ess / t.median for name, t in timed.items() if name in full), default=np.nan)
+    best = max(
+        (t.result.min_ess / t.median for name, t in timed.items() if name in full),
+        default=np.nan,
+    )
     first = next(iter(full), None)
     heads = "".join(f"{'/ ' + name.split()[-1]:>10}" for name in full)
-    print(f"  {'':<22}{'seconds':>9}{heads}{'min ESS':>9}{'ESS/s':>9}{'/ best':>8}  agreement with {first}")
+    print(
+        f"  {'':<22}{'seconds':>9}{heads}{'min ESS':>9}{'ESS/s':>9}{'/ best':>8}  agreement with {first}"
+    )
     for name, t in timed.items():
         ratios = "".join(f"{t.median / timed[f].median:>10.4f}" for f in full)
-        agree = "" if first is None or name == first else difference(t.result, timed[first].result)
+        agree = (
+            ""
+            if first is None or name == first
+            else difference(t.result, timed[first].result)
+        )
         speed = t.result.min_ess / t.median
-        print(f"  {name:<22}{t.median:>9.3f}{ratios}{t.result.min_ess:>9.0f}{speed:>9.0f}{speed / best:>8.1f}  {agree}")
+        print(
+            f"  {name:<22}{t.median:>9.3f}{ratios}{t.result.min_ess:>9.0f}{speed:>9.0f}{speed / best:>8.1f}  {agree}"
+        )
 
 
 def difference(ours: Draws, peer: Draws) -> str:
     """Monte Carlo alone leaves means some 0.03 sd and sds some 2 % apart."""
     shift = np.max(np.abs(ours.mean - peer.mean) / peer.sd)
     ratio = ours.sd / peer.sd
-    return f"means within {shift:.3f} sd; sd ratios {ratio.min():.3f} to {ratio.max():.3f}"
+    return (
+        f"means within {shift:.3f} sd; sd ratios {ratio.min():.3f} to {ratio.max():.3f}"
+    )
 
 
 def rows_do_not_matter() -> None:
@@ -155,7 +192,9 @@ def rows_do_not_matter() -> None:
 
 def of_gaussian() -> None:
     X, y = gaussian(100_000, P)
-    print(f"\nGaussian, n = {len(X):,}, p = {P}; ours with flat priors, Bambi with its default (wide) ones")
+    print(
+        f"\nGaussian, n = {len(X):,}, p = {P}; ours with flat priors, Bambi with its default (wide) ones"
+    )
     half = {"aux": {"sigma": pr.priors.HalfCauchy(2.5)}}
     own: dict[str, Way] = {
         "conjugate": partial(ours, method="conjugate"),
@@ -166,24 +205,37 @@ def of_gaussian() -> None:
     rows_do_not_matter()
 
 
-def of_classes(likelihood: str, X: np.ndarray, y: np.ndarray, samplers: tuple[str, ...] = SAMPLERS) -> None:
-    print(f"\n{likelihood}, n = {len(X):,}, p = {X.shape[1]}, {y.max() + 1} classes; Normal(0, {SCALE}) on the slopes")
+def of_classes(
+    likelihood: str, X: np.ndarray, y: np.ndarray, samplers: tuple[str, ...] = SAMPLERS
+) -> None:
+    print(
+        f"\n{likelihood}, n = {len(X):,}, p = {X.shape[1]}, {y.max() + 1} classes; Normal(0, {SCALE}) on the slopes"
+    )
     fit = partial(ours, likelihood=likelihood, prior=pr.Normal(SCALE))
-    own: dict[str, Way] = {"nuts": partial(fit, method="nuts"), "importance": partial(fit, method="importance")}
+    own: dict[str, Way] = {
+        "nuts": partial(fit, method="nuts"),
+        "importance": partial(fit, method="importance"),
+    }
     warm(X, y, own, peers(likelihood, SCALE, samplers))
 
 
 CASES: dict[str, Callable[[], None]] = {
     "gaussian": of_gaussian,
     "logistic": lambda: of_classes("bernoulli", *bernoulli(10_000, P)),
-    "softmax": lambda: of_classes("categorical", *categorical(10_000, P), samplers=("nutpie",)),
-    "large": lambda: of_classes("bernoulli", *bernoulli(100_000, 2 * P), samplers=("nutpie",)),
+    "softmax": lambda: of_classes(
+        "categorical", *categorical(10_000, P), samplers=("nutpie",)
+    ),
+    "large": lambda: of_classes(
+        "bernoulli", *bernoulli(100_000, 2 * P), samplers=("nutpie",)
+    ),
 }
 
 
 def main() -> None:
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    print(f"Posteriors, 4 chains of 1000 draws. {machine('pymc', 'pytensor', 'nutpie', 'bambi', 'numba')}")
+    print(
+        f"Posteriors, 4 chains of 1000 draws. {machine('pymc', 'pytensor', 'nutpie', 'bambi', 'numba')}"
+    )
     asked = [a for a in sys.argv[1:] if not a.startswith("-")]
     for name in asked or CASES:
         CASES[name]()

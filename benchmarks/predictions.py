@@ -28,21 +28,35 @@ def fitted(likelihood: str) -> pr.Fit:
     eta = X @ (0.3 * rng.standard_normal(P))
     y = {
         "bernoulli": lambda: (rng.random(len(X)) < 1 / (1 + np.exp(-eta))).astype(int),
-        "categorical": lambda: (eta[:, None] * [0.0, 1.0, -1.0] + rng.gumbel(size=(len(X), 3))).argmax(1),
+        "categorical": lambda: (
+            eta[:, None] * [0.0, 1.0, -1.0] + rng.gumbel(size=(len(X), 3))
+        ).argmax(1),
         "gaussian": lambda: eta + rng.standard_normal(len(X)),
         "poisson": lambda: rng.poisson(np.exp(eta)),
     }[likelihood]()
-    aux = {"aux": {"sigma": pr.priors.HalfCauchy(2.5)}} if likelihood == "gaussian" else {}
-    model = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=pr.Normal(1.0), **aux)
+    aux = (
+        {"aux": {"sigma": pr.priors.HalfCauchy(2.5)}}
+        if likelihood == "gaussian"
+        else {}
+    )
+    model = pr.Model.from_arrays(
+        X, y, likelihood=likelihood, prior=pr.Normal(1.0), **aux
+    )
     return pr.fit(model, "nuts" if aux else "importance", seed=1)
 
 
 def by_numpy(fit: pr.Fit, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and 95 % interval of the mean, by blocks of 125 rows."""
     beta = fit.solution.posterior.flat["beta"]
-    X, likelihood, found = np.column_stack([np.ones(len(X)), X]), fit.model.likelihood, []
+    X, likelihood, found = (
+        np.column_stack([np.ones(len(X)), X]),
+        fit.model.likelihood,
+        [],
+    )
     for i in range(0, len(X), 125):
-        means = likelihood.mean(np.einsum("np,spm->snm", X[i : i + 125], beta, optimize=True))
+        means = likelihood.mean(
+            np.einsum("np,spm->snm", X[i : i + 125], beta, optimize=True)
+        )
         found.append((means.mean(0), *np.quantile(means, [0.025, 0.975], axis=0)))
     mean, lower, upper = map(np.concatenate, zip(*found))
     return mean, lower, upper
@@ -65,7 +79,10 @@ def case(likelihood: str) -> None:
     few = X[: ROWS // TENTH]
     (_, lower, upper), *peer = clocked(partial(by_numpy, fit, few))
     their_wall, their_cpu = TENTH * np.array(peer)
-    apart = max(np.abs(said[k].values[: len(few)] - v).max() for k, v in (("mean_lower", lower), ("mean_upper", upper)))
+    apart = max(
+        np.abs(said[k].values[: len(few)] - v).max()
+        for k, v in (("mean_lower", lower), ("mean_upper", upper))
+    )
     print(
         f"  {likelihood:<12}{wall:>7.2f} s ({cpu:.2f} of processors; goal {GOAL:g}), NumPy {their_wall:.1f} ({their_cpu:.1f}): "
         f"{wall / their_wall:.3f} ({cpu / their_cpu:.3f}); ends within {apart:.0e}; peak memory + {grown:.0f} MB; "
@@ -76,7 +93,12 @@ def case(likelihood: str) -> None:
 
 def main() -> None:
     print(f"Predictions of {ROWS:,} rows x {P} from 4,000 draws. {machine('numba')}")
-    for likelihood in sys.argv[1:] or ("bernoulli", "categorical", "gaussian", "poisson"):
+    for likelihood in sys.argv[1:] or (
+        "bernoulli",
+        "categorical",
+        "gaussian",
+        "poisson",
+    ):
         case(likelihood)
 
 

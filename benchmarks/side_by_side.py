@@ -42,7 +42,10 @@ def installed(module: str) -> bool:
 
 
 def in_turn(
-    calls: Mapping[str, Callable[[], Any]], rounds: int, *, fewer: Mapping[str, int] | None = None
+    calls: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    *,
+    fewer: Mapping[str, int] | None = None,
 ) -> dict[str, Timed]:
     """Each call once per round, in the order A B C, A B C, ...; `fewer` bounds the rounds of slow ones."""
     results: dict[str, Any] = {}
@@ -68,7 +71,9 @@ def agreement(ours: Estimate, peer: Estimate) -> str:
     return f"coef within {apart:.0e} SE; SE to {-np.log10(max(relative, 1e-16)):.0f} digits"
 
 
-def compare(timed: Mapping[str, Timed], *, targets: Mapping[str, float] | None = None) -> None:
+def compare(
+    timed: Mapping[str, Timed], *, targets: Mapping[str, float] | None = None
+) -> None:
     """One row per way: seconds, ours divided by theirs, the target of that ratio, the agreement of the estimates."""
     ours = timed[OURS]
     print(f"  {'':<38}{'seconds':>9}{'ours/peer':>11}{'target':>8}  agreement")
@@ -89,7 +94,11 @@ def spread(timed: Timed) -> str:
 
 def machine(*packages: str) -> str:
     """The machine and the versions in one line."""
-    versions = [f"{p} {importlib.metadata.version(p)}" for p in ("probreg", "numpy", "scipy", *packages) if _known(p)]
+    versions = [
+        f"{p} {importlib.metadata.version(p)}"
+        for p in ("probreg", "numpy", "scipy", *packages)
+        if _known(p)
+    ]
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; {', '.join(versions)}"
 
 

@@ -37,7 +37,9 @@ def scikit_learn(solver: str, X: np.ndarray, y: np.ndarray) -> Estimate:
     """Its coefficients against the first class."""
     from sklearn.linear_model import LogisticRegression
 
-    found = LogisticRegression(solver=solver, C=np.inf, tol=TOL, max_iter=2000).fit(X, y)
+    found = LogisticRegression(solver=solver, C=np.inf, tol=TOL, max_iter=2000).fit(
+        X, y
+    )
     all_of = np.column_stack([found.intercept_, found.coef_]).T
     return Estimate(all_of[:, 1:] - all_of[:, :1])
 
@@ -59,8 +61,12 @@ def main() -> None:
     for (n, p), rounds in SIZES.items():
         X, y = data(n, p)
         print(f"\nn = {n:,}, p = {p}")
-        slow = dict.fromkeys((f"scikit-learn {s}" for s in SOLVERS if s != "newton-cholesky"), 1)
-        timed = in_turn({k: partial(w, X, y) for k, w in ways.items()}, rounds, fewer=slow)
+        slow = dict.fromkeys(
+            (f"scikit-learn {s}" for s in SOLVERS if s != "newton-cholesky"), 1
+        )
+        timed = in_turn(
+            {k: partial(w, X, y) for k, w in ways.items()}, rounds, fewer=slow
+        )
         compare(timed, targets=dict.fromkeys(list(ways)[1:], TARGET))
         print(
             "  slope of the mean log-likelihood left: "

@@ -47,7 +47,12 @@ def comment_share():
 
 
 def functions(parsed):
-    return [n for tree in parsed.values() for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    return [
+        n
+        for tree in parsed.values()
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef)
+    ]
 
 
 def used_once(parsed, every):
@@ -73,18 +78,28 @@ def isinstance_on_families(parsed):
                 and isinstance(node.func, ast.Name)
                 and node.func.id in ("isinstance", "issubclass")
             ):
-                count += bool({n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & FAMILIES)
+                count += bool(
+                    {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                    & FAMILIES
+                )
     return count
 
 
 def literals(parsed, word):
     return sum(
-        isinstance(node, ast.Constant) and node.value == word for tree in parsed.values() for node in ast.walk(tree)
+        isinstance(node, ast.Constant) and node.value == word
+        for tree in parsed.values()
+        for node in ast.walk(tree)
     )
 
 
 def class_names_twice(parsed):
-    names = collections.Counter(n.name for t in parsed.values() for n in ast.walk(t) if isinstance(n, ast.ClassDef))
+    names = collections.Counter(
+        n.name
+        for t in parsed.values()
+        for n in ast.walk(t)
+        if isinstance(n, ast.ClassDef)
+    )
     return sorted(name for name, times in names.items() if times > 1)
 
 
@@ -111,20 +126,32 @@ def opened(run):
 def main():
     parsed = trees()
     every = functions(parsed)
-    entries = [p for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()]
+    entries = [
+        p for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()
+    ]
     print(f"entries at the top      {len(entries)}")
     print(f"files                   {len(parsed)}")
-    print(f"lines                   {sum(len(p.read_text().splitlines()) for p in parsed)}")
+    print(
+        f"lines                   {sum(len(p.read_text().splitlines()) for p in parsed)}"
+    )
     print(f"functions               {len(every)}")
     print(f"functions used once     {used_once(parsed, every)}")
     print(f"comment share           {comment_share():.2%}")
     print(f'literals "sigma"        {literals(parsed, "sigma")}')
     print(f"isinstance on families  {isinstance_on_families(parsed)}")
-    print(f"class names twice       {len(class_names_twice(parsed))}: {', '.join(class_names_twice(parsed))}")
+    print(
+        f"class names twice       {len(class_names_twice(parsed))}: {', '.join(class_names_twice(parsed))}"
+    )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
-    y, z = X @ [1.0, -1.0] + rng.normal(size=60), (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
-    gaussian, logit = pr.Model.from_arrays(X, y), pr.Model.from_arrays(X, z, likelihood="bernoulli")
+    y, z = (
+        X @ [1.0, -1.0] + rng.normal(size=60),
+        (X[:, 0] + rng.logistic(size=60) > 0).astype(int),
+    )
+    gaussian, logit = (
+        pr.Model.from_arrays(X, y),
+        pr.Model.from_arrays(X, z, likelihood="bernoulli"),
+    )
     lasso = pr.Model.from_arrays(X, y, prior=pr.Laplace(1.0), aux={"sigma": 1.0})
     bayes = logit.with_prior(pr.Normal(1.0))
     runs = {

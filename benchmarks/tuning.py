@@ -36,17 +36,25 @@ def timed(calls: dict[str, Callable[[], float]], title: str) -> None:
     for name in calls:
         t = median(spent[name])
         away = abs(np.log(found[name] / found[first]))
-        print(f"  {name:<46}{t:>9.4f} s  ours/this {ours / t:>7.3f}  scale {found[name]:.4g} ({away:.1e} away in log)")
+        print(
+            f"  {name:<46}{t:>9.4f} s  ours/this {ours / t:>7.3f}  scale {found[name]:.4g} ({away:.1e} away in log)"
+        )
 
 
 def fair() -> None:
     data = pr.load_dataset("fair")
     data = data.assign(affair=(data.affairs > 0).astype(int))
     formula = "affair ~ rate_marriage + age + years_married + children + religious + C(occupation)"
-    model = pr.Model.from_formula(formula, data, likelihood="bernoulli", prior=pr.Normal(1.0, scaled=True))
+    model = pr.Model.from_formula(
+        formula, data, likelihood="bernoulli", prior=pr.Normal(1.0, scaled=True)
+    )
     scales = np.geomspace(0.01, 10.0, SCALES)
     fold = np.arange(len(data)) % FOLDS
-    calls = {f"tune by {FOLDS} folds": lambda: pr.tune(model, "cv", folds=fold, scales=scales).scale}
+    calls = {
+        f"tune by {FOLDS} folds": lambda: (
+            pr.tune(model, "cv", folds=fold, scales=scales).scale
+        )
+    }
     if installed("sklearn"):
         from sklearn.linear_model import LogisticRegressionCV
         from sklearn.model_selection import PredefinedSplit
@@ -59,13 +67,20 @@ def fair() -> None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # of names that are to change
                     fit = LogisticRegressionCV(
-                        Cs=scales**2, cv=PredefinedSplit(fold), scoring="neg_log_loss", solver=solver, tol=1e-6
+                        Cs=scales**2,
+                        cv=PredefinedSplit(fold),
+                        scoring="neg_log_loss",
+                        solver=solver,
+                        tol=1e-6,
                     )
                     return float(np.sqrt(np.ravel(fit.fit(Z, y).C_)[0]))
 
             return call
 
-        calls |= {f"LogisticRegressionCV, {solver}": peer(solver) for solver in ("newton-cholesky", "lbfgs")}
+        calls |= {
+            f"LogisticRegressionCV, {solver}": peer(solver)
+            for solver in ("newton-cholesky", "lbfgs")
+        }
     timed(calls, "fair, logistic, 6,366 x 11")
     by = {"tune by leave-one-out": lambda: pr.tune(model, "loo", scales=scales).scale}
     timed(by, "the same by leave-one-out")
@@ -80,7 +95,10 @@ def gaussian(n: int, p: int) -> None:
 
     def ours(prior: pr.Normal) -> Callable[[], float]:
         model = pr.Model.from_arrays(X, y, prior=prior)
-        return lambda: pr.tune(model, "cv", folds=fold, scales=lam**-0.5, score="squared").scale ** -2
+        return lambda: (
+            pr.tune(model, "cv", folds=fold, scales=lam**-0.5, score="squared").scale
+            ** -2
+        )
 
     calls = {"tune, prior in units of sigma": ours(pr.Normal(1.0, sigma_units=True))}
     calls["tune, raw prior of sd 3 beside sigma near 3"] = ours(pr.Normal(3.0))
@@ -90,7 +108,9 @@ def gaussian(n: int, p: int) -> None:
 
         made = PredefinedSplit(fold)
         calls["RidgeCV"] = lambda: float(
-            RidgeCV(alphas=lam, cv=made, scoring="neg_mean_squared_error").fit(X, y).alpha_
+            RidgeCV(alphas=lam, cv=made, scoring="neg_mean_squared_error")
+            .fit(X, y)
+            .alpha_
         )
     timed(calls, f"Gaussian, {n:,} x {p}, {FOLDS} folds")
 

@@ -29,14 +29,20 @@ def data(n: int, p: int, likelihood: str) -> tuple[np.ndarray, np.ndarray]:
 
 def ours(X: np.ndarray, y: np.ndarray, likelihood: str) -> Estimate:
     aux = {"sigma": 1.0} if likelihood == "gaussian" else {}
-    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=likelihood, prior=pr.Normal(SD), aux=aux))
+    fit = pr.fit(
+        pr.Model.from_arrays(X, y, likelihood=likelihood, prior=pr.Normal(SD), aux=aux)
+    )
     return Estimate(fit.coef.values, fit.std_error.values)
 
 
 def scikit_learn(X: np.ndarray, y: np.ndarray, likelihood: str) -> Estimate:
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    way = Ridge(alpha=SD**-2) if likelihood == "gaussian" else LogisticRegression(C=SD**2, tol=1e-8, max_iter=10_000)
+    way = (
+        Ridge(alpha=SD**-2)
+        if likelihood == "gaussian"
+        else LogisticRegression(C=SD**2, tol=1e-8, max_iter=10_000)
+    )
     found = way.fit(X, y)
     return Estimate(np.r_[np.ravel(found.intercept_), np.ravel(found.coef_)])
 
@@ -59,10 +65,18 @@ def main() -> None:
     for likelihood, (seconds, memory) in TARGETS.items():
         for way in ways.values():
             way(*data(30, 3, likelihood), likelihood)  # imports
-        calls = {name: partial(way, *data(N, P, likelihood), likelihood) for name, way in ways.items()}
-        print(f"\n{likelihood}, n = {N:,}, p = {P:,}; targets of ours {seconds:g} s and {memory:g} MB")
+        calls = {
+            name: partial(way, *data(N, P, likelihood), likelihood)
+            for name, way in ways.items()
+        }
+        print(
+            f"\n{likelihood}, n = {N:,}, p = {P:,}; targets of ours {seconds:g} s and {memory:g} MB"
+        )
         compare(in_turn(calls, rounds))
-        print("  peak memory: " + ", ".join(f"{name} {peak(call):.0f} MB" for name, call in calls.items()))
+        print(
+            "  peak memory: "
+            + ", ".join(f"{name} {peak(call):.0f} MB" for name, call in calls.items())
+        )
 
 
 if __name__ == "__main__":

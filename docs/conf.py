@@ -33,7 +33,13 @@ extensions = [
     "mathml",
     "home",
 ]
-exclude_patterns = ["_build", "_extensions", "**.ipynb_checkpoints", "gallery/**.json", "gallery/**.py"]
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "**.ipynb_checkpoints",
+    "gallery/**.json",
+    "gallery/**.py",
+]
 templates_path = ["_templates"]
 nitpicky = False
 default_role = "py:obj"
@@ -41,7 +47,14 @@ smartquotes = False
 toc_object_entries_show_parents = "hide"
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
-myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_enable_extensions = [
+    "amsmath",
+    "attrs_inline",
+    "colon_fence",
+    "deflist",
+    "dollarmath",
+    "substitution",
+]
 myst_heading_anchors = 4
 myst_update_mathjax = False
 nb_execution_mode = "off" if tags.has("quick") else "cache"  # noqa: F821  once, and again when its cells change

@@ -26,11 +26,20 @@ def month(k: int) -> pd.DataFrame:
         {
             "rain": rng.exponential(1.0 + (k % 6) / 3, TRIPS),
             "minutes": rng.gamma(4.0, 6.0, TRIPS),
-            "station": np.array(["harbour", "hill", "market"])[rng.integers(3, size=TRIPS)],
+            "station": np.array(["harbour", "hill", "market"])[
+                rng.integers(3, size=TRIPS)
+            ],
         }
     )
-    eta = -3.0 + 0.25 * data["rain"] + 0.05 * data["minutes"] + 0.6 * (data["station"] == "hill")
-    return data.assign(late=np.where(rng.random(TRIPS) < 1 / (1 + np.exp(-eta)), "late", "in time"))
+    eta = (
+        -3.0
+        + 0.25 * data["rain"]
+        + 0.05 * data["minutes"]
+        + 0.6 * (data["station"] == "hill")
+    )
+    return data.assign(
+        late=np.where(rng.random(TRIPS) < 1 / (1 + np.exp(-eta)), "late", "in time")
+    )
 
 
 def main(folder: Path) -> None:
@@ -39,25 +48,39 @@ def main(folder: Path) -> None:
         data.to_parquet(folder / f"month{k + 1:02d}.parquet")
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
         Client(cluster) as client,
     ):
-        trips = client.persist(dataframe.read_parquet(str(folder)))  # the rows now lie with the workers
-        far = pr.Model.from_dask(FORMULA, trips, likelihood="bernoulli", event="late", client=client)
+        trips = client.persist(
+            dataframe.read_parquet(str(folder))
+        )  # the rows now lie with the workers
+        far = pr.Model.from_dask(
+            FORMULA, trips, likelihood="bernoulli", event="late", client=client
+        )
         print(far)
         fit = pr.fit(far)
         print(f"\n{fit.summary().round(3)}")
         travelled = (1 + len(far.design.columns)) * len(far.design.columns) + 1
-        print(f"\nEach Newton step brought back {travelled} numbers instead of {far.design.count * 4:,}.")
+        print(
+            f"\nEach Newton step brought back {travelled} numbers instead of {far.design.count * 4:,}."
+        )
         posterior = pr.fit(far.with_prior(pr.Normal(1.0)), "laplace", seed=1)
 
-    new = pd.DataFrame({"rain": [0.0, 6.0], "minutes": [20.0, 40.0], "station": ["market", "hill"]})
+    new = pd.DataFrame(
+        {"rain": [0.0, 6.0], "minutes": [20.0, 40.0], "station": ["market", "hill"]}
+    )
     dry, wet = fit.predict(new)["mean"].values
     print(
         f"A short dry trip to the market is late with probability {dry:.2f}, a long wet one to the hill with {wet:.2f}."
     )
 
-    near = pr.fit(pr.Model.from_formula(FORMULA, pd.concat(months), likelihood="bernoulli", event="late"))
+    near = pr.fit(
+        pr.Model.from_formula(
+            FORMULA, pd.concat(months), likelihood="bernoulli", event="late"
+        )
+    )
     apart = np.abs(fit.coef.values - near.coef.values).max()
     print(f"The same rows in one table give coefficients that differ by {apart:.0e}.")
 
@@ -69,9 +92,13 @@ def main(folder: Path) -> None:
     assert far.design.sample.n <= 20_000
     assert far.design.count == MONTHS * TRIPS
     assert dry < 0.2 < 0.4 < wet
-    assert (np.abs(posterior.coef.values - fit.coef.values) < 0.1 * fit.std_error.values).all()  # a wide prior
+    assert (
+        np.abs(posterior.coef.values - fit.coef.values) < 0.1 * fit.std_error.values
+    ).all()  # a wide prior
 
 
-if __name__ == "__main__":  # worker processes import this file: without the line each would start workers of its own
+if (
+    __name__ == "__main__"
+):  # worker processes import this file: without the line each would start workers of its own
     with tempfile.TemporaryDirectory() as name:
         main(Path(name))

@@ -14,11 +14,21 @@ from probreg.show.plot.interval_panel import interval_panel as panel_picture
 
 orings = pr.load_dataset("challenger")
 model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())
-fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior({"temperature": pr.Normal(0.1)}))}
+fits = {
+    "ML": pr.fit(model),
+    "mode": pr.fit(model.with_prior({"temperature": pr.Normal(0.1)})),
+}
 
 slopes = interval_panel(fits, "temperature", kinds=["wald", "HC3", "profile", "score"])
 print(slopes, "\n")
-print(interval_panel(fits["ML"], at={"temperature": [50.0]}, kinds=["wald", "HC3", "profile", "score"]), "\n")
+print(
+    interval_panel(
+        fits["ML"],
+        at={"temperature": [50.0]},
+        kinds=["wald", "HC3", "profile", "score"],
+    ),
+    "\n",
+)
 
 few = coverage(model, fits["ML"], kinds=["wald", "HC3"], reps=300, seed=1)
 some = coverage(model, fits["ML"], kinds=["profile"], reps=60, seed=1)
@@ -32,14 +42,24 @@ print(sets, "\n")
 print(sets.predict({"temperature": [55.0, 66.0, 78.0]})["set"].to_series().unstack())
 
 panel_picture(slopes).savefig("slopes.png", dpi=150)
-coverage_picture({"23 launches": few, "230 launches": many}).savefig("coverage.png", dpi=150)
+coverage_picture({"23 launches": few, "230 launches": many}).savefig(
+    "coverage.png", dpi=150
+)
 
 # What the story rests on.
 wald, profile = (slopes.table.loc[("ML", kind)] for kind in ("wald", "profile"))
-np.testing.assert_allclose([wald["lower"], wald["upper"]], [-0.4443023, -0.0200232], rtol=1e-5)
-assert profile["lower"] < wald["lower"]  # the likelihood is skewed: it falls slowly towards steeper slopes
+np.testing.assert_allclose(
+    [wald["lower"], wald["upper"]], [-0.4443023, -0.0200232], rtol=1e-5
+)
+assert (
+    profile["lower"] < wald["lower"]
+)  # the likelihood is skewed: it falls slowly towards steeper slopes
 assert profile["upper"] < wald["upper"]
-assert few.failures["wald"]["separated"] > 0  # some data sets like these have no estimate at all
-assert few.table.loc[("temperature", "wald"), "held"] > 0.95  # Wald says less than it could
+assert (
+    few.failures["wald"]["separated"] > 0
+)  # some data sets like these have no estimate at all
+assert (
+    few.table.loc[("temperature", "wald"), "held"] > 0.95
+)  # Wald says less than it could
 assert abs(some.off["temperature", "profile"]) < 3
 assert (many.off.abs() < 4).all()

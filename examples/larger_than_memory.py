@@ -26,16 +26,28 @@ def readings(season: str, seed: int) -> pd.DataFrame:
     heating = rng.choice(["gas", "heat pump", "electric"], ROWS, p=[0.6, 0.3, 0.1])
     people = rng.integers(1, 6, ROWS).astype(float)
     cold = np.maximum(16.0 - outside, 0.0)
-    per_degree = np.select([heating == "heat pump", heating == "electric"], [0.05, 0.14], 0.004)
+    per_degree = np.select(
+        [heating == "heat pump", heating == "electric"], [0.05, 0.14], 0.004
+    )
     power = 0.15 + 0.11 * people + per_degree * cold + 0.45 * rng.normal(size=ROWS)
-    return pd.DataFrame({"power": power, "cold": cold, "heating": heating, "people": people, "peak": power > 2.0})
+    return pd.DataFrame(
+        {
+            "power": power,
+            "cold": cold,
+            "heating": heating,
+            "people": people,
+            "peak": power > 2.0,
+        }
+    )
 
 
 with tempfile.TemporaryDirectory() as folder:
     for number, season in enumerate(SEASONS):
         readings(season, number).to_parquet(Path(folder) / f"{number}-{season}.parquet")
     frame = readings("winter", 0).memory_usage(deep=True).sum() * len(SEASONS) / 2**20
-    print(f"{len(SEASONS)} files, {len(SEASONS) * ROWS:,} readings; as a data frame in memory {frame:.0f} MB\n")
+    print(
+        f"{len(SEASONS)} files, {len(SEASONS) * ROWS:,} readings; as a data frame in memory {frame:.0f} MB\n"
+    )
     tracemalloc.start()
     start = perf_counter()
     model = pr.Model.from_parquet("power ~ cold * heating + people", folder)
@@ -44,36 +56,67 @@ with tempfile.TemporaryDirectory() as folder:
     tracemalloc.stop()
     matrix = 8 * len(model.design.columns) * len(SEASONS) * ROWS / 2**20
     print(least_squares, "\n")
-    print(f"a fit in memory holds the data frame and its design matrix, {frame:.0f} and {matrix:.0f} MB")
-    print(f"by the block at most {peak:.0f} MB were in use, and {perf_counter() - start:.1f} s went by (memory was being traced)\n")
+    print(
+        f"a fit in memory holds the data frame and its design matrix, {frame:.0f} and {matrix:.0f} MB"
+    )
+    print(
+        f"by the block at most {peak:.0f} MB were in use, and {perf_counter() - start:.1f} s went by (memory was being traced)\n"
+    )
 
-    print("A prior changes nothing in the files. On the same moments, without another pass:\n")
+    print(
+        "A prior changes nothing in the files. On the same moments, without another pass:\n"
+    )
     start = perf_counter()
     shy = pr.fit(model.with_prior(pr.Normal(0.01, sigma_units=True)), "conjugate")
     again = perf_counter() - start
-    print(pr.compare({"least squares": least_squares, "posterior, prior of 0.01 sigma": shy}))
+    print(
+        pr.compare(
+            {"least squares": least_squares, "posterior, prior of 0.01 sigma": shy}
+        )
+    )
     print(f"\n{1000 * again:.0f} ms\n")
 
     print("Who draws more than 2 kW?\n")
     start = perf_counter()
-    peaks = pr.fit(pr.Model.from_parquet("peak ~ cold + heating + people", folder, likelihood="bernoulli"))
+    peaks = pr.fit(
+        pr.Model.from_parquet(
+            "peak ~ cold + heating + people", folder, likelihood="bernoulli"
+        )
+    )
     print(peaks, f"\n{perf_counter() - start:.1f} s\n")
 
     home = {"cold": [20.0], "heating": ["electric"], "people": [4.0]}
     chance = peaks.predict(home)["mean"].item()
-    print(f"four people who heat with electricity, twenty degrees too cold: {chance:.0%} of readings above 2 kW")
+    print(
+        f"four people who heat with electricity, twenty degrees too cold: {chance:.0%} of readings above 2 kW"
+    )
 
     summer = Path(folder) / "2-summer.parquet"
     alone = pr.fit(pr.Model.from_parquet("power ~ cold * heating + people", summer))
-    wide, narrow = (float(f.std_error.sel(coef="cold:heating[T.heat pump]")) for f in (alone, least_squares))
-    print(f"\nfrom the summer alone the cost of a degree for a heat pump is {wide / narrow:.1f} times as uncertain")
+    wide, narrow = (
+        float(f.std_error.sel(coef="cold:heating[T.heat pump]"))
+        for f in (alone, least_squares)
+    )
+    print(
+        f"\nfrom the summer alone the cost of a degree for a heat pump is {wide / narrow:.1f} times as uncertain"
+    )
 
-    whole = pd.concat([pd.read_parquet(path) for path in sorted(Path(folder).glob("*.parquet"))], ignore_index=True)
+    whole = pd.concat(
+        [pd.read_parquet(path) for path in sorted(Path(folder).glob("*.parquet"))],
+        ignore_index=True,
+    )
     in_memory = pr.fit(pr.Model.from_formula("power ~ cold * heating + people", whole))
-    logistic = pr.fit(pr.Model.from_formula("peak ~ cold + heating + people", whole, likelihood="bernoulli"))
+    logistic = pr.fit(
+        pr.Model.from_formula(
+            "peak ~ cold + heating + people", whole, likelihood="bernoulli"
+        )
+    )
 
 # What the story rests on.
-slope = least_squares.coef.sel(coef="cold").item() + least_squares.coef.sel(coef="cold:heating[T.heat pump]").item()
+slope = (
+    least_squares.coef.sel(coef="cold").item()
+    + least_squares.coef.sel(coef="cold:heating[T.heat pump]").item()
+)
 baseline = "heating[T.gas]" in model.design.columns
 assert baseline  # levels sort: electric is the one that others are compared with
 assert abs(slope - 0.05) < 5 * narrow

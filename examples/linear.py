@@ -25,16 +25,31 @@ print(pr.compare({"least squares": ols, "exact posterior": exact, "NUTS": nuts})
 slopes = {c: pr.Normal(4 / float(longley[c].std()), sigma_units=True) for c in columns}
 shrunk = model.with_prior(slopes)
 ridge, ridge_posterior = pr.fit(shrunk), pr.fit(shrunk, "conjugate", seed=1)
-print(pr.compare({"least squares": ols, "ridge": ridge, "ridge posterior": ridge_posterior}))
+print(
+    pr.compare(
+        {"least squares": ols, "ridge": ridge, "ridge posterior": ridge_posterior}
+    )
+)
 
 # What the story rests on.
-certified = [-3482258.63459582, 15.0618722713733, -0.358191792925910e-01, -2.02022980381683]
-np.testing.assert_allclose(ols.coef[:4], certified, rtol=1e-10)  # ten digits, as the certificate asks of this set
+certified = [
+    -3482258.63459582,
+    15.0618722713733,
+    -0.358191792925910e-01,
+    -2.02022980381683,
+]
+np.testing.assert_allclose(
+    ols.coef[:4], certified, rtol=1e-10
+)  # ten digits, as the certificate asks of this set
 for end in ("lower", "upper"):  # the same t interval, by algebra
-    np.testing.assert_allclose(ols.interval(0.95)[end], exact.interval(0.95)[end], rtol=1e-9)
+    np.testing.assert_allclose(
+        ols.interval(0.95)[end], exact.interval(0.95)[end], rtol=1e-9
+    )
 shift = np.abs(nuts.coef - exact.coef) / exact.std_error
 assert (
     shift < 0.1
 ).all()  # some 4000 effective draws place a mean to 0.016 standard deviations, and this is six times that
 assert (ridge.std_error[1:] < ols.std_error[1:]).all()  # the prior adds information
-np.testing.assert_allclose(ridge.coef, ridge_posterior.coef, rtol=1e-9)  # mode and mean of a symmetric posterior
+np.testing.assert_allclose(
+    ridge.coef, ridge_posterior.coef, rtol=1e-9
+)  # mode and mean of a symmetric posterior

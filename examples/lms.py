@@ -12,7 +12,11 @@ from probreg.inference import LMS
 from probreg.online import lms, run
 
 penguins = pr.load_dataset("penguins")
-model = pr.Model.from_formula("body_mass_g ~ flipper_length_mm + bill_depth_mm + species", penguins, missing="drop")
+model = pr.Model.from_formula(
+    "body_mass_g ~ flipper_length_mm + bill_depth_mm + species",
+    penguins,
+    missing="drop",
+)
 print(model)
 
 # A stream: standardised columns, one penguin after the other, predicted before it is weighed.
@@ -34,10 +38,16 @@ print(pr.compare(fits))
 
 distance = fits["LMS, nearer"].solution.trace["distance"]
 for k in np.flatnonzero(np.isfinite(distance)):
-    print(f"after {k + 1:5d} passes {distance[k]:.3f} standard errors from least squares")
+    print(
+        f"after {k + 1:5d} passes {distance[k]:.3f} standard errors from least squares"
+    )
 
 # A prior is shared out over the rows, and the mode moves as it should.
-slopes = {c: pr.Normal(1.0 / design.X[:, j].std(), sigma_units=True) for j, c in enumerate(design.columns) if j}
+slopes = {
+    c: pr.Normal(1.0 / design.X[:, j].std(), sigma_units=True)
+    for j, c in enumerate(design.columns)
+    if j
+}
 shrunk = model.with_prior(slopes)
 ridge, ridge_lms = pr.fit(shrunk), pr.fit(shrunk, "lms", seed=1)
 print(pr.compare({"ridge, closed form": ridge, "ridge, LMS": ridge_lms}))
@@ -55,10 +65,14 @@ for name, promised in (("LMS", 0.1), ("LMS, nearer", 0.02)):
 stages = distance[np.isfinite(distance)]
 assert stages[-1] < 0.05 * stages[0]  # passes bring it nearer
 assert (np.abs(ridge_lms.coef - ridge.coef) / ridge.std_error).max() < 0.1
-assert (np.abs(ridge.coef - closed.coef) / closed.std_error).max() > 0.3  # the prior did something
+assert (
+    np.abs(ridge.coef - closed.coef) / closed.std_error
+).max() > 0.3  # the prior did something
 # LMS has the classical errors of least squares; the sandwich does not assume even noise, and differs by less than a fifth.
 np.testing.assert_allclose(fits["LMS"].std_error, closed.std_error, rtol=0.01)
 ratio = np.sqrt(np.diagonal(fits["LMS"].covariance("HC0"))) / closed.std_error
 assert ((ratio > 0.8) & (ratio < 1.2)).all()
 assert not np.allclose(ratio, 1.0, atol=0.01)
-np.testing.assert_allclose(posterior.coef, closed.coef, rtol=1e-9)  # flat priors: the mean is least squares
+np.testing.assert_allclose(
+    posterior.coef, closed.coef, rtol=1e-9
+)  # flat priors: the mean is least squares

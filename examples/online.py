@@ -12,7 +12,9 @@ rng = np.random.default_rng(1)
 taps, n = 8, 4000
 room = rng.standard_normal(taps) * 0.7 ** np.arange(taps)
 played = rng.standard_normal(n + taps - 1)
-X = np.lib.stride_tricks.sliding_window_view(played, taps)[:, ::-1]  # row t holds the last samples played
+X = np.lib.stride_tricks.sliding_window_view(played, taps)[
+    :, ::-1
+]  # row t holds the last samples played
 heard = X @ room + 0.1 * rng.standard_normal(n)
 
 # The step that makes the bound least, for what is known beforehand: rows no longer than r, a room no louder than 2.
@@ -26,7 +28,9 @@ learners = {
 paths = {name: online.run(learner, X, heard) for name, learner in learners.items()}
 for name, path in paths.items():
     regret = path.regret()
-    print(f"{name}: loss {path.loss:.1f}, of which regret {regret.value:.1f} against the best fixed weights")
+    print(
+        f"{name}: loss {path.loss:.1f}, of which regret {regret.value:.1f} against the best fixed weights"
+    )
     print(path.guarantee())
 
 # The same stream in pieces, as it would come from a device, and the room moved half way: forgetting follows it.
@@ -35,7 +39,9 @@ moved[n // 2 :] += X[n // 2 :] @ (room[::-1] - room)
 blocks = ((X[i : i + 100], moved[i : i + 100]) for i in range(0, n, 100))
 follows = online.run(online.rls(0.99, precision=1.0), blocks)
 keeps = online.run(online.rls(precision=1.0), X, moved)
-print(f"after the room moved: loss {follows.loss:.0f} with forgetting, {keeps.loss:.0f} without")
+print(
+    f"after the room moved: loss {follows.loss:.0f} with forgetting, {keeps.loss:.0f} without"
+)
 
 # A perceptron on classes a line separates: its mistakes and Novikoff's bound.
 Z = rng.standard_normal((300, 2))
@@ -46,8 +52,12 @@ print(perceptron.status.value)
 print(perceptron.guarantee())
 
 # What the story rests on.
-assert all(path.guarantee().applies and path.guarantee().kept for path in paths.values())
-assert all(np.allclose(path.average(last=0.25), room, atol=0.05) for path in paths.values())
+assert all(
+    path.guarantee().applies and path.guarantee().kept for path in paths.values()
+)
+assert all(
+    np.allclose(path.average(last=0.25), room, atol=0.05) for path in paths.values()
+)
 assert np.allclose(follows.state.w, room[::-1], atol=0.1)
 assert follows.loss < keeps.loss
 assert perceptron.status is online.RunStatus.SEPARATED

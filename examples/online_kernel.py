@@ -15,23 +15,39 @@ import statsmodels.api as sm
 from probreg import kernels, online
 
 table = sm.datasets.sunspots.load_pandas().data
-LOW, HIGH = 0.0, 2.5  # hundreds of spots: a range that is stated, and not read off these years
+LOW, HIGH = (
+    0.0,
+    2.5,
+)  # hundreds of spots: a range that is stated, and not read off these years
 lagged = online.lags(table["SUNACTIVITY"].to_numpy() / 100.0, 9)
-X, y, years = np.column_stack([lagged.X, np.ones(len(lagged.y))]), lagged.y, table["YEAR"].to_numpy(int)[9:]
+X, y, years = (
+    np.column_stack([lagged.X, np.ones(len(lagged.y))]),
+    lagged.y,
+    table["YEAR"].to_numpy(int)[9:],
+)
 
 # The process that kernel least squares is the mean of: a line, and a smooth function beside it that may bend the line.
 line = kernels.Linear()
-learners = {"LMS": online.lms(0.05), "recursive least squares": online.rls(precision=1.0)}
+learners = {
+    "LMS": online.lms(0.05),
+    "recursive least squares": online.rls(precision=1.0),
+}
 for length in (1.0, 2.0, 4.0):
-    learners[f"kernel LMS, length {length:g}"] = online.kernel(online.lms(0.5), kernels.RBF(length))
+    learners[f"kernel LMS, length {length:g}"] = online.kernel(
+        online.lms(0.5), kernels.RBF(length)
+    )
 for length in (0.5, 1.0, 2.0):
-    learners[f"Gaussian process, length {length:g}"] = online.kernel_rls(line + kernels.RBF(length), 0.3)
+    learners[f"Gaussian process, length {length:g}"] = online.kernel_rls(
+        line + kernels.RBF(length), 0.3
+    )
 everyone = online.aggregate(list(learners.values()), low=LOW, high=HIGH, clip=True)
 
 paths = {name: online.run(learner, X, y) for name, learner in learners.items()}
 pool = online.run(everyone, X, y, record=online.Record(every=1))
 promises = {name: path.guarantee() for name, path in paths.items()}
-print(f"{'':<28}{'loss':>8}{'its bound':>11}   of {len(y)} years, in squares of 100 spots")
+print(
+    f"{'':<28}{'loss':>8}{'its bound':>11}   of {len(y)} years, in squares of 100 spots"
+)
 for name, promise in promises.items():
     print(f"{name:<28}{promise.suffered:>8.2f}{promise.bound:>11.2f}")
 regret = pool.regret()
@@ -47,13 +63,23 @@ short = online.run(online.kernel(decaying, kernels.RBF(2.0), budget=60), X, y)
 print(f"60 anchors, decaying: loss {short.loss:.2f}")
 print(short.guarantee())
 
-figure, (top, bottom) = plt.subplots(2, 1, figsize=(9.0, 5.5), sharex=True, layout="constrained")
+figure, (top, bottom) = plt.subplots(
+    2, 1, figsize=(9.0, 5.5), sharex=True, layout="constrained"
+)
 top.plot(years, 100 * y, color="#888888", lw=1.0, label="sunspots")
-top.plot(years, 100 * pool.predictions, color="#173f6e", lw=1.2, label="forecast of the year before")
+top.plot(
+    years,
+    100 * pool.predictions,
+    color="#173f6e",
+    lw=1.2,
+    label="forecast of the year before",
+)
 top.set_ylabel("sunspots")
 top.legend(frameon=False, fontsize=9)
 for name, w in zip(learners, pool.weights[:-1].T, strict=True):
-    bottom.plot(years, w, lw=1.3, label=name, linestyle="-" if "process" in name else "--")
+    bottom.plot(
+        years, w, lw=1.3, label=name, linestyle="-" if "process" in name else "--"
+    )
 bottom.set(xlabel="year", ylabel="weight of a learner", ylim=(0, 0.32))
 bottom.legend(frameon=False, fontsize=7, ncols=3, loc="upper left")
 for panel in (top, bottom):
@@ -65,8 +91,13 @@ plt.close(figure)
 assert all(promise.applies and promise.kept for promise in promises.values())
 assert pool.guarantee().applies
 assert regret.value <= (HIGH - LOW) ** 2 * np.log(len(learners)) / 2
-assert not short.guarantee().applies  # no theorem speaks of a function that lost an anchor
-assert paths["Gaussian process, length 1"].loss < 0.85 * paths["recursive least squares"].loss  # the sun is no line
+assert (
+    not short.guarantee().applies
+)  # no theorem speaks of a function that lost an anchor
+assert (
+    paths["Gaussian process, length 1"].loss
+    < 0.85 * paths["recursive least squares"].loss
+)  # the sun is no line
 alone = online.kernel_rls(line + kernels.RBF(2.0), 0.3)
 K = (line + kernels.RBF(2.0))(X)
 np.testing.assert_allclose(  # the last state is kernel ridge regression of all years

@@ -16,14 +16,24 @@ ages = np.array(["18-29", "30-44", "45-64", "65+"])
 
 print("1. The truth, which a poll does not know\n")
 income = rng.normal(size=50)  # of a state, standardised
-people = rng.dirichlet([5.0, 7.0, 9.0, 5.0], size=50)  # shares of ages in each state: the census
-eta = (0.5 * income + rng.normal(0.0, 0.35, size=50))[:, None] + np.array([0.8, 0.4, -0.2, -0.8])
+people = rng.dirichlet(
+    [5.0, 7.0, 9.0, 5.0], size=50
+)  # shares of ages in each state: the census
+eta = (0.5 * income + rng.normal(0.0, 0.35, size=50))[:, None] + np.array(
+    [0.8, 0.4, -0.2, -0.8]
+)
 probability = 1.0 / (1.0 + np.exp(-eta))
 truth = (people * probability).sum(1)
-print(f"shares of yes from {truth.min():.2f} to {truth.max():.2f}, {truth.mean():.2f} on average")
+print(
+    f"shares of yes from {truth.min():.2f} to {truth.max():.2f}, {truth.mean():.2f} on average"
+)
 
 print("\n2. The poll\n")
-answers = (0.004 + rng.dirichlet(np.full(50, 1.5)))[:, None] * people * np.array([0.5, 0.8, 1.1, 1.6])
+answers = (
+    (0.004 + rng.dirichlet(np.full(50, 1.5)))[:, None]
+    * people
+    * np.array([0.5, 0.8, 1.1, 1.6])
+)
 asked = rng.multinomial(1500, (answers / answers.sum()).ravel()).reshape(50, 4)
 yes = rng.binomial(asked, probability)
 cells = pd.DataFrame(
@@ -36,7 +46,9 @@ cells = pd.DataFrame(
     }
 )
 poll = cells[cells["asked"] > 0]
-print(f"{asked.sum()} answers; from {asked.sum(1).min()} to {asked.sum(1).max()} in a state")
+print(
+    f"{asked.sum()} answers; from {asked.sum(1).min()} to {asked.sum(1).max()} in a state"
+)
 
 print("\n3. The model: cells of state and age, states about a line in income\n")
 model = pr.Model.from_formula(
@@ -81,5 +93,7 @@ assert min(error, key=lambda name: error[name]) == "multilevel, post-stratified"
 assert error["multilevel, post-stratified"] < 0.6 * error["answers as they are"]
 assert error["multilevel, post-stratified"] < 0.6 * error["one number for all"]
 bias = {name: abs(np.mean(found - truth)) for name, found in estimates.items()}
-assert bias["multilevel, post-stratified"] < 0.5 * bias["answers as they are"]  # the old answer more often
+assert (
+    bias["multilevel, post-stratified"] < 0.5 * bias["answers as they are"]
+)  # the old answer more often
 assert 0.8 <= held <= 1.0  # of 50 states: 0.9 within two standard errors of a share

@@ -12,7 +12,9 @@ import probreg as pr
 crash = pr.load_dataset("motorcycle")
 after = (crash["times"].to_numpy() > 14.0).astype(float)  # the impact
 wide = {"Intercept": pr.Normal(100.0), "bs(times, df=7)": pr.Normal(150.0)}
-model = pr.Model.from_formula("accel ~ bs(times, df=7)", crash, prior=wide, aux={"sigma": pr.HalfNormal(50.0)})
+model = pr.Model.from_formula(
+    "accel ~ bs(times, df=7)", crash, prior=wide, aux={"sigma": pr.HalfNormal(50.0)}
+)
 
 # ---- one model, four ways to fit it ------------------------------------------------------------------------------------
 
@@ -29,16 +31,42 @@ print(side_by_side)
 # ---- the graph, and a likelihood of one's own --------------------------------------------------------------------------
 
 graph = model.to_pymc()
-print("\nfree:", [v.name for v in graph.free_RVs], " dims:", graph.named_vars_to_dims["bs(times, df=7)"])
+print(
+    "\nfree:",
+    [v.name for v in graph.free_RVs],
+    " dims:",
+    graph.named_vars_to_dims["bs(times, df=7)"],
+)
 
-with model.to_pymc(response=False) as by_hand:  # ends at eta, the linear predictor of each row
+with model.to_pymc(
+    response=False
+) as by_hand:  # ends at eta, the linear predictor of each row
     growth = pm.Normal("growth", 0.0, 2.0)
-    sigma = by_hand["sigma"] * pm.math.exp(growth * after)  # sigma is now that before the impact
-    pm.Normal("accel", mu=by_hand["eta"], sigma=sigma, observed=crash["accel"].to_numpy(), dims="obs")
-    drawn = pm.sample(300, tune=500, chains=2, cores=1, random_seed=1, progressbar=False, nuts_sampler="nutpie")
+    sigma = by_hand["sigma"] * pm.math.exp(
+        growth * after
+    )  # sigma is now that before the impact
+    pm.Normal(
+        "accel",
+        mu=by_hand["eta"],
+        sigma=sigma,
+        observed=crash["accel"].to_numpy(),
+        dims="obs",
+    )
+    drawn = pm.sample(
+        300,
+        tune=500,
+        chains=2,
+        cores=1,
+        random_seed=1,
+        progressbar=False,
+        nuts_sampler="nutpie",
+    )
 
 posterior = drawn["posterior"]
-growth_mean, growth_sd = float(posterior["growth"].mean()), float(posterior["growth"].std())
+growth_mean, growth_sd = (
+    float(posterior["growth"].mean()),
+    float(posterior["growth"].std()),
+)
 print(
     f"\nthe noise grows by a factor {np.exp(growth_mean):.1f} at the impact (growth {growth_mean:.2f}, sd {growth_sd:.2f})"
 )

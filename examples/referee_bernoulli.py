@@ -13,7 +13,9 @@ from probreg.comparison.effects import comparisons, predictions, slopes
 from probreg.comparison.hypotheses import hypothesis
 
 launches = pr.load_dataset("challenger")
-model = pr.Model.from_formula("damage ~ temperature", launches, likelihood=pr.Bernoulli())
+model = pr.Model.from_formula(
+    "damage ~ temperature", launches, likelihood=pr.Bernoulli()
+)
 
 print("1. Before the fit\n")
 print(pr.check(model))
@@ -23,9 +25,13 @@ print("\n2. Maximum likelihood\n")
 print(ml)
 
 print("\n3. On 23 rows a likelihood is not a parabola: Wald beside profile\n")
-wald, profile = (ml.interval(0.95, kind).sel(coef="temperature") for kind in ("wald", "profile"))
+wald, profile = (
+    ml.interval(0.95, kind).sel(coef="temperature") for kind in ("wald", "profile")
+)
 for name, ends in (("Wald", wald), ("profile", profile)):
-    print(f"  temperature, {name:<8} {ends['lower'].item():.3f} {ends['upper'].item():.3f}")
+    print(
+        f"  temperature, {name:<8} {ends['lower'].item():.3f} {ends['upper'].item():.3f}"
+    )
 
 print("\n4. Does temperature matter? Three tests of one null\n")
 test = hypothesis(ml, "temperature = 0")
@@ -48,14 +54,25 @@ print("\n", belief, sep="")
 print("\n7. In probabilities: per degree, for ten degrees, and on that morning\n")
 print(slopes(ml))
 print(comparisons(ml, {"temperature": (75.0, 65.0)}))
-cold = {name: predictions(fit, at={"temperature": [31.0, 53.0, 66.0]}) for name, fit in fits.items()}
+cold = {
+    name: predictions(fit, at={"temperature": [31.0, 53.0, 66.0]})
+    for name, fit in fits.items()
+}
 for name, said in cold.items():
     print(f"{name}: {said}\n")
 
 print("8. Would a constant risk have said as much?\n")
-constant = pr.fit(pr.Model.from_formula("damage ~ 1", launches, likelihood=pr.Bernoulli()))
-curved = pr.fit(pr.Model.from_formula("damage ~ temperature + I(temperature**2)", launches, likelihood=pr.Bernoulli()))
-ranking = compare_models({"constant": constant, "line": ml, "curve": curved, "line, posterior": posterior})
+constant = pr.fit(
+    pr.Model.from_formula("damage ~ 1", launches, likelihood=pr.Bernoulli())
+)
+curved = pr.fit(
+    pr.Model.from_formula(
+        "damage ~ temperature + I(temperature**2)", launches, likelihood=pr.Bernoulli()
+    )
+)
+ranking = compare_models(
+    {"constant": constant, "line": ml, "curve": curved, "line, posterior": posterior}
+)
 print(ranking)
 
 coldest = float(launches["temperature"].min())
@@ -67,12 +84,20 @@ print(
 )
 
 # What the story rests on.
-np.testing.assert_allclose(ml.coef, [15.0429, -0.2322], atol=5e-5)  # as R's glm prints them
+np.testing.assert_allclose(
+    ml.coef, [15.0429, -0.2322], atol=5e-5
+)  # as R's glm prints them
 assert test["Wald"].p > test["LR"].p  # the parabola understates the evidence
-np.testing.assert_allclose(test["LR"].statistic, 2 * (ml.log_likelihood - constant.log_likelihood), rtol=1e-8)
+np.testing.assert_allclose(
+    test["LR"].statistic, 2 * (ml.log_likelihood - constant.log_likelihood), rtol=1e-8
+)
 assert profile["lower"].item() < wald["lower"].item()  # and hides the long arm
-assert "skewness" in set(answers.causes.query("param == 'temperature' and fit == 'posterior'")["cause"])
-assert "prior of temperature" in set(answers.causes.query("param == 'temperature' and fit == 'mode'")["cause"])
+assert "skewness" in set(
+    answers.causes.query("param == 'temperature' and fit == 'posterior'")["cause"]
+)
+assert "prior of temperature" in set(
+    answers.causes.query("param == 'temperature' and fit == 'mode'")["cause"]
+)
 assert belief.beliefs[0].value > 0.99
 assert morning["estimate"] > 0.99
 assert morning["lower"] < 0.6

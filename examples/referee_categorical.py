@@ -15,10 +15,22 @@ from probreg.comparison.effects import comparisons, predictions, slopes
 from probreg.comparison.hypotheses import hypothesis
 
 poll = pr.load_dataset("anes96")
-camp = np.array(["Democrat", "Democrat", "independent", "independent", "independent", "Republican", "Republican"])
+camp = np.array(
+    [
+        "Democrat",
+        "Democrat",
+        "independent",
+        "independent",
+        "independent",
+        "Republican",
+        "Republican",
+    ]
+)
 poll = poll.assign(camp=camp[poll["party_id"].to_numpy(int)])
 softmax = pr.Categorical(reference="independent")
-model = pr.Model.from_formula("camp ~ age + education + income", poll, likelihood=softmax)
+model = pr.Model.from_formula(
+    "camp ~ age + education + income", poll, likelihood=softmax
+)
 
 print("1. Before the fit\n")
 print(pr.check(model))
@@ -28,7 +40,9 @@ print("\n2. Maximum likelihood, in log odds against the independents\n")
 print(ml)
 
 print("\n3. One variable over all outcomes, and one across outcomes\n")
-tests = {text: hypothesis(ml, text) for text in ("age = 0", "education = 0", "income = 0")}
+tests = {
+    text: hypothesis(ml, text) for text in ("age = 0", "education = 0", "income = 0")
+}
 for text, test in tests.items():
     wald, lr = test["Wald"], test["LR"]
     print(
@@ -42,10 +56,14 @@ found = diagnose(ml, before=False)
 print(found)
 own, robust = ml.covariance(), ml.covariance("HC1")
 ratio = np.sqrt(np.diagonal(robust) / np.diagonal(own))
-print(f"\nThe sandwich's standard errors are {ratio.min():.2f} to {ratio.max():.2f} times the model's.")
+print(
+    f"\nThe sandwich's standard errors are {ratio.min():.2f} to {ratio.max():.2f} times the model's."
+)
 print(hypothesis(ml, "Democrat: income = Republican: income", covariance=robust)["z"])
 
-print("\n5. Effects on probabilities: they sum to zero over the camps, and need no reference\n")
+print(
+    "\n5. Effects on probabilities: they sum to zero over the camps, and need no reference\n"
+)
 steps = comparisons(ml, {"income": "iqr", "education": (3.0, 5.0)})
 print(steps)
 print(slopes(ml, "income"))
@@ -53,7 +71,9 @@ print(predictions(ml, at={"income": [5.0, 20.0]}))
 
 print("\n6. Would a prior have changed anything?\n")
 weak = model.with_prior(pr.Normal(1.0))
-posterior = pr.fit(weak, "laplace", seed=1)  # 944 rows for 8 coefficients: the posterior is nearly normal
+posterior = pr.fit(
+    weak, "laplace", seed=1
+)  # 944 rows for 8 coefficients: the posterior is nearly normal
 answers = pr.compare({"ML": ml, "posterior": posterior})
 print(answers)
 belief = hypothesis(posterior, "Republican: income > 0, Democrat: income < 0")
@@ -62,7 +82,9 @@ print("\n", belief, sep="")
 print("\n7. What is each variable worth for a voter not yet asked?\n")
 candidates = {
     "all": ml,
-    "without age": pr.fit(pr.Model.from_formula("camp ~ education + income", poll, likelihood=softmax)),
+    "without age": pr.fit(
+        pr.Model.from_formula("camp ~ education + income", poll, likelihood=softmax)
+    ),
     "nothing": pr.fit(pr.Model.from_formula("camp ~ 1", poll, likelihood=softmax)),
     "all, posterior": posterior,
 }
@@ -71,20 +93,37 @@ print(ranking)
 
 # What the story rests on.
 assert tests["income = 0"]["LR"].df == (2,)
-restricted = pr.fit(pr.Model.from_formula("camp ~ age + education", poll, likelihood=softmax))
+restricted = pr.fit(
+    pr.Model.from_formula("camp ~ age + education", poll, likelihood=softmax)
+)
 np.testing.assert_allclose(
-    tests["income = 0"]["LR"].statistic, 2 * (ml.log_likelihood - restricted.log_likelihood), rtol=1e-7
+    tests["income = 0"]["LR"].statistic,
+    2 * (ml.log_likelihood - restricted.log_likelihood),
+    rtol=1e-7,
 )
 assert tests["income = 0"]["LR"].p < 0.01
 table = steps.table
-np.testing.assert_allclose(table.groupby(["variable", "contrast"])["estimate"].sum(), 0.0, atol=1e-12)
+np.testing.assert_allclose(
+    table.groupby(["variable", "contrast"])["estimate"].sum(), 0.0, atol=1e-12
+)
 np.testing.assert_allclose(predictions(ml).table["estimate"], [(poll["camp"] == v).mean() for v in ("Democrat", "Republican", "independent")], rtol=1e-8)  # fmt: skip
 symmetric = pr.fit(
-    pr.Model.from_formula("camp ~ age + education + income", poll, likelihood=pr.Categorical(symmetric=True))
+    pr.Model.from_formula(
+        "camp ~ age + education + income",
+        poll,
+        likelihood=pr.Categorical(symmetric=True),
+    )
 )
 again = comparisons(symmetric, {"income": "iqr", "education": (3.0, 5.0)}).table
-np.testing.assert_allclose(again[["estimate", "std_error"]], table[["estimate", "std_error"]], rtol=1e-6)
+np.testing.assert_allclose(
+    again[["estimate", "std_error"]], table[["estimate", "std_error"]], rtol=1e-6
+)
 assert 0.9 < ratio.min() < ratio.max() < 1.1  # the sandwich has nothing to add
-assert not answers.causes["cause"].str.startswith("prior").any()  # 944 voters outweigh Normal(1)
-assert ranking.table["elpd_loo"]["all"] > ranking.table["elpd_loo"]["nothing"] + 2 * ranking.table["se_diff"]["nothing"]
+assert (
+    not answers.causes["cause"].str.startswith("prior").any()
+)  # 944 voters outweigh Normal(1)
+assert (
+    ranking.table["elpd_loo"]["all"]
+    > ranking.table["elpd_loo"]["nothing"] + 2 * ranking.table["se_diff"]["nothing"]
+)
 assert abs(ranking.difference("all", "all, posterior")[0]) < 0.5

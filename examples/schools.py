@@ -22,7 +22,10 @@ model = pr.Model.from_formula(
     schools,
     weights=pr.weights.precision(1.0 / schools["se"] ** 2),
     aux={"sigma": 1.0},
-    prior={"Intercept": pr.Normal(5.0), "1 | school": pr.Covariance(sd=pr.priors.HalfCauchy(5.0))},
+    prior={
+        "Intercept": pr.Normal(5.0),
+        "1 | school": pr.Covariance(sd=pr.priors.HalfCauchy(5.0)),
+    },
 )
 print("1. Before the fit\n")
 print(pr.check(model))
@@ -40,30 +43,48 @@ print(f"\nP(standard deviation of schools > 10) = {(tau > 10).mean():.2f}")
 print("\n4. Each school: its own number, and what all eight say of it\n")
 effects = posterior.effects("school").set_index("group")
 mean = posterior.coef.sel(coef="Intercept").item()
-found = schools.set_index("school").assign(pooled=mean + effects["estimate"], pooling=effects["pooling"])
+found = schools.set_index("school").assign(
+    pooled=mean + effects["estimate"], pooling=effects["pooling"]
+)
 print(found.round(2))
-known = posterior.predict({"school": list("ABCDEFGH")}, groups="known", prob=0.9, output="pandas")
+known = posterior.predict(
+    {"school": list("ABCDEFGH")}, groups="known", prob=0.9, output="pandas"
+)
 print(
     f"\nSchool A: reported 28; by all eight {known['mean'][0]:.1f}, 90 % from {known['mean_lower'][0]:.1f} to {known['mean_upper'][0]:.1f}"
 )
 new = posterior.predict({"school": ["I"]}, groups="new", prob=0.9, output="pandas")
-print(f"A ninth school: {new['mean'][0]:.1f}, 90 % from {new['mean_lower'][0]:.1f} to {new['mean_upper'][0]:.1f}")
+print(
+    f"A ninth school: {new['mean'][0]:.1f}, 90 % from {new['mean_lower'][0]:.1f} to {new['mean_upper'][0]:.1f}"
+)
 
 print("\n5. How much of it is the prior of the standard deviation?\n")
 scales = {}
 for scale in (2.5, 5.0, 25.0):
-    prior = {"Intercept": pr.Normal(5.0), "1 | school": pr.Covariance(sd=pr.priors.HalfCauchy(scale))}
+    prior = {
+        "Intercept": pr.Normal(5.0),
+        "1 | school": pr.Covariance(sd=pr.priors.HalfCauchy(scale)),
+    }
     other = pr.fit(model.with_prior(prior), "posterior", seed=1)
-    at = other.effects("school").set_index("group").loc["A", "estimate"] + other.coef.sel(coef="Intercept").item()
+    at = (
+        other.effects("school").set_index("group").loc["A", "estimate"]
+        + other.coef.sel(coef="Intercept").item()
+    )
     scales[scale] = other.hyper["sd(Intercept | school)"]
-    print(f"HalfCauchy({scale:g}): standard deviation {scales[scale]:.1f}, school A {at:.1f}")
+    print(
+        f"HalfCauchy({scale:g}): standard deviation {scales[scale]:.1f}, school A {at:.1f}"
+    )
 
 # What the story rests on.
 assert reml.hyper["sd(Intercept | school)"] == 0.0
 assert any("singular fit" in note for note in reml.notes)
 # posteriordb's reference draws: mu 4.41 (3.31), tau 3.6 (3.2), to their Monte Carlo error
-np.testing.assert_allclose([mean, posterior.std_error.sel(coef="Intercept").item()], [4.41, 3.31], atol=0.05)
+np.testing.assert_allclose(
+    [mean, posterior.std_error.sel(coef="Intercept").item()], [4.41, 3.31], atol=0.05
+)
 np.testing.assert_allclose([tau.mean(), tau.std()], [3.6, 3.2], atol=0.15)
 assert 5.5 < found.loc["A", "pooled"] < 7.0
-assert (found["pooled"].to_numpy().argsort()[[0, -1]] == [4, 6]).all()  # E is lowest, G highest: A is too uncertain
+assert (
+    found["pooled"].to_numpy().argsort()[[0, -1]] == [4, 6]
+).all()  # E is lowest, G highest: A is too uncertain
 assert scales[2.5] < scales[5.0] < scales[25.0]

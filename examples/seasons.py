@@ -17,7 +17,9 @@ seen = years < 12.0
 
 def drawn(kernel: pr.kernels.CovarianceFunction) -> np.ndarray:
     """One path of a process at all months."""
-    return np.linalg.cholesky(kernel(years) + 1e-9 * np.eye(len(years))) @ rng.normal(size=len(years))
+    return np.linalg.cholesky(kernel(years) + 1e-9 * np.eye(len(years))) @ rng.normal(
+        size=len(years)
+    )
 
 
 season = 9.0 * kernels.Periodic(period=1.0, length=1.2) * kernels.RBF(30.0)
@@ -26,30 +28,60 @@ truth = 330.0 - drawn(100.0 * kernels.RBF(8.0)) + drawn(season) + drawn(irregula
 level = truth + 0.2 * rng.normal(size=len(years))
 
 # The search starts at what one would guess: a trend over a decade, a season of a year, an irregular part of some months.
-guess = 50.0 * kernels.RBF(10.0) + 4.0 * kernels.Periodic(period=1.0, length=1.0) + kernels.Matern(1.0, nu=1.5)
+guess = (
+    50.0 * kernels.RBF(10.0)
+    + 4.0 * kernels.Periodic(period=1.0, length=1.0)
+    + kernels.Matern(1.0, nu=1.5)
+)
 fit = pr.gp(years[seen], level[seen], kernel=guess, columns=["years"], response="level")
 print("\n".join(fit.notes[:2]))
 said = fit.predict(years[:, None], prob=0.9)
 later = {name: said[name].values[~seen] for name in ("mean", "new_lower", "new_upper")}
-inside = np.mean((later["new_lower"] < level[~seen]) & (level[~seen] < later["new_upper"]))
+inside = np.mean(
+    (later["new_lower"] < level[~seen]) & (level[~seen] < later["new_upper"])
+)
 error = np.sqrt(np.mean((later["mean"] - level[~seen]) ** 2))
 
 # Half the model: a process that knows of no season takes it for noise, or for trend.
-plain = pr.gp(years[seen], level[seen], kernel=kernels.RBF(10.0), columns=["years"], response="level")
+plain = pr.gp(
+    years[seen],
+    level[seen],
+    kernel=kernels.RBF(10.0),
+    columns=["years"],
+    response="level",
+)
 there = plain.predict(years[:, None], prob=0.9)
 worse = np.sqrt(np.mean((there["mean"].values[~seen] - level[~seen]) ** 2))
-print(f"three years ahead: error {error:.2f} with the season, {worse:.2f} without; 90 % intervals hold {inside:.0%}")
+print(
+    f"three years ahead: error {error:.2f} with the season, {worse:.2f} without; 90 % intervals hold {inside:.0%}"
+)
 
-figure, panels = plt.subplots(2, 1, figsize=(9.0, 6.0), sharex=True, sharey=True, layout="constrained")
+figure, panels = plt.subplots(
+    2, 1, figsize=(9.0, 6.0), sharex=True, sharey=True, layout="constrained"
+)
 for panel, name, band, color in zip(
-    panels, ("trend + season + irregular", "one smooth process"), (said, there), ("#173f6e", "#0f6b57"), strict=True
+    panels,
+    ("trend + season + irregular", "one smooth process"),
+    (said, there),
+    ("#173f6e", "#0f6b57"),
+    strict=True,
 ):
     panel.fill_between(
-        years, band["new_lower"], band["new_upper"], color=color, alpha=0.22, lw=0, label="90 % of new months"
+        years,
+        band["new_lower"],
+        band["new_upper"],
+        color=color,
+        alpha=0.22,
+        lw=0,
+        label="90 % of new months",
     )
     panel.plot(years, band["mean"], color=color, lw=1.3, label="estimate")
-    panel.plot(years[seen], level[seen], ".", color="#333333", ms=3, label="months of the fit")
-    panel.plot(years[~seen], level[~seen], ".", color="#d9691e", ms=4, label="months to come")
+    panel.plot(
+        years[seen], level[seen], ".", color="#333333", ms=3, label="months of the fit"
+    )
+    panel.plot(
+        years[~seen], level[~seen], ".", color="#d9691e", ms=4, label="months to come"
+    )
     panel.axvline(12.0, color="#999999", lw=0.8, ls=":")
     panel.set_title(name, loc="left", fontsize=11)
     panel.set_ylabel("level (simulated)")

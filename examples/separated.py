@@ -13,7 +13,12 @@ import probreg as pr
 
 table = pr.load_dataset("penguins").dropna()
 two = table[table["species"].isin(["Adelie", "Gentoo"])]
-model = pr.Model.from_formula("species ~ bill_length_mm + bill_depth_mm", two, likelihood="bernoulli", event="Gentoo")
+model = pr.Model.from_formula(
+    "species ~ bill_length_mm + bill_depth_mm",
+    two,
+    likelihood="bernoulli",
+    event="Gentoo",
+)
 
 print("Before any fit\n")
 print(pr.check(model)["separation"])
@@ -30,7 +35,10 @@ fits = {
 }
 print("\nThree priors, three finite answers (coefficients per mm):\n")
 for name, fit in fits.items():
-    wald, profile = (fit.interval(0.95, kind).sel(coef="bill_length_mm") for kind in ("wald", "profile"))
+    wald, profile = (
+        fit.interval(0.95, kind).sel(coef="bill_length_mm")
+        for kind in ("wald", "profile")
+    )
     estimate = fit.coef.sel(coef="bill_length_mm").item()
     print(
         f"  {name:<7} length {estimate:6.2f}   Wald ({wald['lower'].item():5.2f}, {wald['upper'].item():5.2f})"
@@ -47,7 +55,9 @@ bird = {"bill_length_mm": [43.0], "bill_depth_mm": [16.5]}
 print("\nA bird between both, P(Gentoo) with its 95 % interval:")
 for name, fit in fits.items():
     p = fit.predict(bird)
-    print(f"  {name:<7} {p['mean'].item():.2f}  ({p['mean_lower'].item():.2f}, {p['mean_upper'].item():.2f})")
+    print(
+        f"  {name:<7} {p['mean'].item():.2f}  ({p['mean_lower'].item():.2f}, {p['mean_upper'].item():.2f})"
+    )
 
 # What the story rests on.
 assert "no maximum likelihood estimate exists" in str(said[0].message)
@@ -57,7 +67,9 @@ for fit in fits.values():
     ends = fit.interval(0.95, "profile")
     assert np.isfinite(ends["lower"]).all()
     assert np.isfinite(ends["upper"]).all()
-    upper, lower = (ends[side].sel(coef="bill_length_mm").item() for side in ("upper", "lower"))
+    upper, lower = (
+        ends[side].sel(coef="bill_length_mm").item() for side in ("upper", "lower")
+    )
     middle = fit.coef.sel(coef="bill_length_mm").item()
     assert upper - middle > middle - lower > 0
     assert fit.coef.sel(coef="bill_depth_mm").item() < 0 < middle

@@ -45,7 +45,9 @@ draw_choice(cv).savefig("ridge_choice.png", dpi=150)
 
 weakest = loo.table["score"].iloc[-1]  # the far end of the path is maximum likelihood
 least = loo.table["score"].min()
-print(f"leave-one-out error: {weakest**0.5:.1f} points by maximum likelihood, {least**0.5:.1f} with the chosen prior")
+print(
+    f"leave-one-out error: {weakest**0.5:.1f} points by maximum likelihood, {least**0.5:.1f} with the chosen prior"
+)
 
 # The same question under a Laplace prior, whose mode has exact zeros: the lasso.
 lasso = flat.with_prior(pr.Laplace(1.0, scaled=True, sigma_units=True))
@@ -61,25 +63,41 @@ fits = {"ML": ml, "ridge": pr.fit(evidence.model), "posterior": posterior}
 compared = pr.compare(fits).to_pandas()
 said = ["estimate", "error", "lower", "upper"]
 for name in ("bmi", "s1", "s1^2"):
-    print(compared.loc[name].unstack()[said].loc[list(fits)].astype(float).round(2).rename_axis(name))
+    print(
+        compared.loc[name]
+        .unstack()[said]
+        .loc[list(fits)]
+        .astype(float)
+        .round(2)
+        .rename_axis(name)
+    )
 
 # A zero of the lasso is where its density is highest, never where the posterior mean is: here on the ten measurements alone.
 ten = pr.Model.from_arrays(
-    z, table.target, response="progression", prior=pr.Laplace(0.02, scaled=True, sigma_units=True)
+    z,
+    table.target,
+    response="progression",
+    prior=pr.Laplace(0.02, scaled=True, sigma_units=True),
 )
 both = {"mode": pr.fit(ten), "posterior": pr.fit(ten, pr.NUTS(draws=1000), seed=1)}
 print(pd.DataFrame({name: fitted.coef.to_series() for name, fitted in both.items()}))
 
 # What the story rests on.
 assert ml.solution.status.good  # the estimate exists
-assert wild["std_error"].iloc[0] > 200  # and one slope is known to 200 points, where the outcome's sd is 77
+assert (
+    wild["std_error"].iloc[0] > 200
+)  # and one slope is known to 200 points, where the outcome's sd is 77
 assert along.data["df"].values[0] < 2
 assert along.data["df"].values[-1] > 64
 assert least < 0.92 * weakest
-assert max(cv.best, loo.scale, evidence.scale) < 3 * min(cv.best, loo.scale, evidence.scale)  # three roads, one answer
+assert max(cv.best, loo.scale, evidence.scale) < 3 * min(
+    cv.best, loo.scale, evidence.scale
+)  # three roads, one answer
 assert 5 <= len(kept) <= 20
 assert {"bmi", "bp", "s5"} <= set(kept)
-np.testing.assert_allclose(fits["ridge"].coef, posterior.coef, rtol=1e-9)  # the mode of a normal is its mean
+np.testing.assert_allclose(
+    fits["ridge"].coef, posterior.coef, rtol=1e-9
+)  # the mode of a normal is its mean
 assert (
     float(compared.loc["s1", ("ridge", "difference")]) < 1
 )  # the prior moves s1 by 180 points, and the data do not mind

@@ -46,12 +46,16 @@ even = pr.fit(symmetric)
 print(even)
 
 # What the story rests on.
-assert ml.coef.sel(outcome="Gentoo").isnull().all()  # no number where there is no estimate
+assert (
+    ml.coef.sel(outcome="Gentoo").isnull().all()
+)  # no number where there is no estimate
 assert ml.coef.sel(outcome="Chinstrap").notnull().all()
 assert np.isfinite(mode.std_error).all()
 assert posterior.solution.status.good
 shift = np.abs(mode.coef - posterior.coef) / posterior.std_error
-assert 0.3 < shift.max() < 1.0  # skewed by the separation: mode and mean differ, by less than a standard deviation
+assert (
+    0.3 < shift.max() < 1.0
+)  # skewed by the separation: mode and mean differ, by less than a standard deviation
 probabilities = posterior.predict(birds)["mean"]
 np.testing.assert_allclose(probabilities.sum("level"), 1.0)
 assert probabilities.sel(level="Gentoo")[1] > 0.95

@@ -37,7 +37,9 @@ def write(path: Path, blocks: int) -> Path:
     return path
 
 
-def watched(source: online.Parquet, taken: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def watched(
+    source: online.Parquet, taken: list[int]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The blocks of a file, noting what Arrow holds at each: it is not Python's memory."""
     before = pa.total_allocated_bytes()
     for rows in source:
@@ -49,7 +51,9 @@ def follow(path: Path) -> tuple[online.Run, float]:
     """The run over a file, and the most memory that arrays and the reader took on the way, in MB."""
     source, taken = online.Parquet(path, y="load", columns=names, rows=BLOCK), [0]
     tracemalloc.start()
-    run = online.run(learner, watched(source, taken))  # without the watch: online.run(learner, source)
+    run = online.run(
+        learner, watched(source, taken)
+    )  # without the watch: online.run(learner, source)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return run, (peak + max(taken)) / 1e6
@@ -57,20 +61,33 @@ def follow(path: Path) -> tuple[online.Run, float]:
 
 # Beforehand: no row is longer than sqrt(6), the weights no larger than 2, the noise has a spread of about 0.3.
 blocks = 30
-learner = online.lms("theory", x_norm=np.sqrt(len(names)), u_norm=2.0, u_loss=0.09 * blocks * BLOCK)
-online.run(learner, *block(0, 1000))  # compiles, so that what is measured below is the stream
+learner = online.lms(
+    "theory", x_norm=np.sqrt(len(names)), u_norm=2.0, u_loss=0.09 * blocks * BLOCK
+)
+online.run(
+    learner, *block(0, 1000)
+)  # compiles, so that what is measured below is the stream
 
 with tempfile.TemporaryDirectory() as folder:
-    short, long = write(Path(folder) / "short.parquet", 3), write(Path(folder) / "long.parquet", blocks)
+    short, long = (
+        write(Path(folder) / "short.parquet", 3),
+        write(Path(folder) / "long.parquet", blocks),
+    )
     sizes = {path.stem: path.stat().st_size / 1e6 for path in (short, long)}
     _, little = follow(short)
     streamed, much = follow(long)
 
 for name, memory in (("short", little), ("long", much)):
-    print(f"{name} file: {sizes[name]:.1f} MB, gone through in {memory:.1f} MB of memory")
+    print(
+        f"{name} file: {sizes[name]:.1f} MB, gone through in {memory:.1f} MB of memory"
+    )
 regret, guarantee = streamed.regret(), streamed.guarantee()
-print(f"{streamed.totals.rounds} rounds: loss {regret.loss:.1f}, best fixed weights {regret.comparator_loss:.1f}")
-print(f"regret {regret.value:.2f}, or {regret.value / streamed.totals.rounds:.2e} a round")
+print(
+    f"{streamed.totals.rounds} rounds: loss {regret.loss:.1f}, best fixed weights {regret.comparator_loss:.1f}"
+)
+print(
+    f"regret {regret.value:.2f}, or {regret.value / streamed.totals.rounds:.2e} a round"
+)
 print(guarantee)
 
 # The same rows held as arrays.
@@ -84,19 +101,31 @@ print(
 # Stopped anywhere, it goes on from the state it left.
 half = len(y) // 2
 first = online.run(learner, X[:half], y[:half])
-rest = online.run(learner, ((X[i : i + 777], y[i : i + 777]) for i in range(half, len(y), 777)), state=first.state)
-print(f"in two parts: loss {first.loss + rest.loss:.1f}, weights {rest.state.w.round(3)}")
+rest = online.run(
+    learner,
+    ((X[i : i + 777], y[i : i + 777]) for i in range(half, len(y), 777)),
+    state=first.state,
+)
+print(
+    f"in two parts: loss {first.loss + rest.loss:.1f}, weights {rest.state.w.round(3)}"
+)
 
 # What the story rests on.
 assert much < 1.5 * little  # ten times the rows, no more memory
 assert much < 0.5 * (X.nbytes + y.nbytes) / 1e6
 assert len(streamed.losses) == 0  # nothing is kept of single rounds
-np.testing.assert_array_equal(streamed.state.w, held.state.w)  # the same steps, whatever the blocks
+np.testing.assert_array_equal(
+    streamed.state.w, held.state.w
+)  # the same steps, whatever the blocks
 np.testing.assert_array_equal(rest.state.w, held.state.w)
-np.testing.assert_allclose(streamed.loss, held.loss, rtol=1e-12)  # sums in another order
+np.testing.assert_allclose(
+    streamed.loss, held.loss, rtol=1e-12
+)  # sums in another order
 # A regret is a difference of losses a hundred times its size, and rounds off as they do.
 np.testing.assert_allclose(regret.value, held.regret().value, rtol=1e-9)
-np.testing.assert_allclose(regret.comparator, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-10)
+np.testing.assert_allclose(
+    regret.comparator, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-10
+)
 np.testing.assert_allclose(guarantee.bound, held.guarantee().bound, rtol=1e-10)
 assert guarantee.applies
 assert guarantee.kept

@@ -112,7 +112,9 @@ __all__ = [
     "weights",
 ]
 
-if TYPE_CHECKING:  # what editors and type checkers read; a law holds it equal to the table below
+if (
+    TYPE_CHECKING
+):  # what editors and type checkers read; a law holds it equal to the table below
     from probreg import bounds, kernels, likelihoods, online, plot, priors, scores
     from probreg.assess.after import diagnose
     from probreg.assess.after.influence_measures import influence_measures
@@ -136,7 +138,13 @@ if TYPE_CHECKING:  # what editors and type checkers read; a law holds it equal t
     from probreg.comparison.tuning.tune import tune
     from probreg.data import Grouped, weights
     from probreg.datasets import describe_dataset, list_datasets, load_dataset
-    from probreg.errors import DataError, Incompatible, NotConverged, ProbregError, ProbregWarning
+    from probreg.errors import (
+        DataError,
+        Incompatible,
+        NotConverged,
+        ProbregError,
+        ProbregWarning,
+    )
     from probreg.fits.fit import Fit, fit, load_fit
     from probreg.inference import (
         LMS,
@@ -171,7 +179,15 @@ if TYPE_CHECKING:  # what editors and type checkers read; a law holds it equal t
         StudentT,
     )
     from probreg.model.model import Model
-    from probreg.priors import LKJ, PRIORS, Covariance, Flat, HalfNormal, Laplace, Normal
+    from probreg.priors import (
+        LKJ,
+        PRIORS,
+        Covariance,
+        Flat,
+        HalfNormal,
+        Laplace,
+        Normal,
+    )
     from probreg.recipes import (
         ard,
         bayesian_ridge,
@@ -234,7 +250,9 @@ def _imported(name: str) -> Any:
     """The public name, or the room of the package, that is used for the first time."""
     from importlib import import_module
 
-    home = next((module for module, names in _FROM.items() if name in names.split()), None)
+    home = next(
+        (module for module, names in _FROM.items() if name in names.split()), None
+    )
     if home is not None:
         return getattr(import_module(home), name)
     try:

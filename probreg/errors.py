@@ -11,7 +11,10 @@ import numpy as np
 
 # this package, and the decorators by which it calls itself, such as np.errstate
 _NOT_THE_CALLER = (
-    *(os.path.dirname(os.path.abspath(path)) + os.sep for path in (__file__, np.__file__)),
+    *(
+        os.path.dirname(os.path.abspath(path)) + os.sep
+        for path in (__file__, np.__file__)
+    ),
     contextlib.__file__,
     functools.__file__,
 )
@@ -24,7 +27,9 @@ class ProbregError(Exception):
 class DataError(ProbregError, ValueError):
     """The data do not fit the model: a missing column, a value outside the support, ragged lengths."""
 
-    of_row: tuple[str, Any, str] | None = None  # of `row_error`: the words before the row, its name, those after it
+    of_row: tuple[str, Any, str] | None = (
+        None  # of `row_error`: the words before the row, its name, those after it
+    )
 
 
 class Incompatible(ProbregError, TypeError):  # noqa: N818  the field's word for it is not "...Error"

@@ -11,17 +11,38 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.keywords import refuse_unknown
-from probreg.arguments.scalars import Flag, Fraction, NonNegative, Number, Positive, Share, check_arguments
+from probreg.arguments.scalars import (
+    Flag,
+    Fraction,
+    NonNegative,
+    Number,
+    Positive,
+    Share,
+    check_arguments,
+)
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.kernels import CovarianceFunction, Linear, read_kernel
 from probreg.kernels.ridge import refuse_rounding
-from probreg.likelihoods import LIKELIHOODS, EpsilonInsensitive, Likelihood, LikelihoodName, Quantile
+from probreg.likelihoods import (
+    LIKELIHOODS,
+    EpsilonInsensitive,
+    Likelihood,
+    LikelihoodName,
+    Quantile,
+)
 from probreg.model.from_kernel import inputs_of_formula, model_of_kernel
 from probreg.model.model import Model
-from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
+from probreg.priors import (
+    ElasticNet,
+    ExponentialPower,
+    Jeffreys,
+    Laplace,
+    Normal,
+    Reference,
+)
 from probreg.priors.base import PositivePerColumn
 from probreg.priors.gaussian_process import process_prior
 
@@ -272,7 +293,9 @@ def bridge(
 
 
 @check_arguments
-def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
+def bayesian_ridge(
+    x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any
+) -> Fit:
     """Ridge regression whose prior scale tau and noise sigma maximise the evidence p(y | tau, sigma).
 
     beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient but the intercept;
@@ -311,11 +334,15 @@ def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, 
     'prior scale (times what was stated) of a, b ...e+06'
     """
     prior = Normal(Reference(), scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), "evidence")
+    return fit(
+        _reader(x)(x, data, likelihood="gaussian", prior=prior, **options), "evidence"
+    )
 
 
 @check_arguments
-def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
+def ard(
+    x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any
+) -> Fit:
     """Automatic relevance determination: N(0, tau_j^2) on each coefficient, scales at a maximum of the evidence.
 
     The scales are every tau_j and sigma. Columns whose tau_j runs to zero are pruned: their coefficients are held at 0,
@@ -355,7 +382,10 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
     from probreg.inference.exact.evidence import Evidence
 
     prior = Normal(Reference(), scaled=scaled)
-    return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
+    return fit(
+        _reader(x)(x, data, likelihood="gaussian", prior=prior, **options),
+        Evidence(per_column=True),
+    )
 
 
 @check_arguments
@@ -408,9 +438,17 @@ def kernel_ridge(
     >>> fit.predict([[1.5], [3.0]])["mean"].values.round(6).tolist()
     [0.516761, 0.671134]
     """
-    refuse_unknown("kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"])
+    refuse_unknown(
+        "kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"]
+    )
     model = model_of_kernel(
-        X, y, kernel, Normal(lam**-0.5, sigma_units=True), basis=basis, intercept=intercept, **options
+        X,
+        y,
+        kernel,
+        Normal(lam**-0.5, sigma_units=True),
+        basis=basis,
+        intercept=intercept,
+        **options,
     )
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
     # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
@@ -468,7 +506,9 @@ def gp(
     >>> fit.model.joint.blocks[-1].prior.name
     'normal'
     """
-    refuse_unknown("gp", options, ["columns", "weights", "offset", "aux", "response", "prior"])
+    refuse_unknown(
+        "gp", options, ["columns", "weights", "offset", "aux", "response", "prior"]
+    )
     read = read_kernel(kernel)
     prior = options.pop("prior", None) or process_prior(read)
     model = model_of_kernel(
@@ -479,7 +519,11 @@ def gp(
 
 @check_arguments
 def firth(
-    x: str | ArrayLike, data: RowsLike, *, likelihood: Likelihood | LikelihoodName = "bernoulli", **options: Any
+    x: str | ArrayLike,
+    data: RowsLike,
+    *,
+    likelihood: Likelihood | LikelihoodName = "bernoulli",
+    **options: Any,
 ) -> Fit:
     """Firth's estimate: the posterior mode under Jeffreys' prior |I(beta)|^(1/2), finite under separation.
 
@@ -594,16 +638,30 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     from probreg.fits.linear_probability import fit_linear_probability
 
     if "prior" in options:
-        raise Incompatible("linear_probability is least squares and takes no prior: fit pr.ridge to I(y == event)")
+        raise Incompatible(
+            "linear_probability is least squares and takes no prior: fit pr.ridge to I(y == event)"
+        )
     read, event = _reader(x), options.pop("event", None)
     model = read(x, data, likelihood="bernoulli", event=event, **options)
     other, met = model.likelihood.levels
     named = f"{model.design.response} = {met}"
-    if (other, met) != (0, 1) and isinstance(x, str):  # written into the formula, which reads new responses too
+    if (other, met) != (0, 1) and isinstance(
+        x, str
+    ):  # written into the formula, which reads new responses too
         left, _, right = x.partition("~")
-        model = read(f"I({left.strip()} == {met!r}) ~ {right}", data, likelihood="bernoulli", **options)
+        model = read(
+            f"I({left.strip()} == {met!r}) ~ {right}",
+            data,
+            likelihood="bernoulli",
+            **options,
+        )
     elif (other, met) != (0, 1):
-        model = replace(model, design=replace(model.design, response=f"I({model.design.response} == {met!r})"))
+        model = replace(
+            model,
+            design=replace(
+                model.design, response=f"I({model.design.response} == {met!r})"
+            ),
+        )
     return fit_linear_probability(model, named)
 
 
@@ -726,7 +784,9 @@ def gam(
 
     model = Model.from_formula(x, data, likelihood=likelihood, **options)
     if not term_functions(model.design):
-        raise DataError(f"the formula {x!r} has no smooth function: write y ~ s(x), s(x, by=g) or t2(x, z)")
+        raise DataError(
+            f"the formula {x!r} has no smooth function: write y ~ s(x), s(x, by=g) or t2(x, z)"
+        )
     if df is not None and sp is not None:
         raise Incompatible("df= and sp= both state the smoothness: give one of them")
     if df is not None:
@@ -736,7 +796,11 @@ def gam(
 
 @check_arguments
 def quantile_regression(
-    x: str | ArrayLike, data: RowsLike, *, tau: Fraction | Sequence[float] | np.ndarray = 0.5, **options: Any
+    x: str | ArrayLike,
+    data: RowsLike,
+    *,
+    tau: Fraction | Sequence[float] | np.ndarray = 0.5,
+    **options: Any,
 ) -> Fit | dict[float, Fit]:
     """Quantile regression: argmin_b sum_i rho(y_i - x_i b), rho(r) = r (tau - 1[r < 0]), with sandwich standard errors.
 
@@ -778,8 +842,12 @@ def quantile_regression(
     from probreg.fits.quantiles import fit_quantiles
 
     if "likelihood" in options:
-        raise Incompatible("quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)")
-    several = isinstance(tau, Sequence) or np.ndim(tau) > 0  # an array without dimensions is a number
+        raise Incompatible(
+            "quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)"
+        )
+    several = (
+        isinstance(tau, Sequence) or np.ndim(tau) > 0
+    )  # an array without dimensions is a number
     model = _reader(x)(x, data, likelihood=Quantile(0.5), **options)
     fits = fit_quantiles(model, list(tau) if several else [float(tau)])  # type: ignore[arg-type]
     return fits if several else next(iter(fits.values()))
@@ -850,7 +918,10 @@ def svr(
     if isinstance(read, Linear):
         if not isinstance(x, str):
             options["intercept"] = intercept
-        return fit(_reader(x)(x, data, likelihood=likelihood, prior=Normal(1.0), **options), SupportVectors(C=C))
+        return fit(
+            _reader(x)(x, data, likelihood=likelihood, prior=Normal(1.0), **options),
+            SupportVectors(C=C),
+        )
     inputs: Any = x
     y: Any = data
     if isinstance(x, str):

@@ -19,7 +19,9 @@ from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import check_positions
 from probreg.errors import DataError, ProbregError
 
-_CALL = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL)
+_CALL = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL
+)
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -45,14 +47,18 @@ class Registry[T](MutableMapping[str, type[T]]):
         """`words`: what other packages call it, and what to write here. `files`: a module that imports every file that registers
         something here, and that is imported when a name is not there yet, or all names are asked for."""
         self.kind, self.words = kind, words
-        self.parts: tuple[Registry[Any], ...] = parts  # where a field that is itself a registered thing is looked up
+        self.parts: tuple[Registry[Any], ...] = (
+            parts  # where a field that is itself a registered thing is looked up
+        )
         self._classes: dict[str, type[T]] = {}
         self._files = files
 
     def register[C: type](self, cls: C) -> C:
         name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
         room = self._files.rpartition(".")[0]
-        if not (room and cls.__module__.startswith(f"{room}.")):  # a class of a user comes after those of the room
+        if not (
+            room and cls.__module__.startswith(f"{room}.")
+        ):  # a class of a user comes after those of the room
             self._import_all()
         if name in self._classes:
             raise ProbregError(f"two {self.kind}s are called {name!r}")
@@ -63,7 +69,9 @@ class Registry[T](MutableMapping[str, type[T]]):
         if self._files:
             import_module(self._files)
             self._files = ""
-            self._classes = dict(sorted(self._classes.items()))  # whichever file was imported first
+            self._classes = dict(
+                sorted(self._classes.items())
+            )  # whichever file was imported first
 
     def __getitem__(self, name: str) -> type[T]:
         if name not in self:
@@ -116,13 +124,21 @@ class Registry[T](MutableMapping[str, type[T]]):
                 f"{text.strip()!r} is not understood as a {self.kind}; write a name and numbers, such as normal(2.5)"
             )
         name = match["name"]
-        by_class = {cls.__name__: cls for cls in self.values()}  # Normal(2.5), as the library prints it
+        by_class = {
+            cls.__name__: cls for cls in self.values()
+        }  # Normal(2.5), as the library prints it
         cls = by_class.get(name) or self[name]
         own = [f for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
-        written = [split_assignment(a) for a in split_arguments(match["arguments"] or "") if a.strip()]
+        written = [
+            split_assignment(a)
+            for a in split_arguments(match["arguments"] or "")
+            if a.strip()
+        ]
         by_position = [value.strip() for word, value in written if word is None]
         if any(word is None for word, _ in written[len(by_position) :]):
-            raise DataError(f"{text.strip()!r}: arguments by position come before arguments by name")
+            raise DataError(
+                f"{text.strip()!r}: arguments by position come before arguments by name"
+            )
         check_positions(cls, name, by_position)
         given = [(f.name, value) for f, value in zip(own, by_position)]
         given += [(word, value.strip()) for word, value in written if word is not None]
@@ -130,7 +146,9 @@ class Registry[T](MutableMapping[str, type[T]]):
         for field, value in given:
             if field not in {f.name for f in own} or field in settings:
                 takes = ", ".join(f.name for f in own) or "nothing"
-                raise DataError(f"{name} does not understand {field}={value}; it takes: {takes}")
+                raise DataError(
+                    f"{name} does not understand {field}={value}; it takes: {takes}"
+                )
             settings[field] = self._parse_value(value, text)
         return cls(**settings)
 
@@ -140,25 +158,39 @@ class Registry[T](MutableMapping[str, type[T]]):
         for part in self.parts or (self,):
             if name in part or name in {cls.__name__ for cls in part.values()}:
                 return part.parse(text)
-        return _BOOLEANS[text.lower()] if text.lower() in _BOOLEANS else finite_number(text, whole)
+        return (
+            _BOOLEANS[text.lower()]
+            if text.lower() in _BOOLEANS
+            else finite_number(text, whole)
+        )
 
     def to_spec(self, thing: T) -> dict[str, Any]:
         """The name and the fields of a registered frozen dataclass, as plain JSON-able data."""
-        fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}  # type: ignore[arg-type]
+        fields = {
+            f.name: getattr(thing, f.name)
+            for f in dataclasses.fields(thing)  # type: ignore[arg-type]
+            if f.init
+        }
         return {"name": thing.name} | {k: self._field(v) for k, v in fields.items()}  # type: ignore[attr-defined]
 
     def _field(self, value: Any) -> Any:
         for part in self.parts:
             if isinstance(value, tuple(part.values())):
                 return part.to_spec(value)
-        if self.parts and isinstance(value, tuple) and any(not isinstance(v, int | float) for v in value):
+        if (
+            self.parts
+            and isinstance(value, tuple)
+            and any(not isinstance(v, int | float) for v in value)
+        ):
             return [self._field(v) for v in value]
         return _plain(value)
 
     def from_spec(self, spec: Mapping[str, Any]) -> T:
         """The thing that `to_spec` wrote; only registered classes can come back."""
         if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
-            raise ProbregError(f"a {self.kind} is saved by its name and fields, and this is neither: {spec!r:.60}")
+            raise ProbregError(
+                f"a {self.kind} is saved by its name and fields, and this is neither: {spec!r:.60}"
+            )
         cls = self[spec["name"]]
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         fields = {k: self._value(v) for k, v in spec.items() if k != "name"}
@@ -175,11 +207,16 @@ class Registry[T](MutableMapping[str, type[T]]):
         for name, value in fields.items():
             if not _of_kind(value, hints[name]):
                 wanted = getattr(hints[name], "__name__", str(hints[name]))
-                raise ProbregError(f"{name} of {cls.name} is {value!r:.60}, and {wanted} belongs there")  # type: ignore[attr-defined]
+                raise ProbregError(
+                    f"{name} of {cls.name} is {value!r:.60}, and {wanted} belongs there"  # type: ignore[attr-defined]
+                )
 
     def _value(self, value: Any) -> Any:
         if self.parts and isinstance(value, Mapping):
-            return next((part for part in self.parts if value.get("name") in part), self.parts[0]).from_spec(value)
+            return next(
+                (part for part in self.parts if value.get("name") in part),
+                self.parts[0],
+            ).from_spec(value)
         return tuple(map(self._value, value)) if isinstance(value, list) else value
 
 
@@ -232,7 +269,9 @@ def names_from(files: str) -> Callable[[str], Any]:
 
     def found(name: str) -> Any:
         if name == "__all__":
-            return public_names({**vars(import_module(files)), **vars(import_module(room))})
+            return public_names(
+                {**vars(import_module(files)), **vars(import_module(room))}
+            )
         if not name.startswith("_") and hasattr(module := import_module(files), name):
             return getattr(module, name)
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
@@ -267,7 +306,9 @@ def _of_kind(value: Any, hint: Any) -> bool:
         each = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
         return len(each) == len(value) and all(map(_of_kind, value, each))
     if hint in (int, float):
-        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+        return isinstance(
+            value, int if hint is int else int | float
+        ) and not isinstance(value, bool)
     return hint is Any or isinstance(value, origin or hint)
 
 
@@ -277,4 +318,8 @@ def public_names(room: Mapping[str, object]) -> list[str]:
     >>> public_names({"np": difflib, "_Hidden": int, "Normal": int})
     ['Normal']
     """
-    return [name for name, of in room.items() if not name.startswith("_") and not isinstance(of, ModuleType)]
+    return [
+        name
+        for name, of in room.items()
+        if not name.startswith("_") and not isinstance(of, ModuleType)
+    ]

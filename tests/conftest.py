@@ -57,7 +57,9 @@ def reference_path(name: str) -> Path:
     for place in PLACES:
         if (place / name).is_file():
             return place / name
-    pytest.skip(f"{name} is not among the certified results of this project; see tests/reference/data/README.md")
+    pytest.skip(
+        f"{name} is not among the certified results of this project; see tests/reference/data/README.md"
+    )
 
 
 @pytest.fixture
@@ -76,7 +78,10 @@ def certified_fixture() -> Any:
 
 
 def covering(
-    cases: Iterable[Any], *kinds: Callable[..., Any], name: Callable[[Any], str] | None = None, one_in: int = 1
+    cases: Iterable[Any],
+    *kinds: Callable[..., Any],
+    name: Callable[[Any], str] | None = None,
+    one_in: int = 1,
 ) -> list[Any]:
     """The cases as parameters: those that show a kind not met before are quick, `kinds` being what to look at, and of the others
     one in so many is slow, the rest left out. Without kinds the first is quick."""
@@ -89,6 +94,10 @@ def covering(
         others += bool(marks)
         if marks and others % one_in:
             continue
-        out.append(pytest.param(*values, id="-".join(map(name, values)) if name else None, marks=marks))
+        out.append(
+            pytest.param(
+                *values, id="-".join(map(name, values)) if name else None, marks=marks
+            )
+        )
         met |= shown
     return out

@@ -16,16 +16,26 @@ LAYERS = [
     {"arguments", "system"},  # what users give; the machine
     {"registry", "datasets"},  # how a new piece is found; tables to try things on
     {"numerics", "scores"},  # arithmetic that knows no model
-    {"kernels"},  # covariance functions, their bases and the ridge path: arrays in, arrays out
+    {
+        "kernels"
+    },  # covariance functions, their bases and the ridge path: arrays in, arrays out
     {"online"},  # learners on streams and their theorems
-    {"data", "likelihoods", "priors"},  # the three parts of a model, strangers to one another
+    {
+        "data",
+        "likelihoods",
+        "priors",
+    },  # the three parts of a model, strangers to one another
     {"model"},  # their sum
     {"inference"},  # from a model to plain arrays
     {"fits"},  # arrays with names, predictions, files
     {"recipes", "assess"},  # one line for a known model; whether to believe a fit
     {"comparison"},  # between fits and within them
     {"show"},  # pictures, reports, the command line
-    {"plot", "bounds", "sklearn"},  # by which people import pictures, bounds of scores, and estimators of scikit-learn
+    {
+        "plot",
+        "bounds",
+        "sklearn",
+    },  # by which people import pictures, bounds of scores, and estimators of scikit-learn
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 ROOT = pathlib.Path(probreg.__file__).parent
@@ -47,7 +57,18 @@ HEAVY = (
     "typer",
     "jinja2",
     "sklearn",
-    *(f"scipy.{part}" for part in ("integrate", "interpolate", "ndimage", "optimize", "sparse", "spatial", "stats")),
+    *(
+        f"scipy.{part}"
+        for part in (
+            "integrate",
+            "interpolate",
+            "ndimage",
+            "optimize",
+            "sparse",
+            "spatial",
+            "stats",
+        )
+    ),
 )
 NOT_FOR_A_FIT = (  # by maximum likelihood, of arrays
     "scipy.special",
@@ -71,10 +92,16 @@ def imports(path: pathlib.Path) -> list[tuple[str, str]]:
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "") == "probreg":
             found += [(a.name, f"from probreg import {a.name}") for a in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("probreg."):
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            "probreg."
+        ):
             found.append((str(node.module).split(".")[1], f"from {node.module}"))
         elif isinstance(node, ast.Import):
-            found += [(a.name.split(".")[1], f"import {a.name}") for a in node.names if a.name.startswith("probreg.")]
+            found += [
+                (a.name.split(".")[1], f"import {a.name}")
+                for a in node.names
+                if a.name.startswith("probreg.")
+            ]
     return found
 
 
@@ -93,22 +120,38 @@ def test_imports_go_down():
 def test_no_files_import_in_a_circle():
     """Imports within functions count too. The top package, which names everything, is left out."""
     files = {
-        ".".join(("probreg", *p.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): p
+        ".".join(("probreg", *p.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): p
         for p in ROOT.rglob("*.py")
     }
     needs: dict[str, set[str]] = {}
     for name, path in files.items():
-        nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.ImportFrom) and n.module]
+        nodes = [
+            n
+            for n in ast.walk(parsed(path))
+            if isinstance(n, ast.ImportFrom) and n.module
+        ]
         needs[name] = {
-            f"{n.module}.{a.name}" if f"{n.module}.{a.name}" in files else str(n.module) for n in nodes for a in n.names
+            f"{n.module}.{a.name}" if f"{n.module}.{a.name}" in files else str(n.module)
+            for n in nodes
+            for a in n.names
         }
     needs.pop("probreg")
-    order = list(graphlib.TopologicalSorter({k: v & set(needs) for k, v in needs.items()}).static_order())
+    order = list(
+        graphlib.TopologicalSorter(
+            {k: v & set(needs) for k, v in needs.items()}
+        ).static_order()
+    )
     assert len(order) == len(files) - 1
 
 
 # packages by the name that is imported, where it is not that of the distribution; those of optional extras by folder
-DISTRIBUTION = {"sklearn": "scikit-learn", "arviz_stats": "arviz-stats", "arviz_plots": "arviz-plots"}
+DISTRIBUTION = {
+    "sklearn": "scikit-learn",
+    "arviz_stats": "arviz-stats",
+    "arviz_plots": "arviz-plots",
+}
 IN_A_NOTEBOOK = {"IPython"}  # imported in a notebook only, where it runs already
 
 
@@ -132,16 +175,31 @@ def test_every_package_that_is_imported_is_declared():
             | (extras["dask"] if path.parent.name == "blocks" else set())
         )
         for node in ast.walk(parsed(path)):
-            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            modules += [str(node.module)] if isinstance(node, ast.ImportFrom) and not node.level else []
-            for name in {m.split(".")[0] for m in modules} - sys.stdlib_module_names - {"probreg"} - IN_A_NOTEBOOK:
+            modules = (
+                [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            )
+            modules += (
+                [str(node.module)]
+                if isinstance(node, ast.ImportFrom) and not node.level
+                else []
+            )
+            for name in (
+                {m.split(".")[0] for m in modules}
+                - sys.stdlib_module_names
+                - {"probreg"}
+                - IN_A_NOTEBOOK
+            ):
                 if DISTRIBUTION.get(name, name) not in allowed:
                     wrong.append(f"{path.relative_to(ROOT)}: {name}")
     assert not wrong
 
 
 def test_every_room_has_its_place():
-    rooms = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    rooms = {
+        p.name.removesuffix(".py")
+        for p in ROOT.iterdir()
+        if p.suffix == ".py" or (p / "__init__.py").exists()
+    }
     assert rooms - {"__init__", "__main__"} <= set(RANK)
 
 
@@ -165,7 +223,9 @@ def test_imports_lists_of_data_sets_fits_of_arrays_and_a_posterior_load_only_wha
         f"assert CliRunner().invoke(app, ['datasets']).exit_code == 0\n{loaded}"
         f"pr.fit(line, pr.NUTS(draws=10, tune=10, chains=1), seed=1)\n{loaded}"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     programme = "'scipy.optimize', 'scipy.sparse', 'scipy.spatial'"  # of separation
     after = [
         f"['numba', {programme}]",
@@ -183,7 +243,9 @@ def test_the_import_loads_nothing_and_the_public_names_load_nothing_heavy():
         "for name in probreg.__all__: getattr(probreg, name)\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules])\n"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert out.stdout.splitlines() == ["[]", "[]"]
 
 
@@ -192,11 +254,19 @@ def test_what_shows_asks_likelihoods_and_priors_by_what_they_can_do():
     from probreg.likelihoods import LIKELIHOODS
     from probreg.priors import PRIORS
 
-    named = {cls.__name__ for cls in (*LIKELIHOODS.values(), *PRIORS.values())} - {"Flat"}
+    named = {cls.__name__ for cls in (*LIKELIHOODS.values(), *PRIORS.values())} - {
+        "Flat"
+    }
     found = []
     for path in (ROOT / "show").rglob("*.py"):
         for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-                met = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & named
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "isinstance"
+            ):
+                met = {
+                    n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)
+                } & named
                 found += [f"{path.relative_to(ROOT)}: {name}" for name in met]
     assert not found

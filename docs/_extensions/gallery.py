@@ -9,10 +9,27 @@ import shutil
 from pathlib import Path
 
 SECTIONS = {
-    "From maximum likelihood to a posterior": ["linear", "logistic", "softmax", "separated", "shrinkage"],
-    "Whole analyses": ["referee_gaussian", "referee_bernoulli", "referee_categorical", "interval_coverage"],
+    "From maximum likelihood to a posterior": [
+        "linear",
+        "logistic",
+        "softmax",
+        "separated",
+        "shrinkage",
+    ],
+    "Whole analyses": [
+        "referee_gaussian",
+        "referee_bernoulli",
+        "referee_categorical",
+        "interval_coverage",
+    ],
     "Groups": ["schools", "raters", "polls"],
-    "Curves, kernels and fields": ["motorcycle", "seasons", "spatial_field", "kernel_ridge", "quantiles"],
+    "Curves, kernels and fields": [
+        "motorcycle",
+        "seasons",
+        "spatial_field",
+        "kernel_ridge",
+        "quantiles",
+    ],
     "Forecasts and promises": ["meteorologists", "bounds"],
     "Streams": ["lms", "online", "stream", "echo", "sparse_experts", "online_kernel"],
     "Many rows": ["larger_than_memory", "dask_cluster"],
@@ -22,7 +39,14 @@ REST = "More"
 SHOWN = {
     "dask_cluster": "This example starts a cluster of workers, so it is not run when this site is built; the tests run it."
 }
-LONG = {"dask_cluster", "echo", "interval_coverage", "larger_than_memory", "lms", "referee_categorical"}
+LONG = {
+    "dask_cluster",
+    "echo",
+    "interval_coverage",
+    "larger_than_memory",
+    "lms",
+    "referee_categorical",
+}
 LONG |= {"shrinkage", "sparse_experts"}
 NOT_NOW = "This example takes long, so it is not run in a quick build; the tests run it, and a full build shows what it prints."
 
@@ -41,13 +65,18 @@ def cells(source: str) -> list[list[str]]:
     """Paragraphs of a script, joined until one prints or saves, or the next opens with a comment."""
     tree = ast.parse(source)
     lines = source.splitlines()
-    starts = [min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", []))]) for s in tree.body[1:]]
+    starts = [
+        min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", []))])
+        for s in tree.body[1:]
+    ]
     out: list[list[str]] = []
     end = tree.body[0].end_lineno
     for start, statement in zip(starts, tree.body[1:]):
         gap = [line for line in lines[end : start - 1] if line.strip()]
         apart = any(not line.strip() for line in lines[end : start - 1])
-        done = out and re.search(r"^\s*print\(|savefig", "\n".join(out[-1]), re.MULTILINE)
+        done = out and re.search(
+            r"^\s*print\(|savefig", "\n".join(out[-1]), re.MULTILINE
+        )
         if not out or (apart and (done or gap)):
             out.append([])
         out[-1] += lines[end : statement.end_lineno]
@@ -77,8 +106,14 @@ def code_card(source: str, path: Path) -> None:
     from matplotlib.figure import Figure
 
     skipped = ("import", "from", "#", "print", ")", "with", "assert")
-    lines = [line for line in source.splitlines() if line.strip() and not line.startswith(skipped)]
-    first = next((i for i, line in enumerate(lines) if re.search(r"= (pr\.|online\.)", line)), 10)
+    lines = [
+        line
+        for line in source.splitlines()
+        if line.strip() and not line.startswith(skipped)
+    ]
+    first = next(
+        (i for i, line in enumerate(lines) if re.search(r"= (pr\.|online\.)", line)), 10
+    )
     figure = Figure(figsize=(4.0, 2.8), facecolor="#f3f4f5")
     figure.text(0.05, 0.94, "\n".join(line[:34] for line in lines[first : first + 8]), family="monospace", size=11,
                 va="top", color="#1c3f66", linespacing=1.5, parse_math=False)  # fmt: skip

@@ -25,7 +25,9 @@ def mathml(tex: str, block: bool = False) -> str:
     tex = DIGITS.sub(r"\\\1frac{\2}{\3}", tex)
     tex = OPERATOR.sub(lambda m: m[0].replace("*{", "{").replace(r"\,", " "), tex)
     text = tex2mathml(tex, as_block=block).replace("&ApplyFunction;", APPLY)
-    root = ET.fromstring(text.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', ""))
+    root = ET.fromstring(
+        text.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
+    )
     for node in list(root.iter("munderover")):
         _accent_first(node)
     for parent in list(root.iter()):
@@ -68,8 +70,12 @@ def _space(row: ET.Element) -> None:
     for i, node in enumerate(found):
         before = found[i - 1] if i else None
         if before is not None and "mspace" not in (node.tag, before.tag):
-            argument = _is_function(before) and not _fence(node, OPENING) and node.tag != "mo"
-            factor = _is_function(node) and (before.tag != "mo" or _fence(before, CLOSING))
+            argument = (
+                _is_function(before) and not _fence(node, OPENING) and node.tag != "mo"
+            )
+            factor = _is_function(node) and (
+                before.tag != "mo" or _fence(before, CLOSING)
+            )
             if argument or factor:
                 out.append(ET.Element("mspace", width=SPACE))
         out.append(node)
@@ -80,7 +86,9 @@ def _set(node: nodes.Element, block: bool) -> str:
     try:
         return mathml(node.astext(), block)
     except (MathError, ET.ParseError) as err:
-        logger.warning("formula cannot be set: %s: %s", err, node.astext(), location=node)
+        logger.warning(
+            "formula cannot be set: %s: %s", err, node.astext(), location=node
+        )
         return ""
 
 

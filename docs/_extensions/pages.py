@@ -34,8 +34,16 @@ def words(path: Path) -> int:
 
 def counts(site: Path) -> dict[str, int]:
     """Words of each page by its address within the site."""
-    found = sorted(p for p in site.rglob("*.html") if not {"_static", "_images"} & set(p.relative_to(site).parts))
-    return {p.relative_to(site).as_posix(): words(p) for p in found if p.name not in LEFT_OUT}
+    found = sorted(
+        p
+        for p in site.rglob("*.html")
+        if not {"_static", "_images"} & set(p.relative_to(site).parts)
+    )
+    return {
+        p.relative_to(site).as_posix(): words(p)
+        for p in found
+        if p.name not in LEFT_OUT
+    }
 
 
 if __name__ == "__main__":

@@ -61,15 +61,27 @@ ROOMS = {
         "Likelihoods",
         "The first term of a model: the density of the response given the linear predictor.",
     ),
-    "priors": ("Priors", "The second term of a model. Every penalty is a prior, and each prior prints its penalty."),
+    "priors": (
+        "Priors",
+        "The second term of a model. Every penalty is a prior, and each prior prints its penalty.",
+    ),
     "methods": ("Methods", "What `fit` runs, by name or as an object with settings."),
     "kernels": (
         "Covariance functions",
         "Covariance functions, their sums and products, their columns, and ridge paths.",
     ),
-    "online": ("Online learning", "Learners on streams of rows, with losses, regret and guarantees."),
-    "scores": ("Scoring rules", "Proper scores of forecasts, their decompositions, and forecasters side by side."),
-    "bounds": ("Generalisation bounds", "Bounds of the risk from numbers and arrays, each with its assumptions."),
+    "online": (
+        "Online learning",
+        "Learners on streams of rows, with losses, regret and guarantees.",
+    ),
+    "scores": (
+        "Scoring rules",
+        "Proper scores of forecasts, their decompositions, and forecasters side by side.",
+    ),
+    "bounds": (
+        "Generalisation bounds",
+        "Bounds of the risk from numbers and arrays, each with its assumptions.",
+    ),
     "plot": ("Pictures", "Each returns a matplotlib figure."),
     "sklearn": (
         "Estimators of scikit-learn",
@@ -83,26 +95,50 @@ CLASSES = {
     "kernels": [pr.kernels.KERNELS],
 }
 # What a person calls methods of; other classes are settings, and their page is their docstring.
-RESULTS = {"Model", "Fit", "Comparison", "Run", "RidgePath", "KernelBasis", "CovarianceFunction", "Rule"}
+RESULTS = {
+    "Model",
+    "Fit",
+    "Comparison",
+    "Run",
+    "RidgePath",
+    "KernelBasis",
+    "CovarianceFunction",
+    "Rule",
+}
 
 
 def path_of(room: str, name: str, thing: object) -> str:
     """The shortest path by which a person reaches it: at the top if it is exported there."""
-    return f"probreg.{name}" if getattr(pr, name, None) is thing else f"probreg.{room}.{name}"
+    return (
+        f"probreg.{name}"
+        if getattr(pr, name, None) is thing
+        else f"probreg.{room}.{name}"
+    )
 
 
 def names_of(room: str) -> list[str]:
     """The public classes and functions of a room, as paths; methods are those of the registry."""
     if room == "methods":
         classes = {cls.__name__: cls for cls in pr.METHODS.values()}
-        return ["probreg.Method", *sorted(path_of("inference", name, cls) for name, cls in classes.items())]
+        return [
+            "probreg.Method",
+            *sorted(path_of("inference", name, cls) for name, cls in classes.items()),
+        ]
     module = getattr(pr, room)
-    said = ["RowWeights", "precision", "sampling"] if room == "weights" else getattr(module, "__all__", dir(module))
+    said = (
+        ["RowWeights", "precision", "sampling"]
+        if room == "weights"
+        else getattr(module, "__all__", dir(module))
+    )
     out = []
     for name in said:
         thing = getattr(module, name)
         ours = getattr(thing, "__module__", "").startswith("probreg")
-        if not name.startswith("_") and ours and isinstance(thing, type | types.FunctionType):
+        if (
+            not name.startswith("_")
+            and ours
+            and isinstance(thing, type | types.FunctionType)
+        ):
             out.append(path_of(room, name, thing))
     return sorted(out, key=lambda path: path.rpartition(".")[2].lower())
 
@@ -129,13 +165,25 @@ def pages() -> dict[str, str]:
         names = [path for path in names_of(room) if id(_thing(path)) not in met]
         met |= {id(_thing(path)) for path in names}
         if room in registered():
-            intro += " Names that stand for one: " + ", ".join(f'``"{name}"``' for name in registered()[room]) + "."
-        by_name = {id(cls) for registry in CLASSES.get(room, ()) for cls in registry.values()}
+            intro += (
+                " Names that stand for one: "
+                + ", ".join(f'``"{name}"``' for name in registered()[room])
+                + "."
+            )
+        by_name = {
+            id(cls) for registry in CLASSES.get(room, ()) for cls in registry.values()
+        }
         kinds = {"By name": [n for n in names if id(_thing(n)) in by_name]}
         others = "Base classes and parts" if kinds["By name"] else "Classes"
-        kinds[others] = [n for n in names if inspect.isclass(_thing(n)) and n not in kinds["By name"]]
+        kinds[others] = [
+            n for n in names if inspect.isclass(_thing(n)) and n not in kinds["By name"]
+        ]
         kinds["Functions"] = [n for n in names if not inspect.isclass(_thing(n))]
-        parts = [f"{kind}\n{'-' * len(kind)}\n\n{_summary(found)}" for kind, found in kinds.items() if found]
+        parts = [
+            f"{kind}\n{'-' * len(kind)}\n\n{_summary(found)}"
+            for kind, found in kinds.items()
+            if found
+        ]
         out[room] = "\n".join([_head(title, intro), _entry(room), *parts])
     return out
 
@@ -153,7 +201,11 @@ def _head(title: str, intro: str) -> str:
 
 def _entry(room: str) -> str:
     """The entry of a room in the index, and of the registry that stands at the top."""
-    entry = "" if room == "methods" else f".. py:module:: probreg.{room}\n\n.. py:currentmodule:: None\n"
+    entry = (
+        ""
+        if room == "methods"
+        else f".. py:module:: probreg.{room}\n\n.. py:currentmodule:: None\n"
+    )
     if room.upper() in pr.__all__:
         entry += f"\n.. py:data:: probreg.{room.upper()}\n\n   The classes by name: what its ``register`` adds is known everywhere.\n"
     return entry
@@ -171,9 +223,14 @@ def plain(app, what, name, obj, options, lines: list[str]) -> None:
         if line == "Examples" and lines[i + 1 : i + 2] == ["--------"]:
             break
         parameters |= line == "Parameters"
-        if not (parameters and line.startswith("*")):  # numpydoc reads the stars of *args itself
+        if not (
+            parameters and line.startswith("*")
+        ):  # numpydoc reads the stars of *args itself
             parts = enumerate(line.split("`"))
-            lines[i] = "`".join(part if k % 2 else re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part) for k, part in parts)
+            lines[i] = "`".join(
+                part if k % 2 else re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part)
+                for k, part in parts
+            )
 
 
 def write(here: Path) -> list[str]:

@@ -18,20 +18,34 @@ def as_array(values: Any, what: str) -> Array:
     >>> as_array(np.ma.masked_values([1.0, -9999.0], -9999.0), "y")
     array([ 1., nan])
     """
-    if isinstance(values, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in values):
+    if isinstance(values, list | tuple) and any(
+        isinstance(row, np.ma.MaskedArray) for row in values
+    ):
         values = np.ma.array(values)
     if hasattr(values, "toarray"):
-        raise DataError(f"{what} is a sparse matrix, and rows are read as dense ones: give {what}.toarray()")
+        raise DataError(
+            f"{what} is a sparse matrix, and rows are read as dense ones: give {what}.toarray()"
+        )
     try:
-        out = _fill_masked(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        out = (
+            _fill_masked(values)
+            if isinstance(values, np.ma.MaskedArray)
+            else np.asarray(values)
+        )
     except ValueError as error:
-        raise DataError(f"{what} is no array, its rows differ in length: {error}") from None
+        raise DataError(
+            f"{what} is no array, its rows differ in length: {error}"
+        ) from None
     if out.dtype.kind == "c":
         first = f" (row 0: {out.flat[0]:.3g})" if out.ndim and out.size else ""
         raise DataError(
             f"{what} holds complex numbers{first}, and a model takes real ones: give the real and the imaginary part apart"
         )
-    return out.astype(float) if out.dtype.kind == "f" and out.dtype.itemsize not in (4, 8) else out
+    return (
+        out.astype(float)
+        if out.dtype.kind == "f" and out.dtype.itemsize not in (4, 8)
+        else out
+    )
 
 
 def _fill_masked(values: Any) -> Array:
@@ -64,15 +78,27 @@ def floats(values: Any, what: str, advice: str = "", *, copy: bool = True) -> Ar
         gone = missing_objects(given)
         if all(lost or is_number(v) for v, lost in zip(given.flat, gone.flat)):
             return _of_objects(np.where(gone, np.nan, given), what)
-        odd = [i for i, (v, lost) in enumerate(zip(given.flat, gone.flat)) if not lost and not is_number(v)]
+        odd = [
+            i
+            for i, (v, lost) in enumerate(zip(given.flat, gone.flat))
+            if not lost and not is_number(v)
+        ]
         place = next((i for i in odd if not reads_as_number(given.flat[i])), odd[0])
-    elif given.dtype.kind in "US" and given.size:  # a number that stands beside text has become text
+    elif (
+        given.dtype.kind in "US" and given.size
+    ):  # a number that stands beside text has become text
         place = next((i for i, v in enumerate(given.flat) if not reads_as_number(v)), 0)
     elif given.size:
         place = 0
     else:
         return np.zeros(given.shape)
-    where = ", ".join(f"{w} {i}" for w, i in zip(("row", "column"), np.unravel_index(place, given.shape))) or "it"
+    where = (
+        ", ".join(
+            f"{w} {i}"
+            for w, i in zip(("row", "column"), np.unravel_index(place, given.shape))
+        )
+        or "it"
+    )
     value = given.ravel()[place]
     shown = brief(value.item() if isinstance(value, np.str_ | np.bytes_) else value)
     raise DataError(f"{what} must be numeric; {where} holds {shown}{advice}")
@@ -90,9 +116,18 @@ def _of_objects(values: Array, what: str) -> Array:
     try:
         return values.astype(float)
     except OverflowError:
-        place = next(i for i, v in enumerate(values.flat) if isinstance(v, int) and v.bit_length() > 1023)
-        where = ", ".join(f"{w} {i}" for w, i in zip(("row", "column"), np.unravel_index(place, values.shape)))
-        raise DataError(f"{what} holds a number in {where} that is beyond 1.8e308, the largest a float holds") from None
+        place = next(
+            i
+            for i, v in enumerate(values.flat)
+            if isinstance(v, int) and v.bit_length() > 1023
+        )
+        where = ", ".join(
+            f"{w} {i}"
+            for w, i in zip(("row", "column"), np.unravel_index(place, values.shape))
+        )
+        raise DataError(
+            f"{what} holds a number in {where} that is beyond 1.8e308, the largest a float holds"
+        ) from None
 
 
 def reads_as_number(text: Any) -> bool:
@@ -109,7 +144,11 @@ def same_rows(**given: Any) -> None:
     known: tuple[str, Any] | None = None
     for name, values in given.items():
         index = getattr(values, "index", None)
-        if index is None or callable(index) or type(values).__module__.split(".")[0] != "pandas":
+        if (
+            index is None
+            or callable(index)
+            or type(values).__module__.split(".")[0] != "pandas"
+        ):
             continue
         if known is None:
             known = name, index

@@ -35,9 +35,14 @@ LIKELIHOOD_WORDS = {
         ("softmax", "multinomial_logit", "mnlogit", "multiclass", "multinom"),
         "softmax regression of classes is likelihood='categorical', of counts by class 'multinomial'",
     ),
-    **dict.fromkeys(("t", "student_t", "studentt"), "heavy-tailed noise is likelihood='student'"),
+    **dict.fromkeys(
+        ("t", "student_t", "studentt"), "heavy-tailed noise is likelihood='student'"
+    ),
     "robust": "noise with heavy tails is likelihood='student', 'huber' or 'absolute'",
-    **dict.fromkeys(("laplace", "lad", "median", "l1", "mae", "absolute_error"), "the median is likelihood='absolute'"),
+    **dict.fromkeys(
+        ("laplace", "lad", "median", "l1", "mae", "absolute_error"),
+        "the median is likelihood='absolute'",
+    ),
     **dict.fromkeys(
         ("svr", "svm", "support_vector", "tube"),
         "support vector regression is likelihood='epsilon_insensitive', or pr.svr",
@@ -46,16 +51,31 @@ LIKELIHOOD_WORDS = {
         ("asymmetric_laplace", "check", "pinball", "quantile_regression"),
         "a quantile is likelihood=pr.likelihoods.Quantile(0.9), or pr.quantile_regression",
     ),
-    **dict.fromkeys(("count", "counts", "loglinear", "log_linear"), "counts are likelihood='poisson'"),
+    **dict.fromkeys(
+        ("count", "counts", "loglinear", "log_linear"),
+        "counts are likelihood='poisson'",
+    ),
     "probit": "a probit link is not available; likelihood='bernoulli' has the logit link",
     **{
         name: f"{with_article(name.replace('_', ' '))} likelihood {_POSITIVE}"
-        for name in ("gamma", "lognormal", "log_normal", "inverse_gaussian", "tweedie", "exponential", "weibull")
+        for name in (
+            "gamma",
+            "lognormal",
+            "log_normal",
+            "inverse_gaussian",
+            "tweedie",
+            "exponential",
+            "weibull",
+        )
     },
     "beta": "a beta likelihood is not available; shares of known trials are 'p(successes, trials) ~ x'",
-    **dict.fromkeys(("negativebinomial", "negbinomial", "negbin", "nb", "nb2", "overdispersed"), _SPREAD),
     **dict.fromkeys(
-        ("quasipoisson", "quasi"), f"{_SPREAD}; likelihood='poisson' fits their mean, fit.covariance('HC1') its errors"
+        ("negativebinomial", "negbinomial", "negbin", "nb", "nb2", "overdispersed"),
+        _SPREAD,
+    ),
+    **dict.fromkeys(
+        ("quasipoisson", "quasi"),
+        f"{_SPREAD}; likelihood='poisson' fits their mean, fit.covariance('HC1') its errors",
     ),
     **dict.fromkeys(
         ("ordinal", "ordered", "cumulative", "ordered_logit"),
@@ -68,22 +88,40 @@ LIKELIHOOD_WORDS = {
     **dict.fromkeys(("cox", "coxph", "survival"), "survival times are not available"),
 }
 METHOD_WORDS = {
-    **dict.fromkeys(("ols", "lstsq", "least_squares", "qr"), "least squares is method='closed_form'"),
     **dict.fromkeys(
-        ("ml", "mle", "map", "glm", "irls", "bfgs", "lbfgs", "l_bfgs", "newton_raphson", "fisher_scoring", "optimize"),
+        ("ols", "lstsq", "least_squares", "qr"), "least squares is method='closed_form'"
+    ),
+    **dict.fromkeys(
+        (
+            "ml",
+            "mle",
+            "map",
+            "glm",
+            "irls",
+            "bfgs",
+            "lbfgs",
+            "l_bfgs",
+            "newton_raphson",
+            "fisher_scoring",
+            "optimize",
+        ),
         "maximum likelihood, or the mode under a prior, is method='auto'; Newton's steps are 'newton'",
     ),
     **dict.fromkeys(
-        ("mcmc", "hmc", "stan", "pymc", "sample", "bayes", "gibbs", "metropolis"), "sampling is method='nuts'"
+        ("mcmc", "hmc", "stan", "pymc", "sample", "bayes", "gibbs", "metropolis"),
+        "sampling is method='nuts'",
     ),
     **dict.fromkeys(
-        ("vi", "advi", "variational"), "variational inference is not available; method='laplace' approximates"
+        ("vi", "advi", "variational"),
+        "variational inference is not available; method='laplace' approximates",
     ),
     **dict.fromkeys(
         ("lasso", "ridge", "elastic_net", "elasticnet"),
         "a penalty is a prior of the model: prior=pr.Normal(scale) is a ridge, prior=pr.Laplace(scale) a lasso",
     ),
-    **dict.fromkeys(("logistic", "logit"), "logistic regression is a model: likelihood='bernoulli'"),
+    **dict.fromkeys(
+        ("logistic", "logit"), "logistic regression is a model: likelihood='bernoulli'"
+    ),
 }
 ELSEWHERE = {
     "family": "write likelihood= in its place",
@@ -111,9 +149,22 @@ ELSEWHERE = {
         ("draws", "chains", "tune", "max_iter", "maxiter", "tol"),
         "settings stand in the method, such as fit(model, NUTS(draws=2000))",
     ),
-    **dict.fromkeys(("groups", "cluster"), "groups belong to the covariance: fit.covariance('cluster', groups=...)"),
+    **dict.fromkeys(
+        ("groups", "cluster"),
+        "groups belong to the covariance: fit.covariance('cluster', groups=...)",
+    ),
 }
-OF_THE_MODEL = ("likelihood", "prior", "aux", "weights", "offset", "trials", "event", "reference", "missing")
+OF_THE_MODEL = (
+    "likelihood",
+    "prior",
+    "aux",
+    "weights",
+    "offset",
+    "trials",
+    "event",
+    "reference",
+    "missing",
+)
 
 
 def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -130,7 +181,9 @@ def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 def keywords_of(signature: inspect.Signature) -> list[str]:
     """The names by which arguments can be given."""
-    return [p.name for p in signature.parameters.values() if p.name not in ("cls", "self")]
+    return [
+        p.name for p in signature.parameters.values() if p.name not in ("cls", "self")
+    ]
 
 
 def taken_by(signature: inspect.Signature) -> str:
@@ -140,11 +193,19 @@ def taken_by(signature: inspect.Signature) -> str:
     'iterable; by name key, reverse'
     """
     shown = [p for p in signature.parameters.values() if p.name not in ("cls", "self")]
-    named = [f"{'**' * (p.kind is p.VAR_KEYWORD)}{p.name}" for p in shown if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
-    placed = [
-        f"{'*' * (p.kind is p.VAR_POSITIONAL)}{p.name}" for p in shown if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+    named = [
+        f"{'**' * (p.kind is p.VAR_KEYWORD)}{p.name}"
+        for p in shown
+        if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
     ]
-    return "; by name ".join(", ".join(part) for part in (placed or ["no argument by place"], named) if part)
+    placed = [
+        f"{'*' * (p.kind is p.VAR_POSITIONAL)}{p.name}"
+        for p in shown
+        if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+    ]
+    return "; by name ".join(
+        ", ".join(part) for part in (placed or ["no argument by place"], named) if part
+    )
 
 
 def refuse_unknown(function: str, given: Mapping[str, Any], known: list[str]) -> None:
@@ -163,11 +224,18 @@ def _answer(function: str, name: str, value: Any, known: list[str]) -> str:
     elif meant.startswith("write ") and said not in known and said in OF_THE_MODEL:
         meant = f"it belongs to the model: {meant}"
     elif name in OF_THE_MODEL:
-        meant = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
+        meant = (
+            f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
+        )
     if name in ("family", "distribution"):
-        word = value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
+        word = (
+            value
+            if isinstance(value, str)
+            else getattr(value, "__name__", type(value).__name__)
+        )
         instead = LIKELIHOOD_WORDS.get(
-            normalised_name(word), f"{name}={word!r} is likelihood={normalised_name(word)!r}"
+            normalised_name(word),
+            f"{name}={word!r} is likelihood={normalised_name(word)!r}",
         )
         meant += f"; {instead}"
     return f"{function} takes no {name}=: {meant or 'it takes ' + ', '.join(known)}"

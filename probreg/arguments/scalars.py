@@ -20,16 +20,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real as RealNumber
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+)
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from probreg.arguments.keywords import keywords_of, refuse_unknown, taken_by, with_article
+from probreg.arguments.keywords import (
+    keywords_of,
+    refuse_unknown,
+    taken_by,
+    with_article,
+)
 from probreg.errors import DataError, Incompatible, ProbregError
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
-_MOST = 10**9  # of anything that is counted: more is a slip of the keyboard, and would end in want of memory
+_MOST = (
+    10**9
+)  # of anything that is counted: more is a slip of the keyboard, and would end in want of memory
 _LONG = 10**30  # whole numbers from here on are told by their number of digits
 _MADE = {
     "Model": "; make one with Model.from_formula or Model.from_arrays",
@@ -70,22 +87,32 @@ class Number(ArgumentKind):
     def words(self) -> str:
         finite = "" if self.closed[1] and self.high == math.inf else "finite "
         if self.high == math.inf and self.low in (0.0, -math.inf):
-            sign = {(0.0, False): "positive ", (0.0, True): "non-negative "}.get((self.low, self.closed[0]), "")
+            sign = {(0.0, False): "positive ", (0.0, True): "non-negative "}.get(
+                (self.low, self.closed[0]), ""
+            )
             return f"a {sign}{finite}number"
         if self.high < math.inf and self.closed[0] == self.closed[1]:
             return f"a number {'from' if self.closed[0] else 'between'} {self.low:g} {'to' if self.closed[0] else 'and'} {self.high:g}"
-        ends = [f"{'at least' if self.closed[0] else 'above'} {self.low:g}"] * (self.low > -math.inf)
-        ends += [f"{'at most' if self.closed[1] else 'below'} {self.high:g}"] * (self.high < math.inf)
+        ends = [f"{'at least' if self.closed[0] else 'above'} {self.low:g}"] * (
+            self.low > -math.inf
+        )
+        ends += [f"{'at most' if self.closed[1] else 'below'} {self.high:g}"] * (
+            self.high < math.inf
+        )
         return f"a number {' and '.join(ends)}"
 
     def _is_safe_to_square(self, value: float) -> bool:
         """Return whether the value, its square and its inverse stay finite; only for sizes without an upper bound."""
         large = self.high == math.inf and abs(value) > _LARGEST and value != math.inf
-        return not large and not (self.low == 0.0 and not self.closed[0] and value < _LEAST)
+        return not large and not (
+            self.low == 0.0 and not self.closed[0] and value < _LEAST
+        )
 
     def read(self, value: Any) -> float:
         value = _to_python_scalar(value)
-        if type(value) is not float and (not isinstance(value, RealNumber) or isinstance(value, bool)):
+        if type(value) is not float and (
+            not isinstance(value, RealNumber) or isinstance(value, bool)
+        ):
             raise ValueError
         try:
             found = float(value)
@@ -96,7 +123,9 @@ class Number(ArgumentKind):
         if not (above and below):  # false of nan
             raise ValueError
         if not self._is_safe_to_square(found):
-            raise ValueError(f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too")
+            raise ValueError(
+                f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
+            )
         return value if type(value) in (int, float) else found  # type: ignore[return-value]
 
 
@@ -113,7 +142,11 @@ class Whole(ArgumentKind):
 
     def read(self, value: Any) -> int:
         value = _to_python_scalar(value)
-        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < self.least:
+        if (
+            not isinstance(value, Integral)
+            or isinstance(value, bool)
+            or int(value) < self.least
+        ):
             raise ValueError
         if int(value) > self.most:
             raise ValueError(f"a whole number of at most {self.most:,}")
@@ -207,10 +240,14 @@ class Columns(ArgumentKind):
         value = _to_python_scalar(value)
         if isinstance(value, RealNumber):
             return float(self._element_kind.read(value))
-        if isinstance(value, tuple) and set(map(type, value)) == {float}:  # read before: quick, as columns may be many
+        if isinstance(value, tuple) and set(map(type, value)) == {
+            float
+        }:  # read before: quick, as columns may be many
             array = np.array(value)
             size = np.abs(array)
-            if (size <= _LARGEST).all() and not (self.positive and ((array <= 0) | (size < _LEAST)).any()):
+            if (size <= _LARGEST).all() and not (
+                self.positive and ((array <= 0) | (size < _LEAST)).any()
+            ):
                 return value
         if isinstance(value, str | bytes | Mapping | set):
             raise ValueError
@@ -226,7 +263,9 @@ class Columns(ArgumentKind):
         try:
             return float(self._element_kind.read(value))
         except ValueError as better:
-            raise ValueError(f"{str(better) or self.words}, where entry {i} is {shown_value(value)}") from None
+            raise ValueError(
+                f"{str(better) or self.words}, where entry {i} is {shown_value(value)}"
+            ) from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,15 +279,23 @@ class NumberTable(ArgumentKind):
             table = np.asarray(value)
         except (TypeError, ValueError):  # rows of different lengths
             raise ValueError from None
-        if table.dtype.kind not in "fiu" or table.ndim not in (1, 2) or not np.isfinite(table).all():
+        if (
+            table.dtype.kind not in "fiu"
+            or table.ndim not in (1, 2)
+            or not np.isfinite(table).all()
+        ):
             raise ValueError
-        return tuple(tuple(row) for row in table.astype(float).reshape(len(table), -1).tolist())
+        return tuple(
+            tuple(row) for row in table.astype(float).reshape(len(table), -1).tolist()
+        )
 
 
 Real = Annotated[float, Number()]
 Positive = Annotated[float, Number(0.0)]
 NonNegative = Annotated[float, Number(0.0, closed=(True, False))]
-Limit = Annotated[float, Number(0.0, closed=(False, True))]  # positive, or infinite for none
+Limit = Annotated[
+    float, Number(0.0, closed=(False, True))
+]  # positive, or infinite for none
 Share = Annotated[float, Number(0.0, 1.0, closed=(True, True))]
 Fraction = Annotated[float, Number(0.0, 1.0)]
 Correlation = Annotated[float, Number(-1.0, 1.0)]
@@ -268,13 +315,19 @@ class Declared(NamedTuple):
     """What an annotation lets an argument be."""
 
     kinds: tuple[ArgumentKind, ...]
-    classes: tuple[type, ...]  # beside: instances of these are for the function itself to read
-    own: bool  # one of them is a class of this package, so that anything else is refused
+    classes: tuple[
+        type, ...
+    ]  # beside: instances of these are for the function itself to read
+    own: (
+        bool  # one of them is a class of this package, so that anything else is refused
+    )
 
     @property
     def reader_of_text(self) -> Callable[[str], Any] | None:
         """Return the function that builds one of the classes from text, or None."""
-        return next((c.from_text for c in self.classes if hasattr(c, "from_text")), None)
+        return next(
+            (c.from_text for c in self.classes if hasattr(c, "from_text")), None
+        )
 
     @property
     def words(self) -> str:
@@ -289,7 +342,9 @@ def _describe_class(cls: type) -> str:
         "Sequence": "a sequence",
         "AuxPrior": "a prior such as HalfNormal(1.0)",
     }
-    return common.get(cls.__name__, f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}")
+    return common.get(
+        cls.__name__, f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
+    )
 
 
 def parse_annotation(annotation: Any) -> Declared | None:
@@ -306,7 +361,9 @@ def parse_annotation(annotation: Any) -> Declared | None:
         else:
             return None  # Any, a type variable, a name not yet known
     if kinds:
-        texts = (str, Sequence) if any(isinstance(k, Text | Listed) for k in kinds) else ()
+        texts = (
+            (str, Sequence) if any(isinstance(k, Text | Listed) for k in kinds) else ()
+        )
         classes = [c for c in classes if c not in (float, int, bool, tuple, *texts)]
     own = any(c.__module__.split(".")[0] == __name__.split(".")[0] for c in classes)
     return Declared(tuple(kinds), tuple(classes), own) if kinds or own else None
@@ -319,7 +376,10 @@ def _union_members(annotation: Any) -> list[Any]:
         base, *more = get_args(annotation)
         if any(isinstance(m, RegistryName) for m in more):
             return [str]
-        return [*_union_members(base), *(m for m in more if isinstance(m, ArgumentKind))]
+        return [
+            *_union_members(base),
+            *(m for m in more if isinstance(m, ArgumentKind)),
+        ]
     if origin in (Union, UnionType):
         return [p for part in get_args(annotation) for p in _union_members(part)]
     if origin is Literal:
@@ -345,7 +405,9 @@ def _read_argument(name: str, value: Any, known: Declared, of: str = "") -> Any:
         try:
             return reader(value)
         except ProbregError as error:
-            raise DataError(f"{name} is {known.words}, got {shown_value(value)}: {error}") from None
+            raise DataError(
+                f"{name} is {known.words}, got {shown_value(value)}: {error}"
+            ) from None
     said, advice = "", ""
     for kind in known.kinds:
         try:
@@ -353,7 +415,9 @@ def _read_argument(name: str, value: Any, known: Declared, of: str = "") -> Any:
         except ValueError as better:
             said, advice = str(better) or said, getattr(kind, "advice", "")
     if known.kinds:
-        raise DataError(f"{name} is {said or known.words}, got {shown_value(value)}{advice.format(name=name)}")
+        raise DataError(
+            f"{name} is {said or known.words}, got {shown_value(value)}{advice.format(name=name)}"
+        )
     made = next((_MADE[c.__name__] for c in known.classes if c.__name__ in _MADE), "")
     raise Incompatible(f"{of}{name} is {known.words}, got {shown_value(value)}{made}")
 
@@ -366,7 +430,9 @@ def check_prob(prob: Any) -> float:
 def shown_value(value: Any) -> str:
     """A value in a message: what it is where writing it out would be long."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LONG:
-        return f"a whole number of {int(value.bit_length() * math.log10(2.0)) + 1} digits"
+        return (
+            f"a whole number of {int(value.bit_length() * math.log10(2.0)) + 1} digits"
+        )
     if isinstance(value, type):
         return f"the class {value.__name__}: write {value.__name__}(...)"
     if type(value).__module__.split(".")[0] == __name__.split(".")[0]:
@@ -389,7 +455,11 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
     """Decorate a function to validate annotated arguments before the call, and to suggest the closest name for an
     unknown keyword."""
     signature = inspect.signature(fn)
-    known = {n: d for n, p in signature.parameters.items() if (d := parse_annotation(p.annotation)) is not None}
+    known = {
+        n: d
+        for n, p in signature.parameters.items()
+        if (d := parse_annotation(p.annotation)) is not None
+    }
     free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.wraps(fn)
@@ -399,10 +469,14 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
         except TypeError as error:
             if not free:
                 refuse_unknown(fn.__name__, named, keywords_of(signature))
-            raise Incompatible(f"{fn.__name__}: {error}; it takes {taken_by(signature)}") from None
+            raise Incompatible(
+                f"{fn.__name__}: {error}; it takes {taken_by(signature)}"
+            ) from None
         for name, value in given.arguments.items():
             if name in known:
-                given.arguments[name] = _read_argument(name, value, known[name], f"{fn.__name__}: ")
+                given.arguments[name] = _read_argument(
+                    name, value, known[name], f"{fn.__name__}: "
+                )
         return fn(*given.args, **given.kwargs)
 
     return door  # type: ignore[return-value]
@@ -412,14 +486,18 @@ def check_fields(thing: Any, *only: str) -> None:
     """Reads the fields of a dataclass that declare what they may be, or `only` these, and writes them as Python's own."""
     for name, known in declared_fields(type(thing)).items():
         if name in (only or (name,)):
-            value = _read_argument(f"{type(thing).__name__} {name}", getattr(thing, name), known)
+            value = _read_argument(
+                f"{type(thing).__name__} {name}", getattr(thing, name), known
+            )
             object.__setattr__(thing, name, value)
 
 
 class NamedSettings:
     """A dataclass with keyword-only fields: an extra argument by position raises an error that shows each way to read it."""
 
-    peer_order: ClassVar[tuple[str, ...]] = ()  # the order in which other packages take these fields
+    peer_order: ClassVar[
+        tuple[str, ...]
+    ] = ()  # the order in which other packages take these fields
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         if len(args) > 1:
@@ -441,28 +519,43 @@ def check_positions(cls: type, called: str, args: Sequence[Any]) -> None:
         return
     shown = [repr(_to_python_scalar(a)) if not isinstance(a, str) else a for a in args]
     peers = list(getattr(cls, "peer_order", ()))
-    orders = [order for order in ([f.name for f in own], peers) if len(args) <= len(order)]
-    orders = [order for order in orders if _is_valid(cls, dict(zip(order, args)))] or orders
+    orders = [
+        order for order in ([f.name for f in own], peers) if len(args) <= len(order)
+    ]
+    orders = [
+        order for order in orders if _is_valid(cls, dict(zip(order, args)))
+    ] or orders
     calls = [_written_call(called, places, dict(zip(order, shown))) for order in orders]
     may = " and ".join(places) or "no argument"
     advice = f"It takes {', '.join(f.name for f in own) or 'no arguments'}"
     if calls:
         advice = f"Write {calls[0]}"
     if len(calls) > 1:
-        advice += f", or, in the order ({', '.join(peers)}) of other packages, {calls[1]}"
-    raise Incompatible(f"{called}({', '.join(shown)}): only {may} may be given by position. {advice}")
+        advice += (
+            f", or, in the order ({', '.join(peers)}) of other packages, {calls[1]}"
+        )
+    raise Incompatible(
+        f"{called}({', '.join(shown)}): only {may} may be given by position. {advice}"
+    )
 
 
 def _is_valid(cls: type, settings: Mapping[str, Any]) -> bool:
     """Whether the class takes these values, of which those of a text are not yet numbers."""
     try:
-        cls(**{name: float(v) if isinstance(v, str) else v for name, v in settings.items()})
+        cls(
+            **{
+                name: float(v) if isinstance(v, str) else v
+                for name, v in settings.items()
+            }
+        )
     except (ProbregError, TypeError, ValueError):
         return False
     return True
 
 
-def _written_call(called: str, places: Sequence[str], settings: Mapping[str, str]) -> str:
+def _written_call(
+    called: str, places: Sequence[str], settings: Mapping[str, str]
+) -> str:
     """A call with the leading fields by position, as long as each is there, and the others by name."""
     written, by_name = [], False
     for name in [*places, *(n for n in settings if n not in places)]:
@@ -477,7 +570,11 @@ def _written_call(called: str, places: Sequence[str], settings: Mapping[str, str
 def declared_fields(cls: type) -> Mapping[str, Declared]:
     """The fields of a dataclass that declare what they may be, looked up once for each class."""
     if cls not in _FIELDS:
-        _FIELDS[cls] = {f.name: known for f in fields(cls) if (known := parse_annotation(f.type)) is not None}
+        _FIELDS[cls] = {
+            f.name: known
+            for f in fields(cls)
+            if (known := parse_annotation(f.type)) is not None
+        }
     return _FIELDS[cls]
 
 

@@ -23,4 +23,6 @@ if TYPE_CHECKING:
     CovarianceLike = str | DataArray
     FloatArray = NDArray[np.float64]
 else:
-    ArrayLike = TableLike = RowsLike = CovarianceLike = FloatArray = DataArray = Dataset = DataTree = DataFrame = Any
+    ArrayLike = TableLike = RowsLike = CovarianceLike = FloatArray = DataArray = (
+        Dataset
+    ) = DataTree = DataFrame = Any

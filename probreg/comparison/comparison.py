@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from probreg.arguments.scalars import Flag, Positive, Probability, Word, check_arguments, shown_value
+from probreg.arguments.scalars import (
+    Flag,
+    Positive,
+    Probability,
+    Word,
+    check_arguments,
+    shown_value,
+)
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.assess.guarantee import RiskBounds
 from probreg.comparison.guarantees import guarantee_notes, guarantees_of
@@ -14,7 +21,12 @@ from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import sklearn_estimator
 from probreg.comparison.reasons import Reason, explain_differences, reasons_by_parameter
 from probreg.comparison.rendering import as_html, text
-from probreg.comparison.same_question import check_kind, differing_terms, fits_by_name, refuse_unlike
+from probreg.comparison.same_question import (
+    check_kind,
+    differing_terms,
+    fits_by_name,
+    refuse_unlike,
+)
 from probreg.comparison.words import Cause
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -80,15 +92,29 @@ class Comparison:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
         import pandas as pd
 
-        columns = {(f, q): self.data[q].sel(fit=f).values for f in self.fits for q in (*NUMBERS, *WORDS)}
-        table = pd.DataFrame(columns, index=pd.Index(self.data["param"].values, name="param"))
-        table.columns = pd.MultiIndex.from_tuples(list(columns), names=["fit", "quantity"])
+        columns = {
+            (f, q): self.data[q].sel(fit=f).values
+            for f in self.fits
+            for q in (*NUMBERS, *WORDS)
+        }
+        table = pd.DataFrame(
+            columns, index=pd.Index(self.data["param"].values, name="param")
+        )
+        table.columns = pd.MultiIndex.from_tuples(
+            list(columns), names=["fit", "quantity"]
+        )
         table.attrs = dict(self.data.attrs)
         return table
 
     def tidy(self) -> DataFrame:
         """One row per parameter and fit, every quantity a column; unrounded."""
-        order = ["param", "fit", *(v for v in self.data.coords if v not in ("param", "fit")), *NUMBERS, *WORDS]
+        order = [
+            "param",
+            "fit",
+            *(v for v in self.data.coords if v not in ("param", "fit")),
+            *NUMBERS,
+            *WORDS,
+        ]
         table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
         table.attrs = dict(self.data.attrs)
         return table
@@ -118,7 +144,9 @@ class Comparison:
             for one in self._reason_list
             for why in one.causes or (Cause("", one.sentence),)
         ]
-        return pd.DataFrame(rows, columns=["param", "fit", "cause", "shift", "log_se", "evidence"])
+        return pd.DataFrame(
+            rows, columns=["param", "fit", "cause", "shift", "log_se", "evidence"]
+        )
 
     @cached_property
     def _reason_list(self) -> list[Reason]:
@@ -126,7 +154,9 @@ class Comparison:
 
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
-        return reasons_by_parameter(self._reason_list, tuple(map(str, self.data["param"].values)))
+        return reasons_by_parameter(
+            self._reason_list, tuple(map(str, self.data["param"].values))
+        )
 
     @cached_property
     def smooths(self) -> DataFrame:
@@ -136,8 +166,20 @@ class Comparison:
         each = {name: fit.smooths for name, fit in self.fits.items()}
         each = {name: table for name, table in each.items() if len(table)} or each
         table = pd.concat(each, names=["fit"]).swaplevel()
-        order = {name: i for i, name in enumerate(dict.fromkeys(table.index.get_level_values("function")))}
-        return table.iloc[[i for _, i in sorted((order[f], i) for i, (f, _) in enumerate(table.index))]]
+        order = {
+            name: i
+            for i, name in enumerate(
+                dict.fromkeys(table.index.get_level_values("function"))
+            )
+        }
+        return table.iloc[
+            [
+                i
+                for _, i in sorted(
+                    (order[f], i) for i, (f, _) in enumerate(table.index)
+                )
+            ]
+        ]
 
     @cached_property
     def spellings(self) -> dict[str, str]:
@@ -148,7 +190,10 @@ class Comparison:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
-        return (*notes(self, self.spellings), *(guarantee_notes(self.guarantees) if self.guarantees else ()))
+        return (
+            *notes(self, self.spellings),
+            *(guarantee_notes(self.guarantees) if self.guarantees else ()),
+        )
 
     def __repr__(self) -> str:
         guarantees = guarantee_notes(self.guarantees) if self.guarantees else ()
@@ -211,7 +256,9 @@ def compare(
     several = fits_by_name(fits, "compare")
     base = next(iter(several)) if baseline is None else baseline
     if base not in several:
-        raise DataError(f"baseline {base!r} is not among the fits: {', '.join(several)}")
+        raise DataError(
+            f"baseline {base!r} is not among the fits: {', '.join(several)}"
+        )
     functions = differing_terms(several.values())
     for name, fit in several.items():
         refuse_unlike(base, several[base], name, fit, functions)
@@ -223,4 +270,6 @@ def compare(
         )
     asked = {} if guarantee is True else guarantee
     promised = guarantees_of(several, asked) if isinstance(asked, Mapping) else {}
-    return Comparison(several, base, prob, dataset(several, base, prob, kind), apart, promised)
+    return Comparison(
+        several, base, prob, dataset(several, base, prob, kind), apart, promised
+    )

@@ -25,16 +25,22 @@ def find_differences(base: Fit, fit: Fit) -> set[str]:
         "sigma held": a.likelihood == b.likelihood and a.fixed != b.fixed,
         "prior": not same_prior(base, fit),
         **of_effects(base, fit),
-        "prior of sigma": any(a.aux_prior(name) != b.aux_prior(name) for name in set(a.unknown) & set(b.unknown)),
+        "prior of sigma": any(
+            a.aux_prior(name) != b.aux_prior(name)
+            for name in set(a.unknown) & set(b.unknown)
+        ),
         "summary": summary(base) != summary(fit),
         "covariance": _covariance_kind(base) != _covariance_kind(fit),
         "degrees of freedom": (base.solution.df is None) != (fit.solution.df is None),
-        "draws": base is not fit and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
+        "draws": base is not fit
+        and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
     }
     return {name for name, yes in unlike.items() if yes}
 
 
-def structural_differences(base: Fit, fit: Fit, names: tuple[str, str]) -> dict[str, str]:
+def structural_differences(
+    base: Fit, fit: Fit, names: tuple[str, str]
+) -> dict[str, str]:
     """Return the differences in the terms and weights of two fits of the same rows, in words.
 
     Parameters
@@ -53,22 +59,47 @@ def structural_differences(base: Fit, fit: Fit, names: tuple[str, str]) -> dict[
     out: dict[str, list[str]] = {}
     if base.model.design is not fit.model.design:
         apart = differing_terms((base, fit))
-        of_terms = {n: {c for t in d.recipe.terms for c in t.columns} for n, d in designs.items()}
-        columns = {n: [c for c in d.columns if c not in of_terms[n]] for n, d in designs.items()}
-        effects = {n: [t.key for t in d.recipe.grouped.values()] for n, d in designs.items()}
-        grouped = {c for d in designs.values() for t in d.recipe.grouped.values() for c in t.columns}
+        of_terms = {
+            n: {c for t in d.recipe.terms for c in t.columns}
+            for n, d in designs.items()
+        }
+        columns = {
+            n: [c for c in d.columns if c not in of_terms[n]]
+            for n, d in designs.items()
+        }
+        effects = {
+            n: [t.key for t in d.recipe.grouped.values()] for n, d in designs.items()
+        }
+        grouped = {
+            c
+            for d in designs.values()
+            for t in d.recipe.grouped.values()
+            for c in t.columns
+        }
         terms = {
-            n: [t.name for t in d.recipe.terms if not grouped.issuperset(t.columns) and apart.intersection(t.columns)]
+            n: [
+                t.name
+                for t in d.recipe.terms
+                if not grouped.issuperset(t.columns) and apart.intersection(t.columns)
+            ]
             for n, d in designs.items()
         }
         for here, there in (names, names[::-1]):
-            for cause, every in (("columns", columns), ("effects by group", effects), ("smooth functions", terms)):
+            for cause, every in (
+                ("columns", columns),
+                ("effects by group", effects),
+                ("smooth functions", terms),
+            ):
                 own = [name for name in every[here] if name not in every[there]]
                 if own and cause == "effects by group" and not every[there]:
-                    out.setdefault(cause, []).append(f"{here} has {shorten_names(own)}, {there} pools the groups")
+                    out.setdefault(cause, []).append(
+                        f"{here} has {shorten_names(own)}, {there} pools the groups"
+                    )
                 elif own:
                     verb = "is" if len(own) == 1 else "are"
-                    out.setdefault(cause, []).append(f"{shorten_names(own)} {verb} only in {here}")
+                    out.setdefault(cause, []).append(
+                        f"{shorten_names(own)} {verb} only in {here}"
+                    )
         if common := [name for name in terms[names[0]] if name in terms[names[1]]]:
             verb = "has" if len(common) == 1 else "have"
             out.setdefault("smooth functions", []).append(
@@ -91,12 +122,24 @@ def _difference_of_weights(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
             for v, u in ((d.weights, e.weights), (d.precision, e.precision))
         ]
         unlike = sum(int((one != other).sum()) for one, other in pairs)
-        return f"weights differ: other {kinds[0]} weights in {unlike} of {d.n} rows" if unlike else ""
-    each = [f"{n} {f'has {kind} weights' if kind else 'is unweighted'}" for n, kind in zip(names, kinds, strict=True)]
+        return (
+            f"weights differ: other {kinds[0]} weights in {unlike} of {d.n} rows"
+            if unlike
+            else ""
+        )
+    each = [
+        f"{n} {f'has {kind} weights' if kind else 'is unweighted'}"
+        for n, kind in zip(names, kinds, strict=True)
+    ]
     return f"weights differ: {', '.join(each)}"
 
 
-STRUCTURE = ("columns", "effects by group", "smooth functions", "weights")  # causes that have no share of their own
+STRUCTURE = (
+    "columns",
+    "effects by group",
+    "smooth functions",
+    "weights",
+)  # causes that have no share of their own
 DEGREES, AVERAGED, PRIOR_OF_SD = (
     "degrees of freedom of the mean", "uncertainty of the standard deviations", "prior of the standard deviations",
 )  # fmt: skip
@@ -107,9 +150,16 @@ def of_effects(base: Fit, fit: Fit) -> dict[str, bool]:
     scales, a maximum takes scales as known where a posterior averages over them, and the priors of the scales may differ."""
     if not (has_effects(base.model) and has_effects(fit.model)):
         return {}
-    ml = [f.solution.found is not None and f.solution.found.criterion == "ML" for f in (base, fit)]
+    ml = [
+        f.solution.found is not None and f.solution.found.criterion == "ML"
+        for f in (base, fit)
+    ]
     known = [f.solution.found is not None for f in (base, fit)]
-    drawn = [f.target == "posterior" and any(n.startswith(OF_EFFECTS) for n in f.solution.scalars) for f in (base, fit)]
+    drawn = [
+        f.target == "posterior"
+        and any(n.startswith(OF_EFFECTS) for n in f.solution.scalars)
+        for f in (base, fit)
+    ]
     return {
         DEGREES: ml[0] != ml[1] and (known[0] or drawn[0]) and (known[1] or drawn[1]),
         AVERAGED: (known[0] and drawn[1]) or (drawn[0] and known[1]),
@@ -129,7 +179,11 @@ def summary(fit: Fit) -> str:
 def has_monte_carlo_error(fit: Fit) -> bool:
     """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
-    return markov(fit.method, fit.solution) or "mcse_mean" in s.stats or s.replicates is not None
+    return (
+        markov(fit.method, fit.solution)
+        or "mcse_mean" in s.stats
+        or s.replicates is not None
+    )
 
 
 def _covariance_kind(fit: Fit) -> str:
@@ -138,7 +192,9 @@ def _covariance_kind(fit: Fit) -> str:
     if fit.target == "posterior":
         return ""
     # by its own name: that a prior holds the bread is the prior's part
-    kind = fit.solution.sandwich or str(reported(fit.model, fit.method, fit.solution)["kind"])
+    kind = fit.solution.sandwich or str(
+        reported(fit.model, fit.method, fit.solution)["kind"]
+    )
     if fit.solution.replicates is not None:
         return f"{getattr(fit.method, 'kind', '')} bootstrap"
     return "curvature" if kind in ("classical", "expected", "observed") else kind
@@ -150,12 +206,23 @@ def same_prior(base: Fit, fit: Fit) -> bool:
     a, b = stated_model(base), stated_model(fit)
     if a is b or _equal(a.prior, b.prior):
         return True
-    if has_effects(a) and has_effects(b):  # whose own priors are those of their standard deviations
+    if has_effects(a) and has_effects(
+        b
+    ):  # whose own priors are those of their standard deviations
         return _head_priors(a) == _head_priors(b)
-    ends = [np.where(np.isfinite(f.solution.beta), f.solution.beta, 0.0) for f in (base, fit)]
+    ends = [
+        np.where(np.isfinite(f.solution.beta), f.solution.beta, 0.0)
+        for f in (base, fit)
+    ]
     rows = _common_rows(a, b)
-    informative = [m.joint.informative.reshape(len(e), -1)[r] for m, e, r in zip((a, b), ends, rows, strict=True)]
-    if informative[0].shape != informative[1].shape or (informative[0] != informative[1]).any():
+    informative = [
+        m.joint.informative.reshape(len(e), -1)[r]
+        for m, e, r in zip((a, b), ends, rows, strict=True)
+    ]
+    if (
+        informative[0].shape != informative[1].shape
+        or (informative[0] != informative[1]).any()
+    ):
         return False
     if not informative[0].any():
         return True
@@ -166,14 +233,19 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         return False
     size = np.abs(ends[0]) + np.abs(ends[1]) + 1e-3
     rng = np.random.default_rng(0)
-    places = np.array([*ends, *(ends[k % 2] + size * rng.normal(size=size.shape) for k in range(6))])
+    places = np.array(
+        [*ends, *(ends[k % 2] + size * rng.normal(size=size.shape) for k in range(6))]
+    )
     sigmas = {f.model.noise(f.aux) for f in (base, fit)} - {0.0}
     wide = []  # with coefficients of 0 in the columns of one fit only, which add a constant
     for f, r in zip((base, fit), rows, strict=True):
         full = np.zeros((len(places), *f.solution.beta.shape))
         full[:, r] = places
         wide.append(full)
-    return all(_is_constant(a.joint.log_prob(wide[0], s) - b.joint.log_prob(wide[1], s)) for s in sigmas)
+    return all(
+        _is_constant(a.joint.log_prob(wide[0], s) - b.joint.log_prob(wide[1], s))
+        for s in sigmas
+    )
 
 
 def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
@@ -187,7 +259,11 @@ def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
 
 
 def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:
-    return {(b.columns, b.predictor): b.prior for b in model.joint.blocks if model.design.grouped_of(b.columns) is None}
+    return {
+        (b.columns, b.predictor): b.prior
+        for b in model.joint.blocks
+        if model.design.grouped_of(b.columns) is None
+    }
 
 
 def _equal(one: object, other: object) -> bool:
@@ -198,4 +274,6 @@ def _equal(one: object, other: object) -> bool:
 
 
 def _is_constant(gap: Array) -> bool:
-    return bool(np.isfinite(gap).all() and np.ptp(gap) <= 1e-9 * (1.0 + np.abs(gap).max()))
+    return bool(
+        np.isfinite(gap).all() and np.ptp(gap) <= 1e-9 * (1.0 + np.abs(gap).max())
+    )

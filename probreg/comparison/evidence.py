@@ -52,7 +52,11 @@ def freedom(fit: Fit) -> float:
 def ratio_differs(ratio: float, df: float) -> bool:
     """Return whether the ratio differs from 1 by a quarter and by three of its standard errors, 1 / sqrt(2 df) for normal
     residuals with df degrees of freedom."""
-    return bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df))) if ratio > 0 and df > 0 else False
+    return (
+        bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df)))
+        if ratio > 0 and df > 0
+        else False
+    )
 
 
 def r_hats(fit: Fit) -> Mapping[str, float]:
@@ -60,7 +64,9 @@ def r_hats(fit: Fit) -> Mapping[str, float]:
     if not markov(fit.method, fit.solution):
         return {}
     table = fit.summary()
-    names = [" ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in table.index]
+    names = [
+        " ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in table.index
+    ]
     return dict(zip(names, table["r_hat"].tolist()))
 
 

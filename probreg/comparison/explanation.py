@@ -19,12 +19,21 @@ from probreg.comparison.differences import (
     structural_differences,
     summary,
 )
-from probreg.comparison.method_steps import Estimates, covariance_step, exact_posterior, method_steps
+from probreg.comparison.method_steps import (
+    Estimates,
+    covariance_step,
+    exact_posterior,
+    method_steps,
+)
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.path_between import groups_of, obstacle
 from probreg.comparison.path_integral import Found, integrate_path
 from probreg.comparison.prior_path import PriorPath
-from probreg.comparison.same_question import differing_terms, fits_by_name, refuse_unlike
+from probreg.comparison.same_question import (
+    differing_terms,
+    fits_by_name,
+    refuse_unlike,
+)
 from probreg.comparison.scale_steps import scale_steps
 from probreg.comparison.share_words import (
     NOTHING,
@@ -47,7 +56,11 @@ from probreg.system.terminal import clean_lines, cut_apart, cut_text
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
 _Z = 1.96  # standard errors between an estimate and the end of its interval
-_WIDE, _LONG, _LABEL = 108, 10, 36  # characters in a line, parameters in a print, characters of a parameter
+_WIDE, _LONG, _LABEL = (
+    108,
+    10,
+    36,
+)  # characters in a line, parameters in a print, characters of a parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +104,12 @@ class Explanation:
     def sizes(self) -> DataFrame:
         """How far each cause moves an end of a 95 % interval at most, in SE: a frame over (param, cause). The widening of the
         interval is shared as the log of the SE ratio is."""
-        shift, log_se, ratio = (self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio"))
-        return (abs(shift) + _Z * abs(log_se) * expm1_over_x(ratio.values)[:, None]).to_pandas()
+        shift, log_se, ratio = (
+            self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio")
+        )
+        return (
+            abs(shift) + _Z * abs(log_se) * expm1_over_x(ratio.values)[:, None]
+        ).to_pandas()
 
     def largest(self, param: str) -> str:
         """The cause that moves an end of the interval of a parameter most.
@@ -113,23 +130,40 @@ class Explanation:
             For a parameter that is not in both fits.
         """
         if param not in self.sizes.index:
-            raise DataError(f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}")
+            raise DataError(
+                f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}"
+            )
         of = self.sizes.loc[param]
         return str(of.idxmax()) if len(of) and of.max() > NOTHING else ""
 
     @cached_property
     def sentences(self) -> dict[str, str]:
         """For each parameter the largest cause with its share, in words."""
-        return {str(p): self._describe_parameter(str(p)) for p in self.shares["param"].values}
+        return {
+            str(p): self._describe_parameter(str(p))
+            for p in self.shares["param"].values
+        }
 
     def _describe_parameter(self, param: str) -> str:
         one, cause = self.shares.sel(param=param), self.largest(param)
-        ends = [{q: float(one[q]) for q in (end, f"{end}_se")} for end in ("baseline", "other")]
-        lost = {name: np.isnan(list(end.values())).tolist() for name, end in zip(self.names, ends)}
+        ends = [
+            {q: float(one[q]) for q in (end, f"{end}_se")}
+            for end in ("baseline", "other")
+        ]
+        lost = {
+            name: np.isnan(list(end.values())).tolist()
+            for name, end in zip(self.names, ends)
+        }
         if gone := [name for name, (value, _) in lost.items() if value]:
-            return f"{param}: " + "; ".join(f"{name} has no estimate{self._why(name)}" for name in gone)
+            return f"{param}: " + "; ".join(
+                f"{name} has no estimate{self._why(name)}" for name in gone
+            )
         bare = [name for name, (_, error) in lost.items() if error]
-        without = f"{' and '.join(bare)} {'has' if len(bare) == 1 else 'have'} no standard error" if bare else ""
+        without = (
+            f"{' and '.join(bare)} {'has' if len(bare) == 1 else 'have'} no standard error"
+            if bare
+            else ""
+        )
         whole = float(one["difference"]), float(one["log_se_ratio"])
         if self.names[0] in bare or not ends[0]["baseline_se"] > 0:
             without = without or f"{self.names[0]} has a standard error of 0"
@@ -138,7 +172,9 @@ class Explanation:
             return f"{param}: no difference" + (f"; {without}" if without else "")
         shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
         if (np.abs(np.nan_to_num([shift, log_se, *whole])) < SLIGHT).all():
-            return f"{param}: no difference to speak of" + (f"; {without}" if without else "")
+            return f"{param}: no difference to speak of" + (
+                f"; {without}" if without else ""
+            )
         said = moved_by(cause, shift, log_se, *whole, known=self.chance_known)
         return f"{param}: {said}" + (f"; {without}" if without else "")
 
@@ -149,13 +185,21 @@ class Explanation:
         """One row per parameter; columns (quantity, cause) with the shares of "shift" and "log_se", unrounded."""
         import pandas as pd
 
-        return pd.concat({q: self.shares[q].to_pandas() for q in ("shift", "log_se")}, axis=1)
+        return pd.concat(
+            {q: self.shares[q].to_pandas() for q in ("shift", "log_se")}, axis=1
+        )
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """Each quantity with its head, in two lines each, and rows as texts; causes that do not fit are one column."""
-        rows = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index[:_LONG]
+        rows = (
+            self.sizes.max(axis=1)
+            .sort_values(ascending=False, kind="stable")
+            .index[:_LONG]
+        )
         rows = [p for p in self.sizes.index if p in set(rows)]
-        causes = list(self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index)
+        causes = list(
+            self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index
+        )
         first = min(max([len("parameter"), *(cells_of(str(p)) for p in rows)]), _LABEL)
         room, kept = _WIDE - first - 9 - 8, list[str]()
         for cause in causes:
@@ -175,28 +219,40 @@ class Explanation:
                 continue
             at = dict(zip(frame.index, whole.tolist()))
             cells = (
-                frame[kept].assign(others=frame.drop(columns=kept).sum(axis=1, min_count=1))
+                frame[kept].assign(
+                    others=frame.drop(columns=kept).sum(axis=1, min_count=1)
+                )
                 if len(kept) < len(causes)
                 else frame
             )
             empty = {p: why_empty(self.shares.sel(param=p), quantity) for p in rows}
-            body = [[str(p), *(cell(v) for v in cells.loc[p]), cell(at[p]) or empty[p]] for p in rows]
+            body = [
+                [str(p), *(cell(v) for v in cells.loc[p]), cell(at[p]) or empty[p]]
+                for p in rows
+            ]
             out.append((words, ["parameter", *map(str, cells.columns), "sum"], body))
         return out
 
     def __repr__(self) -> str:
         a, b = self.names
-        lines = [f"{b} less {a}, cause by cause" + (f": {self.without_path}" if self.without_path else "")]
+        lines = [
+            f"{b} less {a}, cause by cause"
+            + (f": {self.without_path}" if self.without_path else "")
+        ]
         for words, head, rows in self._tables():
             heads = [two_lines(h) for h in head]
-            widths = [max(map(cells_of, (*h, *(r[i] for r in rows)))) for i, h in enumerate(heads)]
+            widths = [
+                max(map(cells_of, (*h, *(r[i] for r in rows))))
+                for i, h in enumerate(heads)
+            ]
             widths[0] = min(widths[0], _LABEL)
             lines += ["", words]
             short = cut_apart((r[0] for r in rows), _LABEL)
             for cells in (*zip(*heads), *([short[r[0]], *r[1:]] for r in rows)):
                 lines.append(
                     "  ".join(
-                        (to_right if i else to_left)(c, w) for i, (c, w) in enumerate(zip(cells, widths))
+                        (to_right if i else to_left)(c, w)
+                        for i, (c, w) in enumerate(zip(cells, widths))
                     ).rstrip()
                 )
         gone = len(self.sizes) - _LONG
@@ -204,23 +260,42 @@ class Explanation:
         absent = (
             (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
         )  # what has no estimate is said first
-        top = self.sizes.max(axis=1).mask(absent, np.inf).sort_values(ascending=False, kind="stable").index[:3]
-        return clean_lines(*lines, "", *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)))
+        top = (
+            self.sizes.max(axis=1)
+            .mask(absent, np.inf)
+            .sort_values(ascending=False, kind="stable")
+            .index[:3]
+        )
+        return clean_lines(
+            *lines,
+            "",
+            *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)),
+        )
 
     def _repr_html_(self) -> str:
         import pandas as pd
 
         parts: list[Any] = []
         for words, head, rows in self._tables():
-            parts += [words, pd.DataFrame([r[1:] for r in rows], [r[0] for r in rows], head[1:])]
+            parts += [
+                words,
+                pd.DataFrame([r[1:] for r in rows], [r[0] for r in rows], head[1:]),
+            ]
         said = list(self.sentences.values())
-        title = f"{self.names[1]} less {self.names[0]}" + (f": {self.without_path}" if self.without_path else "")
+        title = f"{self.names[1]} less {self.names[0]}" + (
+            f": {self.without_path}" if self.without_path else ""
+        )
         more = {f"{len(said) - _LONG} more parameters": said[_LONG:]}
         return notebook_html([title], parts, said[:_LONG], folded=more)
 
 
 @check_arguments
-def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[str, str] | None = None) -> Explanation:
+def explain(
+    a: Fit | Mapping[str, Fit],
+    b: Fit | None = None,
+    *,
+    names: tuple[str, str] | None = None,
+) -> Explanation:
     """Why the estimates and standard errors of b are not those of a, as shares of causes that add up.
 
     All log priors that differ change together, from those of a to those of b: with weight t the mode theta(t) of log p(y | theta) +
@@ -263,15 +338,22 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[st
     >>> found.shares["shift"].sel(param="x", cause="prior of x").round(3).item()  # (21 / (21 + 4) - 1) 1.095 sqrt(21)
     -0.803
     """
-    if isinstance(a, Mapping) == (b is not None) or (isinstance(a, Mapping) and (names is not None or len(a) != 2)):
+    if isinstance(a, Mapping) == (b is not None) or (
+        isinstance(a, Mapping) and (names is not None or len(a) != 2)
+    ):
         raise DataError(
             "explain takes two fits: explain(ml, posterior), with names=('ML', 'posterior') or not, "
             "or explain({'ML': ml, 'posterior': posterior}); compare takes more"
         )
     several = fits_by_name(a if isinstance(a, Mapping) else [a, b], "explain")
     if names is not None:
-        if not (isinstance(names, tuple | list) and len(names) == len({*map(str, names)}) == 2):
-            raise DataError(f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}")
+        if not (
+            isinstance(names, tuple | list)
+            and len(names) == len({*map(str, names)}) == 2
+        ):
+            raise DataError(
+                f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}"
+            )
         several = dict(zip(map(str, names), several.values()))
     (first, base), (second, other) = several.items()
     refuse_unlike(first, base, second, other, differing_terms((base, other)))
@@ -284,7 +366,11 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
     """The same for fits that are alike, with shares that are summed to `tol` SE."""
     import xarray as xr
 
-    aux = tuple(name for name in a.solution.aux if name in b.solution.aux and a.model.likelihood == b.model.likelihood)
+    aux = tuple(
+        name
+        for name in a.solution.aux
+        if name in b.solution.aux and a.model.likelihood == b.model.likelihood
+    )
     structure = structural_differences(a, b, names)
     every = [[*map(str, by_outcome(f.model, f.parameter_names)), *aux] for f in (a, b)]
     params = _common_parameters(a, b, every)
@@ -293,7 +379,11 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         ends = _select(ends[0], every[0], params), _select(ends[1], every[1], params)
     why = "; ".join(structure.values()) or obstacle(a, b)
     path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
-    found = None if path is None else integrate_path(path, _initial_theta(path, a), _initial_theta(path, b), tol)
+    found = (
+        None
+        if path is None
+        else integrate_path(path, _initial_theta(path, a), _initial_theta(path, b), tol)
+    )
     same = a.model.design.columns == b.model.design.columns and not structure
     steps = scale_steps(a, b, aux) if found is None and same else None
     chance_known = True
@@ -305,12 +395,26 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         of_model = [*structure, *sorted(unlike & MODEL)]
         # a mean beside a mode, or RSS / df beside RSS / n, parts answers to one model too: the prior is not all that differs
         by_method = "summary" in unlike and "posterior" in (summary(a), summary(b))
-        by_method |= "degrees of freedom" in unlike and bool(np.isfinite(ends[0].error * ends[1].error).any())
-        name = " and ".join([*of_model, *["method"] * by_method]) if of_model else "the method"
+        by_method |= "degrees of freedom" in unlike and bool(
+            np.isfinite(ends[0].error * ends[1].error).any()
+        )
+        name = (
+            " and ".join([*of_model, *["method"] * by_method])
+            if of_model
+            else "the method"
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
-            shift, log_se = ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error)
+            shift, log_se = (
+                ends[1].value - ends[0].value,
+                np.log(ends[1].error / ends[0].error),
+            )
         causes = {name: (shift, log_se)}
-        if same and a.target == b.target == "mode" and "covariance" in unlike and np.isfinite(log_se).any():
+        if (
+            same
+            and a.target == b.target == "mode"
+            and "covariance" in unlike
+            and np.isfinite(log_se).any()
+        ):
             # another covariance moves no estimate; its part of the errors is told where one mode has both kinds
             none, step = np.zeros(len(shift)), covariance_step(a, b, aux)
             if step is None:
@@ -321,17 +425,36 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
     else:
         causes, chance_known = _causes(a, b, found, ends, aux)
     with np.errstate(divide="ignore", invalid="ignore"):
-        total = (ends[1].value - ends[0].value) / ends[0].error, np.log(ends[1].error / ends[0].error)
-        shift = np.array([s / ends[0].error for s, _ in causes.values()]).reshape(-1, len(params)).T
+        total = (
+            (ends[1].value - ends[0].value) / ends[0].error,
+            np.log(ends[1].error / ends[0].error),
+        )
+        shift = (
+            np.array([s / ends[0].error for s, _ in causes.values()])
+            .reshape(-1, len(params))
+            .T
+        )
     log_se = np.array([r for _, r in causes.values()]).reshape(-1, len(params)).T
-    gone = {name: f for name, f, end in zip(names, (a, b), ends) if np.isnan(end.value).any()}
-    lost = {name: cut_text(": ".join(lack_of_estimate(f)), 80) for name, f in gone.items()}
+    gone = {
+        name: f
+        for name, f, end in zip(names, (a, b), ends)
+        if np.isnan(end.value).any()
+    }
+    lost = {
+        name: cut_text(": ".join(lack_of_estimate(f)), 80) for name, f in gone.items()
+    }
     numbers = {
         "shift": (("param", "cause"), shift), "log_se": (("param", "cause"), log_se), "difference": ("param", total[0]),
         "log_se_ratio": ("param", total[1]), "baseline": ("param", ends[0].value), "other": ("param", ends[1].value),
         "baseline_se": ("param", ends[0].error), "other_se": ("param", ends[1].error),
     }  # fmt: skip
-    return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why, lost, chance_known)
+    return Explanation(
+        names,
+        xr.Dataset(numbers, {"param": params, "cause": list(causes)}),
+        why,
+        lost,
+        chance_known,
+    )
 
 
 def _common_parameters(a: Fit, b: Fit, every: list[list[str]]) -> list[str]:
@@ -350,14 +473,30 @@ def _select(of: Estimates, names: list[str], params: list[str]) -> Estimates:
 def _estimates(fit: Fit, aux: tuple[str, ...]) -> Estimates:
     """Those of a fit; errors that are rounding are none."""
     own = Estimates.of(fit, aux)
-    return replace(own, error=np.full_like(own.error, np.nan)) if exact_fit(fit) else own
+    return (
+        replace(own, error=np.full_like(own.error, np.nan)) if exact_fit(fit) else own
+    )
 
 
-MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held", DEGREES, AVERAGED, PRIOR_OF_SD})
+MODEL = frozenset(
+    {
+        "likelihood",
+        "prior",
+        "prior of sigma",
+        "sigma held",
+        DEGREES,
+        AVERAGED,
+        PRIOR_OF_SD,
+    }
+)
 
 
 def _causes(
-    a: Fit, b: Fit, found: Found, ends: tuple[Estimates, Estimates], aux: tuple[str, ...]
+    a: Fit,
+    b: Fit,
+    found: Found,
+    ends: tuple[Estimates, Estimates],
+    aux: tuple[str, ...],
 ) -> tuple[dict[str, tuple[Array, Array]], bool]:
     """The shares of the priors, then the steps of b's method less those of a's; none that is rounding throughout. And whether
     all that chance did is known from exact answers."""
@@ -365,13 +504,17 @@ def _causes(
     alike = not found.labels
     # where one is a normal at its mode and the other a posterior, what parts their means is that approximation
     kinds = {summary(a), summary(b)}
-    shape = "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
+    shape = (
+        "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
+    )
     for sign, fit, other, own, value, log_se in zip(
         (-1.0, 1.0), (a, b), (b, a), ends, found.ends, found.log_se, strict=True
     ):
         exact = exact_posterior(fit, other, alike, aux)
         known &= exact is not None or not has_monte_carlo_error(fit)
-        for cause, step in method_steps(fit, own, Estimates(value, np.exp(log_se)), exact, aux).items():
+        for cause, step in method_steps(
+            fit, own, Estimates(value, np.exp(log_se)), exact, aux
+        ).items():
             name = shape if cause == "skewness" else cause
             before = out.get(name, (0.0, 0.0))
             out[name] = (before[0] + sign * step[0], before[1] + sign * step[1])
@@ -387,4 +530,6 @@ def _causes(
 def _initial_theta(path: PriorPath, fit: Fit) -> Array:
     """Return the estimate of (vec gamma, log aux); nuisance parameters unknown to the fit are fixed on its side."""
     aux = [np.log(fit.aux[name]) for name in path.like.unknown]
-    return np.concatenate([np.linalg.solve(path.columns, fit.solution.beta.ravel()), aux])
+    return np.concatenate(
+        [np.linalg.solve(path.columns, fit.solution.beta.ravel()), aux]
+    )

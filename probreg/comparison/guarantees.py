@@ -7,11 +7,16 @@ from probreg.assess.guarantee import RiskBounds, guarantee
 from probreg.fits.fit import Fit
 
 
-def guarantees_of(fits: Mapping[str, Fit], settings: Mapping[str, Any]) -> dict[str, RiskBounds]:
+def guarantees_of(
+    fits: Mapping[str, Fit], settings: Mapping[str, Any]
+) -> dict[str, RiskBounds]:
     """`guarantee` of each of K fits at delta / K, so that all hold at once and the least may be chosen."""
     delta = settings.get("delta", 0.05)
     share = delta / len(fits) if isinstance(delta, float) else delta
-    return {name: guarantee(fit, **{**settings, "delta": share}) for name, fit in fits.items()}
+    return {
+        name: guarantee(fit, **{**settings, "delta": share})
+        for name, fit in fits.items()
+    }
 
 
 def guarantee_notes(found: Mapping[str, RiskBounds]) -> list[str]:
@@ -24,8 +29,15 @@ def guarantee_notes(found: Mapping[str, RiskBounds]) -> list[str]:
             continue
         limit = f"{line.bound.value:.4g}"
         verdict = (
-            f"says nothing, {limit} is not below {line.bound.most:.4g}" if line.bound.vacuous else f"at most {limit}"
+            f"says nothing, {limit} is not below {line.bound.most:.4g}"
+            if line.bound.vacuous
+            else f"at most {limit}"
         )
-        said.append(f"guarantee of {name}: {words} {verdict} on new rows ({line.bound.theorem})")
+        said.append(
+            f"guarantee of {name}: {words} {verdict} on new rows ({line.bound.theorem})"
+        )
     sure = 1 - sum(one.delta for one in found.values())
-    return [*said, f"these guarantees hold with probability {sure:.4g} at once, for independent rows"]
+    return [
+        *said,
+        f"these guarantees hold with probability {sure:.4g} at once, for independent rows",
+    ]

@@ -19,7 +19,9 @@ from probreg.inference.uncertainty.covariance import reported
 from probreg.model.model import Model
 
 Array = np.ndarray
-Step = tuple[Array, Array]  # of the estimate, in its units, and of log SE, over the parameters (J,)
+Step = tuple[
+    Array, Array
+]  # of the estimate, in its units, and of log SE, over the parameters (J,)
 _FAR = 64.0  # of a shift of log sigma
 FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
 
@@ -36,14 +38,21 @@ class Estimates:
         """Coefficients, outcome by outcome, then these nuisance parameters."""
         s = fit.solution
         value, error = (
-            by_outcome(fit.model, np.asarray(v.values, dtype=float).ravel()) for v in (fit.coef, fit.std_error)
+            by_outcome(fit.model, np.asarray(v.values, dtype=float).ravel())
+            for v in (fit.coef, fit.std_error)
         )
-        more = np.array([[s.aux[a], s.aux_sd.get(a, np.nan)] for a in aux]).reshape(-1, 2)
+        more = np.array([[s.aux[a], s.aux_sd.get(a, np.nan)] for a in aux]).reshape(
+            -1, 2
+        )
         return cls(np.append(value, more[:, 0]), np.append(error, more[:, 1]))
 
 
 def method_steps(
-    fit: Fit, own: Estimates, mode: Estimates, exact: Estimates | None, aux: tuple[str, ...]
+    fit: Fit,
+    own: Estimates,
+    mode: Estimates,
+    exact: Estimates | None,
+    aux: tuple[str, ...],
 ) -> dict[str, Step]:
     """By cause, the steps from the mode of the model, with the curvature's errors there, to what the fit reports (`own`).
 
@@ -56,31 +65,56 @@ def method_steps(
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
     integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
-    small = _degrees_of_freedom(fit.model, mode, aux) if integrated else (0.0 * gap, 0.0 * gap)
+    small = (
+        _degrees_of_freedom(fit.model, mode, aux)
+        if integrated
+        else (0.0 * gap, 0.0 * gap)
+    )
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened, small)
     troubled = _has_bad_chains(fit, aux)
     if exact is not None:
-        shape = _by_shape(exact.value - mode.value, np.log(exact.error / mode.error), widened, small)
+        shape = _by_shape(
+            exact.value - mode.value, np.log(exact.error / mode.error), widened, small
+        )
         rest = own.value - exact.value, np.log(own.error / exact.error)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
-        z = float(scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap)))))
+        z = float(
+            scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap))))
+        )
         of_mean, of_sd = monte_carlo_error(fit, aux)
         rest = (
-            np.where(troubled | (np.abs(gap - small[0]) <= z * of_mean * own.error), gap - small[0], 0.0),
-            np.where(troubled | (np.abs(spread - small[1]) <= z * of_sd), spread - small[1], 0.0),
+            np.where(
+                troubled | (np.abs(gap - small[0]) <= z * of_mean * own.error),
+                gap - small[0],
+                0.0,
+            ),
+            np.where(
+                troubled | (np.abs(spread - small[1]) <= z * of_sd),
+                spread - small[1],
+                0.0,
+            ),
         )
         shape = _by_shape(gap - rest[0], spread - rest[1], widened, small)
     lost = np.where(troubled, rest, 0.0)
-    return {**shape, "Monte Carlo error": (rest[0] - lost[0], rest[1] - lost[1]), "sampler": (lost[0], lost[1])}
+    return {
+        **shape,
+        "Monte Carlo error": (rest[0] - lost[0], rest[1] - lost[1]),
+        "sampler": (lost[0], lost[1]),
+    }
 
 
-def _by_shape(gap: Array, spread: Array, widened: Array, small: Step) -> dict[str, Step]:
+def _by_shape(
+    gap: Array, spread: Array, widened: Array, small: Step
+) -> dict[str, Step]:
     """A mean is not the mode, and a standard deviation not the curvature's: by degrees of freedom and the tails that they leave to
     coefficients, else by skewness."""
     tails = np.where(widened, spread, small[1])
-    return {"skewness": (gap - small[0], spread - tails), "small sample": (small[0], tails)}
+    return {
+        "skewness": (gap - small[0], spread - tails),
+        "small sample": (small[0], tails),
+    }
 
 
 def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> Step:
@@ -97,10 +131,17 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
         return move, widening
     at, k = size - len(aux) + aux.index(name), model.shape[0]
     sigma = float(mode.value[at])
-    side, F = PriorSide(model.joint, 1), np.asarray(model.design.moments.factor, dtype=float)[:, :k]
-    N = model.design.moments.weight + float((side.relative * model.joint.informative).sum())
+    side, F = (
+        PriorSide(model.joint, 1),
+        np.asarray(model.design.moments.factor, dtype=float)[:, :k],
+    )
+    N = model.design.moments.weight + float(
+        (side.relative * model.joint.informative).sum()
+    )
     P = side.terms(mode.value[:k, None], sigma)[1].H
-    g = k - float(np.trace(inverse_or_nan(F.T @ F / sigma**2 + P) @ (P * (1.0 - side.relative))))
+    g = k - float(
+        np.trace(inverse_or_nan(F.T @ F / sigma**2 + P) @ (P * (1.0 - side.relative)))
+    )
 
     def of_prior(x: float) -> tuple[float, float]:
         return model.aux_prior(name).slopes(sigma * float(np.exp(x)))
@@ -114,7 +155,10 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     while slope(high) > 0.0 and high < _FAR:
         high *= 2.0
     if not (g >= 0.0 >= slope(high)):
-        return move, widening  # what a prior that is not concave leaves without such a top is skewness
+        return (
+            move,
+            widening,
+        )  # what a prior that is not concave leaves without such a top is skewness
     x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
     curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
     with np.errstate(invalid="ignore"):
@@ -128,14 +172,23 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
     """Degrees of freedom, a sandwich or replicates in place of the curvature, and iterations that ended before the mode."""
     s, none = fit.solution, np.zeros(len(gap))
     kind = str(reported(fit.model, fit.method, s)["kind"])
-    if s.df is not None and s.replicates is None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
+    if (
+        s.df is not None and s.replicates is None
+    ):  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
         aux = np.arange(len(gap)) >= fit.coef.size
-        return {"small sample": (np.where(aux, gap, 0.0), spread), "convergence": (np.where(aux, 0.0, gap), none)}
+        return {
+            "small sample": (np.where(aux, gap, 0.0), spread),
+            "convergence": (np.where(aux, 0.0, gap), none),
+        }
     if s.replicates is not None:
         # a standard deviation of R replicates has the relative error 1 / sqrt(2 R)
         by_chance = np.abs(spread) <= 3.0 * (2.0 * len(s.replicates["coef"])) ** -0.5
         steps = {"covariance": (none, np.where(by_chance, 0.0, spread))}
-        return {"convergence": (gap, none), "Monte Carlo error": (none, np.where(by_chance, spread, 0.0)), **steps}
+        return {
+            "convergence": (gap, none),
+            "Monte Carlo error": (none, np.where(by_chance, spread, 0.0)),
+            **steps,
+        }
     if kind not in ("classical", "expected", "observed"):
         return {"convergence": (gap, none), "covariance": (none, spread)}
     return {"convergence": (gap, spread)}
@@ -149,11 +202,18 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     if not markov(fit.method, fit.solution):
         return np.zeros(size), np.zeros(size)
     table, keys = fit.summary(), (*range(fit.coef.size), *aux)
-    bulk = dict(zip((*range(fit.coef.size), *fit.solution.aux), table["ess_bulk"].to_numpy(float)))
+    bulk = dict(
+        zip(
+            (*range(fit.coef.size), *fit.solution.aux),
+            table["ess_bulk"].to_numpy(float),
+        )
+    )
     beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
     beta = by_outcome(fit.model, beta.reshape(*beta.shape[:2], -1))
     draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
-    return np.array([bulk[key] for key in keys]) ** -0.5, np.array([error_of_log_sd(one) for one in draws])
+    return np.array([bulk[key] for key in keys]) ** -0.5, np.array(
+        [error_of_log_sd(one) for one in draws]
+    )
 
 
 def error_of_log_sd(draws: Array) -> float:
@@ -170,7 +230,9 @@ def error_of_log_sd(draws: Array) -> float:
     if not u.any():
         return 0.0
     # sd(log s) = sd(s^2) / (2 s^2), Var(s^2) = Var(u) / ESS(u) = (kurtosis - 1) s^4 / ESS(u)
-    return float(0.5 * u.std() / u.mean() * float(array_stats.ess(u, method="mean")) ** -0.5)
+    return float(
+        0.5 * u.std() / u.mean() * float(array_stats.ess(u, method="mean")) ** -0.5
+    )
 
 
 def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
@@ -179,13 +241,19 @@ def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
     if a.solution.replicates is not None or b.solution.replicates is not None:
         return None
     for fit, other, sign in ((a, b, 1.0), (b, a, -1.0)):
-        kind = other.solution.sandwich or str(reported(other.model, other.method, other.solution)["kind"])
+        kind = other.solution.sandwich or str(
+            reported(other.model, other.method, other.solution)["kind"]
+        )
         try:
-            square = np.asarray(fit.covariance(kind), dtype=float).reshape(fit.coef.size, -1)
+            square = np.asarray(fit.covariance(kind), dtype=float).reshape(
+                fit.coef.size, -1
+            )
         except ProbregError:
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = 0.5 * np.log(np.diagonal(square)) - np.log(np.asarray(fit.std_error, dtype=float).ravel())
+            step = 0.5 * np.log(np.diagonal(square)) - np.log(
+                np.asarray(fit.std_error, dtype=float).ravel()
+            )
         if np.isfinite(step).all():
             return np.append(sign * by_outcome(fit.model, step), np.zeros(len(aux)))
     return None
@@ -202,7 +270,9 @@ def _has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     return np.array([by_key[key] > 1.01 for key in (*range(fit.coef.size), *aux)])
 
 
-def exact_posterior(fit: Fit, other: Fit, alike: bool, aux: tuple[str, ...]) -> Estimates | None:
+def exact_posterior(
+    fit: Fit, other: Fit, alike: bool, aux: tuple[str, ...]
+) -> Estimates | None:
     """Mean and standard deviation where a formula or an integral gives them: by the other fit, if it is of the same posterior,
     else by the conjugate formula or the integral over sigma; only for a fit with Monte Carlo error."""
     if fit.target != "posterior" or not has_monte_carlo_error(fit):
@@ -210,6 +280,9 @@ def exact_posterior(fit: Fit, other: Fit, alike: bool, aux: tuple[str, ...]) -> 
     if alike and summary(other) == "posterior" and not has_monte_carlo_error(other):
         return Estimates.of(other, aux)
     for method in (Conjugate(draws=1), Quadrature(draws=1)):
-        if method.obstacle(fit.model) is None and fit.model.design.weight_kind != "sampling":
+        if (
+            method.obstacle(fit.model) is None
+            and fit.model.design.weight_kind != "sampling"
+        ):
             return Estimates.of(fit_model(replace(fit.model), method), aux)
     return None

@@ -16,8 +16,15 @@ def of_method(pair: Pair, j: int) -> str | None:
     if bad_chains(pair, j):
         return "sampler"
     mean, end = pair.noise(j)
-    gaps = [abs(pair.here[q][j] - pair.base[q][j]) for q in ("estimate", "lower", "upper")]
-    if "draws" in pair.differ and end > 0 and gaps[0] <= 3.0 * mean and max(gaps) <= 3.0 * end:
+    gaps = [
+        abs(pair.here[q][j] - pair.base[q][j]) for q in ("estimate", "lower", "upper")
+    ]
+    if (
+        "draws" in pair.differ
+        and end > 0
+        and gaps[0] <= 3.0 * mean
+        and max(gaps) <= 3.0 * end
+    ):
         return "Monte Carlo error"
     if "summary" in pair.differ:
         return shape(pair)
@@ -29,14 +36,22 @@ def of_method(pair: Pair, j: int) -> str | None:
 def shape(pair: Pair) -> str:
     """Why a mean is not a mode: a posterior is skew, or one of the two is a normal in its place."""
     kinds = {summary(f) for f, _ in pair.named.values()}
-    return "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
+    return (
+        "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
+    )
 
 
 def of_interval(pair: Pair, j: int) -> str | None:
     """Why intervals of one error differ in width; None where both are made alike."""
     if "summary" in pair.differ:
-        integrated = all(f.model.noise_unknown for f, _ in pair.named.values()) and bool(pair.coefficient[j])
-        return "small sample" if integrated and not np.isfinite(skewness(pair, j)[1]) else shape(pair)
+        integrated = all(
+            f.model.noise_unknown for f, _ in pair.named.values()
+        ) and bool(pair.coefficient[j])
+        return (
+            "small sample"
+            if integrated and not np.isfinite(skewness(pair, j)[1])
+            else shape(pair)
+        )
     if "degrees of freedom" in pair.differ and "covariance" not in pair.differ:
         return "small sample"
     a, b = (str(row["kind"][j]) for _, row in pair.named.values())
@@ -45,12 +60,18 @@ def of_interval(pair: Pair, j: int) -> str | None:
 
 def may_stop_short(fit: Fit) -> bool:
     """A mode that was not reached, or by a method that may keep a distance to it."""
-    return fit.target == "mode" and (fit.method.accuracy > 0 or not fit.solution.status.good)
+    return fit.target == "mode" and (
+        fit.method.accuracy > 0 or not fit.solution.status.good
+    )
 
 
 def bad_chains(pair: Pair, j: int) -> list[str]:
     """Return the fits with bad chains for this parameter, by R-hat or by the status of the sampler."""
-    return [name for name, (fit, _) in pair.named.items() if is_troubled(fit) or r_hat(pair, name, j) > 1.01]
+    return [
+        name
+        for name, (fit, _) in pair.named.items()
+        if is_troubled(fit) or r_hat(pair, name, j) > 1.01
+    ]
 
 
 def r_hat(pair: Pair, name: str, j: int) -> float:
@@ -71,6 +92,13 @@ def skewness(pair: Pair, j: int) -> tuple[str, float]:
             size = 0 if draws is None else draws.count
             error = row["mcse"][j] / row["error"][j]
             return name, value if abs(value) > max(
-                SKEWED, 3.0 * float(np.sqrt(6.0) * (error if np.isfinite(error) else size**-0.5 if size else 0.0))
+                SKEWED,
+                3.0
+                * float(
+                    np.sqrt(6.0)
+                    * (error if np.isfinite(error) else size**-0.5 if size else 0.0)
+                ),
             ) else np.nan
-    return next(name for name, (fit, _) in pair.named.items() if fit.target == "posterior"), np.nan
+    return next(
+        name for name, (fit, _) in pair.named.items() if fit.target == "posterior"
+    ), np.nan

@@ -48,10 +48,16 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     import pandas as pd
     import xarray as xr
 
-    frames = {name: pd.DataFrame(_fit_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
+    frames = {
+        name: pd.DataFrame(_fit_columns(fit, prob, kind)).set_index("param")
+        for name, fit in fits.items()
+    }
     gone = differing_terms(fits.values())
     if gone:
-        outside = {name: [c not in gone for c in _of_columns(fits[name], frame)] for name, frame in frames.items()}
+        outside = {
+            name: [c not in gone for c in _of_columns(fits[name], frame)]
+            for name, frame in frames.items()
+        }
         frames = {name: frame[outside[name]] for name, frame in frames.items()}
     index = _union_of_parameters(fits, frames, gone)
     names = list(index)
@@ -62,10 +68,22 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         frame["se_ratio"] = frame["error"] / first["error"]
         frame.loc[unlike(fits[base], fits[name]), ["difference", "se_ratio"]] = np.nan
         frames[name] = frame
-    data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
-    text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
+    data = {
+        q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()]))
+        for q in NUMBERS
+    }
+    text = {
+        q: (
+            ("fit", "param"),
+            np.array([f[q].fillna("").to_numpy(object) for f in frames.values()]),
+        )
+        for q in WORDS
+    }
     coords: dict[str, Any] = {"fit": list(fits), "param": names}
-    coords |= {key: ("param", [row[i] for row in index.values()]) for i, key in enumerate(("coef", "outcome", "role"))}
+    coords |= {
+        key: ("param", [row[i] for row in index.values()])
+        for i, key in enumerate(("coef", "outcome", "role"))
+    }
     facts = pd.DataFrame(
         [
             {
@@ -85,7 +103,9 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "models": fits[base].described["models"], "response": model.design.response,
         "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
-    return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})
+    return xr.Dataset(
+        {**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None}
+    )
 
 
 def _union_of_parameters(
@@ -102,7 +122,14 @@ def _union_of_parameters(
         for param, row in zip(params, coefficients + others, strict=True):
             out.setdefault(param, row)
     order = {o: i for i, o in enumerate(outcomes)}
-    return dict(sorted(out.items(), key=lambda one: order[one[1][1]] if one[1][2] == "coefficient" else len(order)))
+    return dict(
+        sorted(
+            out.items(),
+            key=lambda one: (
+                order[one[1][1]] if one[1][2] == "coefficient" else len(order)
+            ),
+        )
+    )
 
 
 def _of_columns(fit: Fit, frame: Any) -> list[str]:
@@ -124,27 +151,52 @@ def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     k = fit.coef.size
     more = scalars_compared(fit)
     at = [k + i for i, name in enumerate(fit.solution.scalars) if name in more]
-    table = fit.summary(prob, kind).iloc[[*range(k), *at]]  # other scales of priors that were sampled are no parameters
-    value, error = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
+    table = fit.summary(prob, kind).iloc[
+        [*range(k), *at]
+    ]  # other scales of priors that were sampled are no parameters
+    value, error = (
+        ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
+    )
     own = table[[value, error, "lower", "upper"]].to_numpy(float)
-    own = np.where([False, True, True, True], np.nan, own) if exact_fit(fit) else own  # these are rounding
+    own = (
+        np.where([False, True, True, True], np.nan, own) if exact_fit(fit) else own
+    )  # these are rounding
     names = [*by_outcome(fit.model, fit.parameter_names), *more]
-    ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
+    ess = (
+        table["ess_bulk"].to_numpy(float)
+        if "ess_bulk" in table
+        else np.full(len(names), np.nan)
+    )
     # The kind of interval that `Fit.aux_interval` gives.
     if fit.solution.draws is not None or kind not in ("t", "wald"):
         aux_kind = kind
     else:
         aux_kind = "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
-    kinds = ["atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind for name in more]
+    kinds = [
+        "atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind
+        for name in more
+    ]
     out: dict[str, Any] = {
         "param": names, "estimate": own[:, 0], "error": own[:, 1], "lower": own[:, 2], "upper": own[:, 3],
         "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _marginal_skewness(fit),
         "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, more, k),
     }  # fmt: skip
-    held = {name: v for name, v in held_scales(stated_model(fit)).items() if name not in more}
-    held |= {name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper}
-    blank = {q: [np.nan] * len(held) for q in out} | {q: [""] * len(held) for q in WORDS}
-    blank |= {"param": list(held), "estimate": list(held.values()), "kind": ["held"] * len(held)}
+    held = {
+        name: v
+        for name, v in held_scales(stated_model(fit)).items()
+        if name not in more
+    }
+    held |= {
+        name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper
+    }
+    blank = {q: [np.nan] * len(held) for q in out} | {
+        q: [""] * len(held) for q in WORDS
+    }
+    blank |= {
+        "param": list(held),
+        "estimate": list(held.values()),
+        "kind": ["held"] * len(held),
+    }
     blank["prior"] = [f"held at {v:g}" for v in held.values()]
     return {q: [*v, *blank[q]] for q, v in out.items()}
 
@@ -152,26 +204,42 @@ def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
 def scalars_compared(fit: Fit) -> list[str]:
     """The covariance of effects, and nuisance parameters that were estimated, by name."""
     return [
-        n for n in fit.solution.scalars if n.startswith(OF_EFFECTS) or n in fit.solution.aux or n in fit.solution.hyper
+        n
+        for n in fit.solution.scalars
+        if n.startswith(OF_EFFECTS) or n in fit.solution.aux or n in fit.solution.hyper
     ]
 
 
-def _with_effects(of: dict[str, list[Any]], fit: Fit, names: list[str], k: int) -> dict[str, list[Any]]:
+def _with_effects(
+    of: dict[str, list[Any]], fit: Fit, names: list[str], k: int
+) -> dict[str, list[Any]]:
     """What is said of the priors of k coefficients and nuisance parameters, with that of the covariance of effects between."""
     aux = dict(zip(fit.solution.aux, range(k, k + len(fit.solution.aux))))
     stated = stated_hyper(fit)
     out: dict[str, list[Any]] = {q: v[:k] for q, v in of.items()}
     for name in names:
         for q, v in out.items():
-            flat = q == "prior_weight" and stated.get(name, "").startswith(("flat", "p("))
+            flat = q == "prior_weight" and stated.get(name, "").startswith(
+                ("flat", "p(")
+            )
             empty: Any = "" if q in WORDS else 0.0 if flat else np.nan
-            v.append(of[q][aux[name]] if name in aux else stated.get(name, "") if q == "prior" else empty)
+            v.append(
+                of[q][aux[name]]
+                if name in aux
+                else stated.get(name, "")
+                if q == "prior"
+                else empty
+            )
     return out
 
 
 def _mcse(fit: Fit, ess: Array) -> Array:
     """Monte Carlo standard error of each mean in standard deviations; nan where a formula gave it."""
-    return np.full(ess.shape, fit.solution.stats["mcse_mean"]) if "mcse_mean" in fit.solution.stats else ess**-0.5
+    return (
+        np.full(ess.shape, fit.solution.stats["mcse_mean"])
+        if "mcse_mean" in fit.solution.stats
+        else ess**-0.5
+    )
 
 
 def by_outcome(model: Model, values: Any) -> Array:
@@ -187,7 +255,9 @@ def _marginal_skewness(fit: Fit) -> Array:
     more = scalars_compared(fit)
     if s.draws is None or fit.target != "posterior":
         return np.full(k + len(more), np.nan)
-    beta = by_outcome(fit.model, reported_coefficients(fit.model, s.draws["beta"]).reshape(-1, k))
+    beta = by_outcome(
+        fit.model, reported_coefficients(fit.model, s.draws["beta"]).reshape(-1, k)
+    )
     rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in more)])
     r = rows - rows.mean(1, keepdims=True)
     skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5

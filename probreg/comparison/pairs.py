@@ -36,7 +36,10 @@ class Pair:
     @cached_property
     def named(self) -> dict[str, tuple[Fit, Mapping[str, Array]]]:
         """Both fits with their rows, the baseline first."""
-        return {self.base_name: (self.base_fit, self.base), self.name: (self.fit, self.here)}
+        return {
+            self.base_name: (self.base_fit, self.base),
+            self.name: (self.fit, self.here),
+        }
 
     @cached_property
     def differ(self) -> set[str]:
@@ -46,7 +49,9 @@ class Pair:
     @cached_property
     def structure(self) -> dict[str, str]:
         """Differences in columns, terms and weights by cause, in words."""
-        return structural_differences(self.base_fit, self.fit, (self.base_name, self.name))
+        return structural_differences(
+            self.base_fit, self.fit, (self.base_name, self.name)
+        )
 
     @cached_property
     def alike(self) -> bool:
@@ -66,7 +71,11 @@ class Pair:
     @cached_property
     def without_maximum(self) -> dict[str, Fit]:
         """The fits whose likelihood has no maximum."""
-        return {name: f for name, (f, _) in self.named.items() if f.solution.status is Status.NO_MAXIMUM}
+        return {
+            name: f
+            for name, (f, _) in self.named.items()
+            if f.solution.status is Status.NO_MAXIMUM
+        }
 
     def noise(self, j: int) -> tuple[float, float]:
         """Monte Carlo standard errors of the difference of the means and of that of interval ends, which vary 2.7 times as
@@ -84,23 +93,40 @@ class Pair:
     def replicate_error(self) -> float:
         """Return the relative standard error of a bootstrap SE from R replicates, 1 / sqrt(2 R); 0 without replicates."""
         counts = [
-            len(f.solution.replicates["coef"]) for f, _ in self.named.values() if f.solution.replicates is not None
+            len(f.solution.replicates["coef"])
+            for f, _ in self.named.values()
+            if f.solution.replicates is not None
         ]
         return float((2.0 * min(counts)) ** -0.5) if counts else 0.0
 
     @cached_property
     def shares_of_causes(self) -> Explanation:
         """Return the shares of the causes, to at least a thousandth of a standard error."""
-        return explanation(self.base_fit, self.fit, (self.base_name, self.name), _TOLERANCE)
+        return explanation(
+            self.base_fit, self.fit, (self.base_name, self.name), _TOLERANCE
+        )
 
 
 def pairs_with_baseline(of: FitTable, params: tuple[str, ...]) -> list[Pair]:
     """Every other fit beside the baseline."""
     values = {q: of.data[q].values for q in (*NUMBERS, *WORDS)}
-    rows = {name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)}
+    rows = {
+        name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)
+    }
     base, coefficient = of.baseline, of.data["role"].values == "coefficient"
     return [
-        Pair(name, base, fit, of.fits[base], of.prob, of.apart, params, coefficient, rows[name], rows[base])
+        Pair(
+            name,
+            base,
+            fit,
+            of.fits[base],
+            of.prob,
+            of.apart,
+            params,
+            coefficient,
+            rows[name],
+            rows[base],
+        )
         for name, fit in of.fits.items()
         if name != base
     ]

@@ -40,9 +40,16 @@ def obstacle(a: Fit, b: Fit) -> str:
         if any(model.aux_prior(name).has_bounded_support for name in model.unknown):
             return "the prior of a nuisance parameter has an edge"
     model = a.model
-    if not isinstance(model.likelihood, SmoothLikelihood) or model.likelihood.expected_curvature:
+    if (
+        not isinstance(model.likelihood, SmoothLikelihood)
+        or model.likelihood.expected_curvature
+    ):
         return f"the {model.likelihood.name} likelihood is not twice differentiable"
-    if not (model.likelihood.least_squares or model.design.reachable or b.model.design.reachable):
+    if not (
+        model.likelihood.least_squares
+        or model.design.reachable
+        or b.model.design.reachable
+    ):
         return model.design.rows_absent
     if model.shape[0] * model.shape[1] > MOST:
         return f"more than {MOST} coefficients"
@@ -58,7 +65,10 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
     sigmas = [f.model.noise(f.aux) for f in (a, b)]
     tied = np.eye(p, dtype=bool)
-    for at in (*places, *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1))):
+    for at in (
+        *places,
+        *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1)),
+    ):
         for sigma in sigmas:
             sides = [PriorSide(f.model.joint, m).terms(at, sigma)[1] for f in (a, b)]
             for one, other in zip(*sides):
@@ -75,7 +85,10 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     from scipy.sparse.csgraph import connected_components
 
     number = connected_components(tied, directed=False)[1]
-    sets = [tuple(map(int, np.flatnonzero(number == k))) for k in dict.fromkeys(number[changed])]
+    sets = [
+        tuple(map(int, np.flatnonzero(number == k)))
+        for k in dict.fromkeys(number[changed])
+    ]
     return {f"prior of {_block_name(model, at, term)}": at for at in sets}
 
 
@@ -93,4 +106,6 @@ def _block_name(model: Model, at: tuple[int, ...], term: list[str]) -> str:
     if len(columns) == model.shape[0] and len(terms) > 1:
         return "all coefficients"
     names = terms if len(terms) < len(columns) else columns
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return ", ".join(names[:3]) + (
+        f" and {len(names) - 3} more" if len(names) > 3 else ""
+    )

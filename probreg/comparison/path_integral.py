@@ -31,7 +31,9 @@ class Found(NamedTuple):
 
 
 @one_blas_thread()
-def integrate_path(path: PriorPath, start: Array, end: Array, tol: float) -> Found | None:
+def integrate_path(
+    path: PriorPath, start: Array, end: Array, tol: float
+) -> Found | None:
     """Return the shares, refined until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None where there is no smooth
     path from the mode near `start` to that near `end`."""
     first, last = path.mode(start, FIRST), path.mode(end, LAST)
@@ -42,7 +44,11 @@ def integrate_path(path: PriorPath, start: Array, end: Array, tol: float) -> Fou
     if ends[0] is None or ends[1] is None:
         return None
     se, none = np.exp(ends[0][1]), np.zeros((len(path.labels), len(ends[0][0])))
-    pieces: list[_Piece] | None = [] if not path.labels else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
+    pieces: list[_Piece] | None = (
+        []
+        if not path.labels
+        else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
+    )
     left = list[float]()
     for _ in range(_INTERVALS):
         if pieces is None or any(one.slopes is None for one in pieces):
@@ -59,20 +65,34 @@ def integrate_path(path: PriorPath, start: Array, end: Array, tol: float) -> Fou
     if pieces is None or any(one.slopes is None for one in pieces):
         return None
     shift, ratio = (sum((one.sums[i] for one in pieces), none.copy()) for i in (0, 1))
-    rest = [ends[1][0] - ends[0][0] - shift.sum(0), ends[1][1] - ends[0][1] - ratio.sum(0)]
-    if not max(float(np.abs(rest[0] / se).max()), float(np.abs(rest[1]).max())) < max(_CLOSED, tol):
+    rest = [
+        ends[1][0] - ends[0][0] - shift.sum(0),
+        ends[1][1] - ends[0][1] - ratio.sum(0),
+    ]
+    if not max(float(np.abs(rest[0] / se).max()), float(np.abs(rest[1]).max())) < max(
+        _CLOSED, tol
+    ):
         return None
     for part, more in zip((shift, ratio), rest):
         if len(part):
             part[np.abs(part).argmax(0), np.arange(len(se))] += more
-    return Found(path.labels, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio)
+    return Found(
+        path.labels, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio
+    )
 
 
-def _pieces(path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array], ends: "Ends") -> "list[_Piece] | None":
+def _pieces(
+    path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array], ends: "Ends"
+) -> "list[_Piece] | None":
     """The whole way, or where priors are strong its two halves, of which each has a scale of its own."""
     # what is held at one end is held with the precision that the other end has: half of it in the middle
-    own = [np.abs(np.diagonal(H[int(name in path.a.fixed)])) for name in path.like.unknown]
-    units = {name: float(d[i]) for i, (name, d) in enumerate(zip(path.like.unknown, own), start=path.k)}
+    own = [
+        np.abs(np.diagonal(H[int(name in path.a.fixed)])) for name in path.like.unknown
+    ]
+    units = {
+        name: float(d[i])
+        for i, (name, d) in enumerate(zip(path.like.unknown, own), start=path.k)
+    }
     path = replace(path, units=units)
     steep = _steepness(path, modes[0], H[0], 1), _steepness(path, modes[1], H[1], 0)
     whole = _Piece(path, steep, (0.0, 1.0), modes, ends)
@@ -82,7 +102,9 @@ def _pieces(path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array],
 def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
     """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
     k, change = path.k, path.sides(theta)[side][1].scale_rows(path.members.sum(0))
-    most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[-1]
+    most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[
+        -1
+    ]
     for name in path.changing_aux:
         i = k + path.like.unknown.index(name)
         most = max(most, -path.aux_terms(name, float(theta[i]))[side, 1] / abs(H[i, i]))
@@ -111,7 +133,10 @@ class _Piece:
         first = s < 0.5
         c, x = (self.steep[0], s) if first else (self.steep[1], 1.0 - s)
         c = max(c, 1e-3)
-        t, slope = 0.5 * np.expm1(2.0 * c * x) / np.expm1(c), c * np.exp(2.0 * c * x) / np.expm1(c)
+        t, slope = (
+            0.5 * np.expm1(2.0 * c * x) / np.expm1(c),
+            c * np.exp(2.0 * c * x) / np.expm1(c),
+        )
         return (PathPoint(1.0 - t, t) if first else PathPoint(t, 1.0 - t)), float(slope)
 
     @cached_property
@@ -145,14 +170,32 @@ class _Piece:
         """Both halves; None where there is no mode between them."""
         middle = 0.5 * (self.at[0] + self.at[1])
         t, _ = self._path_weights(middle)
-        theta = self.path.mode(_interpolate_modes(self.met or dict(zip(self.at, self.modes)), middle), t)
-        end = None if theta is None else self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
+        theta = self.path.mode(
+            _interpolate_modes(self.met or dict(zip(self.at, self.modes)), middle), t
+        )
+        end = (
+            None
+            if theta is None
+            else self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
+        )
         if theta is None or end is None:
             return None
         first, last = (self.at[0], middle), (middle, self.at[1])
         return [
-            _Piece(self.path, self.steep, first, (self.modes[0], theta), (self.ends[0], end[:2])),
-            _Piece(self.path, self.steep, last, (theta, self.modes[1]), (end[:2], self.ends[1])),
+            _Piece(
+                self.path,
+                self.steep,
+                first,
+                (self.modes[0], theta),
+                (self.ends[0], end[:2]),
+            ),
+            _Piece(
+                self.path,
+                self.steep,
+                last,
+                (theta, self.modes[1]),
+                (end[:2], self.ends[1]),
+            ),
         ]
 
 

@@ -65,7 +65,9 @@ class PriorPath:
     def like(self) -> Model:
         """The likelihood alone, every nuisance parameter unknown but those that both hold at one value."""
         rows = self.a if self.a.design.reachable else self.b
-        same = {name: v for name, v in self.a.fixed.items() if self.b.fixed.get(name) == v}
+        same = {
+            name: v for name, v in self.a.fixed.items() if self.b.fixed.get(name) == v
+        }
         return replace(rows, prior=Flat(), aux=same)
 
     @cached_property
@@ -75,7 +77,11 @@ class PriorPath:
     @cached_property
     def T(self) -> Array:
         """(p, p), beta = T gamma; columns stay raw where there are moments only."""
-        return self.like.design.frame.T if self.like.design.reachable else np.eye(self.like.shape[0])
+        return (
+            self.like.design.frame.T
+            if self.like.design.reachable
+            else np.eye(self.like.shape[0])
+        )
 
     @cached_property
     def columns(self) -> Array:
@@ -87,7 +93,9 @@ class PriorPath:
         """Return the matrix (J, k + a) from theta to the table, with nuisance parameters on the log scale."""
         k, a = self.k, len(self.like.unknown)
         D = self.like.likelihood.contrast_matrix
-        R = (map_of_predictors(D, self.like.shape[0]) @ self.columns)[vec_entries(self.like.design.head, len(D))]
+        R = (map_of_predictors(D, self.like.shape[0]) @ self.columns)[
+            vec_entries(self.like.design.head, len(D))
+        ]
         R = R[by_outcome(self.like, np.arange(len(R)))]
         out = np.zeros((len(R) + len(self.params), k + a))
         out[: len(R), :k] = R
@@ -109,23 +117,37 @@ class PriorPath:
         return tuple(
             name
             for name in self.like.unknown
-            if self._fixed_logs(name) != (None, None) or self.a.aux_prior(name) != self.b.aux_prior(name)
+            if self._fixed_logs(name) != (None, None)
+            or self.a.aux_prior(name) != self.b.aux_prior(name)
         )
 
     def _fixed_logs(self, name: str) -> tuple[float | None, float | None]:
         """Return log v on each side that fixes the parameter at v, else None."""
-        a, b = (float(np.log(m.fixed[name])) if name in m.fixed else None for m in (self.a, self.b))
+        a, b = (
+            float(np.log(m.fixed[name])) if name in m.fixed else None
+            for m in (self.a, self.b)
+        )
         return a, b
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        held = {name: f"{name} held" for name in self.changing_aux if self._fixed_logs(name) != (None, None)}
-        return (*self.groups, *(held.get(name, f"prior of {name}") for name in self.changing_aux))
+        held = {
+            name: f"{name} held"
+            for name in self.changing_aux
+            if self._fixed_logs(name) != (None, None)
+        }
+        return (
+            *self.groups,
+            *(held.get(name, f"prior of {name}") for name in self.changing_aux),
+        )
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
     def _aux_at(self, theta: Array) -> dict[str, float]:
-        return {name: float(np.exp(u)) for name, u in zip(self.like.unknown, theta[self.k :])}
+        return {
+            name: float(np.exp(u))
+            for name, u in zip(self.like.unknown, theta[self.k :])
+        }
 
     def _local_likelihood(self, theta: Array) -> LocalModel:
         """Return log p(y | theta) with its derivatives; from moments for a Gaussian model."""
@@ -139,7 +161,11 @@ class PriorPath:
         if not aux:
             return LocalModel(value, g, H)
         cross = 2.0 * g[:, None]
-        return LocalModel(value, np.append(g, S * w - W), np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]]))
+        return LocalModel(
+            value,
+            np.append(g, S * w - W),
+            np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]]),
+        )
 
     def _least_squares_terms(self, theta: Array) -> tuple[Array, Array, float, float]:
         moments = self.like.design.moments
@@ -153,7 +179,9 @@ class PriorPath:
         k, aux = self.k, self._aux_at(theta)
         likelihood = self.like.likelihood
         if not likelihood.least_squares:
-            assert isinstance(likelihood, SmoothLikelihood)  # those without have no path
+            assert isinstance(
+                likelihood, SmoothLikelihood
+            )  # those without have no path
             fn = partial(
                 sums.curvature_slopes, likelihood=likelihood, unknown=self.like.unknown,
                 gamma=theta[:k].reshape(self.like.shape), frame=self.like.design.frame, known={**self.like.fixed, **aux},
@@ -172,9 +200,13 @@ class PriorPath:
     @cached_property
     def priors(self) -> tuple[PriorSide, PriorSide]:
         """Of both models."""
-        return PriorSide(self.a.joint, self.like.shape[1]), PriorSide(self.b.joint, self.like.shape[1])
+        return PriorSide(self.a.joint, self.like.shape[1]), PriorSide(
+            self.b.joint, self.like.shape[1]
+        )
 
-    def sides(self, theta: Array) -> tuple[tuple[float, PriorTerms], tuple[float, PriorTerms]]:
+    def sides(
+        self, theta: Array
+    ) -> tuple[tuple[float, PriorTerms], tuple[float, PriorTerms]]:
         """log p(beta | sigma) of both with its terms."""
         beta = (self.columns @ theta[: self.k]).reshape(self.like.shape)
         a, b = self.priors
@@ -184,16 +216,25 @@ class PriorPath:
     def _local_prior(self, theta: Array, t: PathPoint) -> tuple[float, PriorTerms]:
         """Return the log prior at t and its terms; terms equal on both sides keep weight 1."""
         (a, one), (b, other) = self.sides(theta)
-        weighted = one.scale_rows(np.full(self.k, t.a)).plus(other.scale_rows(np.full(self.k, t.b)))
+        weighted = one.scale_rows(np.full(self.k, t.a)).plus(
+            other.scale_rows(np.full(self.k, t.b))
+        )
         return sum(w * v for w, v in zip(t, (a, b)) if w), weighted
 
     def _aux_prior_weights(self, name: str, t: PathPoint) -> Array:
         """Return the weight of the prior of a nuisance parameter on each side."""
-        return np.array([0.0 if name in m.fixed else w for m, w in zip((self.a, self.b), t)])
+        return np.array(
+            [0.0 if name in m.fixed else w for m, w in zip((self.a, self.b), t)]
+        )
 
     def aux_terms(self, name: str, u: float) -> Array:
         """(2, 2): slope and second derivative of either side's log p over u = log v."""
-        each = [(0.0, 0.0) if name in m.fixed else m.aux_prior(name).slopes(float(np.exp(u))) for m in (self.a, self.b)]
+        each = [
+            (0.0, 0.0)
+            if name in m.fixed
+            else m.aux_prior(name).slopes(float(np.exp(u)))
+            for m in (self.a, self.b)
+        ]
         return np.array(each)
 
     def _fixing_precision(self, name: str, t: PathPoint) -> tuple[float, float, float]:
@@ -204,12 +245,18 @@ class PriorPath:
         if end is not None:  # t / (1 - t)
             return (t.b / t.a, t.a**-2.0, end) if t.a > 0 else (np.inf, np.inf, end)
         if start is not None:
-            return (t.a / t.b, -(t.b**-2.0), start) if t.b > 0 else (np.inf, np.inf, start)
+            return (
+                (t.a / t.b, -(t.b**-2.0), start) if t.b > 0 else (np.inf, np.inf, start)
+            )
         return 0.0, 0.0, 0.0
 
     def local(self, theta: Array, t: PathPoint) -> LocalModel:
         """log p_t with its gradient and negative Hessian."""
-        (value, g, H), (log_p, prior), k = self._local_likelihood(theta), self._local_prior(theta, t), self.k
+        (value, g, H), (log_p, prior), k = (
+            self._local_likelihood(theta),
+            self._local_prior(theta, t),
+            self.k,
+        )
         value, g, H = value + log_p, g.copy(), H.copy()
         g[:k] += self.columns.T @ prior.g
         H[:k, :k] += self.columns.T @ prior.H @ self.columns
@@ -237,11 +284,17 @@ class PriorPath:
     def _log_sigma_index(self) -> int | None:
         """Return the index of log sigma in theta, or None."""
         name = self.like.likelihood.noise_scale
-        return self.k + self.like.unknown.index(name) if name in self.like.unknown else None
+        return (
+            self.k + self.like.unknown.index(name)
+            if name in self.like.unknown
+            else None
+        )
 
     def _free(self, t: PathPoint) -> Array:
         """(k + a,) bool: what is not held at this t."""
-        held = [np.isinf(self._fixing_precision(name, t)[0]) for name in self.like.unknown]
+        held = [
+            np.isinf(self._fixing_precision(name, t)[0]) for name in self.like.unknown
+        ]
         return ~np.concatenate([np.zeros(self.k, bool), np.array(held, bool)])
 
     def mode(self, start: Array, t: PathPoint) -> Array | None:
@@ -251,24 +304,41 @@ class PriorPath:
         for i in np.flatnonzero(~free):
             theta[i] = self._fixing_precision(self.like.unknown[i - self.k], t)[2]
         here, before, slope = -np.inf, np.inf, np.inf
-        step, size, logs = np.zeros(int(free.sum())), 1.0, np.flatnonzero(free) >= self.k
+        step, size, logs = (
+            np.zeros(int(free.sum())),
+            1.0,
+            np.flatnonzero(free) >= self.k,
+        )
         for _ in range(100):
             at = theta.copy()
             at[free] += size * step
             with np.errstate(all="ignore"):
                 value, g, H = self.local(at, t)
             if np.isfinite(value) and np.isfinite(g).all() and np.isfinite(H).all():
-                new, convex = newton_step(LocalModel(value, g[free], H[np.ix_(free, free)]))
+                new, convex = newton_step(
+                    LocalModel(value, g[free], H[np.ix_(free, free)])
+                )
                 decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
-                rises = value >= here + 1e-4 * size * slope if slope > 1e-4 else decrement < max(before, 1e-9)
+                rises = (
+                    value >= here + 1e-4 * size * slope
+                    if slope > 1e-4
+                    else decrement < max(before, 1e-9)
+                )
                 if rises or np.isinf(slope):
                     # a step in a log that leaves double precision is none
                     theta, step, size = (
                         at,
                         new,
-                        min(1.0, _LONGEST / max(float(np.abs(new[logs]).max(initial=0.0)), 1.0)),
+                        min(
+                            1.0,
+                            _LONGEST
+                            / max(float(np.abs(new[logs]).max(initial=0.0)), 1.0),
+                        ),
                     )
-                    if convex and (decrement < 1e-7 or (decrement < 1e-5 and decrement > 0.5 * before)):
+                    if convex and (
+                        decrement < 1e-7
+                        or (decrement < 1e-5 and decrement > 0.5 * before)
+                    ):
                         theta[free] += step  # the error squares
                         return theta
                     here, before, slope = value, decrement, decrement**2
@@ -280,7 +350,9 @@ class PriorPath:
 
     # ---- the slopes by t ----------------------------------------------------------------------------------------------
 
-    def ends_of(self, theta: Array, t: PathPoint, H: Array) -> tuple[Array, Array, Array] | None:
+    def ends_of(
+        self, theta: Array, t: PathPoint, H: Array
+    ) -> tuple[Array, Array, Array] | None:
         """Values and log SE of the table at a mode, and the covariance of theta, what is held without one."""
         free = self._free(t)
         H = H[np.ix_(free, free)]
@@ -292,7 +364,11 @@ class PriorPath:
         V[np.ix_(free, free)] = np.linalg.inv(scaled) / np.outer(d, d)
         value, n = self.reporting_matrix @ theta, len(self.params)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_se = 0.5 * np.log(np.einsum("ji,ik,jk->j", self.reporting_matrix, V, self.reporting_matrix))
+            log_se = 0.5 * np.log(
+                np.einsum(
+                    "ji,ik,jk->j", self.reporting_matrix, V, self.reporting_matrix
+                )
+            )
         if n:  # sd(v) = v sd(log v)
             log_se[-n:] += value[-n:]
             value[-n:] = np.exp(value[-n:])
@@ -316,12 +392,16 @@ class PriorPath:
         own[: len(C)] = C @ ((change.H @ B) * B)
         if q is not None:
             g[: len(C), q] = C @ change.g_scale
-            own[: len(C)] += (C @ change.h_scale)[:, None] * onto[q] ** 2 + 2.0 * (C * change.cross) @ B * onto[q]
+            own[: len(C)] += (C @ change.h_scale)[:, None] * onto[q] ** 2 + 2.0 * (
+                C * change.cross
+            ) @ B * onto[q]
         along = np.zeros((len(theta), len(self.labels)))
         for row, name in enumerate(self.changing_aux, start=len(C)):
             i = k + self.like.unknown.index(name)
             start, end = self._fixed_logs(name)
-            if start is not None and end is not None:  # d theta = -H^-1 H_u du of the others
+            if (
+                start is not None and end is not None
+            ):  # d theta = -H^-1 H_u du of the others
                 along[i, row] = end - start
                 along[:, row] -= V @ H[:, i] * (end - start)
                 continue
@@ -331,30 +411,44 @@ class PriorPath:
             g[row, i] = slope[0] + dw * (at - theta[i])
             own[row] = (dw - slope[1]) * onto[i] ** 2
         along = along + V @ g.T
-        third = self._curvature_slopes(theta, along, onto) + self._prior_slopes(theta, t, H, along, onto)
-        shift, variance = (self.reporting_matrix @ along).T, np.einsum("ji,ij->j", self.reporting_matrix, onto)
+        third = self._curvature_slopes(theta, along, onto) + self._prior_slopes(
+            theta, t, H, along, onto
+        )
+        shift, variance = (
+            (self.reporting_matrix @ along).T,
+            np.einsum("ji,ij->j", self.reporting_matrix, onto),
+        )
         log_ratio = -0.5 * (own + third) / variance
         if n:
             log_ratio[:, -n:] += shift[:, -n:]
             shift[:, -n:] *= value[-n:]
         return shift, log_ratio
 
-    def _prior_slopes(self, theta: Array, t: PathPoint, H: Array, along: Array, onto: Array) -> Array:
+    def _prior_slopes(
+        self, theta: Array, t: PathPoint, H: Array, along: Array, onto: Array
+    ) -> Array:
         """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
         out = np.zeros((along.shape[1], onto.shape[1]))
         for i, name in enumerate(self.like.unknown, start=self.k):
             weights, u = self._aux_prior_weights(name, t), float(theta[i])
-            slope = _sixth_order(lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1], _STEP)  # type: ignore[misc]
+            slope = _sixth_order(
+                lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1],  # type: ignore[misc]
+                _STEP,
+            )
             out -= slope * np.outer(along[i], onto[i] ** 2)
         if all(
-            m.joint.gaussian and (self._log_sigma_index is None or not m.joint.sigma_units.any())
+            m.joint.gaussian
+            and (self._log_sigma_index is None or not m.joint.sigma_units.any())
             for m in (self.a, self.b)
         ):
             return out
         size = np.sqrt(np.abs(np.diagonal(H)))
         for row, v in enumerate(along.T):
             if (most := float(np.abs(v * size).max())) > 0:
-                out[row] += _sixth_order(lambda x, v=v: self._prior_squares(theta + x * v, t, onto), _STEP / most)  # type: ignore[misc]
+                out[row] += _sixth_order(
+                    lambda x, v=v: self._prior_squares(theta + x * v, t, onto),  # type: ignore[misc]
+                    _STEP / most,
+                )
         return out
 
     def _prior_squares(self, theta: Array, t: PathPoint, onto: Array) -> Array:
@@ -363,10 +457,14 @@ class PriorPath:
         B = self.columns @ onto[: self.k]
         out = ((prior.H @ B) * B).sum(0)
         if q is not None:
-            out += prior.h_scale.sum() * onto[q] ** 2 + 2.0 * (prior.cross @ B) * onto[q]
+            out += (
+                prior.h_scale.sum() * onto[q] ** 2 + 2.0 * (prior.cross @ B) * onto[q]
+            )
         return np.asarray(out)
 
 
 def _sixth_order(f: Callable[[float], Any], h: float) -> Any:
     """f'(0) = [45 (f(h) - f(-h)) - 9 (f(2 h) - f(-2 h)) + f(3 h) - f(-3 h)] / (60 h) + O(h^6)."""
-    return sum(c * (f(n * h) - f(-n * h)) for n, c in ((1, 45.0), (2, -9.0), (3, 1.0))) / (60.0 * h)
+    return sum(
+        c * (f(n * h) - f(-n * h)) for n, c in ((1, 45.0), (2, -9.0), (3, 1.0))
+    ) / (60.0 * h)

@@ -16,7 +16,14 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
 from probreg.inference.varying import hyper_of_blocks, natural_names
-from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
+from probreg.likelihoods import (
+    Bernoulli,
+    Gaussian,
+    OfTrials,
+    Poisson,
+    SmoothLikelihood,
+    SoftmaxLikelihood,
+)
 from probreg.model.model import Model
 from probreg.model.prior_words import written_prior
 from probreg.priors import (
@@ -46,21 +53,34 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
     """prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
     model, sigma = fit.model, fit.model.noise(fit.aux)
     p, copies = model.shape[0], len(model.likelihood.outcomes) or 1
-    text, penalty = np.full((p, copies), "flat", dtype=object), np.full((p, copies), "", dtype=object)
-    weight, lam = np.zeros((p, copies)), np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan)
+    text, penalty = (
+        np.full((p, copies), "flat", dtype=object),
+        np.full((p, copies), "", dtype=object),
+    )
+    weight, lam = (
+        np.zeros((p, copies)),
+        np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan),
+    )
     for b in model.joint.blocks:
         q = len(b.columns)
-        said, read = _describe_column_priors(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
+        said, read = (
+            _describe_column_priors(b.prior, q, sigma),
+            in_raw_units(b.prior, sigma).as_penalty(q),
+        )
         for i, j in enumerate(b.columns):
             at = j, slice(None) if b.predictor is None else b.predictor
             text[at] = said[i]
             if read is not None:
-                penalty[at], weight[at] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
+                penalty[at], weight[at] = (
+                    f"{read.name}: {read.weight[i]:.4g} {read.form}",
+                    read.weight[i],
+                )
                 lam[at] += read.in_rss(sigma)[i]  # nan without an RSS
     settled, aux_weight = prior_weights(fit)
     unknown, head = list(fit.solution.aux), model.design.head
     return {
-        "prior": text[head].T.ravel().tolist() + [_aux_words(model, a) for a in unknown],
+        "prior": text[head].T.ravel().tolist()
+        + [_aux_words(model, a) for a in unknown],
         "penalty": penalty[head].T.ravel().tolist() + [""] * len(unknown),
         "weight": [*weight[head].T.ravel(), *[np.nan] * len(unknown)],
         "lam": [*lam[head].T.ravel(), *[np.nan] * len(unknown)],
@@ -86,12 +106,17 @@ def _describe_column_priors(prior: Prior, q: int, sigma: float) -> list[str]:
     (['Normal(0.05 sigma) = Normal(0.1)'], ['Normal(0.05)'])
     """
     if isinstance(prior, HierarchicalPrior) and prior.sigma_units:
-        return words(prior, q, " sigma")  # long enough without its raw scale, which is unknown anyway
+        return words(
+            prior, q, " sigma"
+        )  # long enough without its raw scale, which is unknown anyway
     raw = words(in_raw_units(prior, sigma), q)
     if not prior.sigma_units:
         return raw
     stated = words(prior, q, " sigma")
-    return [f"{prior.name} in units of sigma" if a == b else f"{a} = {b}" for a, b in zip(stated, raw)]
+    return [
+        f"{prior.name} in units of sigma" if a == b else f"{a} = {b}"
+        for a, b in zip(stated, raw)
+    ]
 
 
 @singledispatch
@@ -110,12 +135,21 @@ def _(prior: Normal, q: int, unit: str = "") -> list[str]:
     if prior.precision_matrix is None:
         return _describe_affine_prior("Normal", prior, q, unit)
     sd = np.sqrt(np.diagonal(np.linalg.inv(np.array(prior.precision_matrix))))
-    return _describe_affine_prior("correlated Normal", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
+    return _describe_affine_prior(
+        "correlated Normal",
+        replace(prior, precision_matrix=None, scale=tuple(sd)),
+        q,
+        unit,
+    )
 
 
 @words.register
 def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
-    own = [f for f in fields(prior) if f.name not in ("scale", "location", "sigma_units", "scaled")]  # type: ignore[arg-type]
+    own = [
+        f
+        for f in fields(prior)  # type: ignore[arg-type]
+        if f.name not in ("scale", "location", "sigma_units", "scaled")
+    ]
     shape = "".join(f", {f.name}={getattr(prior, f.name):g}" for f in own)
     return _describe_affine_prior(type(prior).__name__, prior, q, unit, shape)
 
@@ -131,18 +165,32 @@ def _(prior: GroupLaplace, q: int, unit: str = "") -> list[str]:
 
 @words.register
 def _(prior: ScaleMixture, q: int, unit: str = "") -> list[str]:
-    return [f"{w} times tau, tau ~ {written_prior(prior.tau)}" for w in words(prior.base, q, unit)]
+    return [
+        f"{w} times tau, tau ~ {written_prior(prior.tau)}"
+        for w in words(prior.base, q, unit)
+    ]
 
 
 @words.register
 def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
     scale = np.broadcast_to(np.asarray(prior.scale), q).tolist()
-    return [f"Horseshoe({s:.4g}{unit}, tau={prior.tau:.4g}, slab={prior.slab:.4g})" for s in scale]
+    return [
+        f"Horseshoe({s:.4g}{unit}, tau={prior.tau:.4g}, slab={prior.slab:.4g})"
+        for s in scale
+    ]
 
 
-def _describe_affine_prior(name: str, prior: AffinePrior, q: int, unit: str, shape: str = "") -> list[str]:
-    at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scales))
-    return [f"{name}({s:.4g}{unit}{shape}{f', location={a:.4g}' if a else ''})" for a, s in zip(at, scale)]
+def _describe_affine_prior(
+    name: str, prior: AffinePrior, q: int, unit: str, shape: str = ""
+) -> list[str]:
+    at, scale = (
+        np.broadcast_to(np.asarray(v), q).tolist()
+        for v in (prior.location, prior.scales)
+    )
+    return [
+        f"{name}({s:.4g}{unit}{shape}{f', location={a:.4g}' if a else ''})"
+        for a, s in zip(at, scale)
+    ]
 
 
 def _aux_words(model: Model, name: str) -> str:
@@ -173,7 +221,9 @@ def stated_hyper(fit: Fit) -> dict[str, str]:
     """The prior of each standard deviation and correlation of effects, and of a noise scale beside them, in words."""
     model = stated_model(fit)
     beside = fit.solution.found is not None or bool(model.design.recipe.grouped)
-    said = {name: aux_prior_words(model, name) for name in model.unknown} if beside else {}
+    said = (
+        {name: aux_prior_words(model, name) for name in model.unknown} if beside else {}
+    )
     for i, prior, _ in hyper_of_blocks(model):
         for name, reported in (natural_names(model, i, prior) or {}).items():
             said[reported] = hyper_words(prior.hyper[name].prior)
@@ -202,10 +252,14 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     P_aux = [curvature_over_log(fit, a) for a in s.aux]
     informative = model.joint.informative
     if not informative.any() and not any(P_aux):
-        return np.zeros((len(model.design.head), len(model.likelihood.outcomes) or 1)), [0.0] * len(P_aux)
+        return np.zeros(
+            (len(model.design.head), len(model.likelihood.outcomes) or 1)
+        ), [0.0] * len(P_aux)
     P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
     touched = np.repeat(informative, model.shape[1])
-    weights = _curvature_by_outcome(fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0))
+    weights = _curvature_by_outcome(
+        fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0)
+    )
     # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
     # entries that of the coefficient itself.
     m = fit.solution.beta.shape[1]
@@ -216,7 +270,10 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
             concave[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
     defined = _curvature_by_outcome(fit, np.diag(np.where(concave, 0.0, 1.0))) == 0.0
-    each = [0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
+    each = [
+        0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan
+        for a, b in zip(P_aux, J_aux)
+    ]
     # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
     proportion = np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
@@ -232,11 +289,15 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     if name != model.likelihood.noise_scale or not model.joint.sigma_units.any():
         return own
     if model.joint.gaussian:
-        return own + float(model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1])
+        return own + float(
+            model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1]
+        )
     h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
     # what is not known without hyperparameters is not in units of sigma
     known = JointPrior(tuple(b for b in model.joint.blocks if b.prior.known))
-    log_p = [float(known.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)]
+    log_p = [
+        float(known.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)
+    ]
     return own - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
 
 
@@ -267,11 +328,20 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     model, s = fit.model, fit.solution
     k = s.beta.size
     if model.likelihood.least_squares:
-        F, sigma = np.asarray(model.design.moments.factor, dtype=float), fit.aux[model.noise_scale]
-        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss_at(fit) / sigma**2)
+        F, sigma = (
+            np.asarray(model.design.moments.factor, dtype=float),
+            fit.aux[model.noise_scale],
+        )
+        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(
+            len(s.aux), 2.0 * rss_at(fit) / sigma**2
+        )
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
-    H = replace(model, prior=Flat(), aux=model.fixed).value_grad_hessian(s.beta, **s.aux).curvature
+    H = (
+        replace(model, prior=Flat(), aux=model.fixed)
+        .value_grad_hessian(s.beta, **s.aux)
+        .curvature
+    )
     return H[:k, :k], np.diagonal(H)[k:]
 
 
@@ -300,7 +370,10 @@ def rowless(fit: Fit) -> bool:
 def _curvature_by_outcome(fit: Fit, matrix: Array) -> Array:
     """Return d'M_jj d / d'd for each column j and direction d of a reported coefficient, (p, outcomes or 1)."""
     length = np.square(fit.model.likelihood.contrast_matrix).sum(1)
-    return np.diagonal(reported_matrix(fit.model, matrix)).reshape(-1, len(length)) / length
+    return (
+        np.diagonal(reported_matrix(fit.model, matrix)).reshape(-1, len(length))
+        / length
+    )
 
 
 def inverse_or_nan(H: Array) -> Array:
@@ -320,10 +393,18 @@ def sklearn_estimator(fit: Fit) -> str:
     columns, location 0, the intercept free, and sigma settled (given, cancelled by a prior in its units, or at its mode)."""
     model = fit.model
     relative = bool(model.joint.sigma_units.any())
-    settled = not model.unknown or fit.target == "mode" or (model.joint.gaussian and relative)
-    symmetric = isinstance(model.likelihood, SoftmaxLikelihood) and model.likelihood.symmetric
+    settled = (
+        not model.unknown or fit.target == "mode" or (model.joint.gaussian and relative)
+    )
+    symmetric = (
+        isinstance(model.likelihood, SoftmaxLikelihood) and model.likelihood.symmetric
+    )
     served = isinstance(model.likelihood, Gaussian | Bernoulli | Poisson) or symmetric
-    if model.design.offset is not None or number_of_observations(fit) is None or not (served and settled):
+    if (
+        model.design.offset is not None
+        or number_of_observations(fit) is None
+        or not (served and settled)
+    ):
         return ""
     try:
         found = model.penalty(sigma=fit.model.noise(fit.aux, None))

@@ -21,7 +21,13 @@ class PriorTerms(NamedTuple):
     cross: Array  # (k,), the mixed one
 
     def scale_rows(self, w: Array) -> "PriorTerms":
-        return PriorTerms(w * self.g, w[:, None] * self.H, w * self.g_scale, w * self.h_scale, w * self.cross)
+        return PriorTerms(
+            w * self.g,
+            w[:, None] * self.H,
+            w * self.g_scale,
+            w * self.h_scale,
+            w * self.cross,
+        )
 
     def plus(self, other: "PriorTerms") -> "PriorTerms":
         return PriorTerms(*(a + b for a, b in zip(self, other)))
@@ -53,7 +59,9 @@ class PriorSide:
         """The precision (k, k) in units of sigma or not, and the mean (k,), where every prior is normal or flat."""
         if not self.joint.gaussian:
             return None
-        return self.joint.precision_of_entries(self.m), np.repeat(self.joint.center, self.m)
+        return self.joint.precision_of_entries(self.m), np.repeat(
+            self.joint.center, self.m
+        )
 
     def terms(self, beta: Array, sigma: float) -> tuple[float, PriorTerms]:
         """log p(beta | sigma) up to a constant, and its terms."""
@@ -63,10 +71,19 @@ class PriorSide:
             g, H = g[:k], H[:k, :k]
         else:
             # -(beta - c)'P (beta - c) / 2 - k log sigma, P over sigma^2 in its units
-            H = self.quadratic[0] * np.where(self.relative > 0, sigma**-2.0, 1.0)[:, None]
+            H = (
+                self.quadratic[0]
+                * np.where(self.relative > 0, sigma**-2.0, 1.0)[:, None]
+            )
             g = H @ (self.quadratic[1] - beta.ravel())
-            value = -0.5 * float(g @ (self.quadratic[1] - beta.ravel())) - float(self.relative.sum() * np.log(sigma))
+            value = -0.5 * float(g @ (self.quadratic[1] - beta.ravel())) - float(
+                self.relative.sum() * np.log(sigma)
+            )
         # in units of sigma log p = f(r / sigma) - k log sigma: -r'g - k, r'H r - r'g and g - H r, entry by entry
         Hr = H @ r
-        scale = self.relative * (-r * g - 1.0), self.relative * (r * Hr - r * g), self.relative * (g - Hr)
+        scale = (
+            self.relative * (-r * g - 1.0),
+            self.relative * (r * Hr - r * g),
+            self.relative * (g - Hr),
+        )
         return value, PriorTerms(g, H, *scale)

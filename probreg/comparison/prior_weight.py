@@ -14,7 +14,11 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.assess.after.power_scaling import has_prior, power_scaling
-from probreg.comparison.prior_terms import information_of_fit, prior_curvature_of_fit, prior_weights
+from probreg.comparison.prior_terms import (
+    information_of_fit,
+    prior_curvature_of_fit,
+    prior_weights,
+)
 from probreg.comparison.tipping import REACH, Tipping, tipping_scales
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
@@ -24,7 +28,13 @@ from probreg.inference import Status
 from probreg.inference.base import has_effects, outcomes_of
 from probreg.priors import Flat, ProximalPrior, SmoothPrior
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import clean_lines, format_p, percent, truncate_lines, truncate_table
+from probreg.system.terminal import (
+    clean_lines,
+    format_p,
+    percent,
+    truncate_lines,
+    truncate_table,
+)
 
 Array = np.ndarray
 CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
@@ -32,7 +42,10 @@ MUCH = 0.5  # prior weight from which a coefficient is the prior's more than the
 _FEW = 4  # names in a sentence
 _LINES = 18  # of the table, and of the sentences, in a print
 _TIPS = 8  # coefficients that are named with their tipping scale
-_TERMS = {Status.NO_MAXIMUM.value: "separation", Status.NOT_IDENTIFIED.value: "identification"}
+_TERMS = {
+    Status.NO_MAXIMUM.value: "separation",
+    Status.NOT_IDENTIFIED.value: "identification",
+}
 _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
 
 
@@ -51,18 +64,27 @@ class PriorWeight:
     ml_status: str
 
     def __repr__(self) -> str:
-        lines = truncate_table(self.table, ".table", _LINES, float_format=lambda v: f"{v:.3g}", na_rep="-")
+        lines = truncate_table(
+            self.table, ".table", _LINES, float_format=lambda v: f"{v:.3g}", na_rep="-"
+        )
         said = truncate_lines(self.sentences, ".sentences", _LINES)
         return clean_lines(*lines, self._describe_effective_number, *said)
 
     def _repr_html_(self) -> str:
         return notebook_html(
-            [self._describe_effective_number], [self.table], self.sentences, number=lambda v: f"{v:.3g}"
+            [self._describe_effective_number],
+            [self.table],
+            self.sentences,
+            number=lambda v: f"{v:.3g}",
         )
 
     @property
     def _describe_effective_number(self) -> str:
-        known = f"{self.effective:.3g} of {self.free}" if np.isfinite(self.effective) else "not defined"
+        known = (
+            f"{self.effective:.3g} of {self.free}"
+            if np.isfinite(self.effective)
+            else "not defined"
+        )
         return f"effective number of coefficients: {known}"
 
 
@@ -108,7 +130,9 @@ def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
 
     refuse_sampling(fit.model.design.weight_kind, "the influence of a prior")
     if not fit.model.joint.informative.any():
-        raise Incompatible("every prior of coefficients in this model is flat: it has no influence to measure")
+        raise Incompatible(
+            "every prior of coefficients in this model is flat: it has no influence to measure"
+        )
     if has_effects(fit.model):
         raise Incompatible(
             "the effects of groups have their prior in common: fit.effects says how far each is pooled. For the prior of another "
@@ -146,7 +170,11 @@ def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
     informative = np.repeat(fit.model.joint.informative, outcomes)[alone]
     said = [*_sentences(table, informative, status), *_left_out(fit)]
     if tips is not None:
-        said += _tipping_said(tips, fit.parameter_names, np.repeat(fit.model.joint.informative, outcomes) & alone)
+        said += _tipping_said(
+            tips,
+            fit.parameter_names,
+            np.repeat(fit.model.joint.informative, outcomes) & alone,
+        )
     return PriorWeight(table, effective, count, tuple(said), status)
 
 
@@ -216,15 +244,25 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             continue  # a penalty of all classes, which has no draws
         try:
             unit = sigma if b.prior.sigma_units else 1.0
-            draws = b.prior.sample(rng, (_DRAWS, len(where), b.width(model.shape[1])), unit)
+            draws = b.prior.sample(
+                rng, (_DRAWS, len(where), b.width(model.shape[1])), unit
+            )
         except ProbregError:
             continue  # a prior known up to a constant only
         if b.predictor is not None:  # predictors are outcomes then
             own = b.predictor
-            expected = draws[..., 0] + se[where, own] * rng.standard_normal(draws.shape[:-1])
+            expected = draws[..., 0] + se[where, own] * rng.standard_normal(
+                draws.shape[:-1]
+            )
             far = np.abs(ml[where, own] - np.median(draws[..., 0], axis=0))
-            beyond = (np.abs(expected - np.median(draws[..., 0], axis=0)) >= far).mean(0)
-            out[where, own] = np.where(np.isfinite(ml[where, own]) & np.isfinite(se[where, own]), beyond, np.nan)
+            beyond = (np.abs(expected - np.median(draws[..., 0], axis=0)) >= far).mean(
+                0
+            )
+            out[where, own] = np.where(
+                np.isfinite(ml[where, own]) & np.isfinite(se[where, own]),
+                beyond,
+                np.nan,
+            )
             continue
         reported = outcomes_of(model, draws).reshape(len(draws), len(where), k)
         centre = np.median(reported, axis=0)
@@ -232,7 +270,9 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
         # 2006).
         expected = reported + se[where] * rng.standard_normal(reported.shape)
         beyond = (np.abs(expected - centre) >= np.abs(ml[where] - centre)).mean(0)
-        out[where] = np.where(np.isfinite(ml[where]) & np.isfinite(se[where]), beyond, np.nan)
+        out[where] = np.where(
+            np.isfinite(ml[where]) & np.isfinite(se[where]), beyond, np.nan
+        )
     return out.ravel()
 
 
@@ -241,36 +281,70 @@ def _sentences(table: Any, informative: Array, status: str) -> list[str]:
     said: list[tuple[float, str]] = []
     for name, row in table.iterrows():
         if row["prior_weight"] >= MUCH:
-            moved = f"; {row['difference']:+.3g} SE from maximum likelihood" if np.isfinite(row["difference"]) else ""
-            said.append((row["prior_weight"], f"prior weight of {name}: {percent(row['prior_weight'])}{moved}"))
+            moved = (
+                f"; {row['difference']:+.3g} SE from maximum likelihood"
+                if np.isfinite(row["difference"])
+                else ""
+            )
+            said.append(
+                (
+                    row["prior_weight"],
+                    f"prior weight of {name}: {percent(row['prior_weight'])}{moved}",
+                )
+            )
         if row["conflict"] < CONFLICT:
-            odds = f"{format_p(row['conflict'])}" if row["conflict"] > 0 else f"p < {1 / _DRAWS:.0e}"
+            odds = (
+                f"{format_p(row['conflict'])}"
+                if row["conflict"] > 0
+                else f"p < {1 / _DRAWS:.0e}"
+            )
             where = f"maximum likelihood is {row['ml']:.3g}, which its prior hardly expects ({odds})"
-            said.append((2.0 - row["conflict"], f"prior-data conflict on {name}: {where}"))
+            said.append(
+                (2.0 - row["conflict"], f"prior-data conflict on {name}: {where}")
+            )
     found = [s for _, s in sorted(said, key=lambda pair: -pair[0])]
-    return [*(found or _nothing_found(table, informative)), *_missing_notes(table, informative, status)]
+    return [
+        *(found or _nothing_found(table, informative)),
+        *_missing_notes(table, informative, status),
+    ]
 
 
 def _nothing_found(table: Any, informative: Array) -> list[str]:
     """That nothing was found, of the numbers that there are."""
-    weights, odds = (table[name][informative].dropna() for name in ("prior_weight", "conflict"))
+    weights, odds = (
+        table[name][informative].dropna() for name in ("prior_weight", "conflict")
+    )
     each = (
         f"each coefficient with one ({_first_names(weights.index)})"
         if len(weights) < informative.sum()
         else "each coefficient"
     )
     out = [f"prior weight: below {100 * MUCH:g} % for {each}"] if len(weights) else []
-    return out + ([f"prior-data conflict: none found (least {format_p(odds.min())})"] if len(odds) else [])
+    return out + (
+        [f"prior-data conflict: none found (least {format_p(odds.min())})"]
+        if len(odds)
+        else []
+    )
 
 
 def _missing_notes(table: Any, informative: Array, status: str) -> list[str]:
     """List the missing numbers and the reasons."""
     lost = table.index[table["ml"].isna()]
     undefined = table.index[informative & table["prior_weight"].isna()]
-    unjudged = table.index[informative & table["conflict"].isna() & table["ml"].notna() & table["ml_se"].notna()]
-    term = next((word for start, word in _TERMS.items() if status.startswith(start)), "maximum likelihood")
+    unjudged = table.index[
+        informative
+        & table["conflict"].isna()
+        & table["ml"].notna()
+        & table["ml_se"].notna()
+    ]
+    term = next(
+        (word for start, word in _TERMS.items() if status.startswith(start)),
+        "maximum likelihood",
+    )
     out = (
-        [f"{term}: there is no maximum likelihood estimate of {_first_names(lost)}; the prior alone gives one"]
+        [
+            f"{term}: there is no maximum likelihood estimate of {_first_names(lost)}; the prior alone gives one"
+        ]
         if len(lost)
         else []
     )
@@ -279,7 +353,9 @@ def _missing_notes(table: Any, informative: Array, status: str) -> list[str]:
             f"prior weight: not defined for {_first_names(undefined)}, by a kink, a log prior that is not concave, or a singular H"
         )
     if len(unjudged):
-        out.append(f"prior-data conflict: not judged for {_first_names(unjudged)}, whose prior has no draws")
+        out.append(
+            f"prior-data conflict: not judged for {_first_names(unjudged)}, whose prior has no draws"
+        )
     return out
 
 
@@ -307,7 +383,13 @@ def _tipping_said(tips: Tipping, names: list[str], with_prior: Array) -> list[st
 def _left_out(fit: Fit) -> list[str]:
     """Smooth functions and processes have no row: their columns say nothing one by one."""
     terms = [t.name for t in fit.model.design.recipe.terms]
-    return [f"prior weight: not shown for the columns of {_first_names(terms)}; see `smooths`"] if terms else []
+    return (
+        [
+            f"prior weight: not shown for the columns of {_first_names(terms)}; see `smooths`"
+        ]
+        if terms
+        else []
+    )
 
 
 def _first_names(names: Any) -> str:

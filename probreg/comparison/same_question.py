@@ -12,9 +12,7 @@ from probreg.inference.uncertainty.intervals.kinds import KINDS
 
 Array = np.ndarray
 _MANY = 8  # names in a sentence
-_SAME_WEIGHTS = (
-    "Give both models the same weights; fits under different weights are read side by side by the summary() of each"
-)
+_SAME_WEIGHTS = "Give both models the same weights; fits under different weights are read side by side by the summary() of each"
 
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
@@ -24,21 +22,31 @@ def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
             f"{verb} takes several fits: a mapping such as {{'ML': ml, 'posterior': post}}, not a single Fit"
         )
     if not isinstance(fits, Mapping | list | tuple):
-        raise DataError(f"{verb} takes a mapping from names to fits, or a list of fits, got {type(fits).__name__}")
+        raise DataError(
+            f"{verb} takes a mapping from names to fits, or a list of fits, got {type(fits).__name__}"
+        )
     for name, fit in fits.items() if isinstance(fits, Mapping) else enumerate(fits):
         if not isinstance(fit, Fit):
             raise DataError(
                 f"{verb} takes fits, and {name!r} is of type {type(fit).__name__}; make one with fit(model)"
             )
-        if isinstance(fits, Mapping) and not isinstance(name, str | int | float | np.number):
-            raise DataError(f"{verb}: the fits are named by texts or numbers, got the name {name!r}")
+        if isinstance(fits, Mapping) and not isinstance(
+            name, str | int | float | np.number
+        ):
+            raise DataError(
+                f"{verb}: the fits are named by texts or numbers, got the name {name!r}"
+            )
     if not fits:
-        raise DataError(f"{verb}: there is no fit; give one or more, such as {{'ML': fit(model)}}")
+        raise DataError(
+            f"{verb}: there is no fit; give one or more, such as {{'ML': fit(model)}}"
+        )
     if not isinstance(fits, Mapping):
         return by_method(fits)
     named = {named_as_text(name): fit for name, fit in fits.items()}
     if len(named) < len(fits):
-        raise DataError(f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}")
+        raise DataError(
+            f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}"
+        )
     return named
 
 
@@ -57,7 +65,9 @@ def named_as_text(name: Any) -> Any:
 
 def method_name(fit: Fit) -> str:
     """The method's name, or the criterion at whose maximum standard deviations by group stand: newton, REML."""
-    return fit.method.name if fit.solution.found is None else fit.solution.found.criterion
+    return (
+        fit.method.name if fit.solution.found is None else fit.solution.found.criterion
+    )
 
 
 def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
@@ -75,25 +85,39 @@ def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
     """The columns of smooth functions and processes that are not the same in all fits: they stand for a function, which may have
     other columns in each, and their coefficients are not set side by side."""
     designs = [fit.model.design for fit in fits]
-    terms = [{t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)} for d in designs]
+    terms = [
+        {t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)}
+        for d in designs
+    ]
     first, same = designs[0], set[str]()
     for name, columns in terms[0].items():
         if all(
-            there.get(name) == columns and _same_columns(first, d, columns) for there, d in zip(terms[1:], designs[1:])
+            there.get(name) == columns and _same_columns(first, d, columns)
+            for there, d in zip(terms[1:], designs[1:])
         ):
             same.add(name)
-    return frozenset(c for each in terms for name, columns in each.items() if name not in same for c in columns)
+    return frozenset(
+        c
+        for each in terms
+        for name, columns in each.items()
+        if name not in same
+        for c in columns
+    )
 
 
 def _same_columns(first: Any, other: Any, columns: tuple[str, ...]) -> bool:
     """Whether two designs have equal values in these columns; without rows, whether all their columns have the same names."""
     if first is other or not (first.n and other.n and first.n == other.n):
         return bool(first.columns == other.columns)
-    left, right = (d.X[:, [d.columns.index(c) for c in columns]] for d in (first, other))
+    left, right = (
+        d.X[:, [d.columns.index(c) for c in columns]] for d in (first, other)
+    )
     return bool(np.array_equal(left, right))
 
 
-def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset[str] = frozenset()) -> None:
+def refuse_unlike(
+    base: str, first: Fit, name: str, other: Fit, apart: frozenset[str] = frozenset()
+) -> None:
     """Raise DataError if two fits have another response, link, rows or values of a column that both have.
 
     Columns in `apart` are not compared. Columns of one fit only, and weights of rows in memory, may differ.
@@ -121,8 +145,14 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset
     ):
         if x is y or (x is not None and y is not None and np.array_equal(x, y)):
             continue
-        where = "one of them has none" if x is None or y is None else f"first in row {d.row_name(_first_row(x, y))}"
-        raise DataError(f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where})")
+        where = (
+            "one of them has none"
+            if x is None or y is None
+            else f"first in row {d.row_name(_first_row(x, y))}"
+        )
+        raise DataError(
+            f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where})"
+        )
 
 
 def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
@@ -138,12 +168,19 @@ def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
     }
     if in_memory:
         return facts | {"number of rows": design.n}
-    return facts | {"kinds of weights": design.weight_kind, "number of observations": number_of_observations(fit)}
+    return facts | {
+        "kinds of weights": design.weight_kind,
+        "number of observations": number_of_observations(fit),
+    }
 
 
 def number_of_observations(fit: Fit) -> float | None:
     """The total weight of the rows; None for a fit that was saved without them and did not note it."""
-    return fit.model.design.total if fit.model.design.reachable else fit.solution.stats.get("n")
+    return (
+        fit.model.design.total
+        if fit.model.design.reachable
+        else fit.solution.stats.get("n")
+    )
 
 
 def shorten_names(names: Iterable[str]) -> str:
@@ -176,4 +213,6 @@ def check_kind(fits: Mapping[str, Fit], kind: str | None) -> None:
     """Incompatible for a kind of interval that no fit has."""
     able = {k for f in fits.values() for k in KINDS[f.target]}
     if kind is not None and kind not in able:
-        raise Incompatible(f"none of these fits has intervals of kind {kind!r}; they have: {', '.join(sorted(able))}")
+        raise Incompatible(
+            f"none of these fits has intervals of kind {kind!r}; they have: {', '.join(sorted(able))}"
+        )

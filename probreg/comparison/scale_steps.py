@@ -11,7 +11,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, find_differences
+from probreg.comparison.differences import (
+    AVERAGED,
+    DEGREES,
+    PRIOR_OF_SD,
+    find_differences,
+)
 from probreg.comparison.method_steps import Estimates, Step
 from probreg.comparison.prior_terms import stated_model
 from probreg.errors import ProbregError
@@ -20,7 +25,9 @@ from probreg.inference import Evidence
 from probreg.inference.base import has_effects
 
 _ORDER = (DEGREES, PRIOR_OF_SD, AVERAGED)
-_ALIKE = frozenset({"likelihood", "prior of sigma", "sigma held"})  # in what they may not differ
+_ALIKE = frozenset(
+    {"likelihood", "prior of sigma", "sigma held"}
+)  # in what they may not differ
 
 
 def scale_steps(a: Fit, b: Fit, aux: tuple[str, ...]) -> dict[str, Step] | None:
@@ -28,24 +35,41 @@ def scale_steps(a: Fit, b: Fit, aux: tuple[str, ...]) -> dict[str, Step] | None:
     apart = find_differences(a, b)
     if a.target == b.target == "mode" and "covariance" in apart:
         return None
-    if not has_effects(a.model) or not has_effects(b.model) or apart & _ALIKE or not apart & {*_ORDER, "prior"}:
+    if (
+        not has_effects(a.model)
+        or not has_effects(b.model)
+        or apart & _ALIKE
+        or not apart & {*_ORDER, "prior"}
+    ):
         return None
     if _built_on(a, b):
         return _steps(a, b, apart, aux)
     back = _steps(b, a, apart, aux) if _built_on(b, a) else None
-    return None if back is None else {name: (-shift, -log_se) for name, (shift, log_se) in reversed(back.items())}
+    return (
+        None
+        if back is None
+        else {
+            name: (-shift, -log_se) for name, (shift, log_se) in reversed(back.items())
+        }
+    )
 
 
 def _built_on(a: Fit, b: Fit) -> bool:
     """Whether b stands behind a in ML, REML, posterior."""
 
     def rank(fit: Fit) -> int:
-        return 2 if fit.solution.found is None else int(fit.solution.found.criterion == "REML")
+        return (
+            2
+            if fit.solution.found is None
+            else int(fit.solution.found.criterion == "REML")
+        )
 
     return rank(a) < rank(b) or (rank(a) == rank(b) == 1)
 
 
-def _steps(a: Fit, b: Fit, apart: set[str], aux: tuple[str, ...]) -> dict[str, Step] | None:
+def _steps(
+    a: Fit, b: Fit, apart: set[str], aux: tuple[str, ...]
+) -> dict[str, Step] | None:
     apart = apart | {PRIOR_OF_SD} if "prior" in apart else apart
     causes = [name for name in _ORDER if name in apart]
     at = [Estimates.of(a, aux)]
@@ -57,6 +81,13 @@ def _steps(a: Fit, b: Fit, apart: set[str], aux: tuple[str, ...]) -> dict[str, S
         return None
     at.append(Estimates.of(b, aux))
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = [(there.value - here.value, np.log(there.error / here.error)) for here, there in pairwise(at)]
-    called = {PRIOR_OF_SD: "prior"} if "prior" in apart else {}  # of coefficients and scales at once
-    return {called.get(name, name): step for name, step in zip(causes, steps, strict=True)}
+        steps = [
+            (there.value - here.value, np.log(there.error / here.error))
+            for here, there in pairwise(at)
+        ]
+    called = (
+        {PRIOR_OF_SD: "prior"} if "prior" in apart else {}
+    )  # of coefficients and scales at once
+    return {
+        called.get(name, name): step for name, step in zip(causes, steps, strict=True)
+    }

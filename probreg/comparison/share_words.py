@@ -10,7 +10,9 @@ from probreg.inference import Status
 Array = np.ndarray
 NOTHING = 1e-9  # a share that is rounding
 CHANCE = "Monte Carlo error"
-SLIGHT = 0.01  # standard errors, and of their log ratio: less is no difference to speak of
+SLIGHT = (
+    0.01  # standard errors, and of their log ratio: less is no difference to speak of
+)
 
 
 def cell(value: float) -> str:
@@ -27,13 +29,17 @@ def why_empty(one: Dataset, quantity: str) -> str:
     """What one of the two lacks where a parameter has no shift or no ratio of errors."""
     if np.isnan([float(one["baseline"]), float(one["other"])]).any():
         return "no estimate"
-    errors = [float(one["baseline_se"]), float(one["other_se"])][: 1 if quantity == "shift" else 2]
+    errors = [float(one["baseline_se"]), float(one["other_se"])][
+        : 1 if quantity == "shift" else 2
+    ]
     return "no SE" if np.isnan(errors).any() else "SE is 0"
 
 
 def lack_of_estimate(fit: Fit) -> tuple[str, str]:
     """Why a fit has no estimate: separation, or columns that are not identified; and what it says of it."""
-    cause = "separation" if fit.solution.status is Status.NO_MAXIMUM else "identification"
+    cause = (
+        "separation" if fit.solution.status is Status.NO_MAXIMUM else "identification"
+    )
     first, *more = (fit.solution.detail or fit.solution.status.value).split("; ")
     return cause, first + (f" and {len(more)} more" if more else "")
 
@@ -71,7 +77,13 @@ def expm1_over_x(log_ratio: Array) -> Array:
 
 
 def moved_by(
-    cause: str, shift: float, log_se: float, difference: float, log_ratio: float, *, known: bool = True
+    cause: str,
+    shift: float,
+    log_se: float,
+    difference: float,
+    log_ratio: float,
+    *,
+    known: bool = True,
 ) -> str:
     """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out. Where
     no exact answer is `known`, what lies within Monte Carlo error may have another cause.
@@ -91,16 +103,21 @@ def moved_by(
     if abs(shift) > 0.25 * wider or not widens:
         part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
         said.append(
-            f"{'move' if plural else 'moves'} it by {part} SE" + (f" ({whole} in all)" if whole != part else "")
+            f"{'move' if plural else 'moves'} it by {part} SE"
+            + (f" ({whole} in all)" if whole != part else "")
         )
     if widens:
         part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
         verb = "multiply" if plural else "multiplies"
-        said.append(f"{verb} its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
+        said.append(
+            f"{verb} its SE by {part}" + (f" ({whole} in all)" if whole != part else "")
+        )
     return f"{cause_phrase(cause)} {' and '.join(said)}"
 
 
-def _describe_chance(shift: float, log_se: float, difference: float, log_ratio: float) -> str:
+def _describe_chance(
+    shift: float, log_se: float, difference: float, log_ratio: float
+) -> str:
     """Describe the share that Monte Carlo error or the shape of a posterior may explain.
 
     >>> _describe_chance(0.05, 0.001, 0.05, 0.001), _describe_chance(0.05, 0.1, 0.3, 0.1)
@@ -113,7 +130,9 @@ def _describe_chance(shift: float, log_se: float, difference: float, log_ratio: 
         said.append(f"{part} SE" if part == whole else f"{part} of {whole} SE")
     if widens:
         part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
-        said.append(f"an SE ratio of {part}" + (f" ({whole} in all)" if whole != part else ""))
+        said.append(
+            f"an SE ratio of {part}" + (f" ({whole} in all)" if whole != part else "")
+        )
     return f"{' and '.join(said)} cannot be told from Monte Carlo error"
 
 
@@ -126,5 +145,8 @@ def cause_phrase(cause: str) -> str:
     kind, subject = kind_and_subject(cause)
     if kind == "held":
         return f"holding {subject}"
-    named = cause.startswith(("prior", "degrees of freedom of", "uncertainty of")) or cause == "small sample"
+    named = (
+        cause.startswith(("prior", "degrees of freedom of", "uncertainty of"))
+        or cause == "small sample"
+    )
     return f"the {cause}" if named else cause

@@ -28,7 +28,13 @@ PROB = 0.95  # of the interval whose side of zero is watched
 REACH = 10  # doublings of the scale, and halvings, that are looked at
 _WORK = 5e6  # rows times columns squared, from which some dozens of fits are more than a moment
 _WIDE = 200  # columns, likewise
-_MODES = ("closed_form", "newton", "coordinate_descent", "proximal_newton", "interior_point")
+_MODES = (
+    "closed_form",
+    "newton",
+    "coordinate_descent",
+    "proximal_newton",
+    "interior_point",
+)
 
 
 class Tipping(NamedTuple):
@@ -61,10 +67,14 @@ def tipping_scales(fit: Fit) -> Tipping:
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
         return nothing._replace(unsaid="since a scale of the prior is unknown")
     if method is None:
-        return nothing._replace(unsaid="since no method finds a mode from what is kept of this model")
+        return nothing._replace(
+            unsaid="since no method finds a mode from what is kept of this model"
+        )
     n, p = model.design.count, model.shape[0]
     if p > _WIDE or (not model.likelihood.least_squares and n * p**2 > _WORK):
-        return nothing._replace(unsaid=f"since {n:,} rows of {p:,} columns are too many to fit for each scale")
+        return nothing._replace(
+            unsaid=f"since {n:,} rows of {p:,} columns are too many to fit for each scale"
+        )
 
     @cache
     def at(log_c: float) -> _At:
@@ -86,16 +96,25 @@ def _mode_method(model: Model) -> Method | None:
     """The first method that finds the mode of a model whose scales are all stated."""
     if not model.design.reachable and not model.likelihood.least_squares:
         return None
-    return next((m for name in _MODES if method_obstacle(m := METHODS[name](), model) is None), None)
+    return next(
+        (m for name in _MODES if method_obstacle(m := METHODS[name](), model) is None),
+        None,
+    )
 
 
 def _stated_scales(model: Model, k: int) -> Array:
     """(k,) scales of the priors of reported coefficients, nan for flat ones and those of smooth functions."""
     scale = np.full((model.shape[0], k // model.shape[0]), np.nan)
     for b in model.joint.blocks:
-        if not isinstance(b.prior, Flat) and not model.design.of_terms[list(b.columns)].any():
+        if (
+            not isinstance(b.prior, Flat)
+            and not model.design.of_terms[list(b.columns)].any()
+        ):
             s = prior_scale(b)
-            b.put(scale, np.broadcast_to(np.nan if s is None else s, len(b.columns))[:, None])
+            b.put(
+                scale,
+                np.broadcast_to(np.nan if s is None else s, len(b.columns))[:, None],
+            )
     return scale.ravel()
 
 
@@ -103,10 +122,17 @@ def _mode_at(model: Model, method: Method, c: float, seed: int) -> _At:
     """The mode with its interval where every stated scale is c times as large; nan where there is none."""
     blocks = list[BlockPrior]()
     for b in model.joint.blocks:
-        held = isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].any() or prior_scale(b) is None
+        held = (
+            isinstance(b.prior, Flat)
+            or model.design.of_terms[list(b.columns)].any()
+            or prior_scale(b) is None
+        )
         blocks.append(b if held else replace(b, prior=b.prior.times(c)))
     prior = mapping_of(blocks, model.design.columns)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):  # a search that runs away has no mode, which is nan
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+    ):  # a search that runs away has no mode, which is nan
         warnings.simplefilter("ignore", ProbregWarning)
         try:
             found = fit_model(model.with_prior(prior), method, seed=seed)
@@ -125,7 +151,9 @@ def _n_reported(model: Model) -> int:
     return model.shape[0] * (len(model.likelihood.outcomes) or 1)
 
 
-def _crossings(at: Callable[[float], _At], j: int, sign: int, step: int) -> Iterator[tuple[float, str]]:
+def _crossings(
+    at: Callable[[float], _At], j: int, sign: int, step: int
+) -> Iterator[tuple[float, str]]:
     """The changes of coefficient j between two neighbouring factors 2^(sign (step - 1)) and 2^(sign step), by log c."""
     near, far = sign * (step - 1) * np.log(2.0), sign * step * np.log(2.0)
     start = at(0.0)
@@ -141,10 +169,20 @@ def _crossings(at: Callable[[float], _At], j: int, sign: int, step: int) -> Iter
         if not (np.isfinite(a) and np.isfinite(b)) or np.sign(a) == np.sign(b):
             continue
         if a == 0.0 or b == 0.0:  # a kink holds it at exactly zero
-            yield _edge_of_zero(at, j, near, far), f"the mode is {'no longer' if a == 0.0 else 'exactly'} zero"
+            yield (
+                _edge_of_zero(at, j, near, far),
+                f"the mode is {'no longer' if a == 0.0 else 'exactly'} zero",
+            )
         else:
             yield (
-                float(scipy.optimize.brentq(lambda x, name=name: getattr(at(float(x)), name)[j], near, far, xtol=1e-7)),
+                float(
+                    scipy.optimize.brentq(
+                        lambda x, name=name: getattr(at(float(x)), name)[j],
+                        near,
+                        far,
+                        xtol=1e-7,
+                    )
+                ),
                 watched[name],
             )
 
@@ -154,5 +192,7 @@ def _edge_of_zero(at: Callable[[float], _At], j: int, near: float, far: float) -
     zero = at(near).beta[j] == 0.0
     while abs(far - near) > 1e-6:
         middle = (near + far) / 2.0
-        near, far = (middle, far) if (at(middle).beta[j] == 0.0) == zero else (near, middle)
+        near, far = (
+            (middle, far) if (at(middle).beta[j] == 0.0) == zero else (near, middle)
+        )
     return far

@@ -37,7 +37,11 @@ def evidence_text(pair: Pair, cause: str, j: int) -> str:
         return _fixed_aux_text(pair, name)
     if name in pair.fit.model.likelihood.aux:
         return _prior_of_aux(pair, name, j)
-    return _prior_text(pair, name, j) if kind == "prior" or cause == "prior" else _WORDS[cause](pair, j)
+    return (
+        _prior_text(pair, name, j)
+        if kind == "prior" or cause == "prior"
+        else _WORDS[cause](pair, j)
+    )
 
 
 def _likelihood_text(pair: Pair, j: int) -> str:
@@ -48,8 +52,14 @@ def _likelihood_text(pair: Pair, j: int) -> str:
 
 def _likelihood_name(likelihood: object) -> str:
     """Return the class name with its numeric settings."""
-    own = {k: v for k, v in vars(likelihood).items() if isinstance(v, int | float) and not isinstance(v, bool)}
-    return type(likelihood).__name__ + (f"({', '.join(f'{k}={v:g}' for k, v in own.items())})" if own else "")
+    own = {
+        k: v
+        for k, v in vars(likelihood).items()
+        if isinstance(v, int | float) and not isinstance(v, bool)
+    }
+    return type(likelihood).__name__ + (
+        f"({', '.join(f'{k}={v:g}' for k, v in own.items())})" if own else ""
+    )
 
 
 def _fixed_aux_text(pair: Pair, aux: str) -> str:
@@ -73,25 +83,45 @@ def _prior_text(pair: Pair, name: str, j: int) -> str:
     if name == "prior" and pair.coefficient[j]:
         if differs.sum() > 1 and not differs[j]:
             return f"priors of {differs.sum()} coefficients: others in {pair.name} than in {pair.base_name}"
-        name = pair.params[j] if differs[j] or not differs.any() else pair.params[int(np.argmax(differs))]
+        name = (
+            pair.params[j]
+            if differs[j] or not differs.any()
+            else pair.params[int(np.argmax(differs))]
+        )
     columns = [str(p).split(": ")[0] for p in pair.params]
     if name not in columns:
         called = "the coefficients" if name == "prior" else name
         return f"prior of {called}: another in {pair.name} than in {pair.base_name}"
     k = pair.params.index(name) if name in pair.params else columns.index(name)
-    weight = {n: float(row["prior_weight"][j]) for n, (_, row) in pair.named.items() if row["prior_weight"][j] > 0}
-    more = max(weight, key=lambda n: weight[n], default=None) if columns[j] == columns[k] else None
+    weight = {
+        n: float(row["prior_weight"][j])
+        for n, (_, row) in pair.named.items()
+        if row["prior_weight"][j] > 0
+    }
+    more = (
+        max(weight, key=lambda n: weight[n], default=None)
+        if columns[j] == columns[k]
+        else None
+    )
     said = f"prior of {name}: {_both_values_text(pair, 'prior', k)}"
-    return said + ("" if more is None else f"; prior weight {percent(weight[more])} in {more}")
+    return said + (
+        "" if more is None else f"; prior weight {percent(weight[more])} in {more}"
+    )
 
 
 def _both_values_text(pair: Pair, word: str, k: int) -> str:
     a, b = pair.base[word][k], pair.here[word][k]
-    return f"{b} in {pair.name}, {a} in {pair.base_name}" if a != b else f"{b}, stated otherwise in {pair.name}"
+    return (
+        f"{b} in {pair.name}, {a} in {pair.base_name}"
+        if a != b
+        else f"{b}, stated otherwise in {pair.name}"
+    )
 
 
 def _prior_of_aux(pair: Pair, aux: str, j: int) -> str:
-    words = {n: aux_prior_words(stated_model(f), aux) for n, (f, _) in pair.named.items()}
+    words = {
+        n: aux_prior_words(stated_model(f), aux) for n, (f, _) in pair.named.items()
+    }
     said = f"prior of {aux}: {words[pair.name]} in {pair.name}, {words[pair.base_name]} in {pair.base_name}"
     a, b = (f.aux[aux] for f in (pair.base_fit, pair.fit))
     return f"{said}; {aux} {b:.3g} against {a:.3g}" if pair.coefficient[j] else said
@@ -102,10 +132,15 @@ def _sampler(pair: Pair, j: int) -> str:
     for name in bad_chains(pair, j):
         fit = pair.named[name][0]
         if "k_hat" in fit.solution.stats:
-            said.append(f"sampler: importance weights of {name} (k-hat {fit.solution.stats['k_hat']:.2f})")
+            said.append(
+                f"sampler: importance weights of {name} (k-hat {fit.solution.stats['k_hat']:.2f})"
+            )
             continue
         lost = divergences(fit)
-        said.append(f"sampler: {name} (R-hat {r_hat(pair, name, j):.3g}" + (f", {lost} divergences)" if lost else ")"))
+        said.append(
+            f"sampler: {name} (R-hat {r_hat(pair, name, j):.3g}"
+            + (f", {lost} divergences)" if lost else ")")
+        )
     return " and ".join(said)
 
 
@@ -117,7 +152,11 @@ def _chance(pair: Pair, j: int) -> str:
 
 def _convergence(pair: Pair, j: int) -> str:
     short = {name: fit for name, (fit, _) in pair.named.items() if may_stop_short(fit)}
-    known = {name: v for name, f in short.items() if (v := float(f.solution.stats.get("distance", np.nan))) > 0}
+    known = {
+        name: v
+        for name, f in short.items()
+        if (v := float(f.solution.stats.get("distance", np.nan))) > 0
+    }
     if not known:
         return f"convergence: the status of {' and '.join(short)}, which did not end at a mode"
     worst = max(known, key=lambda name: known[name])
@@ -129,33 +168,53 @@ def _skewness_text(pair: Pair, j: int) -> str:
     other = next(n for n in pair.named if n != name)
     if np.isnan(value):
         return f"mean against mode: {name} reports the mean of its posterior, {other} its mode"
-    return f"skewness {value:.2g} of the posterior in {name}, whose mean is not its mode"
+    return (
+        f"skewness {value:.2g} of the posterior in {name}, whose mean is not its mode"
+    )
 
 
 def _approximation(pair: Pair, j: int) -> str:
-    normal = next(n for n, (f, _) in pair.named.items() if summary(f) == "normal at the mode")
+    normal = next(
+        n for n, (f, _) in pair.named.items() if summary(f) == "normal at the mode"
+    )
     name, value = skewness(pair, j)
     said = f"approximation: {normal} is a normal at the mode"
-    return f"{said}; skewness of {name} {value:.2g}" if np.isfinite(value) else f"{said}, {name} the whole posterior"
+    return (
+        f"{said}; skewness of {name} {value:.2g}"
+        if np.isfinite(value)
+        else f"{said}, {name} the whole posterior"
+    )
 
 
 def _small_sample(pair: Pair, j: int) -> str:
     free = {
-        n: f.solution.df for n, (f, _) in pair.named.items() if f.target == "mode" and f.solution.replicates is None
+        n: f.solution.df
+        for n, (f, _) in pair.named.items()
+        if f.target == "mode" and f.solution.replicates is None
     }
     known = [name for name, df in free.items() if df]
     if len(known) != 1:
         whole = [name for name, (f, _) in pair.named.items() if f.target == "posterior"]
         return f"small sample: {' and '.join(whole or known)} with t tails, as sigma is integrated over"
     name, df = known[0], float(free[known[0]] or np.nan)
-    t, n = quantile(pair.prob, df), number_of_observations(pair.named[name][0]) or np.nan
+    t, n = (
+        quantile(pair.prob, df),
+        number_of_observations(pair.named[name][0]) or np.nan,
+    )
     return f"small sample: {df:g} degrees of freedom in {name} only (t {t:.3g}, sqrt(n/df) {np.sqrt(n / df):.3g})"
 
 
 def _covariance_text(pair: Pair, j: int) -> str:
-    kinds = {n: str(reported(f.model, f.method, f.solution)["kind"]) for n, (f, _) in pair.named.items()}
-    said = ", ".join(f"{_SPREAD.get(kinds[n], kinds[n])} in {n}" for n in (pair.name, pair.base_name))
-    weight = float(np.nanmax([row["prior_weight"][j] for _, row in pair.named.values()]))
+    kinds = {
+        n: str(reported(f.model, f.method, f.solution)["kind"])
+        for n, (f, _) in pair.named.items()
+    }
+    said = ", ".join(
+        f"{_SPREAD.get(kinds[n], kinds[n])} in {n}" for n in (pair.name, pair.base_name)
+    )
+    weight = float(
+        np.nanmax([row["prior_weight"][j] for _, row in pair.named.values()])
+    )
     if weight > 0.02:
         return f"covariance: {said}; replicates of a shrunken estimate vary less (prior weight {percent(weight)})"
     return f"covariance: {said}"
@@ -164,7 +223,11 @@ def _covariance_text(pair: Pair, j: int) -> str:
 def _misspecification(pair: Pair, j: int) -> str:
     """The sandwich disagrees with a model without a prior about the error of this coefficient."""
     df = freedom(pair.fit)
-    ratios = {f: r for f, every in pair.sandwich.items() if ratio_differs(r := every.get(pair.params[j], np.nan), df)}
+    ratios = {
+        f: r
+        for f, every in pair.sandwich.items()
+        if ratio_differs(r := every.get(pair.params[j], np.nan), df)
+    }
     if not ratios:
         return ""
     worst = max(ratios, key=lambda f: abs(np.log(ratios[f])))
@@ -172,13 +235,18 @@ def _misspecification(pair: Pair, j: int) -> str:
 
 
 def _kind(pair: Pair, j: int) -> str:
-    a, b = (KIND_WORDS.get(str(row["kind"][j]), str(row["kind"][j])) for row in (pair.base, pair.here))
+    a, b = (
+        KIND_WORDS.get(str(row["kind"][j]), str(row["kind"][j]))
+        for row in (pair.base, pair.here)
+    )
     return f"kind of interval: {b} in {pair.name}, {a} in {pair.base_name}"
 
 
 def _degrees_of_freedom_text(pair: Pair, j: int) -> str:
     ml = next(
-        n for n, (f, _) in pair.named.items() if f.solution.found is not None and f.solution.found.criterion == "ML"
+        n
+        for n, (f, _) in pair.named.items()
+        if f.solution.found is not None and f.solution.found.criterion == "ML"
     )
     other = next(n for n in pair.named if n != ml)
     k = len(pair.fit.model.design.head) * pair.fit.model.shape[1]
@@ -194,10 +262,12 @@ def _averaging_text(pair: Pair, j: int) -> str:
 def _prior_of_sd(pair: Pair, j: int) -> str:
     here, base = (stated_hyper(f) for f in (pair.fit, pair.base_fit))
     name = next(n for n in {**here, **base} if here.get(n) != base.get(n))
-    gone = "held" if pair.fit.model.design.columns == pair.base_fit.model.design.columns else "none"
-    return (
-        f"{PRIOR_OF_SD}: {here.get(name, gone)} for {name} in {pair.name}, {base.get(name, gone)} in {pair.base_name}"
+    gone = (
+        "held"
+        if pair.fit.model.design.columns == pair.base_fit.model.design.columns
+        else "none"
     )
+    return f"{PRIOR_OF_SD}: {here.get(name, gone)} for {name} in {pair.name}, {base.get(name, gone)} in {pair.base_name}"
 
 
 _SPREAD = {

@@ -6,7 +6,11 @@ from probreg.data.array_columns import (
     from_arrays as from_arrays,
 )
 from probreg.data.arrow_moments import ArrowMoments as ArrowMoments
-from probreg.data.blocks.block import Block as Block, RowSource as RowSource, by_kind as by_kind
+from probreg.data.blocks.block import (
+    Block as Block,
+    RowSource as RowSource,
+    by_kind as by_kind,
+)
 from probreg.data.checked_arrays import (
     INTERCEPT as INTERCEPT,
     as_response as as_response,

@@ -83,7 +83,11 @@ class ArrayColumns(ABC):
     def given_at(self, data: Any, *, ones: bool = False) -> Array:
         """The given columns (n, q) of an array that has them in their order, or of a table or mapping that names them; behind a
         column of ones where `ones`."""
-        X = as_array(data, "new data") if is_array(data) else named_columns(data, self.given)
+        X = (
+            as_array(data, "new data")
+            if is_array(data)
+            else named_columns(data, self.given)
+        )
         X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
         return as_matrix(X, self.given, ones=ones)
 
@@ -125,8 +129,12 @@ class PlainColumns(ArrayColumns):
     def inputs_at(self, data: Any) -> dict[str, Array]:
         return {}
 
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "ColumnRecipe":
-        raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, found: bool = False
+    ) -> "ColumnRecipe":
+        raise DataError(
+            f"{key!r} is no Gaussian process of these columns, which are taken as they are"
+        )
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -140,7 +148,11 @@ class PlainColumns(ArrayColumns):
         return self.given_at(data, ones=self.intercept)
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}
+        return {
+            "kind": "plain",
+            "columns": list(self.columns),
+            "intercept": self.intercept,
+        }
 
 
 def from_arrays(
@@ -159,20 +171,32 @@ def from_arrays(
     It knows the products of its columns with `multiply`, a response that will be its own, where that is an array of floats as X is.
     """
     if not isinstance(response, str):
-        raise DataError(f"response is the name of the response, got {type(response).__name__}")
+        raise DataError(
+            f"response is the name of the response, got {type(response).__name__}"
+        )
     if (
-        not is_array(X) and getattr(X, "name", None) is not None and not isinstance(X, Mapping)
+        not is_array(X)
+        and getattr(X, "name", None) is not None
+        and not isinstance(X, Mapping)
     ):  # one column that has a name
         X = {str(X.name): X}
     if not is_array(X):
         own = getattr(X, "columns", X if isinstance(X, Mapping) else None)
         if own is None:
-            raise DataError(f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}")
-        columns = [str(c) for c in (X if own is None else own)] if columns is None else columns
+            raise DataError(
+                f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}"
+            )
+        columns = (
+            [str(c) for c in (X if own is None else own)]
+            if columns is None
+            else columns
+        )
     X = as_array(X, "X") if is_array(X) else named_columns(X, columns or ())
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2:
-        raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
+        raise DataError(
+            f"X is a matrix (rows, columns), got an array of shape {X.shape}"
+        )
     names = names_of(columns, X.shape[1], intercept=intercept)
     products = None
     if intercept and plain_columns(X, multiply):

@@ -56,13 +56,23 @@ class ArrowMoments:
         """The moments of rows whose head columns have these names, with frequencies and precisions."""
         from scipy.sparse import csr_array
 
-        head = Moments.of(X.head, y, weights=weights, precision=precision, columns=columns)
-        copies = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
+        head = Moments.of(
+            X.head, y, weights=weights, precision=precision, columns=columns
+        )
+        copies = (
+            np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
+        )
         w = copies if precision is None else copies * precision
         Z = LazyColumns(np.zeros((len(y), 0)), X.tail).sparse()
         own = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
         inside = csr_array(Z.T @ (Z * w[:, None]))
-        return cls(head, tuple(terms), inside, own, np.column_stack([Z.T @ copies, (Z**2).T @ copies]))
+        return cls(
+            head,
+            tuple(terms),
+            inside,
+            own,
+            np.column_stack([Z.T @ copies, (Z**2).T @ copies]),
+        )
 
     # ---- what they are of ---------------------------------------------------------------------------------------------
 
@@ -107,13 +117,17 @@ class ArrowMoments:
     @property
     def mean(self) -> Array:
         """(p,) weighted means of the columns."""
-        return np.concatenate([self.head.mean, self.totals[:, 0] / max(self.weight, 1e-300)])
+        return np.concatenate(
+            [self.head.mean, self.totals[:, 0] / max(self.weight, 1e-300)]
+        )
 
     @property
     def scale(self) -> Array:
         """(p,) weighted standard deviations of the columns."""
         mean, square = (self.totals / max(self.weight, 1e-300)).T
-        return np.concatenate([self.head.scale, np.sqrt(np.maximum(square - mean**2, 0.0))])
+        return np.concatenate(
+            [self.head.scale, np.sqrt(np.maximum(square - mean**2, 0.0))]
+        )
 
     @property
     def y_mean(self) -> float:
@@ -133,13 +147,19 @@ class ArrowMoments:
         with_y = np.concatenate([-b, np.ones((*b.shape[:-1], 1))], -1)
         own = np.square(with_y @ np.asarray(self.head.factor, dtype=float).T).sum(-1)
         inner = (self.inside @ u.reshape(-1, u.shape[-1]).T).T.reshape(u.shape)
-        return np.asarray(own - 2.0 * (u * (with_y @ self.border.T)).sum(-1) + (u * inner).sum(-1))
+        return np.asarray(
+            own - 2.0 * (u * (with_y @ self.border.T)).sum(-1) + (u * inner).sum(-1)
+        )
 
     @cached_property
     def dense(self) -> Moments:
         """The same with every column written out, for what asks for a triangular factor of all. DataError for too many."""
         refuse_too_wide(self.p)
-        F, h, q = np.asarray(self.head.factor, dtype=float), self.head.p, len(self.border)
+        F, h, q = (
+            np.asarray(self.head.factor, dtype=float),
+            self.head.p,
+            len(self.border),
+        )
         # F_all = [[R, A, z], [0, B, c], [0, 0, s]]: R'A = X'WZ, and what that leaves of [Z y] has the root [[B, c], [0, s]]
         A = np.linalg.lstsq(F[:-1, :-1].T, self.border[:, :-1].T)[0]
         left = np.zeros((q + 1, q + 1))
@@ -151,8 +171,16 @@ class ArrowMoments:
         value, vector = np.linalg.eigh(left / size[:, None] / size)
         root = triangular(np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T * size)
         top = np.hstack([F[:-1, :-1], A, F[:-1, -1:]])
-        factor = np.vstack([top, np.hstack([np.zeros((q + 1, h)), np.asarray(root, dtype=float)])])
-        return replace(self.head, factor=factor, columns=self.columns, mean=self.mean, scale=self.scale)
+        factor = np.vstack(
+            [top, np.hstack([np.zeros((q + 1, h)), np.asarray(root, dtype=float)])]
+        )
+        return replace(
+            self.head,
+            factor=factor,
+            columns=self.columns,
+            mean=self.mean,
+            scale=self.scale,
+        )
 
     # ---- sums and differences -----------------------------------------------------------------------------------------
 
@@ -161,13 +189,19 @@ class ArrowMoments:
         terms = joined_terms(self.terms, self._like(other).terms)
         a, b = self.with_terms(terms), other.with_terms(terms)
         return replace(
-            a, head=a.head + b.head, inside=a.inside + b.inside, border=a.border + b.border, totals=a.totals + b.totals
+            a,
+            head=a.head + b.head,
+            inside=a.inside + b.inside,
+            border=a.border + b.border,
+            totals=a.totals + b.totals,
         )
 
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
         """The moments of these rows without the other's; groups stay, with no rows where all of theirs are gone."""
         for mine, theirs in zip(self.terms, self._like(other).terms):
-            if more := [level for level in theirs.levels if level not in set(mine.levels)]:
+            if more := [
+                level for level in theirs.levels if level not in set(mine.levels)
+            ]:
                 raise DataError(
                     f"the rows to subtract were not among these rows: {mine.key} has no group {_abbreviate_levels(more)} of {mine.group} here"
                 )
@@ -179,7 +213,13 @@ class ArrowMoments:
                 f"the rows to subtract were not among these rows: those of {name} have a larger sum of squares"
             )
         head, inside = self.head - b.head, self.inside - b.inside
-        return replace(self, head=head, inside=inside, border=self.border - b.border, totals=self.totals - b.totals)
+        return replace(
+            self,
+            head=head,
+            inside=inside,
+            border=self.border - b.border,
+            totals=self.totals - b.totals,
+        )
 
     def _like(self, other: "ArrowMoments") -> "ArrowMoments":
         """The other, which has the same terms and was made in the same way but for its groups. DataError elsewhere."""
@@ -187,7 +227,9 @@ class ArrowMoments:
             raise DataError(
                 f"ArrowMoments and {type(other).__name__} cannot be combined: give both the same formula, with the same terms by group"
             )
-        one, two = ([(t.key, t.effects, t.factors) for t in m.terms] for m in (self, other))
+        one, two = (
+            [(t.key, t.effects, t.factors) for t in m.terms] for m in (self, other)
+        )
         if one != two:
             raise DataError(
                 f"moments of {', '.join(t.key for t in self.terms)} and of {', '.join(t.key for t in other.terms)} cannot be "
@@ -206,16 +248,27 @@ class ArrowMoments:
         place, start = list[int](), 0
         for old, new in zip(self.terms, terms):
             at, K = {level: i for i, level in enumerate(new.levels)}, len(new.effects)
-            place += [start + at[level] * K + k for level in old.levels for k in range(K)]
+            place += [
+                start + at[level] * K + k for level in old.levels for k in range(K)
+            ]
             start += len(new.levels) * K
         to, here = np.array(place, dtype=np.intp), self.inside.tocoo()
-        inside = coo_array((here.data, (to[here.row], to[here.col])), shape=(start, start)).tocsr()
+        inside = coo_array(
+            (here.data, (to[here.row], to[here.col])), shape=(start, start)
+        ).tocsr()
         border, totals = np.zeros((start, self.border.shape[1])), np.zeros((start, 2))
         border[to], totals[to] = self.border, self.totals
-        moved = replace(self, terms=tuple(terms), inside=inside, border=border, totals=totals)
+        moved = replace(
+            self, terms=tuple(terms), inside=inside, border=border, totals=totals
+        )
         if self.origin is None:
             return moved
-        return replace(moved, origin=self.origin.with_groups({t.key: t.to_state() for t in terms}, moved.columns))
+        return replace(
+            moved,
+            origin=self.origin.with_groups(
+                {t.key: t.to_state() for t in terms}, moved.columns
+            ),
+        )
 
     def times(self, unit: float) -> "ArrowMoments":
         """The moments with every weight multiplied by `unit`."""
@@ -232,13 +285,24 @@ class ArrowMoments:
     def to_arrays(self) -> dict[str, Array]:
         """The sums of columns by group as plain arrays; of `inside` the row, column and value of each entry."""
         found = self.inside.tocoo()
-        entries = {"row": np.asarray(found.row, dtype=np.int64), "column": np.asarray(found.col, dtype=np.int64)}
-        return {**entries, "value": found.data, "border": self.border, "totals": self.totals}
+        entries = {
+            "row": np.asarray(found.row, dtype=np.int64),
+            "column": np.asarray(found.col, dtype=np.int64),
+        }
+        return {
+            **entries,
+            "value": found.data,
+            "border": self.border,
+            "totals": self.totals,
+        }
 
     def to_state(self) -> dict[str, Any]:
         """As plain data, every number to the last bit: `arrow_moments_of` gives the same moments back."""
         return {
-            "head": {k: v.item() if v.ndim == 0 else v.tolist() for k, v in self.head.to_arrays().items()},
+            "head": {
+                k: v.item() if v.ndim == 0 else v.tolist()
+                for k, v in self.head.to_arrays().items()
+            },
             "terms": [{"key": term.key, **term.to_state()} for term in self.terms],
             **{k: v.tolist() for k, v in self.to_arrays().items()},
         }
@@ -266,24 +330,46 @@ class ArrowMoments:
         return write_held(path, BY_GROUP, self.to_state(), self.origin)
 
 
-def arrow_moments_of(state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]) -> ArrowMoments:
+def arrow_moments_of(
+    state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]
+) -> ArrowMoments:
     """The moments of these sums, which `to_arrays` gave, and of a head and terms. DataError for damaged ones."""
     from scipy.sparse import coo_array
 
     q = sum(len(term.levels) * len(term.effects) for term in terms)
     try:
-        border, totals, value = (np.array(state[name], dtype=float) for name in ("border", "totals", "value"))
-        row, column = (np.array(state[name], dtype=np.intp) for name in ("row", "column"))
-        if border.shape != (q, head.p + 1) or totals.shape != (q, 2) or not row.shape == column.shape == value.shape:
-            raise ValueError(f"sums of shapes {border.shape} and {totals.shape} are not those of {q} columns by group")
-        if len(row) and not (min(row.min(), column.min()) >= 0 and max(row.max(), column.max()) < q):
+        border, totals, value = (
+            np.array(state[name], dtype=float) for name in ("border", "totals", "value")
+        )
+        row, column = (
+            np.array(state[name], dtype=np.intp) for name in ("row", "column")
+        )
+        if (
+            border.shape != (q, head.p + 1)
+            or totals.shape != (q, 2)
+            or not row.shape == column.shape == value.shape
+        ):
+            raise ValueError(
+                f"sums of shapes {border.shape} and {totals.shape} are not those of {q} columns by group"
+            )
+        if len(row) and not (
+            min(row.min(), column.min()) >= 0 and max(row.max(), column.max()) < q
+        ):
             raise ValueError(f"a product is of a column beyond the {q} by group")
         if not all(np.isfinite(each).all() for each in (border, totals, value)):
             raise ValueError("not all of its numbers are finite")
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the saved moments are damaged: {error}") from None
-    return ArrowMoments(head, terms, coo_array((value, (row, column)), shape=(q, q)).tocsr(), border, totals)
+    return ArrowMoments(
+        head,
+        terms,
+        coo_array((value, (row, column)), shape=(q, q)).tocsr(),
+        border,
+        totals,
+    )
 
 
 def _abbreviate_levels(levels: Sequence[str]) -> str:
-    return ", ".join(map(repr, levels[:3])) + (f" and {len(levels) - 3} more" if len(levels) > 3 else "")
+    return ", ".join(map(repr, levels[:3])) + (
+        f" and {len(levels) - 3} more" if len(levels) > 3 else ""
+    )

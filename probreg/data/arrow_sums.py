@@ -52,14 +52,20 @@ class ArrowSums:
 
     @classmethod
     def of(
-        cls, columns: ArrowColumns, y: Array, weights: Array | None = None, precision: Array | None = None
+        cls,
+        columns: ArrowColumns,
+        y: Array,
+        weights: Array | None = None,
+        precision: Array | None = None,
     ) -> "ArrowSums":
         """Of rows with these columns and this response, with frequencies and precisions; one pass."""
         n = len(y)
         frequency = np.ones(n) if weights is None else weights
         w = frequency if precision is None else frequency * precision
         with_y = columns._replace(dense=np.column_stack([columns.dense, y]))
-        log_precision = 0.0 if precision is None else float(frequency @ np.log(precision))
+        log_precision = (
+            0.0 if precision is None else float(frequency @ np.log(precision))
+        )
         return cls(*with_y.gram(w), n, float(frequency.sum()), log_precision)
 
     @property

@@ -17,27 +17,43 @@ INTERCEPT = "Intercept"  # the name of the column of ones
 def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
     """The names of the given columns, x1, x2, ... without them. DataError for what is no list of different names."""
     if isinstance(columns, str):
-        raise DataError(f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]")
+        raise DataError(
+            f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]"
+        )
     if not isinstance(intercept, bool | np.bool_):
         raise DataError(f"intercept is True or False, got {type(intercept).__name__}")
-    if columns is not None and (not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0):
+    if columns is not None and (
+        not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0
+    ):
         raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
     given = [f"x{j + 1}" for j in range(width)] if columns is None else list(columns)
-    if odd := [name for name in given if not isinstance(name, str | int | float | tuple | np.generic)]:
+    if odd := [
+        name
+        for name in given
+        if not isinstance(name, str | int | float | tuple | np.generic)
+    ]:
         raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
     names = tuple(map(str, given))
     if not names and not intercept:
-        raise DataError("there are no columns: X has none and intercept=False leaves out the column of ones")
+        raise DataError(
+            "there are no columns: X has none and intercept=False leaves out the column of ones"
+        )
     if len(set(names)) != len(names):
-        raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
+        raise DataError(
+            f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}"
+        )
     if intercept and INTERCEPT in names:
-        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
+        raise DataError(
+            "X already has a column called 'Intercept'; pass intercept=False"
+        )
     return names
 
 
 def check_intercept(X: Array, names: Sequence[str]) -> None:
     """DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
-    if INTERCEPT in names and len(bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)):
+    if INTERCEPT in names and len(
+        bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)
+    ):
         value = X[bad[0], list(names).index(INTERCEPT)]
         raise DataError(
             f"column 'Intercept' holds {value:g} in row {bad[0]}: a column of that name is all ones; rename it"
@@ -52,13 +68,17 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
 
         table = read_columns(y)
         if len(table) != 1:
-            return np.stack([np.asarray(v) for v in table.values()], 1), tuple(map(str, table))
+            return np.stack([np.asarray(v) for v in table.values()], 1), tuple(
+                map(str, table)
+            )
         y = next(iter(table.values()))
     if is_array(y) or np.ndim(y) == 0:
         # A list that mixes text with other values, which numpy would turn into text.
         mixed = isinstance(y, list) and any(isinstance(v, str) for v in y)
         values = as_array(np.array(y, dtype=object) if mixed else y, "y")
-        return (values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values), None
+        return (
+            values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        ), None
     from probreg.data.formula.columns import read_columns
 
     column = read_columns({"y": y})["y"]
@@ -84,10 +104,20 @@ def of_trials(response: str) -> str:
 
 def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
     """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
-    X = X if X.dtype.kind in "fiub" else floats(X, "X", "; for categories use a formula")
+    X = (
+        X
+        if X.dtype.kind in "fiub"
+        else floats(X, "X", "; for categories use a formula")
+    )
     if X.ndim != 2 or X.shape[1] != len(names):
-        raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
-    out = np.empty((len(X), X.shape[1] + 1)) if ones else np.ascontiguousarray(X, dtype=float)
+        raise DataError(
+            f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}"
+        )
+    out = (
+        np.empty((len(X), X.shape[1] + 1))
+        if ones
+        else np.ascontiguousarray(X, dtype=float)
+    )
 
     def look(rows: slice) -> tuple[Array, ...]:
         if ones:
@@ -125,9 +155,13 @@ def as_offset(offset: Any, n: int) -> Array | None:
     out = floats(offset, "an offset")
     out = out[:, None] if out.ndim == 1 else out
     if out.ndim != 2 or len(out) != n or not out.shape[1]:
-        raise DataError(f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}")
+        raise DataError(
+            f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}"
+        )
     if len(bad := np.argwhere(~np.isfinite(out))):
-        raise DataError(f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite")
+        raise DataError(
+            f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite"
+        )
     return out
 
 
@@ -149,7 +183,9 @@ def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
         )
     out = floats(values, "weights")
     if out.shape != (n,):
-        raise DataError(f"weights are one number per row: expected shape ({n},), got {out.shape}")
+        raise DataError(
+            f"weights are one number per row: expected shape ({n},), got {out.shape}"
+        )
     return check_values(out, kind, lambda i: f"the weight of row {i}")
 
 
@@ -157,8 +193,17 @@ def with_trials(successes: Any, trials: Any, n: int) -> Array:
     """Successes and trials (n, 2). DataError names the first row that cannot be."""
     s, t = floats(successes, "successes"), floats(trials, "trials")
     if s.shape != (n,) or t.shape != (n,):
-        raise DataError(f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}")
-    wrong = ~((s >= 0) & (t < 2.0**53) & (s <= t) & (np.floor(s) == s) & (np.floor(t) == t) & np.isfinite(t))
+        raise DataError(
+            f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}"
+        )
+    wrong = ~(
+        (s >= 0)
+        & (t < 2.0**53)
+        & (s <= t)
+        & (np.floor(s) == s)
+        & (np.floor(t) == t)
+        & np.isfinite(t)
+    )
     if len(bad := np.flatnonzero(wrong)):
         raise DataError(
             f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
@@ -175,7 +220,9 @@ def as_trials(trials: Any, n: int) -> Array | None:
     return with_trials(np.zeros(n), t, n)[:, 1]
 
 
-def weights_without_empty_trials(y: Any, counted: str | None, weights: Array | None) -> Array | None:
+def weights_without_empty_trials(
+    y: Any, counted: str | None, weights: Array | None
+) -> Array | None:
     """The weights with 0 for the rows of a response (n, c) that count no trial: such a row is no observation."""
     if counted is None:
         return weights
@@ -192,7 +239,9 @@ def is_array(data: Any) -> bool:
 def read_column(data: Any, name: str) -> Array:
     """One column of a table. DataError where it has none of that name."""
     if is_array(data):
-        raise DataError(f"{name!r} names a column, and these rows come as an array: give the values instead")
+        raise DataError(
+            f"{name!r} names a column, and these rows come as an array: give the values instead"
+        )
     return named_columns(data, (name,))[:, 0]
 
 
@@ -201,5 +250,7 @@ def named_columns(data: Any, names: Sequence[str]) -> Array:
 
     table = read_columns(data)
     if missing := [c for c in names if c not in table]:
-        raise DataError(f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}")
+        raise DataError(
+            f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}"
+        )
     return np.stack([np.asarray(table[c]) for c in names], 1)

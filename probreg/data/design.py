@@ -81,7 +81,9 @@ class ColumnRecipe(Protocol):
 
     def inputs_at(self, data: Any) -> dict[str, Array]: ...
 
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "ColumnRecipe": ...
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, found: bool = False
+    ) -> "ColumnRecipe": ...
 
     def offset_at(self, data: Any) -> Array | None: ...
 
@@ -115,16 +117,26 @@ class Design:
     weights: Array | None = None
     labels: Array | None = None
     notes: tuple[str, ...] = ()
-    kept: "AnyMoments | None" = None  # moments that outlive their rows, in a fit that was saved without them
-    kept_by_trials: Moments | None = None  # the same where a row counts as often as it has trials
+    kept: "AnyMoments | None" = (
+        None  # moments that outlive their rows, in a fit that was saved without them
+    )
+    kept_by_trials: Moments | None = (
+        None  # the same where a row counts as often as it has trials
+    )
     trials: Array | None = None
-    source: RowSource | None = None  # where the rows are, when they are read by the block: X and y are then empty
+    source: RowSource | None = (
+        None  # where the rows are, when they are read by the block: X and y are then empty
+    )
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
     unused: "Unused | None" = None
-    inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each smooth function and process, by the term
+    inputs: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # (n, d) of each smooth function and process, by the term
     of_moments: bool = False  # it was made of moments, and never had rows
-    read: Mapping[str, Any] = field(default_factory=dict)  # (n,) each: the variables that a formula read, by reference
+    read: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # (n,) each: the variables that a formula read, by reference
 
     def __repr__(self) -> str:
         return clean_lines(*self._summary_lines)
@@ -136,9 +148,15 @@ class Design:
     @property
     def _summary_lines(self) -> list[str]:
         """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
-        rows = f"{self.n} rows" if self.n else self.rows_absent.removeprefix("this model ")
+        rows = (
+            f"{self.n} rows" if self.n else self.rows_absent.removeprefix("this model ")
+        )
         shown = self.shown_columns
-        more = f" and {len(shown) - _SHOWN} more in .columns" if len(shown) > _SHOWN else ""
+        more = (
+            f" and {len(shown) - _SHOWN} more in .columns"
+            if len(shown) > _SHOWN
+            else ""
+        )
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
         has += [f"{self.weight_kind} weights"] if self.weighted else []
         return [
@@ -163,19 +181,32 @@ class Design:
     def head(self) -> Array:
         """(h,) the places of the columns whose coefficients are reported one by one: all but effects that vary by a group."""
         names = {c for t in self.recipe.grouped.values() for c in t.columns}
-        return np.array([j for j, c in enumerate(self.columns) if c not in names], dtype=np.intp)
+        return np.array(
+            [j for j, c in enumerate(self.columns) if c not in names], dtype=np.intp
+        )
 
     @property
     def head_columns(self) -> tuple[str, ...]:
         """Their names."""
-        return self.columns if len(self.head) == len(self.columns) else tuple(self.columns[j] for j in self.head)
+        return (
+            self.columns
+            if len(self.head) == len(self.columns)
+            else tuple(self.columns[j] for j in self.head)
+        )
 
     @cached_property
     def shown_columns(self) -> tuple[str, ...]:
         """The columns for reading: those of a smooth function, a process or a varying effect as the term, with their number."""
-        size = {t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}" for t in self.recipe.terms}
+        size = {
+            t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}"
+            for t in self.recipe.terms
+        }
         size |= {key: t.counted for key, t in self.recipe.grouped.items()}
-        of = {c: f"{t.name} ({size[t.name]})" for t in self.recipe.terms for c in t.columns}
+        of = {
+            c: f"{t.name} ({size[t.name]})"
+            for t in self.recipe.terms
+            for c in t.columns
+        }
         return tuple(dict.fromkeys(of.get(c, c) for c in self.columns))
 
     def called(self, columns: Sequence[int]) -> str:
@@ -185,18 +216,26 @@ class Design:
     def called_each(self, columns: Sequence[int]) -> tuple[str, ...]:
         """Columns by name, or the term of which they are a block."""
         names = tuple(self.columns[j] for j in columns)
-        each = {block: (label,) for t in self.recipe.terms for label, block in zip(t.labels, t.blocks)}
+        each = {
+            block: (label,)
+            for t in self.recipe.terms
+            for label, block in zip(t.labels, t.blocks)
+        }
         return each.get(names, names)
 
     def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
         """The Gaussian process whose columns these are, all of them."""
         names = tuple(self.columns[j] for j in columns)
-        return next((t for t in self.recipe.processes.values() if t.columns == names), None)
+        return next(
+            (t for t in self.recipe.processes.values() if t.columns == names), None
+        )
 
     def grouped_of(self, columns: Sequence[int]) -> GroupedTerm | None:
         """The term of varying effects whose columns these are, all of them."""
         names = tuple(self.columns[j] for j in columns)
-        return next((t for t in self.recipe.grouped.values() if t.columns == names), None)
+        return next(
+            (t for t in self.recipe.grouped.values() if t.columns == names), None
+        )
 
     def need_columns_elsewhere(self, what: str) -> None:
         """Incompatible where the columns of a process are its values at the rows of a fit, and `what` asks for those at others."""
@@ -235,7 +274,11 @@ class Design:
             return f"this model reads its rows by the block ({self.source.name})"
         if self.of_moments:
             return "this model is of moments and holds no rows"
-        held = [term.short for term in self.recipe.processes.values() if term.basis.holds_rows]
+        held = [
+            term.short
+            for term in self.recipe.processes.values()
+            if term.basis.holds_rows
+        ]
         but = f" but those of the basis of {' and '.join(held)}" if held else ""
         return f"this model holds no rows{but}, since it was saved without its rows"
 
@@ -249,7 +292,11 @@ class Design:
         """What to do where rows are asked for that are not in memory."""
         if self.of_moments:
             return "build it where the rows are"
-        return "save(rows=True) keeps them" if self.source is None else "build it from a part that fits in memory"
+        return (
+            "save(rows=True) keeps them"
+            if self.source is None
+            else "build it from a part that fits in memory"
+        )
 
     def rows_obstacle(self, what: str, instead: str = "") -> str | None:
         """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `rows_needed`); None where the
@@ -265,7 +312,9 @@ class Design:
         if (why := self.rows_obstacle(what, instead)) is not None:
             raise DataError(why)
 
-    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add) -> Any:
+    def fold(
+        self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add
+    ) -> Any:
         """What fn says of the rows, a block at a time, put together by `add`: sums of arrays unless told otherwise.
 
         Rows in memory are one block, which fn cuts where it serves (`Block.sweep`); others come as their source reads them.
@@ -279,7 +328,9 @@ class Design:
     @property
     def block(self) -> Block:
         """The rows in memory."""
-        return Block(self.X, self.observed, self.weights, self.offset, precision=self.precision)
+        return Block(
+            self.X, self.observed, self.weights, self.offset, precision=self.precision
+        )
 
     @property
     def weighted(self) -> bool:
@@ -297,7 +348,11 @@ class Design:
     def log_precision(self) -> float:
         """sum_i w_i log(precision_i), twice what precisions add to log p beside the sum of squares."""
         if not self.n:
-            return self.moments.log_precision if self.kept is None else self.kept.log_precision
+            return (
+                self.moments.log_precision
+                if self.kept is None
+                else self.kept.log_precision
+            )
         if self.precision is None:
             return 0.0
         return float(full_weights(self.weights, self.n) @ np.log(self.precision))
@@ -342,19 +397,49 @@ class Design:
         u = self.unused
         if u is None:
             return self
-        labels = None if self.labels is None or u.labels is None else self.by_row(np.asarray(self.labels), u.labels)
-        offset = None if self.offset is None or u.offset is None else self.by_row(self.offset, u.offset)
-        X, precision = self.by_row(self.X, u.X), None if self.precision is None else self.by_row(self.precision, 1.0)
-        y = None if self.y is None or self.y.ndim == 1 or u.y is None else self.by_row(self.y, u.y)
-        plain = Design(X, y, self.columns, self.free, self.recipe, self.response, offset, labels=labels)
-        inputs = {key: self.by_row(x, u.inputs[key]) for key, x in self.inputs.items() if key in u.inputs}
+        labels = (
+            None
+            if self.labels is None or u.labels is None
+            else self.by_row(np.asarray(self.labels), u.labels)
+        )
+        offset = (
+            None
+            if self.offset is None or u.offset is None
+            else self.by_row(self.offset, u.offset)
+        )
+        X, precision = (
+            self.by_row(self.X, u.X),
+            None if self.precision is None else self.by_row(self.precision, 1.0),
+        )
+        y = (
+            None
+            if self.y is None or self.y.ndim == 1 or u.y is None
+            else self.by_row(self.y, u.y)
+        )
+        plain = Design(
+            X,
+            y,
+            self.columns,
+            self.free,
+            self.recipe,
+            self.response,
+            offset,
+            labels=labels,
+        )
+        inputs = {
+            key: self.by_row(x, u.inputs[key])
+            for key, x in self.inputs.items()
+            if key in u.inputs
+        }
         return replace(plain, precision=precision, inputs=inputs)
 
     @property
     def sample(self) -> "Design":
         """Rows in memory that stand for all: the design itself, or the evenly spaced sample of its source, whose weights
         count the rows between them too."""
-        return self if self.source is None else self._of_source  # a design that kept itself would outlive its last user
+        return (
+            self if self.source is None else self._of_source
+        )  # a design that kept itself would outlive its last user
 
     @cached_property
     def _of_source(self) -> "Design":
@@ -364,7 +449,14 @@ class Design:
         weights = weights * (self.total / weights.sum())
         X = np.ascontiguousarray(some.X)
         return replace(
-            self, X=X, y=some.y, offset=some.offset, weights=weights, precision=some.precision, kept=None, source=None
+            self,
+            X=X,
+            y=some.y,
+            offset=some.offset,
+            weights=weights,
+            precision=some.precision,
+            kept=None,
+            source=None,
         )
 
     @property
@@ -394,19 +486,42 @@ class Design:
         none are given. DataError as in the recipe."""
         X = self.recipe.matrix(data)
         if offset is not None and self.offset is None:
-            raise DataError("offset= was given, and this model was fitted without an offset")
-        made = as_offset(self.recipe.offset_at(data) if offset is None else offset, len(X))
+            raise DataError(
+                "offset= was given, and this model was fitted without an offset"
+            )
+        made = as_offset(
+            self.recipe.offset_at(data) if offset is None else offset, len(X)
+        )
         if made is None and self.offset is not None:
-            raise DataError("this model has an offset given as an array: pass offset= with one value per new row")
-        if made is not None and self.offset is not None and made.shape[1] != self.offset.shape[1]:
+            raise DataError(
+                "this model has an offset given as an array: pass offset= with one value per new row"
+            )
+        if (
+            made is not None
+            and self.offset is not None
+            and made.shape[1] != self.offset.shape[1]
+        ):
             raise DataError(
                 f"the offset has {made.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
             )
-        given = as_trials(self.recipe.trials_at(data) if trials is None else trials, len(X))
-        plain = Design(X, None, self.columns, self.free, self.recipe, self.response, made, trials=given)
+        given = as_trials(
+            self.recipe.trials_at(data) if trials is None else trials, len(X)
+        )
+        plain = Design(
+            X,
+            None,
+            self.columns,
+            self.free,
+            self.recipe,
+            self.response,
+            made,
+            trials=given,
+        )
         return replace(plain, inputs=self.recipe.inputs_at(data))
 
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "Design":
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, found: bool = False
+    ) -> "Design":
         """The same rows, with the columns of the process `key` made by another basis; there may be more or fewer of them.
 
         Where its length was `found` by a search, no note says that none was stated.
@@ -415,28 +530,40 @@ class Design:
         """
         if key not in self.recipe.processes:
             known = ", ".join(self.recipe.processes) or "none"
-            raise DataError(f"{key!r} is no Gaussian process of this design; it has {known}")
+            raise DataError(
+                f"{key!r} is no Gaussian process of this design; it has {known}"
+            )
         self.need_rows("another basis of a process")
-        term, recipe = self.recipe.processes[key], self.recipe.with_basis(key, basis, found=found)
+        term, recipe = (
+            self.recipe.processes[key],
+            self.recipe.with_basis(key, basis, found=found),
+        )
         old, new = term.columns, recipe.processes[key]
         at = self.columns.index(old[0])
 
         def among(every: Array, new: Array) -> Array:
-            return np.concatenate([every[..., :at], new, every[..., at + len(old) :]], axis=-1)
+            return np.concatenate(
+                [every[..., :at], new, every[..., at + len(old) :]], axis=-1
+            )
 
         u = self.unused
         if u is not None:
             u = replace(u, X=among(u.X, new.columns_at(u.inputs[key])))
         return replace(
             self,
-            X=np.ascontiguousarray(among(self.X, new.columns_at(self.inputs[key], self.labels))),
+            X=np.ascontiguousarray(
+                among(self.X, new.columns_at(self.inputs[key], self.labels))
+            ),
             columns=recipe.columns,
             free=among(self.free, np.zeros(basis.size, dtype=bool)),
             recipe=recipe,
             kept=None,
             kept_by_trials=None,
             unused=u,
-            notes=(*(note for note in self.notes if note not in term.notes), *new.notes),
+            notes=(
+                *(note for note in self.notes if note not in term.notes),
+                *new.notes,
+            ),
         )
 
     def take(self, rows: Array | slice) -> Self:
@@ -460,7 +587,9 @@ class Design:
             unused=None,
             of_moments=False,
             read={name: values[rows] for name, values in self.read.items()},
-            inputs={key: np.ascontiguousarray(x[rows]) for key, x in self.inputs.items()},
+            inputs={
+                key: np.ascontiguousarray(x[rows]) for key, x in self.inputs.items()
+            },
         )
 
     @cached_property
@@ -469,9 +598,13 @@ class Design:
         if self.kept is not None:
             return self.kept.dense if isinstance(self.kept, ArrowMoments) else self.kept
         if self.products is not None:
-            return Moments.of(self.X, self.observed, columns=self.columns, products=self.products)
+            return Moments.of(
+                self.X, self.observed, columns=self.columns, products=self.products
+            )
         if not self.reachable:
-            raise DataError(f"the moments of the columns are not known: {self.rows_needed}")
+            raise DataError(
+                f"the moments of the columns are not known: {self.rows_needed}"
+            )
         return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
 
     @cached_property
@@ -494,7 +627,9 @@ class Design:
             return self.kept if isinstance(self.kept, ArrowMoments) else None
         tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
         head: Any = LazyColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
-        return arrow_moments_of_rows(self.block._replace(X=head), columns=self.head_columns, terms=terms)
+        return arrow_moments_of_rows(
+            self.block._replace(X=head), columns=self.head_columns, terms=terms
+        )
 
     @property
     def y_scale(self) -> float:
@@ -504,14 +639,25 @@ class Design:
         if not self.n or not (self.recipe.grouped or self.unwritten):
             return self.moments.y_scale
         y = minus_offset(self.observed, self.offset)
-        return float(np.sqrt(np.average(np.square(y - np.average(y, weights=self.weights)), weights=self.weights)))
+        return float(
+            np.sqrt(
+                np.average(
+                    np.square(y - np.average(y, weights=self.weights)),
+                    weights=self.weights,
+                )
+            )
+        )
 
     @cached_property
     def frame(self) -> Frame:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
         some = self._sample_rows
         names = {c for term in self.recipe.terms for c in term.columns}
-        plain = None if not names else np.flatnonzero([c not in names for c in self.columns])
+        plain = (
+            None
+            if not names
+            else np.flatnonzero([c not in names for c in self.columns])
+        )
         return self.basis.with_mix(some, plain) if len(some) else self.basis
 
     @cached_property
@@ -534,16 +680,25 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     # what counts is never Gaussian: only the moments of its columns are asked for
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
     y = minus_offset(y, block.offset)
-    own: dict[str, Any] = {"weights": block.weights, "precision": block.precision, "columns": columns}
+    own: dict[str, Any] = {
+        "weights": block.weights,
+        "precision": block.precision,
+        "columns": columns,
+    }
     if isinstance(block.X, LazyColumns) and block.X.of_indicators:
         return moments_of_levels(block.X, y, **own)
     return Moments.of(block.X, y, **own)
 
 
-def arrow_moments_of_rows(block: Block, *, columns: tuple[str, ...], terms: tuple[GroupedTerm, ...]) -> ArrowMoments:
+def arrow_moments_of_rows(
+    block: Block, *, columns: tuple[str, ...], terms: tuple[GroupedTerm, ...]
+) -> ArrowMoments:
     """The moments by group of y - offset at the rows of a block, whose columns of groups are not written out."""
     X: Any = block.X
-    y, own = minus_offset(block.y, block.offset), {"weights": block.weights, "precision": block.precision}
+    y, own = (
+        minus_offset(block.y, block.offset),
+        {"weights": block.weights, "precision": block.precision},
+    )
     return ArrowMoments.of(X, y, columns=columns, terms=terms, **own)
 
 
@@ -563,9 +718,15 @@ def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str
     """The note on rows of weight 0, of n rows; none where there are none."""
     if not left:
         return ()
-    blank = 0 if unused is None or isinstance(unused.X, LazyColumns) else int(np.isnan(unused.X).any(1).sum())
+    blank = (
+        0
+        if unused is None or isinstance(unused.X, LazyColumns)
+        else int(np.isnan(unused.X).any(1).sum())
+    )
     absent = (
-        f"; {blank} of them hold values that no other row taught the terms, and have no prediction" if blank else ""
+        f"; {blank} of them hold values that no other row taught the terms, and have no prediction"
+        if blank
+        else ""
     )
     return (f"{left} of {n} rows have weight 0 and were left out{absent}",)
 
@@ -574,7 +735,9 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     """The design of a formula read at data (without its response), the response values, and their declared levels."""
     recipe = reading.recipe
     check_intercept(reading.X, recipe.columns)
-    own = weights_without_empty_trials(reading.response, reading.counted, reading.weights)
+    own = weights_without_empty_trials(
+        reading.response, reading.counted, reading.weights
+    )
     weights, precision = by_kind(reading.weight_kind, own)
     left = 0 if reading.unused is None else len(reading.unused.places)
     design = Design(
@@ -583,10 +746,15 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
         recipe=recipe,
-        response=of_trials(recipe.response) if reading.counted == "p" else recipe.response,
+        response=of_trials(recipe.response)
+        if reading.counted == "p"
+        else recipe.response,
         offset=as_offset(reading.offset, len(reading.X)),
         labels=reading.rows,
-        notes=(*reading.notes, *left_out_notes(left, len(reading.X) + left, reading.unused)),
+        notes=(
+            *reading.notes,
+            *left_out_notes(left, len(reading.X) + left, reading.unused),
+        ),
         weights=weights,
         precision=precision,
         weight_kind=reading.weight_kind,
@@ -596,4 +764,8 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     )
     if isinstance(reading.response, np.ndarray):
         return design, reading.response, reading.classes
-    return design, np.asarray(reading.response), tuple(reading.response.categories.tolist())
+    return (
+        design,
+        np.asarray(reading.response),
+        tuple(reading.response.categories.tolist()),
+    )

@@ -59,7 +59,11 @@ class Frame:
         """
         own = np.arange(X.shape[1]) if columns is None else columns
         n = len(X)
-        if not isinstance(X, np.ndarray) or not 1 < len(own) <= _MOST_COLUMNS or n <= len(own):
+        if (
+            not isinstance(X, np.ndarray)
+            or not 1 < len(own) <= _MOST_COLUMNS
+            or n <= len(own)
+        ):
             return self
         some = X[:: max(1, n // _SAMPLE)]
         some = some if len(own) == X.shape[1] else some[:, own]
@@ -86,7 +90,9 @@ class Frame:
         if self.intercept is not None and self.shift.any():
             G = G - G[:, [self.intercept]] * self.shift[:, None]
         G = G / self.scale[:, None]
-        return G if self.mix is None else self._apply_mix(G.swapaxes(1, 2)).swapaxes(1, 2)
+        return (
+            G if self.mix is None else self._apply_mix(G.swapaxes(1, 2)).swapaxes(1, 2)
+        )
 
     def differences(self, X: Array) -> Array:
         """Return T'x for linear combinations X (n, p) of rows; the entry of the intercept is 0 for a difference of two rows."""
@@ -107,20 +113,34 @@ class Frame:
     def of_columns(self, columns: Array) -> "Frame":
         """The frame of some columns, in increasing order, which hold all that are mixed and the intercept."""
         place = {int(j): i for i, j in enumerate(columns)}
-        mixed = None if self.mixed is None else np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
+        mixed = (
+            None
+            if self.mixed is None
+            else np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
+        )
         intercept = None if self.intercept is None else place[self.intercept]
-        return Frame(self.shift[columns], self.scale[columns], intercept, self.mix, mixed)
+        return Frame(
+            self.shift[columns], self.scale[columns], intercept, self.mix, mixed
+        )
 
     def equals(self, other: "Frame") -> bool:
         """Whether two frames are the same to the last bit."""
-        pairs = ((getattr(self, name), getattr(other, name)) for name in ("shift", "scale", "mix", "mixed"))
-        same = all(b is None if a is None else b is not None and np.array_equal(a, b) for a, b in pairs)
+        pairs = (
+            (getattr(self, name), getattr(other, name))
+            for name in ("shift", "scale", "mix", "mixed")
+        )
+        same = all(
+            b is None if a is None else b is not None and np.array_equal(a, b)
+            for a, b in pairs
+        )
         return same and self.intercept == other.intercept
 
     @property
     def mild(self) -> bool:
         """Whether means are within 100 standard deviations of zero: sums over raw rows lose at most four digits."""
-        return self.mix is None and bool((np.abs(self.shift) < 100.0 * self.scale).all())
+        return self.mix is None and bool(
+            (np.abs(self.shift) < 100.0 * self.scale).all()
+        )
 
     def to_raw(self, gamma: Array) -> Array:
         """T gamma, gamma (p, s), without the matrix T."""

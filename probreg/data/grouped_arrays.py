@@ -74,40 +74,68 @@ class Grouped:
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.name:
-            raise DataError("Grouped name is empty; it is that of the column in which new rows have their groups")
+            raise DataError(
+                "Grouped name is empty; it is that of the column in which new rows have their groups"
+            )
         if self.Z is None and not self.intercept:
-            raise DataError(f"Grouped {self.name!r} has no effects: intercept=False and no Z")
+            raise DataError(
+                f"Grouped {self.name!r} has no effects: intercept=False and no Z"
+            )
 
     def read(self, n: int) -> tuple[GroupedTerm, Array]:
         """The term, and what enters it (n, 1 + K). DataError for another number of rows and for what cannot be used."""
         table = complete(read_table({self.name: self.labels}), "raise")[0]
         refuse_infinite(table)
         if len(table.rows) != n:
-            raise DataError(f"X has {n} rows and the groups {self.name!r} have {len(table.rows)}: they must match")
+            raise DataError(
+                f"X has {n} rows and the groups {self.name!r} have {len(table.rows)}: they must match"
+            )
         Z, names = self._effect_matrix(n)
-        key = _key(names, self.name, intercept=self.intercept, correlated=self.correlated)
+        key = _key(
+            names, self.name, intercept=self.intercept, correlated=self.correlated
+        )
         levels = levels_of_groups((self.name,), table)
         refuse_single(key, levels)
         effects = (INTERCEPT, *names) if self.intercept else names
-        term = GroupedTerm(key, column_written(self.name), effects, levels, self.correlated, (self.name,))
+        term = GroupedTerm(
+            key,
+            column_written(self.name),
+            effects,
+            levels,
+            self.correlated,
+            (self.name,),
+        )
         return term, term.inputs_of(
-            group_labels((self.name,), table), np.hstack([np.ones((n, 1)), Z][not self.intercept :])
+            group_labels((self.name,), table),
+            np.hstack([np.ones((n, 1)), Z][not self.intercept :]),
         )
 
     def _effect_matrix(self, n: int) -> tuple[Array, tuple[str, ...]]:
         """Return Z (n, K) and the names of its columns."""
         if self.Z is None:
             if self.effects is not None and len(self.effects):
-                raise DataError(f"Grouped {self.name!r} names the effects {', '.join(self.effects)} and has no Z")
+                raise DataError(
+                    f"Grouped {self.name!r} names the effects {', '.join(self.effects)} and has no Z"
+                )
             return np.zeros((n, 0)), ()
         plain = from_arrays(self.Z, columns=self.effects, intercept=False, response="y")
         if plain.n != n:
-            raise DataError(f"X has {n} rows and Z of the groups {self.name!r} has {plain.n}: they must match")
-        own = getattr(self.Z, "columns", None) is not None or isinstance(self.Z, Mapping)
+            raise DataError(
+                f"X has {n} rows and Z of the groups {self.name!r} has {plain.n}: they must match"
+            )
+        own = getattr(self.Z, "columns", None) is not None or isinstance(
+            self.Z, Mapping
+        )
         named = self.effects is not None or own or bool(getattr(self.Z, "name", None))
-        names = plain.columns if named else tuple(f"z{j + 1}" for j in range(plain.X.shape[1]))
+        names = (
+            plain.columns
+            if named
+            else tuple(f"z{j + 1}" for j in range(plain.X.shape[1]))
+        )
         if INTERCEPT in names:
-            raise DataError(f"Z of the groups {self.name!r} has a column called 'Intercept'; intercept=True makes one")
+            raise DataError(
+                f"Z of the groups {self.name!r} has a column called 'Intercept'; intercept=True makes one"
+            )
         return plain.X, names
 
 
@@ -120,13 +148,23 @@ class ColumnsWithGroups(ArrayColumns):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        return (*self.plain.columns, *(c for term in self.varying for c in term.columns))
+        return (
+            *self.plain.columns,
+            *(c for term in self.varying for c in term.columns),
+        )
 
     @property
     def given(self) -> tuple[str, ...]:
         return tuple(
             dict.fromkeys(
-                [*self.plain.given, *(name for t in self.varying for name in (*_effect_columns(t), *t.factors))]
+                [
+                    *self.plain.given,
+                    *(
+                        name
+                        for t in self.varying
+                        for name in (*_effect_columns(t), *t.factors)
+                    ),
+                ]
             )
         )
 
@@ -150,7 +188,11 @@ class ColumnsWithGroups(ArrayColumns):
     def matrix(self, data: Any) -> Array:
         """The columns at a table or a mapping that names the given columns and the groups."""
         table, inputs = self._read_new_rows(data, self.given), self.inputs_at(data)
-        X = self.plain.matrix(table.columns) if self.plain.given else np.ones((len(table.rows), 1))
+        X = (
+            self.plain.matrix(table.columns)
+            if self.plain.given
+            else np.ones((len(table.rows), 1))
+        )
         return beside_groups(X, [(term, inputs[term.key]) for term in self.varying])
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
@@ -160,19 +202,31 @@ class ColumnsWithGroups(ArrayColumns):
             Z = np.ones((len(table.rows), len(term.effects)))
             start = len(term.effects) - len(_effect_columns(term))
             for j, name in enumerate(_effect_columns(term)):
-                Z[:, start + j] = PlainColumns((name,), False).matrix(table.columns)[:, 0]
+                Z[:, start + j] = PlainColumns((name,), False).matrix(table.columns)[
+                    :, 0
+                ]
             out[term.key] = term.inputs_of(group_labels(term.factors, table), Z)
         return out
 
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> ColumnRecipe:
-        raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, found: bool = False
+    ) -> ColumnRecipe:
+        raise DataError(
+            f"{key!r} is no Gaussian process of these columns, which are taken as they are"
+        )
 
     def read_back(self, design: Design) -> dict[str, Array]:
-        out = {name: design.X[:, design.columns.index(name)] for name in self.plain.given}
+        out = {
+            name: design.X[:, design.columns.index(name)] for name in self.plain.given
+        }
         for term in self.varying:
             inputs = design.inputs[term.key]
             start = 1 + len(term.effects) - len(_effect_columns(term))
-            out |= {name: inputs[:, start + j] for j, name in enumerate(_effect_columns(term)) if name not in out}
+            out |= {
+                name: inputs[:, start + j]
+                for j, name in enumerate(_effect_columns(term))
+                if name not in out
+            }
             out |= {name: term.labels_of(inputs) for name in term.factors}
         return out
 
@@ -192,7 +246,9 @@ class ColumnsWithGroups(ArrayColumns):
 
     def _read_new_rows(self, data: Any, names: Sequence[str]) -> Table:
         """The named columns of new rows. DataError for an array, whose columns have no names."""
-        if isinstance(data, list) or (isinstance(data, np.ndarray) and not data.dtype.names):
+        if isinstance(data, list) or (
+            isinstance(data, np.ndarray) and not data.dtype.names
+        ):
             raise DataError(
                 f"new rows of a model with groups are a table or a mapping with the columns {', '.join(self.given)}, and an array "
                 "has no names"
@@ -211,7 +267,11 @@ def with_groups(design: Design, groups: Any) -> Design:
     DataError for groups of other rows, and for an effect that varies by the same groups twice.
     """
     given = [groups] if isinstance(groups, Grouped) else groups
-    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(g, Grouped) for g in given):
+    if (
+        not isinstance(given, Sequence)
+        or isinstance(given, str)
+        or not all(isinstance(g, Grouped) for g in given)
+    ):
         raise DataError(
             f"groups is a list of pr.Grouped, got {type(groups).__name__}; write groups=[pr.Grouped(labels)]"
         )
@@ -231,12 +291,23 @@ def with_groups(design: Design, groups: Any) -> Design:
     inputs = {term.key: x for term, x in read}
     X = beside_groups(design.X, read)
     if len(set(recipe.columns)) < len(recipe.columns):
-        raise DataError("columns of the groups have the names of others: rename effects or levels")
+        raise DataError(
+            "columns of the groups have the names of others: rename effects or levels"
+        )
     free = np.array([c == INTERCEPT for c in recipe.columns])
-    return replace(design, X=contiguous(X), columns=recipe.columns, free=free, recipe=recipe, inputs=inputs)
+    return replace(
+        design,
+        X=contiguous(X),
+        columns=recipe.columns,
+        free=free,
+        recipe=recipe,
+        inputs=inputs,
+    )
 
 
-def _refuse_different(design: Design, plain: PlainColumns, read: Sequence[tuple[GroupedTerm, Array]]) -> None:
+def _refuse_different(
+    design: Design, plain: PlainColumns, read: Sequence[tuple[GroupedTerm, Array]]
+) -> None:
     """DataError where two arrays are given under one name, of which new rows have one column."""
     known = {name: design.X[:, design.columns.index(name)] for name in plain.given}
     groups = dict[str, Array]()
@@ -248,7 +319,9 @@ def _refuse_different(design: Design, plain: PlainColumns, read: Sequence[tuple[
                 raise DataError(
                     f"the groups {name!r} are {groups[name][i]!r} in row {i} and in {term.key} {labels[i]!r}; name= gives them another name"
                 )
-        for name, values in zip(_effect_columns(term), x[:, x.shape[1] - len(_effect_columns(term)) :].T):
+        for name, values in zip(
+            _effect_columns(term), x[:, x.shape[1] - len(_effect_columns(term)) :].T
+        ):
             if len(bad := np.flatnonzero(known.setdefault(name, values) != values)):
                 i = bad[0]
                 raise DataError(

@@ -65,17 +65,24 @@ class GroupColumns(NamedTuple):
         out = np.empty((self.groups, self.effects, self.effects))
         for k in range(self.effects):
             for j in range(k + 1):
-                found = np.bincount(self.codes, w * self.Z[:, k] * self.Z[:, j], self.groups)
+                found = np.bincount(
+                    self.codes, w * self.Z[:, k] * self.Z[:, j], self.groups
+                )
                 out[:, k, j] = out[:, j, k] = found
         return out
 
     def gram_with(self, other: "GroupColumns", w: Array) -> Array:
         """Z' diag(w) Z_other (G, K, G2, K2)."""
-        both, shape = self.codes * other.groups + other.codes, (self.groups, other.groups)
+        both, shape = (
+            self.codes * other.groups + other.codes,
+            (self.groups, other.groups),
+        )
         out = np.empty((self.groups, self.effects, other.groups, other.effects))
         for k in range(self.effects):
             for j in range(other.effects):
-                found = np.bincount(both, w * self.Z[:, k] * other.Z[:, j], shape[0] * shape[1])
+                found = np.bincount(
+                    both, w * self.Z[:, k] * other.Z[:, j], shape[0] * shape[1]
+                )
                 out[:, k, :, j] = found.reshape(shape)
         return out
 
@@ -119,12 +126,18 @@ class ArrowColumns(NamedTuple):
 
     def part(self, rows: slice) -> "ArrowColumns":
         """These rows."""
-        return ArrowColumns(self.lead.part(rows), tuple(o.part(rows) for o in self.others), self.dense[rows])
+        return ArrowColumns(
+            self.lead.part(rows),
+            tuple(o.part(rows) for o in self.others),
+            self.dense[rows],
+        )
 
     @property
     def _border_slices(self) -> list[slice]:
         """Where each of `others`, and after them the dense columns, stand in r."""
-        ends = np.cumsum([0, *(o.groups * o.effects for o in self.others), self.dense.shape[1]])
+        ends = np.cumsum(
+            [0, *(o.groups * o.effects for o in self.others), self.dense.shape[1]]
+        )
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def times(self, a: Array, c: Array) -> Array:
@@ -177,7 +190,9 @@ class ArrowColumns(NamedTuple):
         out = ((X @ corner[dense, dense]) * X).sum(1)
         out += np.einsum("nk,nkl,nl->n", Z, own[codes], Z, optimize=True)
         if X.shape[1]:
-            out += 2.0 * np.einsum("nk,nkj,nj->n", Z, border[codes][..., dense], X, optimize=True)
+            out += 2.0 * np.einsum(
+                "nk,nkj,nj->n", Z, border[codes][..., dense], X, optimize=True
+            )
         for i, (o, at) in enumerate(zip(self.others, grouped)):
             shape = (o.groups, o.effects)
             # of the leading factor, of dense columns, of its own
@@ -189,6 +204,8 @@ class ArrowColumns(NamedTuple):
             mine = corner[at, at].reshape(*shape, *shape)[o.codes, :, o.codes]
             out += np.einsum("nk,nkl,nl->n", o.Z, mine, o.Z, optimize=True)
             for p, there in zip(self.others[:i], grouped):
-                both = corner[there, at].reshape(p.groups, p.effects, *shape)[p.codes, :, o.codes]
+                both = corner[there, at].reshape(p.groups, p.effects, *shape)[
+                    p.codes, :, o.codes
+                ]
                 out += 2.0 * np.einsum("nk,nkl,nl->n", p.Z, both, o.Z, optimize=True)
         return out

@@ -24,7 +24,12 @@ from probreg.data.terms.process import (
 )  # fmt: skip
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
-from probreg.kernels import CovarianceFunction, KernelBasis, basis as made_basis, read_kernel
+from probreg.kernels import (
+    CovarianceFunction,
+    KernelBasis,
+    basis as made_basis,
+    read_kernel,
+)
 from probreg.kernels.row_values import exact_by_cholesky
 
 Array = np.ndarray
@@ -78,19 +83,34 @@ class KernelColumns(ArrayColumns):
 
     def to_json(self) -> dict[str, Any]:
         given = {"given": list(self.given), "intercept": self.intercept}
-        return {"kind": "kernel", **given, "key": self.process.key, "process": self.process.to_state()}
+        return {
+            "kind": "kernel",
+            **given,
+            "key": self.process.key,
+            "process": self.process.to_state(),
+        }
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote. DataError for what is none."""
         given, key, state = saved.get("given"), saved.get("key"), saved.get("process")
-        if not isinstance(given, list) or not all(isinstance(c, str) for c in given) or len(set(given)) < len(given):
+        if (
+            not isinstance(given, list)
+            or not all(isinstance(c, str) for c in given)
+            or len(set(given)) < len(given)
+        ):
             raise DataError("its inputs are not a list of different names")
-        if not isinstance(key, str) or not isinstance(state, Mapping) or not isinstance(saved.get("intercept"), bool):
+        if (
+            not isinstance(key, str)
+            or not isinstance(state, Mapping)
+            or not isinstance(saved.get("intercept"), bool)
+        ):
             raise DataError("its process has no name or no state")
         process = process_of(state, key)
         if len(process.inputs) != len(given):
-            raise DataError(f"its process takes {len(process.inputs)} inputs, and {len(given)} are named")
+            raise DataError(
+                f"its process takes {len(process.inputs)} inputs, and {len(given)} are named"
+            )
         return cls(process, tuple(given), saved["intercept"])
 
     def behind_ones(self, phi: Array) -> Array:
@@ -124,23 +144,35 @@ def design_of_kernel(
     `triangular` is that of a Cholesky factor, a tenth of the work of eigenvectors, in whose order of columns no size is seen.
     """
     plain = from_arrays(
-        X, columns=columns, intercept=False, response=response, offset=offset, weights=weights, labels=labels
+        X,
+        columns=columns,
+        intercept=False,
+        response=response,
+        offset=offset,
+        weights=weights,
+        labels=labels,
     )
     if intercept and INTERCEPT in plain.columns:
-        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
+        raise DataError(
+            "X already has a column called 'Intercept'; pass intercept=False"
+        )
     every, names, given = plain.X, plain.columns, settings or {}
     w = plain.weights if plain.precision is None else plain.precision
     x = every if w is None else every[w > 0]  # rows of weight 0 are as absent
     counts = None if w is None or plain.weight_kind != "frequency" else w[w > 0]
     if unknown := [word for word in given if word not in BASIS_SETTINGS]:
-        raise DataError(f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}")
+        raise DataError(
+            f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}"
+        )
     known = kernel is not None if length_known is None else length_known
     key = _key_of(names)
     with prefix_errors(key):
         named = kernel is None or (isinstance(kernel, str) and not known)
         read = read_kernel("rbf" if kernel is None else kernel)
         read = (
-            at_starting_length(read, x) if named and _has_length(read) else read.resolved(with_spread(x, counts), names)
+            at_starting_length(read, x)
+            if named and _has_length(read)
+            else read.resolved(with_spread(x, counts), names)
         )
         if triangular and basis == "exact":
             refuse_below(read, x, names, range(len(x)))
@@ -149,9 +181,17 @@ def design_of_kernel(
             phi = phi if len(x) == len(every) else _columns_where_known(term, every, w)
         else:
             term = ProcessTerm(
-                key, key, made_basis(read, x, basis or chosen_basis(x, known, given), **given), known, names
+                key,
+                key,
+                made_basis(read, x, basis or chosen_basis(x, known, given), **given),
+                known,
+                names,
             )
-            phi = term.columns_at(x) if len(x) == len(every) else _columns_where_known(term, every, w)
+            phi = (
+                term.columns_at(x)
+                if len(x) == len(every)
+                else _columns_where_known(term, every, w)
+            )
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,

@@ -32,9 +32,15 @@ class Within(NamedTuple):
 def select_leading_part(X: LazyColumns) -> tuple[int, Array, Array]:
     """Return the index of the tail part with the most levels, the places (G,) of its columns and the places (r,) of all others, written ones last."""
     first = int(np.argmax([part.groups for part in X.tail]))
-    places = [np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)]
+    places = [
+        np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)
+    ]
     others = [at for k, at in enumerate(places) if k != first]
-    return first, places[first], np.concatenate([*others, X.head_places]).astype(np.intp)
+    return (
+        first,
+        places[first],
+        np.concatenate([*others, X.head_places]).astype(np.intp),
+    )
 
 
 def indicators(part: GroupColumns) -> Array:
@@ -42,11 +48,17 @@ def indicators(part: GroupColumns) -> Array:
     try:
         return np.asarray(LazyColumns(np.zeros((len(part.codes), 0)), (part,)))
     except DataError as error:
-        raise DataError(f"one of two factors of many levels is written out: {error}") from None
+        raise DataError(
+            f"one of two factors of many levels is written out: {error}"
+        ) from None
 
 
 def within_levels(
-    lead: GroupColumns, V: Array, weights: Array | None, own: Array, center: Array | None = None
+    lead: GroupColumns,
+    V: Array,
+    weights: Array | None,
+    own: Array,
+    center: Array | None = None,
 ) -> Within:
     """The columns V (n, r + 1), y last, less their means by level; a level without rows and precision has means of zero.
 
@@ -60,11 +72,20 @@ def within_levels(
     means = sums / np.where(weight > 0, weight, 1.0)[:, None]
     V -= lead.times(means[:, None])
     names = tuple(map(str, range(V.shape[1] - 1)))
-    return Within(Moments.of(V[:, :-1], V[:, -1], weights=weights, columns=names).factor, means, weight)
+    return Within(
+        Moments.of(V[:, :-1], V[:, -1], weights=weights, columns=names).factor,
+        means,
+        weight,
+    )
 
 
 def moments_of_levels(
-    X: LazyColumns, y: Array, *, weights: Array | None, precision: Array | None, columns: tuple[str, ...]
+    X: LazyColumns,
+    y: Array,
+    *,
+    weights: Array | None,
+    precision: Array | None,
+    columns: tuple[str, ...],
 ) -> Moments:
     """The moments of all columns, none of which is written out but those of smaller factors."""
     refuse_too_wide(len(columns))
@@ -87,7 +108,9 @@ def moments_of_levels(
     stack[q:, at] = np.asarray(found.factor, dtype=float)
     factor = triangular(stack)
     log_precision = 0.0 if precision is None else float(copies @ np.log(precision))
-    return Moments(factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision)
+    return Moments(
+        factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision
+    )
 
 
 def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
@@ -95,7 +118,9 @@ def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
     total = float(weights.sum())
     mean = (X.T @ weights[:, None])[:, 0] / total
     scale = np.sqrt(np.maximum(mean * (1.0 - mean), 0.0))
-    scale[X.head_places] = np.sqrt(weights @ np.square(X.head - mean[X.head_places]) / total)
+    scale[X.head_places] = np.sqrt(
+        weights @ np.square(X.head - mean[X.head_places]) / total
+    )
     return mean, scale
 
 
@@ -103,5 +128,7 @@ def dropped_beside_levels(X: LazyColumns, y: Array, weights: Array | None) -> Ar
     """The places of other columns that are combinations of the levels of the largest factor and of earlier ones."""
     k, lead, border = select_leading_part(X)
     others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
-    found = within_levels(X.tail[k], np.column_stack([*others, X.head, y]), weights, np.zeros(len(lead)))
+    found = within_levels(
+        X.tail[k], np.column_stack([*others, X.head, y]), weights, np.zeros(len(lead))
+    )
     return border[list(rank_of(found.factor[:-1, :-1]).dropped)]

@@ -104,10 +104,14 @@ class Moments:
         refuse_too_wide(len(columns))
         _check_shapes(X, y, weights, columns)
         if precision is not None:
-            return cls._precise(X, y, weights, np.asarray(precision, dtype=float), columns)
+            return cls._precise(
+                X, y, weights, np.asarray(precision, dtype=float), columns
+            )
         r = reduce_rows(X, y, weights=weights, products=products)
         if not np.all(np.isfinite(r.factor)):
-            A = np.column_stack([X, y] if weights is None else [X, y, np.asarray(weights)])
+            A = np.column_stack(
+                [X, y] if weights is None else [X, y, np.asarray(weights)]
+            )
             rows, cols = np.nonzero(~np.isfinite(A.astype(float)))
             if not rows.size:
                 said = "X, y or weights are too large: their squares overflow; rescale the columns."
@@ -117,22 +121,44 @@ class Moments:
                 said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({such_rows(count)}); drop or complete them."
             raise DataError(said)
         mean, scale = r.mean, r.scale
-        factor = _by_centred_rows(X, y, weights, r.factor, mean) if _of_ones(mean, scale) else r.factor
-        return cls(factor, len(X), r.weight, columns, mean[:-1], scale[:-1], float(mean[-1]), float(scale[-1]))
+        factor = (
+            _by_centred_rows(X, y, weights, r.factor, mean)
+            if _of_ones(mean, scale)
+            else r.factor
+        )
+        return cls(
+            factor,
+            len(X),
+            r.weight,
+            columns,
+            mean[:-1],
+            scale[:-1],
+            float(mean[-1]),
+            float(scale[-1]),
+        )
 
     @classmethod
     def _precise(
-        cls, X: Array, y: Array, weights: ArrayLike | None, precision: Array, columns: tuple[str, ...]
+        cls,
+        X: Array,
+        y: Array,
+        weights: ArrayLike | None,
+        precision: Array,
+        columns: tuple[str, ...],
     ) -> Self:
         """F is that of the rows times the roots of their precisions; means and standard deviations count each row once."""
-        copies = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+        copies = (
+            np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+        )
         found = cls.of(X, y, weights=copies * precision, columns=columns)
         plain = cls.of(X, y, weights=weights, columns=columns)
         log_precision = float(copies @ np.log(precision))
         return replace(plain, factor=found.factor, log_precision=log_precision)
 
     @classmethod
-    def from_blocks(cls, blocks: Iterable[tuple[ArrayLike, ...]], *, columns: Sequence[str]) -> Self:
+    def from_blocks(
+        cls, blocks: Iterable[tuple[ArrayLike, ...]], *, columns: Sequence[str]
+    ) -> Self:
         """The moments of rows that come in blocks (X, y) or (X, y, weights), none of which is kept.
 
         >>> Moments.from_blocks([([[1.0]], [1.0]), ([[1.0]], [3.0])], columns=["const"]).y_mean
@@ -149,7 +175,9 @@ class Moments:
     def times(self, unit: float) -> Self:
         """The moments with every weight multiplied by `unit`."""
         # F'F are sums of weights times squares.
-        return replace(self, factor=self.factor * np.sqrt(unit), weight=self.weight * unit)
+        return replace(
+            self, factor=self.factor * np.sqrt(unit), weight=self.weight * unit
+        )
 
     @property
     def p(self) -> int:
@@ -209,7 +237,10 @@ class Moments:
         """The moments of both sets of rows."""
         self._same_columns(other)
         centre = self._pool(other, 1, self.factor)._centre
-        F1, F2 = _shift_factor(self.factor, -centre), _shift_factor(other.factor, -centre)
+        F1, F2 = (
+            _shift_factor(self.factor, -centre),
+            _shift_factor(other.factor, -centre),
+        )
         return self._pool(other, 1, _shift_factor(merge(F1, F2), centre))
 
     def __sub__(self, other: "Moments") -> Self:
@@ -224,20 +255,29 @@ class Moments:
                 f"{self.weight:g}; subtract only rows that were added before."
             )
         centre = self._centre
-        F1, F2 = _shift_factor(self.factor, -centre), _shift_factor(other.factor, -centre)
+        F1, F2 = (
+            _shift_factor(self.factor, -centre),
+            _shift_factor(other.factor, -centre),
+        )
         try:
             factor = downdate(F1, F2)
         except ValueError as error:
-            raise DataError(f"the rows to subtract were not among these rows: {error}.") from error
+            raise DataError(
+                f"the rows to subtract were not among these rows: {error}."
+            ) from error
         if self.n == other.n:
             return self._pool(other, -1, np.zeros_like(factor))
-        return self._pool(other, -1, _shift_factor(self._told_of_lost_digits(F1, factor), centre))
+        return self._pool(
+            other, -1, _shift_factor(self._told_of_lost_digits(F1, factor), centre)
+        )
 
     def _told_of_lost_digits(self, before: Array, after: Array) -> Array:
         """The factor G after a subtraction, without what is rounding, and a warning that names the column of which the
         difference of squares G_jj^2 = F_jj^2 - ... kept the fewest digits."""
         old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))
-        had = old > 1e-10 * np.linalg.norm(before.astype(float), axis=0)  # others were combinations before
+        had = old > 1e-10 * np.linalg.norm(
+            before.astype(float), axis=0
+        )  # others were combinations before
         ratio = np.divide(new, old, where=had, out=np.ones_like(old))
         lost = np.finfo(float).eps / np.maximum(ratio, 1e-9) ** 2
         if lost[j := int(np.argmax(lost))] > FEW_DIGITS:
@@ -247,7 +287,9 @@ class Moments:
                 f"moments: subtracting left {digits} of 16 digits in {name}; take the moments of the rows that stay"
             )
         rounding = lost >= 1.0
-        return np.where(rounding[:, None] | (rounding & (np.abs(after) <= 1e-7 * old)), 0, after)
+        return np.where(
+            rounding[:, None] | (rounding & (np.abs(after) <= 1e-7 * old)), 0, after
+        )
 
     @property
     def _centre(self) -> Array:
@@ -294,7 +336,11 @@ class Moments:
             return
         missing = [c for c in self.columns if c not in other.columns]
         extra = [c for c in other.columns if c not in self.columns]
-        said = f"missing {missing}, unknown {extra}" if missing or extra else "the same names in another order"
+        said = (
+            f"missing {missing}, unknown {extra}"
+            if missing or extra
+            else "the same names in another order"
+        )
         raise DataError(
             f"moments of different columns cannot be combined: {said}; expected {list(self.columns)}. "
             "Build both from the same formula and levels, or the second by Model.from_moments(first).at(rows)."
@@ -373,9 +419,19 @@ class Moments:
         factor = a["factor"] + low.astype(np.longdouble) if np.any(low) else a["factor"]
         columns = tuple(str(c) for c in a["columns"])
         y_mean, y_scale = map(float, a["y"])
-        log_precision = float(a.get("log_precision", 0.0))  # not in files of fits before there were precisions
+        log_precision = float(
+            a.get("log_precision", 0.0)
+        )  # not in files of fits before there were precisions
         return cls(
-            factor, int(a["n"]), float(a["weight"]), columns, a["mean"], a["scale"], y_mean, y_scale, log_precision
+            factor,
+            int(a["n"]),
+            float(a["weight"]),
+            columns,
+            a["mean"],
+            a["scale"],
+            y_mean,
+            y_scale,
+            log_precision,
         )
 
 
@@ -394,14 +450,20 @@ def _shift_factor(F: Array, by: Array) -> Array:
     return out
 
 
-def _by_centred_rows(X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array) -> Array:
+def _by_centred_rows(
+    X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array
+) -> Array:
     """The factor F again from the columns less their means, where they are ill conditioned and F is not in extended precision."""
     if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ILL:
         return F
     centre, found = np.r_[0.0, mean[1:]], np.zeros((0, len(mean)))
     for rows in row_blocks(*X.shape):
         A = np.column_stack([X[rows], y[rows]]) - centre
-        A = A if weights is None else A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
+        A = (
+            A
+            if weights is None
+            else A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
+        )
         found = factor_of(np.vstack([found, A]))
     return _shift_factor(found, centre)
 
@@ -415,17 +477,25 @@ def refuse_too_wide(p: int) -> None:
         )
 
 
-def _check_shapes(X: Array, y: Array, weights: ArrayLike | None, columns: tuple[str, ...]) -> None:
+def _check_shapes(
+    X: Array, y: Array, weights: ArrayLike | None, columns: tuple[str, ...]
+) -> None:
     if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise DataError(f"X has shape {X.shape} and y {y.shape}; expected (n, p) and (n,).")
+        raise DataError(
+            f"X has shape {X.shape} and y {y.shape}; expected (n, p) and (n,)."
+        )
     if len(columns) != X.shape[1]:
         names = list(columns)
-        raise DataError(f"X has {X.shape[1]} columns and there are {len(names)} names, {names}; give one each.")
+        raise DataError(
+            f"X has {X.shape[1]} columns and there are {len(names)} names, {names}; give one each."
+        )
     if weights is None:
         return
     w = np.asarray(weights)
     if w.shape != y.shape:
-        raise DataError(f"weights have shape {w.shape}; expected {y.shape}, one for each row.")
+        raise DataError(
+            f"weights have shape {w.shape}; expected {y.shape}, one for each row."
+        )
     bad = np.flatnonzero(~(w >= 0))
     if bad.size:
         raise DataError(

@@ -21,7 +21,10 @@ def load_moments(path: str | Path) -> Moments | ArrowMoments:
     if not isinstance(head, Mapping) or not isinstance(terms, list):
         raise DataError(f"{path}: its head columns or its terms are missing")
     plain = Moments.from_arrays(checked_arrays(path, head))
-    return replace(arrow_moments_of(held, plain, tuple(map(_term, terms))), origin=origin_of(path, held.get("origin")))
+    return replace(
+        arrow_moments_of(held, plain, tuple(map(_term, terms))),
+        origin=origin_of(path, held.get("origin")),
+    )
 
 
 def _term(state: Any) -> GroupedTerm:

@@ -36,9 +36,16 @@ class Origin:
     weights: WeightKind
 
     @classmethod
-    def of(cls, recipe: Any, response: str, *, offset: bool, weights: WeightKind) -> Self:
+    def of(
+        cls, recipe: Any, response: str, *, offset: bool, weights: WeightKind
+    ) -> Self:
         """That of the columns of a recipe."""
-        return cls(json.dumps(recipe.to_json(), default=_encode_array, sort_keys=True), response, offset, weights)
+        return cls(
+            json.dumps(recipe.to_json(), default=_encode_array, sort_keys=True),
+            response,
+            offset,
+            weights,
+        )
 
     def saved_recipe(self) -> Any:
         """What `to_json` of the recipe gave."""
@@ -48,11 +55,18 @@ class Origin:
         """The same with these states of terms whose effects vary by a group, by the term, and the names of all columns."""
         recipe = self.saved_recipe()
         if "varying" in recipe:
-            recipe["varying"] = [{"key": each["key"], **states[each["key"]]} for each in recipe["varying"]]
+            recipe["varying"] = [
+                {"key": each["key"], **states[each["key"]]}
+                for each in recipe["varying"]
+            ]
         else:
-            recipe["state"]["transforms"] |= {key: {GROUPED: dict(state)} for key, state in states.items()}
+            recipe["state"]["transforms"] |= {
+                key: {GROUPED: dict(state)} for key, state in states.items()
+            }
             recipe["columns"] = list(columns)
-        return replace(self, recipe=json.dumps(recipe, default=_encode_array, sort_keys=True))
+        return replace(
+            self, recipe=json.dumps(recipe, default=_encode_array, sort_keys=True)
+        )
 
     def require_same(self, other: "Origin") -> None:
         """DataError that says in what two origins differ; groups may."""
@@ -63,7 +77,9 @@ class Origin:
             )
         for what in ("response", "offset", "weights"):
             if (one := getattr(self, what)) != (two := getattr(other, what)):
-                raise DataError(f"moments with {what} {one!r} and {two!r} cannot be combined; give both the same")
+                raise DataError(
+                    f"moments with {what} {one!r} and {two!r} cannot be combined; give both the same"
+                )
 
 
 def _comparable(recipe: str) -> dict[str, Any]:
@@ -77,26 +93,46 @@ def _comparable(recipe: str) -> dict[str, Any]:
     for state in states:  # groups need not be the same
         del state["levels"]
     if states:
-        said.pop("columns", None)  # which name the groups; those of the head are compared by name with their moments
-    return said | {k: re.sub(r"""("[^"]*"|'[^']*'|`[^`]*`)|\s+""", r"\1", text) for k, text in texts.items()}
+        said.pop(
+            "columns", None
+        )  # which name the groups; those of the head are compared by name with their moments
+    return said | {
+        k: re.sub(r"""("[^"]*"|'[^']*'|`[^`]*`)|\s+""", r"\1", text)
+        for k, text in texts.items()
+    }
 
 
 def _grouped_states(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The states of terms of a formula whose effects vary by a group."""
-    transforms = recipe["state"]["transforms"] if recipe.get("kind") == "formula" else {}
+    transforms = (
+        recipe["state"]["transforms"] if recipe.get("kind") == "formula" else {}
+    )
     return [kept[GROUPED] for kept in transforms.values() if GROUPED in kept]
 
 
-def write_moments(path: str | Path, arrays: Mapping[str, Array], origin: Origin | None) -> Path:
+def write_moments(
+    path: str | Path, arrays: Mapping[str, Array], origin: Origin | None
+) -> Path:
     """Writes the arrays and the origin of moments as JSON, by which floats come back to the last bit."""
-    return write_held(path, _FORMAT, {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()}, origin)
+    return write_held(
+        path,
+        _FORMAT,
+        {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()},
+        origin,
+    )
 
 
-def write_held(path: str | Path, form: str, held: Mapping[str, Any], origin: Origin | None) -> Path:
+def write_held(
+    path: str | Path, form: str, held: Mapping[str, Any], origin: Origin | None
+) -> Path:
     """Writes plain data with their format and origin as JSON."""
     from probreg import __version__
 
-    about = None if origin is None else asdict(origin) | {"recipe": json.loads(origin.recipe)}
+    about = (
+        None
+        if origin is None
+        else asdict(origin) | {"recipe": json.loads(origin.recipe)}
+    )
     said = {"format": form, "version": __version__, **held, "origin": about}
     return write_whole(path, seal_json(said))
 
@@ -115,7 +151,9 @@ def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
     """What `write_moments` wrote. DataError where a part is missing, or is not what belongs there."""
     held = read_held(path)
     if (said := held.get("format")) != _FORMAT:
-        raise DataError(f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read")
+        raise DataError(
+            f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read"
+        )
     return checked_arrays(path, held), origin_of(path, held.get("origin"))
 
 
@@ -127,7 +165,11 @@ def read_held(path: str | Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} holds no moments: {error}") from None
     held = held if isinstance(held, dict) else {}
-    if held.pop("sha256", None) is None and held.get("format") not in (None, _FORMAT, BY_GROUP):
+    if held.pop("sha256", None) is None and held.get("format") not in (
+        None,
+        _FORMAT,
+        BY_GROUP,
+    ):
         return held  # of another format, which the caller names
     body = data[: -len(_SEAL % (b"0" * 64))]
     if data != body + _SEAL % hashlib.sha256(body).hexdigest().encode():
@@ -147,12 +189,29 @@ def checked_arrays(path: Any, held: Mapping[str, Any]) -> dict[str, Array]:
     ):
         raise DataError(f"{path}: its columns are not a list of different names")
     sizes = {"": (), "p": (p := len(columns),), "q q": (p + 1, p + 1), "2": (2,)}
-    arrays = {name: _read_numbers(path, name, held.get(name), sizes[shape]) for name, shape in _NUMBERS.items()}
+    arrays = {
+        name: _read_numbers(path, name, held.get(name), sizes[shape])
+        for name, shape in _NUMBERS.items()
+    }
     F, n, weight = (arrays[k] for k in ("factor", "n", "weight"))
-    if np.tril(F, -1).any() or np.tril(arrays["factor_low"], -1).any() or (np.diagonal(F) < 0).any():
-        raise DataError(f"{path}: its factor is no upper triangle with a diagonal of 0 or more")
-    if not (n >= 0 and n % 1 == 0 and weight >= 0 and (arrays["scale"] >= 0).all() and arrays["y"][1] >= 0):
-        raise DataError(f"{path}: its n, weight or standard deviations are negative, or n is no whole number")
+    if (
+        np.tril(F, -1).any()
+        or np.tril(arrays["factor_low"], -1).any()
+        or (np.diagonal(F) < 0).any()
+    ):
+        raise DataError(
+            f"{path}: its factor is no upper triangle with a diagonal of 0 or more"
+        )
+    if not (
+        n >= 0
+        and n % 1 == 0
+        and weight >= 0
+        and (arrays["scale"] >= 0).all()
+        and arrays["y"][1] >= 0
+    ):
+        raise DataError(
+            f"{path}: its n, weight or standard deviations are negative, or n is no whole number"
+        )
     return arrays | {"columns": np.array(columns, dtype=str)}
 
 
@@ -162,7 +221,9 @@ def _read_numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> A
     except (ValueError, TypeError):
         found = np.array(np.nan)
     if found.shape != shape or not np.isfinite(found).all():
-        raise DataError(f"{path}: its {name!r} is not of finite numbers in shape {shape}")
+        raise DataError(
+            f"{path}: its {name!r} is not of finite numbers in shape {shape}"
+        )
     return found
 
 
@@ -171,13 +232,20 @@ def origin_of(path: Any, held: Any) -> Origin | None:
     if held is None:
         return None
     kinds = {"recipe": dict, "response": str, "offset": bool, "weights": str}
-    if not isinstance(held, dict) or any(not isinstance(held.get(k), kind) for k, kind in kinds.items()):
+    if not isinstance(held, dict) or any(
+        not isinstance(held.get(k), kind) for k, kind in kinds.items()
+    ):
         raise DataError(f"{path}: its origin lacks one of {', '.join(kinds)}")
     if held["weights"] not in get_args(WeightKind):
         raise DataError(
             f"{path}: its weights are {held['weights']!r:.40}, and one of {get_args(WeightKind)} belongs there"
         )
-    return Origin(json.dumps(held["recipe"], sort_keys=True), held["response"], held["offset"], held["weights"])
+    return Origin(
+        json.dumps(held["recipe"], sort_keys=True),
+        held["response"],
+        held["offset"],
+        held["weights"],
+    )
 
 
 def _encode_array(value: Any) -> Any:

@@ -27,7 +27,11 @@ def times_weights(values: Array, weights: Array | None) -> Array:
     >>> times_weights(np.ones((2, 3)), np.array([1.0, 4.0])).sum(1)
     array([ 3., 12.])
     """
-    return values if weights is None else values * weights.reshape(-1, *[1] * (values.ndim - 1))
+    return (
+        values
+        if weights is None
+        else values * weights.reshape(-1, *[1] * (values.ndim - 1))
+    )
 
 
 def plus_offset(eta: Array, offset: Array | None) -> Array:
@@ -70,14 +74,22 @@ def require(table: Table, names: Iterable[str]) -> None:
             present = list(table.columns)
             near = difflib.get_close_matches(name, present, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            shown = ", ".join(present[:20]) + (f" and {len(present) - 20} more" if len(present) > 20 else "")
-            raise DataError(f"the data have no column {name!r}{hint} They have: {shown}")
+            shown = ", ".join(present[:20]) + (
+                f" and {len(present) - 20} more" if len(present) > 20 else ""
+            )
+            raise DataError(
+                f"the data have no column {name!r}{hint} They have: {shown}"
+            )
 
 
-def complete(table: Table, action: Missing) -> tuple[Table, tuple[Any, ...], tuple[str, ...]]:
+def complete(
+    table: Table, action: Missing
+) -> tuple[Table, tuple[Any, ...], tuple[str, ...]]:
     """The rows in which no column is missing, the labels of the others, and a sentence that counts them."""
     if not isinstance(action, str) or action not in ("raise", "drop"):
-        raise DataError(f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'")
+        raise DataError(
+            f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'"
+        )
     gone = {name: missing_values(values) for name, values in table.columns.items()}
     lost = np.logical_or.reduce([np.zeros(len(table.rows), dtype=bool), *gone.values()])
     if not lost.any():
@@ -93,12 +105,18 @@ def complete(table: Table, action: Missing) -> tuple[Table, tuple[Any, ...], tup
             "fill them in, or pass missing='drop' to leave those rows out"
         )
     if lost.all():
-        raise DataError(f"no row is complete, so missing='drop' would leave none; missing by column: {met}")
+        raise DataError(
+            f"no row is complete, so missing='drop' would leave none; missing by column: {met}"
+        )
     sentence = (
         f"{lost.sum()} of {len(lost)} rows were dropped because of missing values: "
         f"{labels(table, np.flatnonzero(lost))}; by column: {met}"
     )
-    return table.take(np.flatnonzero(~lost)), tuple(table.rows[lost].tolist()), (sentence,)
+    return (
+        table.take(np.flatnonzero(~lost)),
+        tuple(table.rows[lost].tolist()),
+        (sentence,),
+    )
 
 
 def refuse_missing(table: Table) -> None:
@@ -116,7 +134,9 @@ def refuse_infinite(table: Table) -> None:
     for name, values in table.columns.items():
         if kind_of(values) != "number":
             continue
-        numbers = floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
+        numbers = (
+            floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
+        )
         if len(bad := np.flatnonzero(~np.isfinite(numbers))):
             raise DataError(
                 f"column {name!r} is {values[bad[0]]} in {labels(table, bad)}; "
@@ -124,7 +144,9 @@ def refuse_infinite(table: Table) -> None:
             )
 
 
-def refuse_not_finite(values: np.ndarray, *, term: str, variables: Sequence[str], table: Table) -> None:
+def refuse_not_finite(
+    values: np.ndarray, *, term: str, variables: Sequence[str], table: Table
+) -> None:
     """DataError naming the term, the first row at which it is not finite, and what its columns hold there."""
     if not len(bad := np.flatnonzero(~(np.abs(values) <= _LARGEST))):  # true of nan
         return
@@ -147,11 +169,15 @@ def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
     """An argument given as an array, as numbers (n,)."""
     array = floats(values, f"{name}=")
     if array.shape != (n,):
-        raise DataError(f"{name}= is one number per row of the data, shape ({n},); got shape {array.shape}")
+        raise DataError(
+            f"{name}= is one number per row of the data, shape ({n},); got shape {array.shape}"
+        )
     return array
 
 
-def check_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Table) -> np.ndarray:
+def check_weights(
+    weights: np.ndarray, *, name: str, kind: WeightKind, table: Table
+) -> np.ndarray:
     """Of their kind, not all zero."""
     values = row_weights(weights, name=name, kind=kind, table=table)
     if not values.sum() > 0:
@@ -159,14 +185,22 @@ def check_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Ta
     return values
 
 
-def row_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Table) -> np.ndarray:
+def row_weights(
+    weights: np.ndarray, *, name: str, kind: WeightKind, table: Table
+) -> np.ndarray:
     """Finite, not negative, whole numbers where they are frequencies."""
     if np.asarray(weights).dtype.kind not in "iufb":
         i = first_text(weights)
-        raise DataError(f"the weights {name!r} are not numbers (row {table.rows[i]} holds {weights[i]!r})")
+        raise DataError(
+            f"the weights {name!r} are not numbers (row {table.rows[i]} holds {weights[i]!r})"
+        )
     values = np.asarray(weights, dtype=np.float64)
     return check_values(
-        values, kind, lambda i: f"the weight{f' {name!r}' * (not name.endswith('='))} of row {table.rows[i]}"
+        values,
+        kind,
+        lambda i: (
+            f"the weight{f' {name!r}' * (not name.endswith('='))} of row {table.rows[i]}"
+        ),
     )
 
 
@@ -183,10 +217,17 @@ def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
 def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
     """Whole numbers with 0 <= successes <= trials in every row (n, 2)."""
     successes, trials = both.T
-    wrong = (successes % 1 != 0) | (trials % 1 != 0) | (successes < 0) | (successes > trials)
+    wrong = (
+        (successes % 1 != 0)
+        | (trials % 1 != 0)
+        | (successes < 0)
+        | (successes > trials)
+    )
     if len(bad := np.flatnonzero(wrong)):
         i = bad[0]
-        met = f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
+        met = (
+            f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
+        )
         raise DataError(
             f"the response {term!r} has {met} ({such_rows(len(bad))}); both are whole numbers, 0 <= successes <= trials"
         )

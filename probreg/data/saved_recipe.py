@@ -14,15 +14,25 @@ def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
     if saved.get("kind") == "plain":
         columns, intercept = saved.get("columns"), saved.get("intercept")
         texts = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
-        if not isinstance(columns, list) or not texts or len(set(columns)) < len(columns):
+        if (
+            not isinstance(columns, list)
+            or not texts
+            or len(set(columns)) < len(columns)
+        ):
             raise DataError("its columns are not a list of different names")
         if intercept is not (columns[:1] == [INTERCEPT]):
-            raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
+            raise DataError(
+                f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ"
+            )
         return PlainColumns(tuple(columns), intercept)
     if saved.get("kind") == "grouped":
         from probreg.data.grouped_arrays import ColumnsWithGroups
 
-        plain = recipe_from_json(saved["plain"]) if isinstance(saved.get("plain"), Mapping) else None
+        plain = (
+            recipe_from_json(saved["plain"])
+            if isinstance(saved.get("plain"), Mapping)
+            else None
+        )
         if not isinstance(plain, PlainColumns):
             raise DataError("its plain columns are missing")
         return ColumnsWithGroups.from_json(saved, plain)

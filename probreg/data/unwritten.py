@@ -45,7 +45,9 @@ class LazyColumns:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.head), self.head.shape[1] + sum(c.groups * c.effects for c in self.tail)
+        return len(self.head), self.head.shape[1] + sum(
+            c.groups * c.effects for c in self.tail
+        )
 
     @property
     def size(self) -> int:
@@ -54,7 +56,10 @@ class LazyColumns:
     @cached_property
     def of_indicators(self) -> bool:
         """Whether the columns of groups are indicators, one for each group: the levels of factors, and varying intercepts."""
-        return all(c.effects == 1 and bool(((c.Z == 0.0) | (c.Z == 1.0)).all()) for c in self.tail)
+        return all(
+            c.effects == 1 and bool(((c.Z == 0.0) | (c.Z == 1.0)).all())
+            for c in self.tail
+        )
 
     @property
     def T(self) -> "Transposed":
@@ -70,17 +75,26 @@ class LazyColumns:
         n, q = self.head.shape
         at = [np.broadcast_to(self.head_places, (n, q))]
         at += [
-            first + (c.codes * c.effects)[:, None] + np.arange(c.effects) for first, c in zip(self.starts, self.tail)
+            first + (c.codes * c.effects)[:, None] + np.arange(c.effects)
+            for first, c in zip(self.starts, self.tail)
         ]
-        values, places = np.hstack([self.head, *(c.Z for c in self.tail)]), np.hstack(at)
-        return csr_array((values.ravel(), places.ravel(), np.arange(n + 1) * places.shape[1]), shape=self.shape)
+        values, places = (
+            np.hstack([self.head, *(c.Z for c in self.tail)]),
+            np.hstack(at),
+        )
+        return csr_array(
+            (values.ravel(), places.ravel(), np.arange(n + 1) * places.shape[1]),
+            shape=self.shape,
+        )
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """The first column of each part of the tail."""
         if self.firsts is not None:
             return self.firsts
-        ends = np.cumsum([self.head.shape[1], *(c.groups * c.effects for c in self.tail)])
+        ends = np.cumsum(
+            [self.head.shape[1], *(c.groups * c.effects for c in self.tail)]
+        )
         return tuple(int(e) for e in ends[:-1])
 
     @cached_property
@@ -96,11 +110,21 @@ class LazyColumns:
         if isinstance(columns, slice) and columns == slice(None):
             if isinstance(rows, int | np.integer):
                 return np.asarray(self[[int(rows)]])[0]
-            return replace(self, head=self.head[rows], tail=tuple(c.part(rows) for c in self.tail))
+            return replace(
+                self, head=self.head[rows], tail=tuple(c.part(rows) for c in self.tail)
+            )
         if isinstance(rows, np.ndarray | list) and np.ndim(rows) == 2:  # np.ix_
             rows, columns = np.ravel(rows), np.ravel(columns)
-        elif np.ndim(rows) == 1 and np.ndim(columns) == 1 and not isinstance(columns, slice):  # entries, pair by pair
-            pairs = zip(*np.broadcast_arrays(np.arange(len(self))[rows], np.arange(self.shape[1])[columns]))
+        elif (
+            np.ndim(rows) == 1
+            and np.ndim(columns) == 1
+            and not isinstance(columns, slice)
+        ):  # entries, pair by pair
+            pairs = zip(
+                *np.broadcast_arrays(
+                    np.arange(len(self))[rows], np.arange(self.shape[1])[columns]
+                )
+            )
             return np.array([self._column_at(int(j))[i] for i, j in pairs])
         some = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
         if isinstance(columns, int | np.integer):
@@ -110,7 +134,9 @@ class LazyColumns:
         own = np.searchsorted(self.head_places, chosen)
         if len(chosen) and np.isin(chosen, self.head_places).all():
             return some.head[:, own]
-        return np.column_stack([np.empty((len(some), 0)), *(some._column_at(int(j)) for j in chosen)])
+        return np.column_stack(
+            [np.empty((len(some), 0)), *(some._column_at(int(j)) for j in chosen)]
+        )
 
     def _column_at(self, j: int) -> Array:
         for first, c in zip(self.starts, self.tail):
@@ -130,7 +156,11 @@ class LazyColumns:
         columns = B.reshape(len(B), -1)
         out = self.head @ columns[self.head_places]
         for first, c in zip(self.starts, self.tail):
-            out = out + c.times(columns[first : first + c.groups * c.effects].reshape(c.groups, c.effects, -1))
+            out = out + c.times(
+                columns[first : first + c.groups * c.effects].reshape(
+                    c.groups, c.effects, -1
+                )
+            )
         return out.reshape(len(self), *B.shape[1:])
 
     def __rmatmul__(self, A: Array) -> Array:
@@ -161,7 +191,10 @@ class LazyColumns:
     def without_effects(self, rows: Sequence[Array | None]) -> "LazyColumns":
         """The same with zeros in the columns of each term of varying effects at its rows (n,) bool; None of none."""
         pairs = zip(self.tail, rows, strict=True)
-        tail = (c if w is None else c._replace(Z=np.where(w[:, None], 0.0, c.Z)) for c, w in pairs)
+        tail = (
+            c if w is None else c._replace(Z=np.where(w[:, None], 0.0, c.Z))
+            for c, w in pairs
+        )
         return replace(self, tail=tuple(tail))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -175,7 +208,9 @@ class LazyColumns:
                 out[np.arange(n), place + k] = c.Z[:, k]
         return out if dtype is None else out.astype(dtype)
 
-    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
         if func is np.dot and not kwargs:
             return args[0] @ args[1]
         return func(*_write_out(args), **kwargs)
@@ -185,7 +220,9 @@ class LazyColumns:
         if axis != 0:
             return np.asarray(self).mean(axis)
         n = len(self)
-        return self._in_place(self.head.mean(0), [c.cross(np.ones((n, 1))).ravel() / n for c in self.tail])
+        return self._in_place(
+            self.head.mean(0), [c.cross(np.ones((n, 1))).ravel() / n for c in self.tail]
+        )
 
     def _in_place(self, head: Array, tail: Sequence[Array]) -> Array:
         """Numbers (p, ...) of the columns, from those of the head and of each part of the tail."""
@@ -201,8 +238,13 @@ class LazyColumns:
             return np.asarray(self).std(axis)
         n, every = len(self), np.ones(len(self))
         means = [c.cross(every[:, None]).ravel() / n for c in self.tail]
-        squares = [np.diagonal(c.gram(every), axis1=1, axis2=2).ravel() / n for c in self.tail]
-        tail = [np.sqrt(np.maximum(square - mean**2, 0.0)) for square, mean in zip(squares, means)]
+        squares = [
+            np.diagonal(c.gram(every), axis1=1, axis2=2).ravel() / n for c in self.tail
+        ]
+        tail = [
+            np.sqrt(np.maximum(square - mean**2, 0.0))
+            for square, mean in zip(squares, means)
+        ]
         return self._in_place(self.head.std(0), tail)
 
 
@@ -227,12 +269,16 @@ class Transposed:
         V = np.asarray(V)
         columns = V.reshape(len(V), -1)
         tail = [c.cross(columns).reshape(-1, columns.shape[1]) for c in self.of.tail]
-        return self.of._in_place(self.of.head.T @ columns, tail).reshape(-1, *V.shape[1:])
+        return self.of._in_place(self.of.head.T @ columns, tail).reshape(
+            -1, *V.shape[1:]
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.of, dtype=dtype).T
 
-    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
         if func is np.dot and not kwargs:
             return args[0] @ args[1]
         return func(*_write_out(args), **kwargs)
@@ -243,16 +289,27 @@ def _write_out(args: Sequence[Any]) -> list[Any]:
     out = []
     for a in args:
         nested = isinstance(a, list | tuple)
-        out.append(_write_out(a) if nested else np.asarray(a) if isinstance(a, LazyColumns | Transposed) else a)
+        out.append(
+            _write_out(a)
+            if nested
+            else np.asarray(a)
+            if isinstance(a, LazyColumns | Transposed)
+            else a
+        )
     return out
 
 
-def beside_groups(head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, apart: bool = False) -> Any:
+def beside_groups(
+    head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, apart: bool = False
+) -> Any:
     """The columns of terms at their inputs beside those of `head`: an array where that is small, unless they stay `apart`."""
     width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
     if not apart and 8 * len(head) * width <= UNWRITTEN:
         return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
-    return LazyColumns(np.ascontiguousarray(head, dtype=float), tuple(GroupColumns.of(t, x) for t, x in terms))
+    return LazyColumns(
+        np.ascontiguousarray(head, dtype=float),
+        tuple(GroupColumns.of(t, x) for t, x in terms),
+    )
 
 
 def stack_rows(X: Any, Y: Any) -> Any:
@@ -260,7 +317,9 @@ def stack_rows(X: Any, Y: Any) -> Any:
     if not isinstance(X, LazyColumns):
         return np.concatenate([X, Y])
     tail = [
-        GroupColumns(np.concatenate([a.codes, b.codes]), np.concatenate([a.Z, b.Z]), a.groups)
+        GroupColumns(
+            np.concatenate([a.codes, b.codes]), np.concatenate([a.Z, b.Z]), a.groups
+        )
         for a, b in zip(X.tail, Y.tail, strict=True)
     ]
     return replace(X, head=np.concatenate([X.head, Y.head]), tail=tuple(tail))
@@ -268,7 +327,11 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
 def written_where_small(X: Any) -> Any:
     """An array where that is small, as of `beside_groups`."""
-    return np.asarray(X) if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN else contiguous(X)
+    return (
+        np.asarray(X)
+        if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN
+        else contiguous(X)
+    )
 
 
 def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
@@ -282,16 +345,24 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
     first = parts[0]
     if not isinstance(first, LazyColumns):
         return total(list(parts))
-    tail = [c._replace(Z=total([X.tail[j].Z for X in parts])) for j, c in enumerate(first.tail)]
+    tail = [
+        c._replace(Z=total([X.tail[j].Z for X in parts]))
+        for j, c in enumerate(first.tail)
+    ]
     return replace(first, head=total([X.head for X in parts]), tail=tuple(tail))
 
 
 def all_close(X: Any, Y: Any) -> bool:
     """Whether columns are equal up to 1e-9; those of groups are compared as they are held."""
     if isinstance(X, LazyColumns) and isinstance(Y, LazyColumns):
-        if X.shape != Y.shape or any(a.groups != b.groups for a, b in zip(X.tail, Y.tail, strict=True)):
+        if X.shape != Y.shape or any(
+            a.groups != b.groups for a, b in zip(X.tail, Y.tail, strict=True)
+        ):
             return False
-        same = all((a.codes == b.codes).all() and all_close(a.Z, b.Z) for a, b in zip(X.tail, Y.tail, strict=True))
+        same = all(
+            (a.codes == b.codes).all() and all_close(a.Z, b.Z)
+            for a, b in zip(X.tail, Y.tail, strict=True)
+        )
         return same and all_close(X.head, Y.head)
     return np.allclose(X, Y, rtol=1e-9, atol=1e-12)
 

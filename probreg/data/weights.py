@@ -116,7 +116,9 @@ def read_weights(weights: Any) -> tuple[WeightKind, Any]:
             )
         return weights.kind, weights.values
     if weights is precision or weights is sampling:
-        raise DataError(f"weights is pr.weights.{weights.__name__} itself: give it the weights, {weights.__name__}(w)")
+        raise DataError(
+            f"weights is pr.weights.{weights.__name__} itself: give it the weights, {weights.__name__}(w)"
+        )
     return "frequency", weights
 
 

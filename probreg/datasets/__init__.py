@@ -5,6 +5,20 @@ values are written NA). Rows whose licence does not let everyone pass them on st
 card then names as `provider` the installed module that carries them.
 """
 
-from probreg.datasets.loader import Catalogue, Column, DatasetCard, describe_dataset, list_datasets, load_dataset
+from probreg.datasets.loader import (
+    Catalogue,
+    Column,
+    DatasetCard,
+    describe_dataset,
+    list_datasets,
+    load_dataset,
+)
 
-__all__ = ["Catalogue", "Column", "DatasetCard", "describe_dataset", "list_datasets", "load_dataset"]
+__all__ = [
+    "Catalogue",
+    "Column",
+    "DatasetCard",
+    "describe_dataset",
+    "list_datasets",
+    "load_dataset",
+]

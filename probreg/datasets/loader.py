@@ -73,7 +73,9 @@ class DatasetCard:
             "changes": self.changes,
         }
         head = f"{self.name}: {self.title} ({self.rows} rows)"
-        return "\n".join([head, *_format_entries(facts), "columns", *_format_entries(self.columns)])
+        return "\n".join(
+            [head, *_format_entries(facts), "columns", *_format_entries(self.columns)]
+        )
 
 
 def read_card(name: str, content: Mapping[str, Any]) -> DatasetCard:
@@ -108,10 +110,18 @@ class Catalogue(tuple[DatasetCard, ...]):
 
     def __repr__(self) -> str:
         width = max((len(card.name) for card in self), default=0)
-        return clean_lines(*(f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}" for card in self))
+        return clean_lines(
+            *(
+                f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}"
+                for card in self
+            )
+        )
 
     def _repr_html_(self) -> str:
-        return notebook_html(["data sets"], notes=[f"{card.name}, {card.rows} rows: {card.question}" for card in self])
+        return notebook_html(
+            ["data sets"],
+            notes=[f"{card.name}, {card.rows} rows: {card.question}" for card in self],
+        )
 
 
 def list_datasets() -> Catalogue:
@@ -222,7 +232,11 @@ def _borrow(card: DatasetCard) -> "pd.DataFrame":
 def _dtype(column: Column) -> "str | pd.CategoricalDtype":
     import pandas as pd
 
-    return pd.CategoricalDtype(column.levels, ordered=True) if column.levels else column.dtype
+    return (
+        pd.CategoricalDtype(column.levels, ordered=True)
+        if column.levels
+        else column.dtype
+    )
 
 
 def _require_name(name: str) -> None:
@@ -230,12 +244,16 @@ def _require_name(name: str) -> None:
     if name not in names:
         near = difflib.get_close_matches(str(name).lower(), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise DataError(f"no data set is called {name!r}{hint} There are: {', '.join(names)}")
+        raise DataError(
+            f"no data set is called {name!r}{hint} There are: {', '.join(names)}"
+        )
 
 
 def _dataset_names() -> list[str]:
     files = importlib.resources.files("probreg.datasets").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    return sorted(
+        file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")
+    )
 
 
 def _file(name: str) -> Traversable:

@@ -17,13 +17,21 @@ from probreg.inference.base import has_effects, reported_coefficients
 from probreg.model.drawn_prior import blocks_given_scales, needed_hyper
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
-from probreg.model.term_variables import TermVariable, names_taken, plain_name, response_name, term_variables
+from probreg.model.term_variables import (
+    TermVariable,
+    names_taken,
+    plain_name,
+    response_name,
+    term_variables,
+)
 from probreg.priors import BlockPrior, HierarchicalPrior
 
 _OF_ROWS = ("log_likelihood", "posterior_predictive", "observed_data")
 
 
-def arviz_tree(tree: Any, model: Model, solution: Solution, *, prior: int, by_term: bool, seed: int) -> Any:
+def arviz_tree(
+    tree: Any, model: Model, solution: Solution, *, prior: int, by_term: bool, seed: int
+) -> Any:
     """The tree of a fit with `prior` draws from the priors, and one variable for each term if `by_term`."""
     import xarray as xr
 
@@ -44,13 +52,19 @@ def arviz_tree(tree: Any, model: Model, solution: Solution, *, prior: int, by_te
                 ("log_prior_of_effects", given),
             ):
                 if name in groups:
-                    groups[name] = _log_prior_by_term(model, solution.draws.values, terms, groups[name], own)
+                    groups[name] = _log_prior_by_term(
+                        model, solution.draws.values, terms, groups[name], own
+                    )
     for name in (*_OF_ROWS, "prior_predictive"):
         if name in groups:
-            groups[name] = _with_response(groups[name], model, counted=name != "log_likelihood")
+            groups[name] = _with_response(
+                groups[name], model, counted=name != "log_likelihood"
+            )
     if "constant_data" in groups:
         groups["constant_data"] = _with_variables(groups["constant_data"], model)
-    order = [k for k in tree.children if k in groups] + [k for k in groups if k not in tree.children]
+    order = [k for k in tree.children if k in groups] + [
+        k for k in groups if k not in tree.children
+    ]
     out = xr.DataTree.from_dict({k: groups[k] for k in order})
     out.attrs.update(attrs)
     return out
@@ -58,7 +72,11 @@ def arviz_tree(tree: Any, model: Model, solution: Solution, *, prior: int, by_te
 
 def named_terms(model: Model) -> tuple[TermVariable, ...]:
     """The terms whose coefficients are reported one by one, as ArviZ has them."""
-    hyper = [name for names in hyper_names(model.joint, model.design).values() for name in names.values()]
+    hyper = [
+        name
+        for names in hyper_names(model.joint, model.design).values()
+        for name in names.values()
+    ]
     taken = names_taken(model.design, model.likelihood, model.joint, hyper)
     return term_variables(model.design, taken)
 
@@ -68,11 +86,17 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
     import xarray as xr
 
     beta = group["beta"]
-    place = {int(j): k for k, j in enumerate(sorted(j for t in terms for j in t.columns))}  # among those reported
+    place = {
+        int(j): k for k, j in enumerate(sorted(j for t in terms for j in t.columns))
+    }  # among those reported
     parts: dict[str, Any] = {}
     for t in terms:
         own = beta.isel(coef=[place[j] for j in t.columns]).drop_vars("coef")
-        own = own.rename(coef=t.dims[0]).assign_coords(t.coords) if t.dims else own.isel(coef=0)
+        own = (
+            own.rename(coef=t.dims[0]).assign_coords(t.coords)
+            if t.dims
+            else own.isel(coef=0)
+        )
         if not own.isnull().all():  # a flat prior has no draws
             parts[t.name] = own
     rest = group.drop_vars("beta").drop_dims("coef", errors="ignore")
@@ -90,9 +114,16 @@ def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
     if not counted or isinstance(model.likelihood.support, str):
         return out
     y = out[name].variable
-    out[name] = lazy(y.dims, y.shape, lambda: as_integers(np.asarray(y.values), name), np.dtype(np.int64))
+    out[name] = lazy(
+        y.dims,
+        y.shape,
+        lambda: as_integers(np.asarray(y.values), name),
+        np.dtype(np.int64),
+    )
     if model.likelihood.levels and "level" not in out.dims:
-        out[name].attrs["levels"] = ", ".join(f"{k}: {v}" for k, v in enumerate(model.likelihood.levels))
+        out[name].attrs["levels"] = ", ".join(
+            f"{k}: {v}" for k, v in enumerate(model.likelihood.levels)
+        )
     return out
 
 
@@ -114,7 +145,9 @@ def _with_variables(group: Any, model: Model) -> Any:
 # ---- the prior ---------------------------------------------------------------------------------------------------------
 
 
-def _prior_groups(model: Model, draws: int, seed: int, *, by_term: bool) -> tuple[dict[str, Any], str]:
+def _prior_groups(
+    model: Model, draws: int, seed: int, *, by_term: bool
+) -> tuple[dict[str, Any], str]:
     """The groups `prior` and `prior_predictive`, and what is left out of them for want of a proper prior."""
     import xarray as xr
 
@@ -124,13 +157,18 @@ def _prior_groups(model: Model, draws: int, seed: int, *, by_term: bool) -> tupl
     beta = np.asarray(drawn.beta)[None]
     flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
     if len(flat) == len(model.design.columns):
-        raise DataError(f"prior=True draws from proper priors, and no coefficient has one: {_list_first(flat)}")
+        raise DataError(
+            f"prior=True draws from proper priors, and no coefficient has one: {_list_first(flat)}"
+        )
     if flat and not by_term:
         raise DataError(
             f"prior=True needs a proper prior of every coefficient, and {_list_first(flat)} has none: give it one, or use by_term=True"
         )
     variables: dict[str, Any] = {
-        "beta": (("chain", "draw", *_coefficient_dims(model)), reported_coefficients(model, beta))
+        "beta": (
+            ("chain", "draw", *_coefficient_dims(model)),
+            reported_coefficients(model, beta),
+        )
     }
     if has_effects(model):
         every = effect_variables(model, {"effects": beta}, ("chain", "draw"))
@@ -140,13 +178,31 @@ def _prior_groups(model: Model, draws: int, seed: int, *, by_term: bool) -> tupl
         for k, v in {**drawn.aux, **drawn.hyper}.items()
         if k not in model.fixed
     }
-    coords = {"coef": list(model.design.head_columns), "chain": [0], "draw": np.arange(draws)}
-    coords |= {"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {}
+    coords = {
+        "coef": list(model.design.head_columns),
+        "chain": [0],
+        "draw": np.arange(draws),
+    }
+    coords |= (
+        {"outcome": list(model.likelihood.outcomes)}
+        if model.likelihood.outcomes
+        else {}
+    )
     groups = {"prior": xr.Dataset(variables, coords)}
     if drawn.y is not None:
-        levels = {"level": [str(v) for v in model.likelihood.levels]} if drawn.y.ndim == 3 else {}
-        at = {"chain": [0], "draw": np.arange(draws), "obs": np.arange(drawn.y.shape[1])} | levels
-        groups["prior_predictive"] = xr.Dataset({"y": (("chain", "draw", "obs", *levels), drawn.y[None])}, at)
+        levels = (
+            {"level": [str(v) for v in model.likelihood.levels]}
+            if drawn.y.ndim == 3
+            else {}
+        )
+        at = {
+            "chain": [0],
+            "draw": np.arange(draws),
+            "obs": np.arange(drawn.y.shape[1]),
+        } | levels
+        groups["prior_predictive"] = xr.Dataset(
+            {"y": (("chain", "draw", "obs", *levels), drawn.y[None])}, at
+        )
     return groups, "; ".join(drawn.notes)
 
 
@@ -155,14 +211,20 @@ def _coefficient_dims(model: Model) -> tuple[str, ...]:
 
 
 def _list_first(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return ", ".join(names[:5]) + (
+        f" and {len(names) - 5} more" if len(names) > 5 else ""
+    )
 
 
 # ---- the log prior -----------------------------------------------------------------------------------------------------
 
 
 def _log_prior_by_term(
-    model: Model, draws: Mapping[str, Array], terms: tuple[TermVariable, ...], whole: Any, blocks: Collection[int]
+    model: Model,
+    draws: Mapping[str, Array],
+    terms: tuple[TermVariable, ...],
+    whole: Any,
+    blocks: Collection[int],
 ) -> Any:
     """One log density (chain, draw) for each term; of blocks whose prior is no product over columns one for the block. Their sum is that of
     `fit.tree`."""
@@ -172,17 +234,29 @@ def _log_prior_by_term(
     by_column = {j: t.name for t in terms for j in t.columns}
     parts: dict[str, list[Callable[[], Array]]] = {}
     for i in sorted(blocks):
-        for name, of in _densities(model, i, model.joint.blocks[i], draws, by_column).items():
+        for name, of in _densities(
+            model, i, model.joint.blocks[i], draws, by_column
+        ).items():
             parts.setdefault(name, []).append(of)
     variables: dict[str, Any] = {
-        name: lazy(dims, shape, lambda each=each: np.sum([np.broadcast_to(of(), shape) for of in each], axis=0))  # type: ignore[misc]
+        name: lazy(
+            dims,
+            shape,
+            lambda each=each: np.sum(  # type: ignore[misc]
+                [np.broadcast_to(of(), shape) for of in each], axis=0
+            ),
+        )
         for name, each in parts.items()
     }
     return xr.Dataset({**variables, **whole.drop_vars("beta").data_vars}, whole.coords)
 
 
 def _densities(
-    model: Model, i: int, block: BlockPrior, draws: Mapping[str, Array], by_column: Mapping[int, str]
+    model: Model,
+    i: int,
+    block: BlockPrior,
+    draws: Mapping[str, Array],
+    by_column: Mapping[int, str],
 ) -> dict[str, Callable[[], Array]]:
     """By the name of a variable, the log density of the coefficients of a block that are in it."""
     unit = np.asarray(model.noise(draws)) if block.prior.sigma_units else 1.0
@@ -196,7 +270,11 @@ def _densities(
     names = [by_column[j] for j in block.columns]
     if len(set(names)) > 1 and prior.part((0,)) is None:
         columns = [model.design.columns[j] for j in block.columns]
-        return {plain_name(f"beta[{columns[0]}..{columns[-1]}]"): lambda: prior.log_prob(block.take(beta), unit)}
+        return {
+            plain_name(f"beta[{columns[0]}..{columns[-1]}]"): lambda: prior.log_prob(
+                block.take(beta), unit
+            )
+        }
     out: dict[str, Callable[[], Array]] = {}
     for name in dict.fromkeys(names):
         places = [k for k, own in enumerate(names) if own == name]

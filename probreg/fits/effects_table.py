@@ -16,16 +16,21 @@ from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
 from probreg.inference.covariance import root_of_square
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
-from probreg.inference.varying import EffectsOfGroup, effects_of_groups, natural_names, stated_covariance
+from probreg.inference.varying import (
+    EffectsOfGroup,
+    effects_of_groups,
+    natural_names,
+    stated_covariance,
+)
 from probreg.model.model import Model
 from probreg.priors import LatentPrior
 
 Array = np.ndarray
-WORDS = (
-    "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
-)
+WORDS = "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
 
-_SCALE = re.compile(r"(?P<what>sd|cor)\((?P<effects>.+) \| (?P<group>.+?)\)(?:\[(?P<outcome>.+)\])?")
+_SCALE = re.compile(
+    r"(?P<what>sd|cor)\((?P<effects>.+) \| (?P<group>.+?)\)(?:\[(?P<outcome>.+)\])?"
+)
 
 
 def with_random_parameters(coefficients: Any, others: Any, model: Model) -> Any:
@@ -55,16 +60,22 @@ def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
     """The grouping factor of this name, or the only one. DataError lists those there are."""
     there = effects_of_groups(model)
     if not there:
-        raise Incompatible("no effect of this model varies by a group: a formula with (1 | g) has such effects")
+        raise Incompatible(
+            "no effect of this model varies by a group: a formula with (1 | g) has such effects"
+        )
     if group is None and len(there) == 1:
         return next(iter(there.values()))
     if group is None or group not in there:
         met = "none was named" if group is None else f"there is no {group!r}"
-        raise DataError(f"effects of which groups: {met}; there are: {', '.join(map(repr, there))}")
+        raise DataError(
+            f"effects of which groups: {met}; there are: {', '.join(map(repr, there))}"
+        )
     return there[group]
 
 
-def means_and_spreads(model: Model, solution: Solution, of: EffectsOfGroup) -> tuple[Array, Array]:
+def means_and_spreads(
+    model: Model, solution: Solution, of: EffectsOfGroup
+) -> tuple[Array, Array]:
     """(G, K) each, or (G, K, outcomes): the mean and the standard deviation of every effect given y."""
     m, D = model.shape[1], model.likelihood.contrast_matrix
     mean = outcomes_of(model, solution.beta[of.columns])
@@ -77,7 +88,9 @@ def means_and_spreads(model: Model, solution: Solution, of: EffectsOfGroup) -> t
     return mean, np.linalg.norm(D @ roots, axis=-1).reshape(*at.shape[:-1], len(D))
 
 
-def ends_of(model: Model, solution: Solution, of: EffectsOfGroup, prob: float) -> tuple[Array, Array]:
+def ends_of(
+    model: Model, solution: Solution, of: EffectsOfGroup, prob: float
+) -> tuple[Array, Array]:
     """Lower and upper ends: of a normal at known scales, Student-t where that is the posterior, else of the draws."""
     mean, sd = means_and_spreads(model, solution, of)
     draws = solution.draws
@@ -102,7 +115,9 @@ def prior_variances(model: Model, solution: Solution, of: EffectsOfGroup) -> Arr
     return _prior_variances(stated, solution, of, None)
 
 
-def _prior_variances(stated: Model, solution: Solution, of: EffectsOfGroup, predictor: int | None) -> Array:
+def _prior_variances(
+    stated: Model, solution: Solution, of: EffectsOfGroup, predictor: int | None
+) -> Array:
     """(K,) of the effects on one linear predictor, or on all alike."""
     square: dict[tuple[str, str], float] = {}
     drawn = {} if solution.draws is None else solution.draws.values
@@ -112,19 +127,28 @@ def _prior_variances(stated: Model, solution: Solution, of: EffectsOfGroup, pred
             continue
         if not isinstance(prior, LatentPrior):
             if (S := stated_covariance(prior, term.shape)) is not None:
-                square |= {(term.key, effect): float(v) for effect, v in zip(term.effects, np.diagonal(S))}
+                square |= {
+                    (term.key, effect): float(v)
+                    for effect, v in zip(term.effects, np.diagonal(S))
+                }
             continue
         names = natural_names(stated, i, prior)
         if names is None:
             continue
         this: Any = prior
         for effect, value in zip(term.effects, this.sds):
-            square[term.key, effect] = _square(value, names.get(f"sd[{effect}]"), solution, drawn)
-    own = [(key, name.removesuffix(f" of {key}")) for key, name in zip(of.keys, of.effects)]
+            square[term.key, effect] = _square(
+                value, names.get(f"sd[{effect}]"), solution, drawn
+            )
+    own = [
+        (key, name.removesuffix(f" of {key}")) for key, name in zip(of.keys, of.effects)
+    ]
     return np.array([square.get(each, np.nan) for each in own])
 
 
-def _square(value: Any, name: str | None, solution: Solution, drawn: Mapping[str, Array]) -> float:
+def _square(
+    value: Any, name: str | None, solution: Solution, drawn: Mapping[str, Array]
+) -> float:
     if name is None:  # stated as a number
         return float(value) ** 2
     if name in drawn:
@@ -132,34 +156,65 @@ def _square(value: Any, name: str | None, solution: Solution, drawn: Mapping[str
     return np.nan if solution.found is None else solution.found.values[name] ** 2
 
 
-def effects_table(model: Model, method: Method, solution: Solution, group: str | None, prob: float) -> Any:
+def effects_table(
+    model: Model, method: Method, solution: Solution, group: str | None, prob: float
+) -> Any:
     """A row for each group and effect, and outcome where there are several."""
     import pandas as pd
 
     if not solution.given_scales.known:
-        raise Incompatible(f"{method.name} gives no standard errors, so no spread of effects")
+        raise Incompatible(
+            f"{method.name} gives no standard errors, so no spread of effects"
+        )
     of = effects_called(model, group)
     mean, sd = means_and_spreads(model, solution, of)
     lower, upper = ends_of(model, solution, of, prob)
     before = prior_variances(model, solution, of)
-    size = np.square(model.likelihood.contrast_matrix).sum(1) if model.likelihood.outcomes else np.ones(())
+    size = (
+        np.square(model.likelihood.contrast_matrix).sum(1)
+        if model.likelihood.outcomes
+        else np.ones(())
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         # Var(b | y) / Var(b); draws of the scale may leave a hair above 1
         whole = before * size if before.ndim == 2 else np.multiply.outer(before, size)
-        pooling = np.where(whole > 0, np.minimum(np.square(sd) / whole, 1.0), np.where(whole == 0, 1.0, np.nan))
+        pooling = np.where(
+            whole > 0,
+            np.minimum(np.square(sd) / whole, 1.0),
+            np.where(whole == 0, 1.0, np.nan),
+        )
     axes: dict[str, Any] = {"group": list(of.levels), "effect": list(of.effects)}
-    axes |= {"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {}
+    axes |= (
+        {"outcome": list(model.likelihood.outcomes)}
+        if model.likelihood.outcomes
+        else {}
+    )
     index = pd.MultiIndex.from_product(axes.values(), names=list(axes))
-    columns = {"estimate": mean, "sd": sd, "lower": lower, "upper": upper, "pooling": pooling}
-    table = pd.DataFrame({name: np.ravel(v) for name, v in columns.items()}, index=index).reset_index()
-    table.attrs = {"groups": of.group, "prob": prob, "method": method.name, "kind": WORDS}
+    columns = {
+        "estimate": mean,
+        "sd": sd,
+        "lower": lower,
+        "upper": upper,
+        "pooling": pooling,
+    }
+    table = pd.DataFrame(
+        {name: np.ravel(v) for name, v in columns.items()}, index=index
+    ).reset_index()
+    table.attrs = {
+        "groups": of.group,
+        "prob": prob,
+        "method": method.name,
+        "kind": WORDS,
+    }
     return table
 
 
 # ---- labelled arrays -----------------------------------------------------------------------------------------------------
 
 
-def effect_variables(model: Model, values: Mapping[str, Array], lead: tuple[str, ...] = ()) -> dict[str, Any]:
+def effect_variables(
+    model: Model, values: Mapping[str, Array], lead: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Variables `effects[g]`, or with another first word, of coefficients (..., p, m) by that word, over (g, effect[, outcome])."""
     import xarray as xr
 
@@ -172,7 +227,9 @@ def effect_variables(model: Model, values: Mapping[str, Array], lead: tuple[str,
         for word, beta in values.items():
             at = outcomes_of(model, beta[..., of.columns.ravel(), :])
             shape = (*beta.shape[:-2], *of.columns.shape, *at.shape[beta.ndim - 1 :])
-            out[f"{word}[{name}]"] = xr.DataArray(at.reshape(shape), dims=(*lead, *dims, *more), coords=coords)
+            out[f"{word}[{name}]"] = xr.DataArray(
+                at.reshape(shape), dims=(*lead, *dims, *more), coords=coords
+            )
     return out
 
 

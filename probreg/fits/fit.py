@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import Flag, Natural, Probability, Real, Seed, Word, Workers, check_arguments
+from probreg.arguments.scalars import (
+    Flag,
+    Natural,
+    Probability,
+    Real,
+    Seed,
+    Word,
+    Workers,
+    check_arguments,
+)
 from probreg.arguments.types import (
     ArrayLike,
     CovarianceLike,
@@ -57,10 +66,21 @@ from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, OfTrials, Quantile
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.compatibility import with_precision
-from probreg.model.group_effects import GroupsLike, groups_absent, rows_of_groups, with_group_columns, words_of
+from probreg.model.group_effects import (
+    GroupsLike,
+    groups_absent,
+    rows_of_groups,
+    with_group_columns,
+    words_of,
+)
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
-from probreg.model.rows_taken_away import model_with, model_without, require_gaussian_noise, require_rows_left
+from probreg.model.rows_taken_away import (
+    model_with,
+    model_without,
+    require_gaussian_noise,
+    require_rows_left,
+)
 from probreg.numerics.linalg import limit_threads
 from probreg.priors import Flat
 from probreg.system.disk import destination
@@ -71,7 +91,11 @@ if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
 
     from probreg.inference.uncertainty.covariance import Spread
-    from probreg.inference.uncertainty.intervals.kinds import GivenCovariance, IntervalKind, Intervals
+    from probreg.inference.uncertainty.intervals.kinds import (
+        GivenCovariance,
+        IntervalKind,
+        Intervals,
+    )
     from probreg.online import Guarantee
 
 Array = np.ndarray
@@ -137,13 +161,19 @@ class Fit(FitStatistics):
         """
         s = self.solution
         if self.target != "mode":
-            raise Incompatible(f"{self.method.name} has no estimate of least norm; fit a mode, such as closed_form")
+            raise Incompatible(
+                f"{self.method.name} has no estimate of least norm; fit a mode, such as closed_form"
+            )
         if s.status is Status.NO_MAXIMUM:
-            raise NotConverged(f"there is no estimate of least norm: {s.status.value} ({s.detail})")
+            raise NotConverged(
+                f"there is no estimate of least norm: {s.status.value} ({s.detail})"
+            )
         return (
             self.coef
             if s.null_space is None
-            else label_coefficients(self.model, reported_coefficients(self.model, s.beta))
+            else label_coefficients(
+                self.model, reported_coefficients(self.model, s.beta)
+            )
         )
 
     @property
@@ -158,7 +188,9 @@ class Fit(FitStatistics):
         if self.target == "mode":
             return self.estimate["std_error"]
         diagonal = self._reported_covariance().diagonal()
-        return label_coefficients(self.model, np.sqrt(diagonal).reshape(self.coef.shape))
+        return label_coefficients(
+            self.model, np.sqrt(diagonal).reshape(self.coef.shape)
+        )
 
     @check_arguments
     def covariance(
@@ -215,9 +247,13 @@ class Fit(FitStatistics):
 
         if kind is None:
             if any(v is not None for v in (groups, data, lags)):
-                raise DataError("groups=, data= and lags= go with a kind: 'cluster' or 'HAC'")
+                raise DataError(
+                    "groups=, data= and lags= go with a kind: 'cluster' or 'HAC'"
+                )
             return covariance_array(
-                self.model, self._reported_covariance(), reported(self.model, self.method, self.solution)
+                self.model,
+                self._reported_covariance(),
+                reported(self.model, self.method, self.solution),
             )
         spread = self._spread_of(kind, groups, data, lags, small_sample)
         matrix = reported_covariance(self.model, self.solution, spread.matrix)
@@ -253,18 +289,31 @@ class Fit(FitStatistics):
 
         s = self.solution
         if not isinstance(covariance, str) and (groups is not None or lags is not None):
-            raise DataError("groups= and lags= go with covariance='cluster' and covariance='HAC'")
+            raise DataError(
+                "groups= and lags= go with covariance='cluster' and covariance='HAC'"
+            )
         if covariance is None:
             return Spread(s.scale, s.df, reported(self.model, self.method, s))
         if isinstance(covariance, str):
             made = self._spread_of(covariance, groups, data, lags)
         else:
             given = self._resolve_covariance(covariance)
-            made = Spread(covariance_of_reported(self.model, given.scale), given.words.get("df"), given.words)
-        return made if s.df is not None else made._replace(df=None)  # as in intervals: t goes with least squares
+            made = Spread(
+                covariance_of_reported(self.model, given.scale),
+                given.words.get("df"),
+                given.words,
+            )
+        return (
+            made if s.df is not None else made._replace(df=None)
+        )  # as in intervals: t goes with least squares
 
     def _spread_of(
-        self, kind: str, groups: Any = None, data: Any = None, lags: int | None = None, factor: SmallSample = "stata"
+        self,
+        kind: str,
+        groups: Any = None,
+        data: Any = None,
+        lags: int | None = None,
+        factor: SmallSample = "stata",
     ) -> "Spread":
         from probreg.inference.uncertainty.covariance import (
             Settings,
@@ -275,8 +324,12 @@ class Fit(FitStatistics):
 
         check_estimator(self.method, kind)
         check_settings(groups, lags, factor, kind)
-        codes = group_codes(groups, self.model.design, data) if kind == "cluster" else []
-        return covariance_of_kind(self.model, self.solution, kind, Settings(codes, lags, factor))
+        codes = (
+            group_codes(groups, self.model.design, data) if kind == "cluster" else []
+        )
+        return covariance_of_kind(
+            self.model, self.solution, kind, Settings(codes, lags, factor)
+        )
 
     def _reported_covariance(self) -> Any:
         return reported_covariance(self.model, self.solution, self.solution.covariance)
@@ -285,7 +338,11 @@ class Fit(FitStatistics):
 
     @check_arguments
     def interval(
-        self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
+        self,
+        prob: Probability = 0.95,
+        kind: Word | None = None,
+        *,
+        covariance: CovarianceLike | None = None,
     ) -> Dataset:
         """Interval of each coefficient with probability `prob`.
 
@@ -326,7 +383,11 @@ class Fit(FitStatistics):
             {"prob": float(prob), "kind": asked.name, "method": self.method.name},
         )
         attrs |= asked.words
-        return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, model_coordinates(self.model), attrs)
+        return xr.Dataset(
+            {"lower": (dims, lower), "upper": (dims, upper)},
+            model_coordinates(self.model),
+            attrs,
+        )
 
     @cached_property
     def _intervals(self) -> "Intervals":
@@ -339,8 +400,12 @@ class Fit(FitStatistics):
         from probreg.inference.uncertainty.covariance import check_estimator
         from probreg.inference.uncertainty.intervals.kinds import GivenCovariance
 
-        check_estimator(self.method, covariance if isinstance(covariance, str) else "sandwich")
-        made = self.covariance(covariance) if isinstance(covariance, str) else covariance
+        check_estimator(
+            self.method, covariance if isinstance(covariance, str) else "sandwich"
+        )
+        made = (
+            self.covariance(covariance) if isinstance(covariance, str) else covariance
+        )
         return GivenCovariance(covariance_values(self.model, made), dict(made.attrs))
 
     @property
@@ -349,7 +414,9 @@ class Fit(FitStatistics):
         return self._intervals.default
 
     @check_arguments
-    def aux_interval(self, name: Word, prob: Probability = 0.95, kind: Word | None = None) -> tuple[float, float]:
+    def aux_interval(
+        self, name: Word, prob: Probability = 0.95, kind: Word | None = None
+    ) -> tuple[float, float]:
         """Interval of an auxiliary parameter, or of a prior scale that was sampled.
 
         By default it is chi-square for the sigma of least squares, and Wald on the log scale for other point estimates.
@@ -430,8 +497,16 @@ class Fit(FitStatistics):
         if given is not None:
             error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
         df = self._intervals.df if given is None else df
-        normal = interval.name == "wald" or self._intervals.df is None or self.solution.replicates is not None
-        return summary_table(self, self.coef.values, Asked(interval, prob, error, None if normal else df, exp, null))
+        normal = (
+            interval.name == "wald"
+            or self._intervals.df is None
+            or self.solution.replicates is not None
+        )
+        return summary_table(
+            self,
+            self.coef.values,
+            Asked(interval, prob, error, None if normal else df, exp, null),
+        )
 
     # ---- effects of groups -------------------------------------------------------------------------------------------
 
@@ -450,7 +525,11 @@ class Fit(FitStatistics):
         >>> {k: round(v, 3) for k, v in fit(Model.from_formula("y ~ 1 + (1 | g)", data)).hyper.items()}
         {'sd(Intercept | g)': 3.476}
         """
-        return {name: value for name, (value, _) in self.solution.scalars.items() if name.startswith(OF_EFFECTS)}
+        return {
+            name: value
+            for name, (value, _) in self.solution.scalars.items()
+            if name.startswith(OF_EFFECTS)
+        }
 
     @check_arguments
     def effects(self, group: Word | None = None, prob: Probability = 0.95) -> DataFrame:
@@ -608,9 +687,20 @@ class Fit(FitStatistics):
 
         require_predictive(self.solution, self.method)
         function = term_function(self.model.design, term)
-        x = points_over_range(self.model, function) if at is None else points_given(function, at)
+        x = (
+            points_over_range(self.model, function)
+            if at is None
+            else points_given(function, at)
+        )
         return curve(
-            self.model, self.method, self.solution, function, x, prob=prob, derivative=derivative, seed=self.seed
+            self.model,
+            self.method,
+            self.solution,
+            function,
+            x,
+            prob=prob,
+            derivative=derivative,
+            seed=self.seed,
         )
 
     # ---- new rows --------------------------------------------------------------------------------------------------
@@ -658,7 +748,9 @@ class Fit(FitStatistics):
         refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
         require_predictive(self.solution, self.method)
         design = self._design(data, offset, weights, trials, groups)
-        return predictive(self.model, self.solution, design, spread=False, seed=self.seed)
+        return predictive(
+            self.model, self.solution, design, spread=False, seed=self.seed
+        )
 
     @overload
     def predict(
@@ -750,7 +842,9 @@ class Fit(FitStatistics):
         import xarray as xr
 
         design = self._design(data, offset, weights, trials, groups).whole
-        found: Prediction = predict(self.model, self.solution, self.method, design, prob=prob, seed=self.seed)
+        found: Prediction = predict(
+            self.model, self.solution, self.method, design, prob=prob, seed=self.seed
+        )
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if found.mean.ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
@@ -764,10 +858,14 @@ class Fit(FitStatistics):
                 and data is not None
                 and (alone := groups_absent(self.model.design.recipe, data))
             ):
-                said_of += f"; without {', '.join(alone)} each row is of a group of its own"
+                said_of += (
+                    f"; without {', '.join(alone)} each row is of a group of its own"
+                )
             attrs["groups"] = said_of
         arrays = found.arrays("mean_std_error" if self.target == "mode" else "mean_sd")
-        said = xr.Dataset({k: (tuple(coords), v) for k, v in arrays.items()}, coords, attrs)
+        said = xr.Dataset(
+            {k: (tuple(coords), v) for k, v in arrays.items()}, coords, attrs
+        )
         if output == "xarray":
             return said
         table = said.to_dataframe()[list(arrays)]
@@ -775,25 +873,46 @@ class Fit(FitStatistics):
         return table
 
     def _design(
-        self, data: Any, offset: Any, weights: Any, trials: Any = None, groups: GroupsLike | None = None
+        self,
+        data: Any,
+        offset: Any,
+        weights: Any,
+        trials: Any = None,
+        groups: GroupsLike | None = None,
     ) -> Any:
         """The design at new rows, or of the training rows, whose groups are those that `groups` means."""
         if data is None or not self.model.design.recipe.grouped:
-            return rows_of_groups(self._design_for(data, offset, weights, trials), groups)
+            return rows_of_groups(
+                self._design_for(data, offset, weights, trials), groups
+            )
         known = with_group_columns(self.model.design.recipe, data, groups)
         at = self._design_for(known, offset, weights, trials)
         return rows_of_groups(at, groups, self.model.design.recipe.groups_at(known))
 
-    def _design_for(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
+    def _design_for(
+        self, data: Any, offset: Any, weights: Any, trials: Any = None
+    ) -> Any:
         if trials is not None and not isinstance(self.model.likelihood, OfTrials):
-            raise DataError(f"trials= goes with rows that count them; this model is {self.model.likelihood.name}")
+            raise DataError(
+                f"trials= goes with rows that count them; this model is {self.model.likelihood.name}"
+            )
         if data is not None:
             at = self.model.design.at(data, offset=offset, trials=trials)
-            return with_precision(at, weights, data, self.model.likelihood, self.model.design.weight_kind)
-        for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
+            return with_precision(
+                at, weights, data, self.model.likelihood, self.model.design.weight_kind
+            )
+        for name, value in (
+            ("offset", offset),
+            ("weights", weights),
+            ("trials", trials),
+        ):
             if value is not None:
-                raise DataError(f"{name}= goes with new data; the training rows have the {name} they were fitted with")
-        self.model.design.need_rows("a prediction without data", "say at which data to predict")
+                raise DataError(
+                    f"{name}= goes with new data; the training rows have the {name} they were fitted with"
+                )
+        self.model.design.need_rows(
+            "a prediction without data", "say at which data to predict"
+        )
         return self.model.design
 
     # ---- theorems --------------------------------------------------------------------------------------------------
@@ -876,10 +995,24 @@ class Fit(FitStatistics):
 
         # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
         plain = replace(self.model, prior=Flat())
-        stated = self.model if self.solution.found is None else self.solution.found.stated
-        by_moments = stated.likelihood.least_squares and stated.design.recipe.grouped and hyper_of_blocks(stated)
-        how = None if by_moments else posterior_as_prior(self.model, self.method, self.solution)
-        more = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset, trials=trials)
+        stated = (
+            self.model if self.solution.found is None else self.solution.found.stated
+        )
+        by_moments = (
+            stated.likelihood.least_squares
+            and stated.design.recipe.grouped
+            and hyper_of_blocks(stated)
+        )
+        how = (
+            None
+            if by_moments
+            else posterior_as_prior(self.model, self.method, self.solution)
+        )
+        more = (
+            data
+            if isinstance(data, Model)
+            else plain.at(data, y, weights=weights, offset=offset, trials=trials)
+        )
         if how is None:
             after = fit(model_with(stated, more), self._again, seed=self.seed)
             said = f"{more.design.count} rows were added by their moments: the fit holds no rows"
@@ -934,13 +1067,25 @@ class Fit(FitStatistics):
         """
         require_gaussian_noise(self.model)
         # scales that were found are found again
-        stated = self.model if self.solution.found is None else self.solution.found.stated
-        plain = replace(self.model, prior=Flat())  # a prior relative to the rows is scaled on those that stay alone
-        gone = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset)
+        stated = (
+            self.model if self.solution.found is None else self.solution.found.stated
+        )
+        plain = replace(
+            self.model, prior=Flat()
+        )  # a prior relative to the rows is scaled on those that stay alone
+        gone = (
+            data
+            if isinstance(data, Model)
+            else plain.at(data, y, weights=weights, offset=offset)
+        )
         rest = model_without(stated, gone)
         said = f"{gone.design.count} rows were forgotten, {rest.design.count} stay"
         if self.model.design.n and not rest.design.n:
-            said += ", by their moments: the fit holds no rows" if rest.design.count else ": the posterior is the prior"
+            said += (
+                ", by their moments: the fit holds no rows"
+                if rest.design.count
+                else ": the posterior is the prior"
+            )
         after = fit(rest, self._again, seed=self.seed)
         return replace(after, notes=(*after.notes, said))
 
@@ -950,7 +1095,11 @@ class Fit(FitStatistics):
         from probreg.inference.exact.evidence import Evidence
 
         found = self.solution.found
-        return self.method if found is None else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
+        return (
+            self.method
+            if found is None
+            else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
+        )
 
     def loo(self) -> "ELPDData":
         """The expected log predictive density of an observation given the others, elpd = sum_i log p(y_i | y without i), by PSIS.
@@ -1010,10 +1159,14 @@ class Fit(FitStatistics):
     @cached_property
     def tree(self) -> DataTree:
         """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
-        return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
+        return to_inference_data(
+            self.model, self.method, self.solution, self.seed, self._attrs()
+        )
 
     @check_arguments
-    def inference_data(self, *, prior: Flag = False, by_term: Flag = True, prior_draws: Natural = 1000) -> DataTree:
+    def inference_data(
+        self, *, prior: Flag = False, by_term: Flag = True, prior_draws: Natural = 1000
+    ) -> DataTree:
         """Return the groups of `tree` under the names that ArviZ's functions expect.
 
         Each term and the response have their own name, and `constant_data` has the numeric variables of the formula.
@@ -1052,7 +1205,14 @@ class Fit(FitStatistics):
         from probreg.fits.arviz_groups import arviz_tree
 
         draws = prior_draws if prior else 0
-        return arviz_tree(self.tree, self.model, self.solution, prior=draws, by_term=by_term, seed=self.seed)
+        return arviz_tree(
+            self.tree,
+            self.model,
+            self.solution,
+            prior=draws,
+            by_term=by_term,
+            seed=self.seed,
+        )
 
     def _attrs(self) -> dict[str, Any]:
         from probreg import __version__
@@ -1082,7 +1242,9 @@ class Fit(FitStatistics):
         return essential(self.described["notes"])
 
     @check_arguments
-    def save(self, path: str | Path, *, rows: Flag = False, draws: Flag = False) -> Path:
+    def save(
+        self, path: str | Path, *, rows: Flag = False, draws: Flag = False
+    ) -> Path:
         """Writes the fit as netCDF: specification, estimate or draws, and the moments of a Gaussian model.
 
         The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as
@@ -1112,20 +1274,37 @@ class Fit(FitStatistics):
         from probreg.fits import storage
 
         destination(path)
-        unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
+        unknown = (
+            self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
+        )
         unknown = unknown or self.model.design.weight_kind == "sampling"
-        likelihood = {} if unknown else {"log_likelihood": self.conditional_log_likelihood}
+        likelihood = (
+            {} if unknown else {"log_likelihood": self.conditional_log_likelihood}
+        )
         of_rows = {} if rows else self._statistics_of_rows()
         stats = {**self.solution.stats, **likelihood, **of_rows}
-        known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
+        known = replace(
+            self.solution, stats=stats, notes=(*self.notes, *self.solution.notes)
+        )
         if rows:
-            self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
+            self.model.design.need_rows(
+                "a file that holds the rows", "save it with rows=False"
+            )
         if draws and self.solution.draws is None:
-            raise DataError(f"draws=True keeps draws of a posterior, and {self.method.name} gives a point estimate")
+            raise DataError(
+                f"draws=True keeps draws of a posterior, and {self.method.name} gives a point estimate"
+            )
         if draws:
-            self.model.design.need_rows("a file that holds the log-likelihood of each row", "save it with draws=False")
-        with Interrupts() as interrupts:  # xarray and h5py run many destructors, which lose an interrupt
-            remade = not draws and storage.can_be_made_again(self.model, self.method, self.solution, self.seed)
+            self.model.design.need_rows(
+                "a file that holds the log-likelihood of each row",
+                "save it with draws=False",
+            )
+        with (
+            Interrupts() as interrupts
+        ):  # xarray and h5py run many destructors, which lose an interrupt
+            remade = not draws and storage.can_be_made_again(
+                self.model, self.method, self.solution, self.seed
+            )
             by_row = draws or (rows and not remade)
             tree = to_save(
                 self.model,
@@ -1137,7 +1316,13 @@ class Fit(FitStatistics):
                 by_row=by_row,
             )
             held = (
-                [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
+                []
+                if rows
+                else [
+                    term
+                    for term in self.model.design.recipe.processes.values()
+                    if term.basis.holds_rows
+                ]
             )
             for term in held:
                 warn_caller(term.held_words)
@@ -1217,17 +1402,35 @@ def fit(
     """
     chosen = METHODS.resolve(method)
     if not isinstance(chosen, Method):
-        raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
-    with limit_threads(threads), progress_bar(chosen.name, show=chosen.progress if progress is None else progress):
+        raise Incompatible(
+            f"method is the name of a method or a Method, got {chosen!r}"
+        )
+    with (
+        limit_threads(threads),
+        progress_bar(
+            chosen.name, show=chosen.progress if progress is None else progress
+        ),
+    ):
         _require_rows(model)
         if (why := method_obstacle(chosen, model)) is not None:
-            tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}
+            tried = {
+                k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")
+            }
             able = [
-                k for k, v in tried.items() if method_obstacle(v, model) is None and (model.design.n or not v.in_memory)
+                k
+                for k, v in tried.items()
+                if method_obstacle(v, model) is None
+                and (model.design.n or not v.in_memory)
             ]
             with_other = "with its defaults, " if chosen.name in able else ""
-            able = [chosen.name, *(k for k in able if k != chosen.name)] if with_other else able
-            raise Incompatible(f"{why}. These can fit this model: {with_other}{', '.join(able) or 'none'}.")
+            able = (
+                [chosen.name, *(k for k in able if k != chosen.name)]
+                if with_other
+                else able
+            )
+            raise Incompatible(
+                f"{why}. These can fit this model: {with_other}{', '.join(able) or 'none'}."
+            )
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved, scales = chosen.resolve(model, rng)
         _require_rows(model)
@@ -1236,16 +1439,23 @@ def fit(
             from probreg.inference.uncertainty.covariance import with_errors
 
             solution = with_errors(model, solution)
-        elif isinstance(model.likelihood, AbsoluteLoss | Quantile) and chosen.name == "interior_point":
+        elif (
+            isinstance(model.likelihood, AbsoluteLoss | Quantile)
+            and chosen.name == "interior_point"
+        ):
             from probreg.inference.uncertainty.covariance import with_sandwich
 
             solution = with_sandwich(model, solution)
         solution = judged(model, solution) if markov(chosen, solution) else solution
         solution = with_served_lengths(model, solution)
-    solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
+    solution = (
+        replace(solution, stats={**solution.stats, **stats}) if stats else solution
+    )
     solution = with_found_scales(model, solution, scales)
     if not solution.status.good:
-        message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")
+        message = f"{chosen.name}: {solution.status.value}" + (
+            f" ({solution.detail})" if solution.detail else ""
+        )
         if strict:
             raise NotConverged(message)
         warn_caller(message)
@@ -1254,7 +1464,9 @@ def fit(
 
 def _require_rows(model: Model) -> None:
     """DataError where no rows are left and the priors alone give no estimate."""
-    if not model.joint.informative.all() or any(model.aux_prior(a).name == "reference" for a in model.unknown):
+    if not model.joint.informative.all() or any(
+        model.aux_prior(a).name == "reference" for a in model.unknown
+    ):
         require_rows_left(model.design)
 
 
@@ -1291,4 +1503,10 @@ def load_fit(path: str | Path) -> Fit:
 
     with Interrupts():
         model, method, solution, seed = storage.read_saved(path)
-    return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))
+    return Fit(
+        model,
+        method,
+        solution,
+        seed,
+        likelihood_at_estimate=solution.stats.get("log_likelihood"),
+    )

@@ -84,7 +84,9 @@ class Fitted:
             Numbers, or arrays (n,): under precisions w the noise scale of row i is that over sqrt(w_i).
         """
         model = self.model
-        return model.likelihood.at_rows(self.aux, model.design.precision) | model.given(model.design)
+        return model.likelihood.at_rows(self.aux, model.design.precision) | model.given(
+            model.design
+        )
 
     @property
     def parameter_names(self) -> list[str]:
@@ -132,7 +134,10 @@ class Fitted:
         require_predictive(self.solution, self.method)
         if self.solution.df is not None and self.solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate
-        if any(self.solution.aux.get(a) == 0 for a in held_at_limits(self.model, self.solution).unknown):
+        if any(
+            self.solution.aux.get(a) == 0
+            for a in held_at_limits(self.model, self.solution).unknown
+        ):
             return np.inf  # the columns meet every response
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
@@ -144,8 +149,16 @@ class Fitted:
         working = (self.model.likelihood.working,) if has_working_errors(self) else ()
         notes = (*self.notes, *s.notes, *working, *self.model.design.notes)
         model = self.method.describe(self.model)
-        engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
-        return {"models": model, "method": self._how, **engine, "status": status, "notes": notes}
+        engine = (
+            {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
+        )
+        return {
+            "models": model,
+            "method": self._how,
+            **engine,
+            "status": status,
+            "notes": notes,
+        }
 
     @property
     def _how(self) -> str:
@@ -157,14 +170,20 @@ class Fitted:
         if not found.plain:
             return f"posterior mode of the scales by evidence, which is not {said}"
         if not found.stated.likelihood.least_squares:
-            said += f" by {POINTS.format(found.points) if found.points > 1 else LAPLACE}"
+            said += (
+                f" by {POINTS.format(found.points) if found.points > 1 else LAPLACE}"
+            )
         own = self.target == "posterior" or self.solution.replicates is not None
         return f"{said}, {self.method.name}" if own else said
 
 
 def statistic_saved_without_rows(fit: Fitted, name: str) -> float | None:
     """A statistic of the rows as `save` wrote it, of a fit that was saved without them; None for other fits."""
-    return None if fit.model.design.reachable else fit.solution.stats.get(f"{OF_ROWS}{name}")
+    return (
+        None
+        if fit.model.design.reachable
+        else fit.solution.stats.get(f"{OF_ROWS}{name}")
+    )
 
 
 def has_working_errors(fit: Fitted) -> bool:
@@ -172,5 +191,10 @@ def has_working_errors(fit: Fitted) -> bool:
     s = fit.solution
     if not fit.model.likelihood.working:
         return False
-    own = s.draws is None and not s.sandwich and s.replicates is None and bool(np.isfinite(s.scale.diagonal()).any())
+    own = (
+        s.draws is None
+        and not s.sandwich
+        and s.replicates is None
+        and bool(np.isfinite(s.scale.diagonal()).any())
+    )
     return own

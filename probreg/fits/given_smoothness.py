@@ -13,7 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.data.formula.functions import TermFunction, functions_called, term_functions
+from probreg.data.formula.functions import (
+    TermFunction,
+    functions_called,
+    term_functions,
+)
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit, fit
 from probreg.inference.penalized.degrees import degrees_by_coefficient, information_of
@@ -21,7 +25,14 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import rank_of, triangular
-from probreg.priors import Flat, GaussianPrior, HierarchicalPrior, Normal, Prior, Reference
+from probreg.priors import (
+    Flat,
+    GaussianPrior,
+    HierarchicalPrior,
+    Normal,
+    Prior,
+    Reference,
+)
 from probreg.priors.joint import Key, mapping_of
 
 Array = np.ndarray
@@ -43,16 +54,27 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
     tau = {f.label: 1.0 for f in functions}
     if model.likelihood.least_squares:
         # J = X'X / sigma^2: in units of sigma the scales do not depend on it.
-        J = information_of(model, np.zeros(model.shape), None, **{model.noise_scale: 1.0})
+        J = information_of(
+            model, np.zeros(model.shape), None, **{model.noise_scale: 1.0}
+        )
         tau = _solve_scales(model, functions, wanted, J, tau)
         return _at_scales(model, functions, tau, _format_wanted("df", wanted))
     for _ in range(_FITS):
         found = _at_scales(model, functions, tau, _format_wanted("df", wanted))
         s = found.solution
         each = degrees_by_coefficient(found.model, s.beta, **s.aux)
-        if all(abs(float(each[f.at].sum()) - wanted[f.label]) < 1e-8 * wanted[f.label] for f in functions):
+        if all(
+            abs(float(each[f.at].sum()) - wanted[f.label]) < 1e-8 * wanted[f.label]
+            for f in functions
+        ):
             return found
-        tau = _solve_scales(model, functions, wanted, information_of(found.model, s.beta, None, **s.aux), tau)
+        tau = _solve_scales(
+            model,
+            functions,
+            wanted,
+            information_of(found.model, s.beta, None, **s.aux),
+            tau,
+        )
     raise NotConverged(
         f"df: no scales spend {_format_wanted('df', wanted)} within {_FITS} fits; ask for fewer, or fit at REML"
     )
@@ -88,12 +110,20 @@ def _functions(model: Model, what: str) -> tuple[TermFunction, ...]:
     """The smooth functions of a model whose scales can be set."""
     functions = term_functions(model.design)
     if not functions:
-        raise DataError(f"{what}= is of smooth functions, and the formula has none: write y ~ s(x)")
+        raise DataError(
+            f"{what}= is of smooth functions, and the formula has none: write y ~ s(x)"
+        )
     if not isinstance(model.likelihood, SmoothLikelihood):
-        raise Incompatible(f"{what}= needs a smooth likelihood, and {model.likelihood.name} is not one")
+        raise Incompatible(
+            f"{what}= needs a smooth likelihood, and {model.likelihood.name} is not one"
+        )
     ranges = {c for f in functions for block in f.of.blocks for c in block}
     flat = np.flatnonzero(~model.joint.informative)
-    lost = rank_of(triangular(model.design.moments.R[:, flat])).dropped if len(flat) else ()
+    lost = (
+        rank_of(triangular(model.design.moments.R[:, flat])).dropped
+        if len(flat)
+        else ()
+    )
     if lost:
         names = ", ".join(model.design.columns[flat[j]] for j in lost)
         raise Incompatible(
@@ -108,12 +138,17 @@ def _functions(model: Model, what: str) -> tuple[TermFunction, ...]:
                 f"{called} has a prior of its own, which sets its smoothness: leave out {what}= or the prior"
             )
         if not own and not isinstance(b.prior, Flat | GaussianPrior):
-            raise Incompatible(f"{what}= needs normal priors of the other columns, and {b.prior.name} is none")
+            raise Incompatible(
+                f"{what}= needs normal priors of the other columns, and {b.prior.name} is none"
+            )
     return functions
 
 
 def _by_function(
-    model: Model, functions: Sequence[TermFunction], given: float | Mapping[str, float], what: str
+    model: Model,
+    functions: Sequence[TermFunction],
+    given: float | Mapping[str, float],
+    what: str,
 ) -> dict[str, float]:
     """What was asked of each function, by its name."""
     if not isinstance(given, Mapping):
@@ -123,7 +158,9 @@ def _by_function(
         for f in functions_called(model.design, name):
             out[f.label] = _check_number(value, what, name)
     if missing := [f.label for f in functions if f.label not in out]:
-        raise DataError(f"{what}= names every smooth function or none, and {', '.join(missing)} is missing")
+        raise DataError(
+            f"{what}= names every smooth function or none, and {', '.join(missing)} is missing"
+        )
     return {f.label: out[f.label] for f in functions}
 
 
@@ -134,7 +171,11 @@ def _check_number(value: object, what: str, of: str) -> float:
 
 
 def _solve_scales(
-    model: Model, functions: Sequence[TermFunction], wanted: Mapping[str, float], J: Array, start: Mapping[str, float]
+    model: Model,
+    functions: Sequence[TermFunction],
+    wanted: Mapping[str, float],
+    J: Array,
+    start: Mapping[str, float],
 ) -> dict[str, float]:
     """Return the scales at which the functions have the wanted degrees of freedom, given the
     information J (p m, p m)."""
@@ -143,7 +184,10 @@ def _solve_scales(
     d = np.where(d > 0, d, 1.0)
     fixed = np.zeros(len(J))
     number = {name: j for j, name in enumerate(model.design.columns)}
-    ranges = {f.label: vec_entries(tuple(number[c] for b in f.of.blocks for c in b), m) for f in functions}
+    ranges = {
+        f.label: vec_entries(tuple(number[c] for b in f.of.blocks for c in b), m)
+        for f in functions
+    }
     P0 = _prior_of_others(model, sigma)
     log_tau = {name: float(np.log(t)) for name, t in start.items()}
     for _ in range(_SWEEPS):
@@ -155,7 +199,10 @@ def _solve_scales(
             o = np.setdiff1d(np.arange(len(J)), b)
             A = (J + P0 + np.diag(fixed))[np.ix_(o, o)] / np.outer(d[o], d[o])
             C = J[np.ix_(o, b)] / d[o][:, None]
-            mu = np.maximum(np.linalg.eigvalsh(J[np.ix_(b, b)] - C.T @ np.linalg.lstsq(A, C)[0]), 0.0)
+            mu = np.maximum(
+                np.linalg.eigvalsh(J[np.ix_(b, b)] - C.T @ np.linalg.lstsq(A, C)[0]),
+                0.0,
+            )
             spend = wanted[f.label] - len(f.of.flat) * m
             mu = mu[mu > 1e-14 * mu.max()]
             new = _log_scale(mu, spend)
@@ -174,7 +221,12 @@ def _log_scale(mu: Array, spend: float) -> float:
 
     centre = -0.5 * float(np.log(mu).mean())
     return float(
-        brentq(lambda t: float((mu / (mu + np.exp(-2.0 * t))).sum()) - spend, centre - 60, centre + 60, xtol=1e-14)
+        brentq(
+            lambda t: float((mu / (mu + np.exp(-2.0 * t))).sum()) - spend,
+            centre - 60,
+            centre + 60,
+            xtol=1e-14,
+        )
     )
 
 
@@ -185,21 +237,35 @@ def _prior_of_others(model: Model, sigma: float) -> Array:
     for b in model.joint.blocks:
         if isinstance(b.prior, GaussianPrior):
             at = b.entries(m)
-            unit = 1.0 if b.prior.sigma_units or not model.likelihood.least_squares else sigma**-1.0
-            P[np.ix_(at, at)] = np.kron(b.prior.precision(len(b.columns)), np.eye(b.width(m))) / unit**2
+            unit = (
+                1.0
+                if b.prior.sigma_units or not model.likelihood.least_squares
+                else sigma**-1.0
+            )
+            P[np.ix_(at, at)] = (
+                np.kron(b.prior.precision(len(b.columns)), np.eye(b.width(m))) / unit**2
+            )
     return P
 
 
-def _at_scales(model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float], said: str) -> Fit:
+def _at_scales(
+    model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float], said: str
+) -> Fit:
     """The fit at scales of the ranges, for least squares in units of sigma, which is held or at its restricted maximum."""
     columns = model.design.columns
     ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
-    named = [b for b in model.joint.blocks if b.stated and tuple(columns[j] for j in b.columns) not in ranges]
+    named = [
+        b
+        for b in model.joint.blocks
+        if b.stated and tuple(columns[j] for j in b.columns) not in ranges
+    ]
     others = mapping_of(named, columns)
     exact = model.likelihood.least_squares
 
     def at(unit: float) -> Model:
-        blocks: dict[Key, Prior] = {names: Normal(t * unit) for names, t in ranges.items()}
+        blocks: dict[Key, Prior] = {
+            names: Normal(t * unit) for names, t in ranges.items()
+        }
         return model.with_prior({**others, **blocks})
 
     if not exact:
@@ -212,7 +278,10 @@ def _at_scales(model: Model, functions: Sequence[TermFunction], tau: Mapping[str
         )
     sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
     found = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
-    return _add_note(found, f"{said}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest")
+    return _add_note(
+        found,
+        f"{said}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest",
+    )
 
 
 def _restricted_sigma(model: Model, unit: Model) -> float:
@@ -220,13 +289,17 @@ def _restricted_sigma(model: Model, unit: Model) -> float:
     ranges = {j for f in term_functions(model.design) for j in f.at}
     others = [b.prior for b in model.joint.blocks if not set(b.columns) <= ranges]
     if any(not isinstance(prior, Flat) and not prior.sigma_units for prior in others):
-        raise Incompatible("df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}")
+        raise Incompatible(
+            "df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}"
+        )
     beta = fit(unit, "closed_form").solution.beta[:, 0]
     F = np.asarray(model.design.moments.factor, dtype=float)
     rss = float(np.square(F @ np.append(beta, -1.0)).sum())
     left = model.design.moments.weight - int((~unit.joint.informative).sum())
     if left <= 0 or rss <= 0:
-        raise Incompatible("sigma has no estimate: the flat columns reproduce the response; use fewer, or hold sigma")
+        raise Incompatible(
+            "sigma has no estimate: the flat columns reproduce the response; use fewer, or hold sigma"
+        )
     return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / left))
 
 

@@ -50,7 +50,10 @@ NOT_OF_REML = (
 def tested_at_found_scales(fit: Fitted) -> bool:
     """A mode at the maximum of REML or ML alone, with flat coefficients beside effects that vary by a group."""
     found = fit.solution.found
-    flat = found is not None and not found.stated.joint.informative[found.stated.design.head].any()
+    flat = (
+        found is not None
+        and not found.stated.joint.informative[found.stated.design.head].any()
+    )
     return flat and found is not None and found.plain and fit.target == "mode"
 
 
@@ -73,7 +76,9 @@ def has_tests(fit: Fitted) -> bool:
     if not (fit.solution.stats.get("ratios_found") if found is None else found.plain):
         return False
     design = fit.model.design
-    return not bool(fit.model.joint.informative[design.head[~design.of_terms[design.head]]].any())
+    return not bool(
+        fit.model.joint.informative[design.head[~design.of_terms[design.head]]].any()
+    )
 
 
 def is_saturated(fit: Fitted) -> bool:
@@ -96,7 +101,9 @@ def why_no_criterion(fit: Fitted) -> str | None:
     if fit.target == "posterior":
         return "AIC and BIC are of maximum likelihood, and this is a posterior: pr.compare_models has its elpd"
     if not fit.method.probabilities:
-        return f"AIC and BIC need a likelihood, and {fit.method.name} has no probabilities"
+        return (
+            f"AIC and BIC need a likelihood, and {fit.method.name} has no probabilities"
+        )
     instead = (
         "pr.compare_models has elpd"
         if fit.model.joint.smooth
@@ -134,7 +141,9 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
             left = design.moments.z - design.moments.R @ beta[:, 0]
             return float(design.moments.factor[-1, -1] ** 2 + left @ left)
         return float(design.fold(partial(sums.residual_squares, beta=beta))[0])
-    gain = design.fold(partial(sums.saturated_gain, likelihood=likelihood, beta=beta, known=known))[0]
+    gain = design.fold(
+        partial(sums.saturated_gain, likelihood=likelihood, beta=beta, known=known)
+    )[0]
     return 2.0 * likelihood.dispersion(known) * float(gain)
 
 
@@ -163,7 +172,10 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
         np.ones((d.n, 1)), d.y, (INTERCEPT,), np.array([True]), PlainColumns((INTERCEPT,), True), d.response, d.offset,
         d.weights, precision=d.precision, weight_kind=d.weight_kind,
     )  # fmt: skip
-    null, rng = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)}), np.random.default_rng(0)
+    null, rng = (
+        Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)}),
+        np.random.default_rng(0),
+    )
     null, method, _, _, found, _ = METHODS["auto"]().resolve(null, rng)
     found = method.solve(null, rng) if found is None else found
     return NullModel(null, found.beta, found.aux)
@@ -176,7 +188,9 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
         return deviance_at(model, np.zeros(model.shape), aux)
     if likelihood.least_squares and not d.n:
         # the factor of sqrt(w) [1 y] from that of sqrt(w) [X y]: its last entry is the root of the sum of squares about the mean
-        return float(triangular(d.moments.factor[:, [d.intercept, d.moments.p]])[1, 1] ** 2)
+        return float(
+            triangular(d.moments.factor[:, [d.intercept, d.moments.p]])[1, 1] ** 2
+        )
     return null_model(model, {} if likelihood.least_squares else aux).deviance
 
 
@@ -194,8 +208,13 @@ def share_explained(fit: Fitted, deviance: float) -> float:
     if is_density(fit.model):
         part, whole = deviance, null_deviance(fit.model, fit.solution.aux)
     else:
-        part, whole = fit.conditional_log_likelihood, null_model(fit.model, {}).log_likelihood
-    return 1.0 - part / whole if whole else np.nan  # a response that an intercept meets leaves nothing to explain
+        part, whole = (
+            fit.conditional_log_likelihood,
+            null_model(fit.model, {}).log_likelihood,
+        )
+    return (
+        1.0 - part / whole if whole else np.nan
+    )  # a response that an intercept meets leaves nothing to explain
 
 
 class OverallTest(NamedTuple):
@@ -207,7 +226,9 @@ class OverallTest(NamedTuple):
     p_value: float
 
 
-def overall_test(fit: Fitted, rss: float, rss_null: float, df_resid: int) -> OverallTest | None:
+def overall_test(
+    fit: Fitted, rss: float, rss_null: float, df_resid: int
+) -> OverallTest | None:
     """F = ((RSS_0 - RSS) / q) / (RSS / df) of least squares; None where nothing is left to test, or by."""
     q = estimated_coefficients(fit) - (fit.model.design.intercept is not None)
     if q < 1 or df_resid < 1 or rss <= 0.0:
@@ -219,7 +240,13 @@ def overall_test(fit: Fitted, rss: float, rss_null: float, df_resid: int) -> Ove
 def number_of_rows(fit: Fitted) -> int:
     """The sum of frequency weights, the number of rows under others. DataError where a saved fit did not note it."""
     design = fit.model.design
-    n = design.total if design.reachable or design.kept is not None else fit.solution.stats.get("n", 0.0)
+    n = (
+        design.total
+        if design.reachable or design.kept is not None
+        else fit.solution.stats.get("n", 0.0)
+    )
     if not n:
-        raise DataError(f"the number of observations is not known: {design.rows_needed}")
+        raise DataError(
+            f"the number of observations is not known: {design.rows_needed}"
+        )
     return round(n)

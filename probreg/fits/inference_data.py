@@ -47,7 +47,11 @@ def coefficient_dims(model: Model) -> tuple[str, ...]:
 
 def model_coordinates(model: Model) -> dict[str, list[str]]:
     out = {"coef": list(model.design.head_columns)}
-    return out | ({"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {})
+    return out | (
+        {"outcome": list(model.likelihood.outcomes)}
+        if model.likelihood.outcomes
+        else {}
+    )
 
 
 def coefficient_index(model: Model) -> Any:
@@ -57,7 +61,9 @@ def coefficient_index(model: Model) -> Any:
     columns, outcomes = model.design.head_columns, model.likelihood.outcomes
     if not outcomes:
         return pd.Index(columns, name="coef")
-    return pd.MultiIndex.from_tuples([(o, c) for o in outcomes for c in columns], names=["outcome", "coef"])
+    return pd.MultiIndex.from_tuples(
+        [(o, c) for o in outcomes for c in columns], names=["outcome", "coef"]
+    )
 
 
 def row_labels(data: Any, design: Design) -> Array:
@@ -69,10 +75,14 @@ def row_labels(data: Any, design: Design) -> Array:
 
 def label_coefficients(model: Model, beta: Array) -> Any:
     """Coefficients (p,) or (p, outcomes) as a DataArray."""
-    return labelled_numbers({"beta": (coefficient_dims(model), beta)}, model_coordinates(model))["beta"]
+    return labelled_numbers(
+        {"beta": (coefficient_dims(model), beta)}, model_coordinates(model)
+    )["beta"]
 
 
-def labelled_numbers(variables: Mapping[str, Any], labels: Mapping[str, list[str]]) -> Any:
+def labelled_numbers(
+    variables: Mapping[str, Any], labels: Mapping[str, list[str]]
+) -> Any:
     """xr.Dataset(variables, labels), of pairs of dimensions and NumPy arrays, or of DataArrays.
 
     xarray asks of whatever it is given whether it is an array of dask, and imports dask for it where that is installed, 0.15 s.
@@ -83,10 +93,14 @@ def labelled_numbers(variables: Mapping[str, Any], labels: Mapping[str, list[str
 
     coords = xr.Coordinates()
     for dim, names in labels.items():
-        index = xr.indexes.PandasIndex(pd.Index(names), dim, coord_dtype=np.asarray(names).dtype)
+        index = xr.indexes.PandasIndex(
+            pd.Index(names), dim, coord_dtype=np.asarray(names).dtype
+        )
         coords = coords.assign(xr.Coordinates.from_xindex(index))
     plain = {
-        name: v if isinstance(v, xr.DataArray) else xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
+        name: v
+        if isinstance(v, xr.DataArray)
+        else xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
         for name, v in variables.items()
     }
     return xr.Dataset(plain, coords)
@@ -98,13 +112,21 @@ def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> A
 
     names = parameter_names(model)
     coords = {"param": names, "param_": names}
-    return xr.DataArray(np.asarray(matrix), coords, ("param", "param_"), name="covariance", attrs=dict(words))
+    return xr.DataArray(
+        np.asarray(matrix),
+        coords,
+        ("param", "param_"),
+        name="covariance",
+        attrs=dict(words),
+    )
 
 
 def parameter_names(model: Model) -> list[str]:
     """One name per reported coefficient, `column` or `column: outcome`, column first."""
     columns, outcomes = model.design.head_columns, model.likelihood.outcomes
-    return [f"{c}: {o}" for c in columns for o in outcomes] if outcomes else list(columns)
+    return (
+        [f"{c}: {o}" for c in columns for o in outcomes] if outcomes else list(columns)
+    )
 
 
 def covariance_values(model: Model, covariance: Any) -> Array:
@@ -113,33 +135,50 @@ def covariance_values(model: Model, covariance: Any) -> Array:
     if dims != ("param", "param_") or covariance["param"].values.tolist() != names:
         raise DataError(
             f"covariance is the name of a kind, or what fit.covariance(...) of this model returned (over {', '.join(names)}); "
-            f"got {type(covariance).__name__}" + (f" over {', '.join(map(str, dims))}" if dims else "")
+            f"got {type(covariance).__name__}"
+            + (f" over {', '.join(map(str, dims))}" if dims else "")
         )
     return np.asarray(covariance.values)
 
 
-def observation_rows(model: Model, *, repeat: bool = True) -> tuple[Array, Array | None]:
+def observation_rows(
+    model: Model, *, repeat: bool = True
+) -> tuple[Array, Array | None]:
     """Which row each observation is, and its weight: rows of a whole-number weight are repeated, so that leaving one
     out leaves out one observation; sampling weights, and those of more than a million observations, multiply the log
     density of their row."""
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
-    if repeat and model.design.weight_kind == "frequency" and (w % 1 == 0).all() and w.sum() <= _MOST:
+    if (
+        repeat
+        and model.design.weight_kind == "frequency"
+        and (w % 1 == 0).all()
+        and w.sum() <= _MOST
+    ):
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
 
 
 def _weighting_attributes(weight: Array | None) -> dict[str, str]:
     """Return the attributes of a group in which a row stands for several observations."""
-    return {} if weight is None else {"weights": "each row counts by its weight, which multiplies its log density"}
+    return (
+        {}
+        if weight is None
+        else {
+            "weights": "each row counts by its weight, which multiplies its log density"
+        }
+    )
 
 
 def estimate_group(model: Model, solution: Solution) -> Any:
     """beta, its standard error (nan where there is none) and the auxiliary parameters."""
     dims = coefficient_dims(model)
     found = reported_estimate(model, solution)
-    variables: dict[str, Any] = {"beta": (dims, found.beta), "std_error": (dims, found.error)}
+    variables: dict[str, Any] = {
+        "beta": (dims, found.beta),
+        "std_error": (dims, found.error),
+    }
     for name, (value, sd) in solution.scalars.items():
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), sd)
@@ -148,7 +187,14 @@ def estimate_group(model: Model, solution: Solution) -> Any:
 
 
 def to_save(
-    model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, Any], rows: bool, draws: bool, by_row: bool
+    model: Model,
+    solution: Solution,
+    *,
+    seed: int,
+    attrs: Mapping[str, Any],
+    rows: bool,
+    draws: bool,
+    by_row: bool,
 ) -> Any:
     """What a file holds: of `draws` the posterior, and `by_row` what takes a pass over rows and draws, weighted row by row."""
     import xarray as xr
@@ -158,12 +204,21 @@ def to_save(
         groups["posterior"] = draws_group(model, solution.draws.values)
         groups["log_prior"] = _log_prior_group(model, solution.draws.values)
         if blocks_given_scales(model):
-            groups["log_prior_of_effects"] = _log_effects_group(model, solution.draws.values)
+            groups["log_prior_of_effects"] = _log_effects_group(
+                model, solution.draws.values
+            )
         groups["sample_stats"] = _stats_group(model, solution.draws, density=by_row)
         if by_row:
             made = _row_groups(model, solution.draws.values, seed, repeat=False)
             # labels of rows are of the rows, which are in the file if asked
-            groups |= made if rows else {k: v.assign_coords(obs=np.arange(v.sizes["obs"])) for k, v in made.items()}
+            groups |= (
+                made
+                if rows
+                else {
+                    k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
+                    for k, v in made.items()
+                }
+            )
     if rows:
         groups |= data_groups(model, repeat=False)
     tree = xr.DataTree.from_dict(groups)
@@ -171,7 +226,13 @@ def to_save(
     return tree
 
 
-def to_inference_data(model: Model, method: Method, solution: Solution, seed: int, attrs: Mapping[str, Any]) -> Any:
+def to_inference_data(
+    model: Model,
+    method: Method,
+    solution: Solution,
+    seed: int,
+    attrs: Mapping[str, Any],
+) -> Any:
     """The whole tree; `attrs` are written at its root, and which groups are left out for want of rows."""
     import xarray as xr
 
@@ -182,8 +243,12 @@ def to_inference_data(model: Model, method: Method, solution: Solution, seed: in
             groups |= _row_groups(model, solution.draws.values, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws.values)
         if blocks_given_scales(model):
-            groups["log_prior_of_effects"] = _log_effects_group(model, solution.draws.values)
-        groups["sample_stats"] = _stats_group(model, solution.draws, density=model.design.reachable)
+            groups["log_prior_of_effects"] = _log_effects_group(
+                model, solution.draws.values
+            )
+        groups["sample_stats"] = _stats_group(
+            model, solution.draws, density=model.design.reachable
+        )
     elif (
         solution.not_estimable is None
         and method.probabilities
@@ -216,20 +281,30 @@ def _replicates_group(model: Model, solution: Solution) -> Any:
     kept = solution.replicates or {}
     coef = kept["coef"] if model.likelihood.outcomes else kept["coef"][..., 0]
     beta = np.where(np.isfinite(coef), coef, np.nan)[None]
-    variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
+    variables: dict[str, Any] = {
+        "beta": (("chain", "draw", *coefficient_dims(model)), beta)
+    }
     variables |= {a: (("chain", "draw"), kept[a][None]) for a in model.unknown}
     return xr.Dataset(
-        variables, model_coordinates(model) | _draw_coordinates({"beta": beta}), {"replicates": "bootstrap"}
+        variables,
+        model_coordinates(model) | _draw_coordinates({"beta": beta}),
+        {"replicates": "bootstrap"},
     )
 
 
-def draws_group(model: Model, draws: Mapping[str, Array], *, effects: bool = True) -> Any:
+def draws_group(
+    model: Model, draws: Mapping[str, Array], *, effects: bool = True
+) -> Any:
     import xarray as xr
 
     beta = reported_coefficients(model, draws["beta"])
-    variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
+    variables: dict[str, Any] = {
+        "beta": (("chain", "draw", *coefficient_dims(model)), beta)
+    }
     if effects and has_effects(model):
-        variables |= effect_variables(model, {"effects": draws["beta"]}, ("chain", "draw"))
+        variables |= effect_variables(
+            model, {"effects": draws["beta"]}, ("chain", "draw")
+        )
     variables |= {k: (("chain", "draw"), v) for k, v in draws.items() if k != "beta"}
     return xr.Dataset(variables, model_coordinates(model) | _draw_coordinates(draws))
 
@@ -241,30 +316,50 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
     obs, classes = _row_labels(model, rows), _classes(model)
-    y, given = model.likelihood.drawn(d.observed[rows]), model.likelihood.given(d.observed[rows])
-    constant: dict[str, Any] = {"X": (("obs", "coef"), d.X[np.ix_(rows, d.head)] if has_effects(model) else d.X[rows])}
+    y, given = (
+        model.likelihood.drawn(d.observed[rows]),
+        model.likelihood.given(d.observed[rows]),
+    )
+    constant: dict[str, Any] = {
+        "X": (
+            ("obs", "coef"),
+            d.X[np.ix_(rows, d.head)] if has_effects(model) else d.X[rows],
+        )
+    }
     if weight is not None:
         constant["weights"] = ("obs", weight)
     if d.precision is not None:
         constant["precision"] = ("obs", d.precision[rows])
-    constant |= {t.key: ("obs", _groups_at(d, t, rows)) for t in d.recipe.grouped.values()}
+    constant |= {
+        t.key: ("obs", _groups_at(d, t, rows)) for t in d.recipe.grouped.values()
+    }
     constant |= {k: ("obs", v) for k, v in given.items()}
     if d.offset is not None:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
         "observed_data": xr.Dataset(
-            {"y": (("obs", *classes), _integer_response(model, y))}, obs | classes, _weighting_attributes(weight)
+            {"y": (("obs", *classes), _integer_response(model, y))},
+            obs | classes,
+            _weighting_attributes(weight),
         ),
-        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.head_columns)}, _weighting_attributes(weight)),
+        "constant_data": xr.Dataset(
+            constant,
+            obs | {"coef": list(d.head_columns)},
+            _weighting_attributes(weight),
+        ),
     }
 
 
 def _groups_at(design: Design, term: Any, rows: Array) -> Array:
     """The group of each row by name."""
-    return np.array([*term.levels, ""], dtype=object)[design.inputs[term.key][rows, 0].astype(int)]
+    return np.array([*term.levels, ""], dtype=object)[
+        design.inputs[term.key][rows, 0].astype(int)
+    ]
 
 
-def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool = True) -> dict[str, Any]:
+def _row_groups(
+    model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool = True
+) -> dict[str, Any]:
     import xarray as xr
 
     d = model.design
@@ -274,20 +369,30 @@ def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: 
     dims = ("chain", "draw", "obs")
 
     def eta(chain: int) -> tuple[Array, dict[str, Array]]:
-        eta = d.X[rows] @ draws["beta"][chain] + (0.0 if d.offset is None else d.offset[rows])
+        eta = d.X[rows] @ draws["beta"][chain] + (
+            0.0 if d.offset is None else d.offset[rows]
+        )
         aux = {**model.fixed, **{a: draws[a][chain][:, None] for a in model.unknown}}
-        return eta, model.likelihood.at_rows(aux, None if d.precision is None else d.precision[rows])
+        return eta, model.likelihood.at_rows(
+            aux, None if d.precision is None else d.precision[rows]
+        )
 
     def log_likelihood() -> Array:
         out = np.empty((shape[0] * shape[1], shape[2]))
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
-        X, offset, y = d.X[rows], None if d.offset is None else d.offset[rows], d.observed[rows]
+        X, offset, y = (
+            d.X[rows],
+            None if d.offset is None else d.offset[rows],
+            d.observed[rows],
+        )
         precision = None if d.precision is None else d.precision[rows]
 
         def part(some: slice) -> tuple[()]:  # each block into draws of its own
             aux = {**model.fixed, **{a: flat[a][some][:, None] for a in model.unknown}}
             known = model.likelihood.at_rows(aux, precision)
-            log_p = model.likelihood.log_prob(y, plus_offset(X @ flat["beta"][some], offset), **known)
+            log_p = model.likelihood.log_prob(
+                y, plus_offset(X @ flat["beta"][some], offset), **known
+            )
             out[some] = log_p if weight is None else log_p * weight
             return ()
 
@@ -302,11 +407,17 @@ def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: 
         out, rng = np.empty(whole), np.random.default_rng([seed, 1])
         for c in range(shape[0]):
             e, aux = eta(c)
-            out[c] = likelihood.drawn(likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows])))
+            out[c] = likelihood.drawn(
+                likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows]))
+            )
         return _integer_response(model, out)
 
     return {
-        "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords, _weighting_attributes(weight)),
+        "log_likelihood": xr.Dataset(
+            {"y": lazy(dims, shape, log_likelihood)},
+            coords,
+            _weighting_attributes(weight),
+        ),
         "posterior_predictive": xr.Dataset(
             {"y": lazy((*dims, *classes), whole, replicate, _dtype_of_response(model))},
             coords | classes,
@@ -333,7 +444,9 @@ def as_integers(values: Array, name: str) -> Array:
     """Return whole numbers as int64. DataError for other numbers and beyond the range of int64."""
     bad = ~(np.abs(values) < _LARGEST) | (np.floor(values) != values)
     if bad.any():
-        raise DataError(f"{name} contains {values[bad][0]:g}: expected a whole number below 2^63")
+        raise DataError(
+            f"{name} contains {values[bad][0]:g}: expected a whole number below 2^63"
+        )
     return values.astype(np.int64)
 
 
@@ -344,10 +457,17 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
     stated = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
     # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
-    density = lazy(dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=stated))
+    density = lazy(
+        dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=stated)
+    )
     variables: dict[str, Any] = {"beta": density}
-    variables |= {a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a])) for a in model.unknown}
-    variables |= {k: (("chain", "draw"), v) for k, v in log_prob_of_hyper(model, draws).items()}
+    variables |= {
+        a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a]))
+        for a in model.unknown
+    }
+    variables |= {
+        k: (("chain", "draw"), v) for k, v in log_prob_of_hyper(model, draws).items()
+    }
     return xr.Dataset(variables, _draw_coordinates(draws))
 
 
@@ -356,7 +476,13 @@ def _log_effects_group(model: Model, draws: Mapping[str, Array]) -> Any:
     import xarray as xr
 
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
-    density = lazy(dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=blocks_given_scales(model)))
+    density = lazy(
+        dims,
+        shape,
+        lambda: log_prob_of_coefficients(
+            model, draws, blocks=blocks_given_scales(model)
+        ),
+    )
     return xr.Dataset({"beta": density}, _draw_coordinates(draws))
 
 
@@ -370,7 +496,12 @@ def _stats_group(model: Model, draws: Draws, *, density: bool) -> Any:
     if "lp" not in variables and density:
         aux = {a: draws[a] for a in model.unknown}
         variables["lp"] = lazy(
-            dims, shape, lambda: model.log_lik(draws["beta"], **aux) + log_prior_of_draws(model, draws.values)
+            dims,
+            shape,
+            lambda: (
+                model.log_lik(draws["beta"], **aux)
+                + log_prior_of_draws(model, draws.values)
+            ),
         )
     return xr.Dataset(variables, _draw_coordinates(draws.values))
 
@@ -389,11 +520,22 @@ def _classes(model: Model) -> dict[str, list[str]]:
 def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
     """Row labels as the data had them; plain numbers where observations repeat."""
     labels = model.design.labels
-    named = labels is not None and len(rows) == model.design.n and model.design.weights is None
-    return {"obs": labels[rows] if named and labels is not None else np.arange(len(rows))}
+    named = (
+        labels is not None
+        and len(rows) == model.design.n
+        and model.design.weights is None
+    )
+    return {
+        "obs": labels[rows] if named and labels is not None else np.arange(len(rows))
+    }
 
 
-def lazy(dims: tuple[Any, ...], shape: tuple[int, ...], compute: Callable[[], Array], dtype: Any = float) -> Any:
+def lazy(
+    dims: tuple[Any, ...],
+    shape: tuple[int, ...],
+    compute: Callable[[], Array],
+    dtype: Any = float,
+) -> Any:
     """A variable whose numbers are computed when first read, and kept."""
     import xarray as xr
     from xarray.backends import BackendArray
@@ -409,7 +551,9 @@ def lazy(dims: tuple[Any, ...], shape: tuple[int, ...], compute: Callable[[], Ar
 
         def __getitem__(self, key: Any) -> Array:
             support = indexing.IndexingSupport.BASIC
-            return indexing.explicit_indexing_adapter(key, shape, support, lambda k: self.values[k])
+            return indexing.explicit_indexing_adapter(
+                key, shape, support, lambda k: self.values[k]
+            )
 
     return xr.Variable(dims, indexing.LazilyIndexedArray(Computed()))
 
@@ -420,5 +564,7 @@ def left_out(model: Model, solution: Solution) -> dict[str, str]:
     if (draws := solution.draws) is not None:
         names += ["log_likelihood", "posterior_predictive"]
         names += [] if "lp" in draws.stats or model.design.reachable else ["lp"]
-    why = model.design.rows_obstacle(f"a group with one entry per row ({', '.join(names)})")
+    why = model.design.rows_obstacle(
+        f"a group with one entry per row ({', '.join(names)})"
+    )
     return {} if why is None else {"left_out": why}

@@ -21,7 +21,9 @@ from probreg.numerics.linalg.blocks import on_all_cores
 Array = np.ndarray
 FEWEST = 25  # draws, whose fifth is the shortest tail to which a distribution is fitted
 _MANY = 225.0  # effective draws from which on the tail grows with the square root of their number
-_BLOCK = 2**16  # numbers of the log likelihood in one block of rows: half a megabyte, which stays in the second cache
+_BLOCK = (
+    2**16
+)  # numbers of the log likelihood in one block of rows: half a megabyte, which stays in the second cache
 
 
 class LeftOutRows(NamedTuple):
@@ -34,7 +36,11 @@ class LeftOutRows(NamedTuple):
 
 
 def leave_rows_out(
-    log_lik: Array, log_ratio: Array | None = None, *, efficiency: float = 1.0, weights: bool = False
+    log_lik: Array,
+    log_ratio: Array | None = None,
+    *,
+    efficiency: float = 1.0,
+    weights: bool = False,
 ) -> LeftOutRows:
     """Pareto-smoothed importance sampling at `log_lik` (S, n), log p(y_i | draw s).
 
@@ -49,7 +55,11 @@ def leave_rows_out(
 
 
 def _leave_out(
-    log_lik: Callable[[slice], Array], shape: tuple[int, int], log_ratio: Array | None, efficiency: float, weights: bool
+    log_lik: Callable[[slice], Array],
+    shape: tuple[int, int],
+    log_ratio: Array | None,
+    efficiency: float,
+    weights: bool,
 ) -> LeftOutRows:
     """The same of the log likelihood (b, S) of each slice of rows; `shape` is (S, n)."""
     from scipy.special import ndtri
@@ -58,19 +68,27 @@ def _leave_out(
 
     S, n = shape
     if S < FEWEST:
-        raise DataError(f"leaving rows out by weights needs {FEWEST} draws or more, and there are {S}")
+        raise DataError(
+            f"leaving rows out by weights needs {FEWEST} draws or more, and there are {S}"
+        )
     correction = np.zeros(S) if log_ratio is None else log_ratio - log_ratio.max()
     # M = 3 sqrt(S / efficiency) of the largest weights, or a fifth of few draws (Vehtari et al. 2024)
-    M = min(int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5, S - 1)
+    M = min(
+        int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5, S - 1
+    )
     ratio, z = np.exp(correction), float(ndtri((M + 1.0) / (S + 1.0)))
     out = np.empty((3, n))
     log_w = np.empty((n if weights else 0, S if weights else 0))
     size = max(1, _BLOCK // S)
 
     def part(rows: slice) -> None:  # each block into rows of its own
-        leave_each_row_out(log_lik(rows), correction, ratio, M, z, *out[:, rows], log_w[rows])
+        leave_each_row_out(
+            log_lik(rows), correction, ratio, M, z, *out[:, rows], log_w[rows]
+        )
 
-    on_all_cores(part, [slice(start, min(start + size, n)) for start in range(0, n, size)])
+    on_all_cores(
+        part, [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    )
     return LeftOutRows(out[0], out[1], out[2], log_w)
 
 
@@ -89,8 +107,12 @@ def left_out_rows(fit: Any) -> LeftOutRows:
     rows, place = distinct_observations(model)
     known = {**model.fixed, **{a: draws.flat[a][:, None] for a in model.unknown}}
     densities = RowDensities(rows, model.likelihood, draws.flat["beta"], known)
-    found = _leave_out(densities.of, (S, rows.rows), log_ratio, efficiency, weights=False)
-    return LeftOutRows(found.elpd[place], found.lppd[place], found.k[place], found.log_weights)
+    found = _leave_out(
+        densities.of, (S, rows.rows), log_ratio, efficiency, weights=False
+    )
+    return LeftOutRows(
+        found.elpd[place], found.lppd[place], found.k[place], found.log_weights
+    )
 
 
 def distinct_observations(model: Model) -> tuple[Block, Array]:
@@ -100,16 +122,28 @@ def distinct_observations(model: Model) -> tuple[Block, Array]:
     whole = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
     if not isinstance(d.X, np.ndarray):  # columns that are not written out
         return whole, every
-    said = (d.X, whole.y, *(v for v in (weight, d.offset, d.precision) if v is not None))
-    table = np.ascontiguousarray(np.column_stack([np.asarray(v, dtype=float) for v in said]))
+    said = (
+        d.X,
+        whole.y,
+        *(v for v in (weight, d.offset, d.precision) if v is not None),
+    )
+    table = np.ascontiguousarray(
+        np.column_stack([np.asarray(v, dtype=float) for v in said])
+    )
     # byte by byte: two zeros of unlike sign are two rows
     _, first, place = np.unique(
-        table.view(f"V{table.itemsize * table.shape[1]}"), return_index=True, return_inverse=True
+        table.view(f"V{table.itemsize * table.shape[1]}"),
+        return_index=True,
+        return_inverse=True,
     )
     if len(first) == d.n:
         return whole, every
-    weights, offset, precision = (None if v is None else v[first] for v in (weight, d.offset, d.precision))
-    return Block(d.X[first], whole.y[first], weights, offset, precision=precision), place.ravel()[every]
+    weights, offset, precision = (
+        None if v is None else v[first] for v in (weight, d.offset, d.precision)
+    )
+    return Block(
+        d.X[first], whole.y[first], weights, offset, precision=precision
+    ), place.ravel()[every]
 
 
 def posterior_loo(fit: Any) -> Any:
@@ -135,7 +169,9 @@ def _log_likelihood(fit: Any) -> Any:
             f"leave-one-out by weights is of a posterior, and {fit.method.name} finds a mode: compare_models leaves rows out of it"
         )
     if "log_likelihood" not in fit.tree.children:
-        raise Incompatible(f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}")
+        raise Incompatible(
+            f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
+        )
     return fit.tree["log_likelihood"]["y"]
 
 
@@ -144,7 +180,9 @@ def _efficiency(posterior: Any, S: int) -> float:
     each = [
         ess_mean(draws)
         for v in posterior.data_vars.values()
-        for draws in np.moveaxis(v.to_numpy().reshape(v.sizes["chain"], v.sizes["draw"], -1), -1, 0)
+        for draws in np.moveaxis(
+            v.to_numpy().reshape(v.sizes["chain"], v.sizes["draw"], -1), -1, 0
+        )
     ]
     return float(np.mean(each) / S)
 

@@ -24,7 +24,9 @@ def fit_linear_probability(model: Model, event: str) -> Fit:
     found = fit(replace(model, likelihood=Gaussian()))
     said = f"the mean is P({event}), linear in the columns; Gaussian noise is a device, as is its sigma: y is 0 or 1"
     solution = _with_hc1(found.model, found.solution)
-    return replace(found, solution=solution, notes=(*found.notes, said, _describe_outside(found)))
+    return replace(
+        found, solution=solution, notes=(*found.notes, said, _describe_outside(found))
+    )
 
 
 def _with_hc1(model: Model, solution: Solution) -> Solution:

@@ -24,23 +24,45 @@ from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.modes.closed_form import not_identified
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
-from probreg.inference.uncertainty.intervals.arithmetic import FEW, equal_tail, mean_and_sd, quantile
-from probreg.likelihoods import EpsilonInsensitive, OfClasses, OfTrials, ProximalLikelihood, UnivariateLikelihood
+from probreg.inference.uncertainty.intervals.arithmetic import (
+    FEW,
+    equal_tail,
+    mean_and_sd,
+    quantile,
+)
+from probreg.likelihoods import (
+    EpsilonInsensitive,
+    OfClasses,
+    OfTrials,
+    ProximalLikelihood,
+    UnivariateLikelihood,
+)
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.model.model import Model
-from probreg.model.off_span import OffSpan, equal_nodes, normal_nodes, normal_points, normal_scores, off_span
+from probreg.model.off_span import (
+    OffSpan,
+    equal_nodes,
+    normal_nodes,
+    normal_points,
+    normal_scores,
+    off_span,
+)
 from probreg.model.predictive import Predictive
 from probreg.numerics.linalg import on_all_cores, one_blas_thread
 
 Array = np.ndarray
 _NUMBERS = 500_000  # draws times rows that are held at once
-_CACHED = 2**16  # those among them whose means are taken at once: what a processor's second cache holds
+_CACHED = (
+    2**16
+)  # those among them whose means are taken at once: what a processor's second cache holds
 _ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
 _AT_NODES = 1000  # rows at whose nodes a mean is taken at once
 _POINT_ATOMS = 1024  # nodes or points over the residual of a process, about
 _NARROW = 100.0  # standard deviations of noise in one of a process, up to which nodes follow the noise
-_ROWS = 2**14  # rows of an estimate that are taken at once where no interval is asked for
+_ROWS = (
+    2**14
+)  # rows of an estimate that are taken at once where no interval is asked for
 _UNASKED = "no intervals: prob=None asks for none"
 _TOL = 1e-7  # of that interval, in probability
 _IN_SPACE = 1e-9  # of |x| |N|: a row this near is a combination of the training rows, rounding included
@@ -54,7 +76,9 @@ class Prediction:
     mean_error: Array  # the standard deviation of the mean in a posterior, the standard error of an estimate
     mean_interval: tuple[Array, Array] | None  # None where no probability was asked for
     new_interval: tuple[Array, Array] | None
-    likely: Array | None  # (n, K) bool: the smallest set of classes with total probability at least prob
+    likely: (
+        Array | None
+    )  # (n, K) bool: the smallest set of classes with total probability at least prob
     kind: str  # what the intervals are, in words
 
     def arrays(self, error: str) -> dict[str, Array]:
@@ -80,15 +104,30 @@ def require_predictive(solution: Solution, method: Method) -> None:
 
 
 def predictive(
-    model: Model, solution: Solution, design: Design, *, spread: bool, seed: int, at_most: int | None = None
+    model: Model,
+    solution: Solution,
+    design: Design,
+    *,
+    spread: bool,
+    seed: int,
+    at_most: int | None = None,
 ) -> Predictive:
     """The mixture over draws, or over `at_most` of them; for a point estimate one atom, or with `spread` its asymptotic distribution."""
     atoms = _atoms(model, solution, spread=spread, seed=seed)
     if at_most is not None and atoms.off is None:
         atoms = atoms.thin(at_most)
-    if atoms.off is not None and len(atoms.values["beta"]) == 1 and atoms.off.shares_groups(design):
+    if (
+        atoms.off is not None
+        and len(atoms.values["beta"]) == 1
+        and atoms.off.shares_groups(design)
+    ):
         # rows of one new group share its effects, so that they need draws in place of each row's own distribution
-        atoms = replace(atoms, values={k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()})
+        atoms = replace(
+            atoms,
+            values={
+                k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()
+            },
+        )
     found = _mixture(model, atoms, design)
     return found if at_most is None else found.thin(at_most)
 
@@ -97,10 +136,16 @@ def atom_count(model: Model, solution: Solution) -> int:
     """The atoms of a predictive: those of a point estimate of a Gaussian process may be nodes over what it leaves."""
     if solution.draws is not None:
         return solution.draws.count
-    return _POINT_ATOMS if model.design.recipe.processes and not model.likelihood.least_squares else 1
+    return (
+        _POINT_ATOMS
+        if model.design.recipe.processes and not model.likelihood.least_squares
+        else 1
+    )
 
 
-def off_span_of(model: Model, solution: Solution, aux: Mapping[str, Array | float] | None = None) -> OffSpan | None:
+def off_span_of(
+    model: Model, solution: Solution, aux: Mapping[str, Array | float] | None = None
+) -> OffSpan | None:
     """The residual processes of a model's terms, None without such terms: an atom for each draw, or the estimate's one.
 
     `aux` are the nuisance parameters of the atoms where they are others than those of the solution.
@@ -109,7 +154,14 @@ def off_span_of(model: Model, solution: Solution, aux: Mapping[str, Array | floa
         return None
     draws = None if solution.draws is None else solution.draws.flat
     if aux is None:
-        aux = {**model.fixed, **({a: draws[a] for a in model.unknown} if draws is not None else solution.aux)}
+        aux = {
+            **model.fixed,
+            **(
+                {a: draws[a] for a in model.unknown}
+                if draws is not None
+                else solution.aux
+            ),
+        }
     return off_span(model, draws, model.noise(aux))
 
 
@@ -158,7 +210,10 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Ato
     elif spread:
         beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     else:
-        beta, aux = solution.beta[None], {a: np.full((1, 1), v) for a, v in solution.aux.items()}
+        beta, aux = (
+            solution.beta[None],
+            {a: np.full((1, 1), v) for a, v in solution.aux.items()},
+        )
     held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
     known = {**held, **aux}
     off = off_span_of(model, solution, {a: v[:, 0] for a, v in known.items()})
@@ -168,17 +223,25 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Ato
 def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
     S, _, m = atoms.values["beta"].shape
     known = model.likelihood.at_rows(atoms.aux, design.precision)
-    found = Predictive(model.likelihood, atoms.eta(design.X, design.offset), known, model.given(design))
+    found = Predictive(
+        model.likelihood, atoms.eta(design.X, design.offset), known, model.given(design)
+    )
     if atoms.off is None:
         return found
     if S > 1:
-        found = replace(found, eta=found.eta + atoms.off.group_draws(design, S, m, atoms.rng))
+        found = replace(
+            found, eta=found.eta + atoms.off.group_draws(design, S, m, atoms.rng)
+        )
     mean, variance = (atoms.off.of_processes if S > 1 else atoms.off).moments(design)
     found = replace(found, eta=found.eta + mean)
-    return found if variance is None else _with_residual(model, found, variance, atoms.rng)
+    return (
+        found if variance is None else _with_residual(model, found, variance, atoms.rng)
+    )
 
 
-def _with_residual(model: Model, p: Predictive, variance: Array, rng: np.random.Generator) -> Predictive:
+def _with_residual(
+    model: Model, p: Predictive, variance: Array, rng: np.random.Generator
+) -> Predictive:
     """p(y) where eta has the residual of a process added, N(0, v) of v (S, n) or (1, n), at each row and linear predictor.
 
     Atoms that are draws get one draw each. A single one becomes a Gaussian of variance sigma^2 + v, nodes over the residual, or
@@ -191,12 +254,16 @@ def _with_residual(model: Model, p: Predictive, variance: Array, rng: np.random.
         return replace(p, eta=p.eta + sd * normal_scores(rng, S, n, m))
     if model.likelihood.least_squares:
         noise = model.noise_scale
-        return replace(p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance)})
+        return replace(
+            p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance)}
+        )
     aux, share = dict(p.aux), None
     if m > 1:
         eta = p.eta + sd * normal_points(m)[:, None, :]
     elif isinstance(model.likelihood, AdditiveNoise):
-        aux[model.noise_scale] = np.maximum(aux[model.noise_scale], sd[..., 0] / _NARROW)
+        aux[model.noise_scale] = np.maximum(
+            aux[model.noise_scale], sd[..., 0] / _NARROW
+        )
         z, share = equal_nodes(float((sd[..., 0] / aux[model.noise_scale]).max()))
         eta = p.eta + sd * z[:, None, None]
     else:
@@ -213,20 +280,37 @@ def _eta(design: Design, beta: Array) -> Array:
 
 @one_blas_thread()
 def predict(
-    model: Model, solution: Solution, method: Method, design: Design, *, prob: float | None, seed: int
+    model: Model,
+    solution: Solution,
+    method: Method,
+    design: Design,
+    *,
+    prob: float | None,
+    seed: int,
 ) -> Prediction:
     """Mean, its error and intervals at the rows of a design, without a probability no intervals; NotConverged when there is no
     estimate."""
     require_predictive(solution, method)
     require_estimable(model, solution, design)
     point = solution.draws is None
-    spread = point and isinstance(model.likelihood, UnivariateLikelihood) and not _errorless(model, solution)
+    spread = (
+        point
+        and isinstance(model.likelihood, UnivariateLikelihood)
+        and not _errorless(model, solution)
+    )
     if model.design.weight_kind == "sampling" and prob is not None:
         # The mean and its interval alone: under sampling weights there is no distribution of a new observation.
         mean = _point_mean(model, solution, design)
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
-            return Prediction(mean, none, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
+            return Prediction(
+                mean,
+                none,
+                (none, none),
+                None,
+                None,
+                f"no intervals: {_why_errorless(model)}",
+            )
         kind = f"Wald interval of the {model.likelihood.centre} on the link scale, sandwich errors; sampling weights say nothing of a new observation"
         kind += _describe_process_variance(model, solution)
         error, interval = _error_and_interval(model, solution, design, prob)
@@ -236,16 +320,30 @@ def predict(
     if _on_nodes(model, solution):
         size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
         return _concatenate_predictions(
-            [_of_nodes(model, solution, design.take(rows), prob) for rows in _slices(design.n, size)]
+            [
+                _of_nodes(model, solution, design.take(rows), prob)
+                for rows in _slices(design.n, size)
+            ]
         )
     if point and prob is None:
         return _concatenate_predictions(
-            [_estimate(model, solution, design.take(rows)) for rows in _slices(design.n, _ROWS)]
+            [
+                _estimate(model, solution, design.take(rows))
+                for rows in _slices(design.n, _ROWS)
+            ]
         )
     atoms = _atoms(model, solution, spread=spread, seed=seed)
-    if prob is None and atoms.off is None and _additive(model) and design.n > model.shape[0]:
+    if (
+        prob is None
+        and atoms.off is None
+        and _additive(model)
+        and design.n > model.shape[0]
+    ):
         return _concatenate_predictions(
-            [_of_covariance(solution, design.take(rows), atoms) for rows in _slices(design.n, _ROWS)]
+            [
+                _of_covariance(solution, design.take(rows), atoms)
+                for rows in _slices(design.n, _ROWS)
+            ]
         )
 
     def predict_rows(rows: slice) -> Prediction:
@@ -258,7 +356,13 @@ def predict(
     # what is drawn for one block after another comes from one stream of numbers
     every = on_all_cores if atoms.off is None else _in_turn
     found = _concatenate_predictions(every(predict_rows, _slices(design.n, size)))
-    return found if prob is None else replace(found, kind=found.kind + _describe_process_variance(model, solution))
+    return (
+        found
+        if prob is None
+        else replace(
+            found, kind=found.kind + _describe_process_variance(model, solution)
+        )
+    )
 
 
 def _in_turn[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -270,7 +374,9 @@ def _concatenate_predictions(parts: list[Prediction]) -> Prediction:
         return parts[0]
 
     def pair(each: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-        return np.concatenate([e[0] for e in each]), np.concatenate([e[1] for e in each])
+        return np.concatenate([e[0] for e in each]), np.concatenate(
+            [e[1] for e in each]
+        )
 
     ends = [p.mean_interval for p in parts if p.mean_interval is not None]
     new = [p.new_interval for p in parts if p.new_interval is not None]
@@ -297,7 +403,9 @@ def _has_exact_predictive(model: Model, solution: Solution) -> bool:
     return t or model.noise_held is not None
 
 
-def _exact_prediction(model: Model, solution: Solution, design: Design, prob: float | None) -> Prediction:
+def _exact_prediction(
+    model: Model, solution: Solution, design: Design, prob: float | None
+) -> Prediction:
     """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
 
     x'Sx + v where a process has the residual variance v at x, in the same units.
@@ -322,7 +430,9 @@ def _exact_prediction(model: Model, solution: Solution, design: Design, prob: fl
     if solution.sandwich:
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
         return Prediction(mean, error, (mean - half, mean + half), None, None, kind)
-    return Prediction(mean, error, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
+    return Prediction(
+        mean, error, (mean - half, mean + half), (mean - wide, mean + wide), None, kind
+    )
 
 
 def _closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
@@ -334,30 +444,47 @@ def _closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
 
 
 def _noise_square(model: Model, solution: Solution) -> float:
-    unknown = solution.stats.get("sigma2_scale", solution.stats.get("sigma_unbiased", np.nan) ** 2)
+    unknown = solution.stats.get(
+        "sigma2_scale", solution.stats.get("sigma_unbiased", np.nan) ** 2
+    )
     return unknown if model.noise_held is None else model.noise_held**2
 
 
 def noise_of_scale(model: Model, solution: Solution) -> float | None:
     """The noise scale that is in the scale matrix of a solution in closed form; None for other solutions."""
-    return float(np.sqrt(_noise_square(model, solution))) if _has_exact_predictive(model, solution) else None
+    return (
+        float(np.sqrt(_noise_square(model, solution)))
+        if _has_exact_predictive(model, solution)
+        else None
+    )
 
 
 def _on_nodes(model: Model, solution: Solution) -> bool:
     """The posterior is a mixture over nodes of log sigma, given which a Gaussian linear predictor is normal."""
     nodes = None if solution.draws is None else solution.draws.marginals
-    known = nodes is not None and "log_sigma" in nodes and not model.design.recipe.processes
-    return known and predictors_given_sigma(model, np.zeros((0, model.shape[0])), np.ones(1)) is not None
+    known = (
+        nodes is not None and "log_sigma" in nodes and not model.design.recipe.processes
+    )
+    return (
+        known
+        and predictors_given_sigma(model, np.zeros((0, model.shape[0])), np.ones(1))
+        is not None
+    )
 
 
-def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | None) -> Prediction:
+def _of_nodes(
+    model: Model, solution: Solution, design: Design, prob: float | None
+) -> Prediction:
     """Quantiles of sum_k w_k N(x'm_k, v_k) for the mean, and of sum_k w_k N(x'm_k, v_k + sigma_k^2) for a new observation."""
     nodes = solution.posterior.marginals
     assert nodes is not None
     sigma = np.exp(nodes["log_sigma"])
     given = predictors_given_sigma(model, design.X, sigma)
     assert given is not None
-    eta, sd = np.stack([plus_offset(row[:, None], design.offset) for row in given.mean]), given.sd
+    eta, sd = (
+        np.stack([plus_offset(row[:, None], design.offset) for row in given.mean]),
+        given.sd,
+    )
     mean, share = _eta(design, solution.beta)[:, 0], nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
@@ -367,10 +494,14 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
         error[(design.X[:, lost] != 0.0).any(1)] = np.inf
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
-    noise = model.likelihood.at_rows({model.noise_scale: sigma[:, None]}, design.precision)[model.noise_scale]
+    noise = model.likelihood.at_rows(
+        {model.noise_scale: sigma[:, None]}, design.precision
+    )[model.noise_scale]
     ends = []
     for spread in (sd, np.sqrt(np.square(sd) + np.square(noise))):
-        mixture = Predictive(model.likelihood, eta, {model.noise_scale: spread}, share=share)
+        mixture = Predictive(
+            model.likelihood, eta, {model.noise_scale: spread}, share=share
+        )
         ends.append(mixture.interval(prob))
     return Prediction(
         mean,
@@ -382,7 +513,9 @@ def _of_nodes(model: Model, solution: Solution, design: Design, prob: float | No
     )
 
 
-def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None) -> Prediction:
+def _of_draws(
+    model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
+) -> Prediction:
     p = None if atoms.off is None else _mixture(model, atoms, design)
     if p is None:
         mean, error, *ends = _mean_of_draws(model, solution, design, atoms, prob)
@@ -396,9 +529,20 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
         return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
     p = _mixture(model, atoms.thin(_ATOMS), design) if p is None else p.thin(_ATOMS)
     loaded = design.n * len(atoms.values["beta"]) >= FEW  # for the interval of the mean
-    new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws", compiled=loaded)
+    new, said = _new(
+        model,
+        p,
+        prob,
+        f"posterior predictive of at most {_ATOMS} draws",
+        compiled=loaded,
+    )
     return Prediction(
-        mean, error, interval, new, None, f"equal-tailed posterior interval of the {model.likelihood.centre}; {said}"
+        mean,
+        error,
+        interval,
+        new,
+        None,
+        f"equal-tailed posterior interval of the {model.likelihood.centre}; {said}",
     )
 
 
@@ -410,7 +554,9 @@ def _additive(model: Model) -> bool:
 def _of_covariance(solution: Solution, design: Design, atoms: _Atoms) -> Prediction:
     """x'E[beta] and (x'R'Rx)^(1/2), R'R the covariance of the draws: what their linear predictors have, without one of them."""
     error = np.linalg.norm(design.X @ atoms.factor.T, axis=1)
-    return Prediction(_eta(design, solution.beta)[:, 0], error, None, None, None, _UNASKED)
+    return Prediction(
+        _eta(design, solution.beta)[:, 0], error, None, None, None, _UNASKED
+    )
 
 
 def _mean_of_draws(
@@ -419,9 +565,14 @@ def _mean_of_draws(
     """The mean over the atoms, its standard deviation and the ends of its interval, by as many rows as stay in a processor's cache."""
     (S, _, m), found = atoms.values["beta"].shape, []
     for rows in _slices(design.n, max(1, _CACHED // (S * m))):
-        X, offset, precision = design.X[rows], *(v if v is None else v[rows] for v in (design.offset, design.precision))
+        X, offset, precision = (
+            design.X[rows],
+            *(v if v is None else v[rows] for v in (design.offset, design.precision)),
+        )
         eta = atoms.eta(X, offset)
-        means = model.likelihood.mean(eta, **model.likelihood.at_rows(atoms.aux, precision))
+        means = model.likelihood.mean(
+            eta, **model.likelihood.at_rows(atoms.aux, precision)
+        )
         mean, *rest = _moments_and_ends(means, prob)
         if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
             # E[x'beta] = x'E[beta], which has no or less Monte Carlo error
@@ -432,12 +583,18 @@ def _mean_of_draws(
 
 def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
     """Mean and standard deviation over the draws, the first axis, and where a probability is given the ends of an equal-tailed interval."""
-    return mean_and_sd(means) if prob is None else (*mean_and_sd(means), *equal_tail(means, prob))
+    return (
+        mean_and_sd(means)
+        if prob is None
+        else (*mean_and_sd(means), *equal_tail(means, prob))
+    )
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
     """A mode without standard errors: under a prior with kinks, or of a loss with a tube that holds every residual."""
-    kinked = has_nonsmooth_terms(model) or isinstance(model.likelihood, ProximalLikelihood)
+    kinked = has_nonsmooth_terms(model) or isinstance(
+        model.likelihood, ProximalLikelihood
+    )
     return kinked and not has_standard_error(solution)
 
 
@@ -455,7 +612,11 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
     eta = _eta(design, solution.beta)
     mean = model.likelihood.mean(eta, **aux)
     off = off_span_of(model, solution)
-    variance = None if off is None or model.likelihood.link is IDENTITY else off.variance(design)
+    variance = (
+        None
+        if off is None or model.likelihood.link is IDENTITY
+        else off.variance(design)
+    )
     if variance is None:
         return mean
     values = {a: np.full((1, 1), v) for a, v in aux.items()}
@@ -480,17 +641,36 @@ def _estimate(model: Model, solution: Solution, design: Design) -> Prediction:
     mean = _point_mean(model, solution, design)
     if _errorless(model, solution):
         return Prediction(mean, np.full(mean.shape, np.nan), None, None, None, _UNASKED)
-    return Prediction(mean, _error_and_interval(model, solution, design, None)[0], None, None, None, _UNASKED)
+    return Prediction(
+        mean,
+        _error_and_interval(model, solution, design, None)[0],
+        None,
+        None,
+        None,
+        _UNASKED,
+    )
 
 
-def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
+def _of_point(
+    model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float
+) -> Prediction:
     mean, likelihood = _point_mean(model, solution, design), model.likelihood
     if _errorless(model, solution):
         none = np.full(mean.shape, np.nan)
         ordered = isinstance(likelihood, UnivariateLikelihood)
-        if not ordered or (isinstance(likelihood, ProximalLikelihood) and not has_nonsmooth_terms(model)):
+        if not ordered or (
+            isinstance(likelihood, ProximalLikelihood)
+            and not has_nonsmooth_terms(model)
+        ):
             likely = None if ordered else _likely(mean, prob)
-            return Prediction(mean, none, (none, none), None, likely, f"no intervals: {_why_errorless(model)}")
+            return Prediction(
+                mean,
+                none,
+                (none, none),
+                None,
+                likely,
+                f"no intervals: {_why_errorless(model)}",
+            )
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
         new, said = _new(model, _mixture(model, atoms, design), prob, noise)
         kind = f"no interval of the {likelihood.centre}: {no_errors(model)}; {said}"
@@ -511,9 +691,17 @@ def _new(
     """The interval of a new observation (successes out of the row's trials, where it counts them), and what it is. `compiled` says that
     compiled code is loaded."""
     if isinstance(model.likelihood, OfTrials) and not p.given:
-        return None, "no interval of a new observation, since the trials of these rows are not known: pass trials="
-    if isinstance(model.likelihood, OfClasses) and not isinstance(model.likelihood, OfTrials):
-        return None, "a new observation is one of two classes, so that it has a probability and no interval"
+        return (
+            None,
+            "no interval of a new observation, since the trials of these rows are not known: pass trials=",
+        )
+    if isinstance(model.likelihood, OfClasses) and not isinstance(
+        model.likelihood, OfTrials
+    ):
+        return (
+            None,
+            "a new observation is one of two classes, so that it has a probability and no interval",
+        )
     if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
         how += f", under the {model.likelihood.name} density, a working model"
     return p.thin(_ATOMS).interval(prob, tol=_TOL, compiled=compiled or None), how
@@ -539,7 +727,11 @@ def require_estimable(model: Model, solution: Solution, design: Design) -> None:
     """Incompatible at rows without an estimate."""
     if len(bad := rows_without_estimate(solution, design.X)):
         assert solution.null_space is not None
-        gone = ", ".join(c for c, out in zip(design.columns, not_identified(solution.null_space)) if out)
+        gone = ", ".join(
+            c
+            for c, out in zip(design.columns, not_identified(solution.null_space))
+            if out
+        )
         rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
             f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0). They do not keep "
@@ -558,7 +750,9 @@ def _error_and_interval(
     if left is not None:
         # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
         left = left if left.ndim == 2 else left[:, None]
-        variance = variance + np.einsum("nm,ndm->nd", np.broadcast_to(left, (len(J), J.shape[-1])), np.square(J))
+        variance = variance + np.einsum(
+            "nm,ndm->nd", np.broadcast_to(left, (len(J), J.shape[-1])), np.square(J)
+        )
     link, sd = model.likelihood.link, np.sqrt(variance)
 
     def flat(each: Array) -> Array:
@@ -570,7 +764,10 @@ def _error_and_interval(
         if prob is None:
             return error, None
         half = quantile(prob, solution.df) * sd
-        return error, (flat(link.inverse(centre - half)), flat(link.inverse(centre + half)))
+        return error, (
+            flat(link.inverse(centre - half)),
+            flat(link.inverse(centre + half)),
+        )
 
 
 def _describe_process_variance(model: Model, solution: Solution) -> str:
@@ -578,13 +775,21 @@ def _describe_process_variance(model: Model, solution: Solution) -> str:
     if not model.design.recipe.processes:
         return ""
     terms = ", ".join(model.design.recipe.processes)
-    points = "; the mean over it by 1,024 points" if model.shape[1] > 1 and solution.draws is None else ""
+    points = (
+        "; the mean over it by 1,024 points"
+        if model.shape[1] > 1 and solution.draws is None
+        else ""
+    )
     return f"; what the columns of {terms} leave of the process is counted{points}"
 
 
-def _residual_variance(model: Model, solution: Solution, design: Design, noise: float | None = None) -> Array | None:
+def _residual_variance(
+    model: Model, solution: Solution, design: Design, noise: float | None = None
+) -> Array | None:
     """The residual variance (n,) of each linear predictor, or (n, m) where they differ, at the estimate; `noise` where its scale is another."""
-    off = off_span_of(model, solution, None if noise is None else {model.noise_scale: noise})
+    off = off_span_of(
+        model, solution, None if noise is None else {model.noise_scale: noise}
+    )
     variance = None if off is None else off.variance(design)
     return None if variance is None else variance.mean(0)
 

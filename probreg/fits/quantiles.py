@@ -20,12 +20,21 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
     >>> [f.coef.values.round(6).tolist() for f in fits.values()]
     [[2.0, 2.0], [2.0, 2.0]]
     """
-    if isinstance(taus, str) or any(map(np.ndim, taus)) or len(set(taus)) < len(taus) or not len(taus):
-        raise DataError(f"tau lists different probabilities, got {taus if isinstance(taus, str) else list(taus)!r}")
+    if (
+        isinstance(taus, str)
+        or any(map(np.ndim, taus))
+        or len(set(taus)) < len(taus)
+        or not len(taus)
+    ):
+        raise DataError(
+            f"tau lists different probabilities, got {taus if isinstance(taus, str) else list(taus)!r}"
+        )
     fits = {}
     for likelihood in sorted(map(Quantile, taus), key=lambda each: each.tau):
         # the mode by name: a prior that has none there is refused, where "auto" would sample another estimate
-        fits[float(likelihood.tau)] = fit(replace(model, likelihood=likelihood), "interior_point")
+        fits[float(likelihood.tau)] = fit(
+            replace(model, likelihood=likelihood), "interior_point"
+        )
     told = _crossings(fits)
     return {tau: replace(f, notes=(*f.notes, *told[tau])) for tau, f in fits.items()}
 
@@ -35,7 +44,9 @@ def _crossings(fits: dict[float, Fit]) -> dict[float, list[str]]:
     told: dict[float, list[str]] = {tau: [] for tau in fits}
     taus = list(fits)
     for low, high in itertools.pairwise(taus):
-        below, above = (fits[t].model.eta(fits[t].solution.beta)[:, 0] for t in (low, high))
+        below, above = (
+            fits[t].model.eta(fits[t].solution.beta)[:, 0] for t in (low, high)
+        )
         size = 1e-9 * float(np.ptp(fits[low].model.design.observed))
         if len(rows := np.flatnonzero(below > above + size)):
             labels = fits[low].model.design.labels

@@ -15,7 +15,12 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import predictive, require_predictive
-from probreg.likelihoods import Likelihood, SmoothLikelihood, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.likelihoods import (
+    Likelihood,
+    SmoothLikelihood,
+    SoftmaxLikelihood,
+    UnivariateLikelihood,
+)
 from probreg.model.predictive import Predictive
 from probreg.numerics.special import ndtri
 
@@ -46,12 +51,22 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
     if kind != "response" and (why := noiseless(fit)) is not None:
         raise Incompatible(f"{kind} residuals: {why}")
     found, likelihood, design = KINDS[kind](fit), fit.model.likelihood, fit.model.design
-    values = design.by_row(found.values, _of_unused(fit) if kind == "response" else np.nan)
+    values = design.by_row(
+        found.values, _of_unused(fit) if kind == "response" else np.nan
+    )
     coords: dict[str, Any] = {"obs": row_labels(None, design.whole)}
-    names = {"level": likelihood.levels, "outcome": likelihood.outcomes, "term": columns_by_term(fit)}
+    names = {
+        "level": likelihood.levels,
+        "outcome": likelihood.outcomes,
+        "term": columns_by_term(fit),
+    }
     coords |= {axis: [str(v) for v in names[axis]] for axis in found.axes}
     return xr.DataArray(
-        values, coords, ("obs", *found.axes), name=kind, attrs={"kind": kind, "method": fit.method.name}
+        values,
+        coords,
+        ("obs", *found.axes),
+        name=kind,
+        attrs={"kind": kind, "method": fit.method.name},
     )
 
 
@@ -82,7 +97,11 @@ def roots(W: Array) -> tuple[Array, Array]:
 def canonical_order(design: Design) -> Array:
     """Return the rows sorted by columns, offset and response, so that random numbers do not depend on the order of
     the rows."""
-    offset = np.zeros((design.n, 0)) if design.offset is None else design.offset.reshape(design.n, -1)
+    offset = (
+        np.zeros((design.n, 0))
+        if design.offset is None
+        else design.offset.reshape(design.n, -1)
+    )
     return np.lexsort(np.column_stack([design.observed, offset, design.X]).T)
 
 
@@ -114,7 +133,11 @@ def _of_unused(fit: Fitted) -> Array | float:
 def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:
     """y - E[y] on the scale of the mean, class by class (n, K) for classes; nan where y is."""
     unknown = np.isnan(y.reshape(len(y), -1)).any(1)
-    return np.where(unknown if mean.ndim == 1 else unknown[:, None], np.nan, likelihood.response(y) - mean)
+    return np.where(
+        unknown if mean.ndim == 1 else unknown[:, None],
+        np.nan,
+        likelihood.response(y) - mean,
+    )
 
 
 def predictor(fit: Fitted) -> Array:
@@ -128,16 +151,22 @@ def _response_residuals(fit: Fitted) -> ResidualKind:
     model, eta = fit.model, predictor(fit)
     mean = model.likelihood.mean(eta, **fit.aux_of_rows)
     return ResidualKind(
-        _mean_residuals(model.likelihood, model.design.observed, mean), () if mean.ndim == 1 else ("level",)
+        _mean_residuals(model.likelihood, model.design.observed, mean),
+        () if mean.ndim == 1 else ("level",),
     )
 
 
 def _pearson(fit: Fitted) -> ResidualKind:
     likelihood, eta = _require_smooth(fit), predictor(fit)
     if isinstance(likelihood, SoftmaxLikelihood):
-        p, n = likelihood.mean(eta), likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
+        p, n = (
+            likelihood.mean(eta),
+            likelihood.tally(fit.model.design.observed).sum(1, keepdims=True),
+        )
         with np.errstate(all="ignore"):  # 0 / 0 where a class is certain
-            return ResidualKind(_response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",))
+            return ResidualKind(
+                _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
+            )
     return ResidualKind(score(fit, eta)[:, 0])
 
 
@@ -145,7 +174,9 @@ def score(fit: Fitted, eta: Array) -> Array:
     """L^-1 s, (n, m), with the Fisher information L L' of each row."""
     likelihood = _require_smooth(fit)
     y = fit.model.design.observed
-    info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
+    info = np.broadcast_to(
+        likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1])
+    )
     s = likelihood.score(y, eta, **fit.aux_of_rows)
     return np.einsum("nab,nb->na", roots(info)[1], s)
 
@@ -159,42 +190,63 @@ def deviance(fit: Fitted, eta: Array) -> Array:
     for classes."""
     likelihood, y = fit.model.likelihood, fit.model.design.observed
     aux = fit.aux_of_rows
-    gain = likelihood.log_prob(y, likelihood.saturated_predictor(y), **aux) - likelihood.log_prob(y, eta, **aux)
+    gain = likelihood.log_prob(
+        y, likelihood.saturated_predictor(y), **aux
+    ) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
     if not isinstance(likelihood, UnivariateLikelihood):
         return length
-    return np.asarray(np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length)
+    return np.asarray(
+        np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length
+    )
 
 
 def _working_residuals(fit: Fitted) -> ResidualKind:
     likelihood, eta = _require_smooth(fit), predictor(fit)
     y = fit.model.design.observed
-    info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
+    info = np.broadcast_to(
+        likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1])
+    )
     s = likelihood.score(y, eta, **fit.aux_of_rows)
     inverse = roots(info)[1]
     values = np.einsum("nba,nb->na", inverse, np.einsum("nab,nb->na", inverse, s))
     values = values @ likelihood.contrast_matrix.T
-    return ResidualKind(values, ("outcome",)) if likelihood.outcomes else ResidualKind(values[:, 0])
+    return (
+        ResidualKind(values, ("outcome",))
+        if likelihood.outcomes
+        else ResidualKind(values[:, 0])
+    )
 
 
 def _partial(fit: Fitted) -> ResidualKind:
     """r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the reported predictors k."""
     design, likelihood = fit.model.design, fit.model.likelihood
     if not columns_by_term(fit):
-        raise Incompatible("partial residuals are those of a term, and this model has none beside the intercept")
+        raise Incompatible(
+            "partial residuals are those of a term, and this model has none beside the intercept"
+        )
     working = _working_residuals(fit)
-    mean = np.average(design.X, axis=0, weights=design.weights) * (design.intercept is not None)
+    mean = np.average(design.X, axis=0, weights=design.weights) * (
+        design.intercept is not None
+    )
     coef = fit.solution.beta @ likelihood.contrast_matrix.T
-    parts = [(design.X - mean)[:, list(columns)] @ coef[list(columns)] for columns in columns_by_term(fit).values()]
+    parts = [
+        (design.X - mean)[:, list(columns)] @ coef[list(columns)]
+        for columns in columns_by_term(fit).values()
+    ]
     by_term = working.values.reshape(len(design.X), 1, -1) + np.stack(parts, 1)
     return (
-        ResidualKind(by_term, ("term", "outcome")) if likelihood.outcomes else ResidualKind(by_term[..., 0], ("term",))
+        ResidualKind(by_term, ("term", "outcome"))
+        if likelihood.outcomes
+        else ResidualKind(by_term[..., 0], ("term",))
     )
 
 
 def columns_by_term(fit: Fitted) -> dict[str, tuple[int, ...]]:
     """The columns of each term but the intercept."""
-    return {name: at for name, at in terms(fit.model.design).items() if name != "Intercept"}
+    return {
+        name: at for name, at in terms(fit.model.design).items() if name != "Intercept"
+    }
 
 
 def _quantile(fit: Fitted) -> ResidualKind:
@@ -225,13 +277,17 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     upper = told.cdf(y)
     if isinstance(likelihood.support, str):
         return upper, upper
-    return upper, told.cdf(likelihood.drawn(y) - 1.0)  # discrete responses are whole numbers
+    return upper, told.cdf(
+        likelihood.drawn(y) - 1.0
+    )  # discrete responses are whole numbers
 
 
 def _thin_predictive(fit: Fitted, rows: Array) -> Predictive:
     design = fit.model.design
     part = design if np.array_equal(rows, np.arange(design.n)) else design.take(rows)
-    return predictive(fit.model, fit.solution, part, spread=False, seed=fit.seed, at_most=_DRAWS)
+    return predictive(
+        fit.model, fit.solution, part, spread=False, seed=fit.seed, at_most=_DRAWS
+    )
 
 
 def _require_smooth(fit: Fitted) -> SmoothLikelihood:

@@ -46,12 +46,19 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
     functions = term_functions(model.design)
     if not functions:
         return {}
-    saved = {f.label: solution.stats.get(f"{OF_ROWS}edf {f.label}", np.nan) for f in functions}
+    saved = {
+        f.label: solution.stats.get(f"{OF_ROWS}edf {f.label}", np.nan)
+        for f in functions
+    }
     if not model.design.reachable and np.isfinite(list(saved.values())).all():
         return saved
     known = model.design.reachable or model.likelihood.least_squares
-    smooth = isinstance(model.likelihood, SmoothLikelihood) and bool(np.isfinite(solution.beta).all())
-    if not (known and smooth) or any(not solution.aux.get(a, 1.0) > 0 for a in model.unknown):
+    smooth = isinstance(model.likelihood, SmoothLikelihood) and bool(
+        np.isfinite(solution.beta).all()
+    )
+    if not (known and smooth) or any(
+        not solution.aux.get(a, 1.0) > 0 for a in model.unknown
+    ):
         return {f.label: np.nan for f in functions}
     if solution.draws is not None:
         each = degrees_by_draw(model, solution.draws)
@@ -60,18 +67,27 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
     return {f.label: float(each[f.at].sum()) for f in functions}
 
 
-def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[float, ...]]:
+def scales_of_functions(
+    model: Model, solution: Solution
+) -> dict[str, tuple[float, ...]]:
     """tau of each range block of each smooth function, by the name of the function, the amplitude of a process: of a posterior
     its mean; nan where a block has no single scale. Of linear predictors with scales of their own one after the other."""
     number = {name: j for j, name in enumerate(model.design.columns)}
-    asked = {tuple(number[c] for c in block) for f in term_functions(model.design) for block in f.of.blocks}
+    asked = {
+        tuple(number[c] for c in block)
+        for f in term_functions(model.design)
+        for block in f.of.blocks
+    }
     scales: dict[tuple[int, ...], list[float]] = {}
     for i, b in enumerate(model.joint.blocks):
         if b.columns in asked:
             scales.setdefault(b.columns, []).append(_block_scale(model, solution, i))
     out = {}
     for f in term_functions(model.design):
-        each = [scales.get(tuple(number[c] for c in block), [np.nan]) for block in f.of.blocks]
+        each = [
+            scales.get(tuple(number[c] for c in block), [np.nan])
+            for block in f.of.blocks
+        ]
         out[f.label] = tuple(tau for block in each for tau in block)
     return out
 
@@ -84,7 +100,9 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
         values = {} if solution.draws is None else solution.draws.values
         if not set(names.values()) <= set(values):
             return np.nan
-        at = prior.internal({h: float(values[name].mean()) for h, name in names.items()})
+        at = prior.internal(
+            {h: float(values[name].mean()) for h, name in names.items()}
+        )
         if (size := prior.size_at(at)) is not None:
             return size
         prior = prior.given(**at)
@@ -103,9 +121,16 @@ def smooths_table(model: Model, solution: Solution) -> Any:
     import pandas as pd
 
     functions, m = term_functions(model.design), model.shape[1]
-    edf, tau = degrees_of_functions(model, solution), scales_of_functions(model, solution)
+    edf, tau = (
+        degrees_of_functions(model, solution),
+        scales_of_functions(model, solution),
+    )
     names = [f.label for f in functions]
-    columns = {"edf": list(edf.values()), "columns": [len(f.at) * m for f in functions], "tau": [tau[n] for n in names]}
+    columns = {
+        "edf": list(edf.values()),
+        "columns": [len(f.at) * m for f in functions],
+        "tau": [tau[n] for n in names],
+    }
     return pd.DataFrame(columns, index=pd.Index(names, name="function"))
 
 
@@ -115,7 +140,10 @@ def said_of_smooths(table: Any, most: int = 6) -> tuple[str, ...]:
         return ()
     if table["edf"].isna().all():  # of likelihoods without second derivatives
         return ()
-    each = [f"{name} {row.edf:.4g} of {row.columns}" for name, row in zip(table.index, table.itertuples())]
+    each = [
+        f"{name} {row.edf:.4g} of {row.columns}"
+        for name, row in zip(table.index, table.itertuples())
+    ]
     rest = f" and {len(each) - most} more in .smooths" if len(each) > most else ""
     return (f"effective degrees of freedom: {', '.join(each[:most])}{rest}",)
 
@@ -137,7 +165,12 @@ class Band:
     def arrays(self) -> dict[str, Array]:
         """What there is, by name."""
         half = self.critical * self.sd
-        pointwise = {"estimate": self.estimate, "sd": self.sd, "lower": self.lower, "upper": self.upper}
+        pointwise = {
+            "estimate": self.estimate,
+            "sd": self.sd,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
         return pointwise | {
             "simultaneous_lower": self.estimate - half,
             "simultaneous_upper": self.estimate + half,
@@ -148,7 +181,9 @@ def points_over_range(model: Model, function: TermFunction) -> Array:
     """Points (n, d) over the range of the function: that of the rows it reaches, or of its basis where these are not known."""
     d = len(function.inputs)
     if d not in POINTS:
-        raise DataError(f"{function.label} is a function of {d} columns: say where with at=, an array (n, {d})")
+        raise DataError(
+            f"{function.label} is a function of {d} columns: say where with at=, an array (n, {d})"
+        )
     low, high = function.range_in(model.design)
     axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
@@ -160,9 +195,13 @@ def points_given(function: TermFunction, at: Any) -> Array:
     x = np.asarray(at, dtype=float)
     x = x[:, None] if x.ndim == 1 and d == 1 else x
     if x.ndim != 2 or x.shape[1] != d or not len(x):
-        raise DataError(f"at= holds points of {', '.join(function.inputs)}, an array (n, {d}); got shape {x.shape}")
+        raise DataError(
+            f"at= holds points of {', '.join(function.inputs)}, an array (n, {d}); got shape {x.shape}"
+        )
     if not np.isfinite(x).all():
-        raise DataError(f"at= holds {x[~np.isfinite(x)][0]} at point {int(np.argwhere(~np.isfinite(x))[0, 0])}")
+        raise DataError(
+            f"at= holds {x[~np.isfinite(x)][0]} at point {int(np.argwhere(~np.isfinite(x))[0, 0])}"
+        )
     return x
 
 
@@ -174,27 +213,45 @@ def curve(
     import xarray as xr
 
     if derivative and len(function.inputs) != 1:
-        raise DataError(f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}")
+        raise DataError(
+            f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}"
+        )
     ends = function.range_in(model.design) if derivative else None
     contrasts, rng = model.likelihood.contrast_matrix, np.random.default_rng([seed, 7])
     drawn = _drawn_process(model, solution, function)
     if drawn is None:
-        columns = function.columns_at(x) if ends is None else function.slopes_at(x, ends)
+        columns = (
+            function.columns_at(x) if ends is None else function.slopes_at(x, ends)
+        )
         rest = _root_left_out(function, x, ends)
     if drawn is not None:
-        found = _band_of(np.einsum("snm,km->ksn", drawn.sums(function.sums_at(x, ends), rng), contrasts), prob)
+        found = _band_of(
+            np.einsum(
+                "snm,km->ksn", drawn.sums(function.sums_at(x, ends), rng), contrasts
+            ),
+            prob,
+        )
         kind = "posterior draws"
     elif solution.draws is not None:
         scale = None if rest is None else _drawn_scales(model, solution.draws, function)
-        found = _of_draws(solution.draws, function.at, columns, contrasts, prob, rest, scale, rng)
+        found = _of_draws(
+            solution.draws, function.at, columns, contrasts, prob, rest, scale, rng
+        )
         kind = "posterior draws"
     else:
-        rest = None if rest is None else rest * scales_of_functions(model, solution)[function.label][0]
+        rest = (
+            None
+            if rest is None
+            else rest * scales_of_functions(model, solution)[function.label][0]
+        )
         found = _of_normal(solution, function.at, columns, contrasts, prob, rest, rng)
         kind = "normal, given the scales"
     outcomes = model.likelihood.outcomes
     dims = ("point", "outcome") if outcomes else ("point",)
-    coords: dict[str, Any] = {"x": (("point", "input"), x), "input": list(function.inputs)}
+    coords: dict[str, Any] = {
+        "x": (("point", "input"), x),
+        "input": list(function.inputs),
+    }
     coords |= {"outcome": list(outcomes)} if outcomes else {}
     arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in found.arrays.items()}
     attrs = {
@@ -204,7 +261,9 @@ def curve(
     return xr.Dataset(arrays, coords, attrs)
 
 
-def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Array | None:
+def _root_left_out(
+    function: TermFunction, x: Array, ends: Array | None
+) -> Array | None:
     """A root A (n, r) of the covariance A A' of what the columns of a process leave of it, at scale 1; None without."""
     R = function.left_out(x, ends)
     if R is None:
@@ -217,7 +276,13 @@ def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Arra
 
 
 def _of_normal(
-    solution: Solution, at: Array, C: Array, contrasts: Array, prob: float, rest: Array | None, rng: np.random.Generator
+    solution: Solution,
+    at: Array,
+    C: Array,
+    contrasts: Array,
+    prob: float,
+    rest: Array | None,
+    rng: np.random.Generator,
 ) -> Band:
     """Of a point estimate with a normal (or t) law of its coefficients; `rest` (n, r) is a root of what it leaves out."""
     refuse_written_out(solution, "a band about a smooth function")
@@ -227,7 +292,9 @@ def _of_normal(
     k = beta.size
     root = solution.scale.half(np.eye(k)[where])
     if not np.isfinite(root).all():
-        raise Incompatible("a band about a smooth function needs standard errors, and this fit has none")
+        raise Incompatible(
+            "a band about a smooth function needs standard errors, and this fit has none"
+        )
     # f_k(x) = (C(x) kron t_k) vec(beta), cov = A A' with A = (C kron t_k) V^(1/2).
     # a square root of V with as many columns as it has rows: draws are of few numbers
     root = np.linalg.qr(root.T, mode="r").T.reshape(len(at), m, -1)
@@ -235,14 +302,29 @@ def _of_normal(
     A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
     if rest is not None:
         # f = C beta + r, r ~ N(0, tau^2 R) for each predictor
-        A = np.concatenate([A, np.einsum("nr,km->knrm", rest, contrasts).reshape(len(contrasts), len(C), -1)], axis=-1)
+        A = np.concatenate(
+            [
+                A,
+                np.einsum("nr,km->knrm", rest, contrasts).reshape(
+                    len(contrasts), len(C), -1
+                ),
+            ],
+            axis=-1,
+        )
     sd = np.sqrt(np.square(A).sum(-1)).T
     half = quantile(prob, solution.df) * sd
     z = rng.standard_normal((A.shape[-1], _DRAWS))
-    z = z if solution.df is None else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
+    z = (
+        z
+        if solution.df is None
+        else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
+    )
     parts = np.array_split(z, _PARTS, axis=1)
     with one_blas_thread():
-        critical = [_maximum_quantile((A[k] @ part for part in parts), sd[:, k], prob) for k in range(len(contrasts))]
+        critical = [
+            _maximum_quantile((A[k] @ part for part in parts), sd[:, k], prob)
+            for k in range(len(contrasts))
+        ]
     return Band(estimate, sd, estimate - half, estimate + half, np.array(critical))
 
 
@@ -258,7 +340,12 @@ def _of_draws(
     if rest is not None and scale is not None:
         z = rng.standard_normal((len(kept), beta.shape[2], rest.shape[1]))
         f = f + np.einsum(
-            "nr,smr,km,s->ksn", rest, z, contrasts, np.broadcast_to(scale, draws.count)[kept], optimize=True
+            "nr,smr,km,s->ksn",
+            rest,
+            z,
+            contrasts,
+            np.broadcast_to(scale, draws.count)[kept],
+            optimize=True,
         )
     return _band_of(f, prob)
 
@@ -267,12 +354,17 @@ def _band_of(f: Array, prob: float) -> Band:
     """Of draws f (K, S, n)."""
     estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
     ends = [equal_tail(one, prob) for one in f]
-    critical = [_maximum_quantile([(one - one.mean(0)).T], sd[:, k], prob) for k, one in enumerate(f)]
+    critical = [
+        _maximum_quantile([(one - one.mean(0)).T], sd[:, k], prob)
+        for k, one in enumerate(f)
+    ]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
     return Band(estimate, sd, lower, upper, np.array(critical))
 
 
-def _drawn_process(model: Model, solution: Solution, function: TermFunction) -> DrawnProcess | None:
+def _drawn_process(
+    model: Model, solution: Solution, function: TermFunction
+) -> DrawnProcess | None:
     """The process whose values and hyperparameters were drawn, at 4,000 of the draws; None for other functions."""
     if solution.draws is None:
         return None
@@ -281,7 +373,12 @@ def _drawn_process(model: Model, solution: Solution, function: TermFunction) -> 
         if isinstance(p, DrawnProcess) and p.key == function.term_name:
             S = len(p.table)
             kept = np.unique(np.linspace(0, S - 1, min(S, _MOST)).astype(int))
-            return replace(p, amplitude=p.amplitude[kept], table=p.table[kept], at_rows=p.at_rows[kept])
+            return replace(
+                p,
+                amplitude=p.amplitude[kept],
+                table=p.table[kept],
+                at_rows=p.at_rows[kept],
+            )
     return None
 
 
@@ -290,15 +387,31 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
     first = list(model.design.columns).index(function.of.blocks[0][0])
     blocks = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
     if len(blocks) > 1:
-        raise Incompatible(f"{function.label}: linear predictors have scales of their own, off the rows of its columns")
+        raise Incompatible(
+            f"{function.label}: linear predictors have scales of their own, off the rows of its columns"
+        )
     (i,) = blocks
     prior, unit = model.joint.blocks[i].prior, np.ones(1)
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
-        unit, prior = np.asarray(prior.spread(**{h: draws.flat[name] for h, name in names.items()})), prior.base
-    if not isinstance(prior, GaussianPrior) or (each := prior.independent(len(function.at))) is None:
-        raise Incompatible(f"{function.label} needs a normal prior of one scale, off the rows of its columns")
-    noise = draws.flat.get(model.likelihood.noise_scale or "", model.noise()) if prior.sigma_units else 1.0
+        unit, prior = (
+            np.asarray(
+                prior.spread(**{h: draws.flat[name] for h, name in names.items()})
+            ),
+            prior.base,
+        )
+    if (
+        not isinstance(prior, GaussianPrior)
+        or (each := prior.independent(len(function.at))) is None
+    ):
+        raise Incompatible(
+            f"{function.label} needs a normal prior of one scale, off the rows of its columns"
+        )
+    noise = (
+        draws.flat.get(model.likelihood.noise_scale or "", model.noise())
+        if prior.sigma_units
+        else 1.0
+    )
     return np.asarray(unit * float(each[0]) * noise)
 
 

@@ -151,7 +151,10 @@ class FitStatistics(Fitted):
         ----------
         Schwarz 1978.
         """
-        return self.n_parameters * float(np.log(float(self.nobs))) - 2.0 * self._finite_log_likelihood
+        return (
+            self.n_parameters * float(np.log(float(self.nobs)))
+            - 2.0 * self._finite_log_likelihood
+        )
 
     @property
     def _finite_log_likelihood(self) -> float:
@@ -245,7 +248,9 @@ class FitStatistics(Fitted):
         """
         if (saved := statistic_saved_without_rows(self, "r_squared")) is not None:
             return saved
-        return share_explained(self, self._conditional_deviance if is_density(self.model) else np.nan)
+        return share_explained(
+            self, self._conditional_deviance if is_density(self.model) else np.nan
+        )
 
     @property
     def adjusted_r_squared(self) -> float:
@@ -257,11 +262,18 @@ class FitStatistics(Fitted):
             For other fits.
         """
         if not (self.model.likelihood.least_squares and is_maximum_likelihood(self)):
-            raise Incompatible("adjusted R² is of least squares, a Gaussian likelihood without a prior")
+            raise Incompatible(
+                "adjusted R² is of least squares, a Gaussian likelihood without a prior"
+            )
         n, df = self.nobs, self.df_resid
         if df < 1:
             raise Incompatible("adjusted R² needs more rows than coefficients")
-        return 1.0 - (1.0 - self.r_squared) * (n - (self.model.design.intercept is not None)) / df
+        return (
+            1.0
+            - (1.0 - self.r_squared)
+            * (n - (self.model.design.intercept is not None))
+            / df
+        )
 
     @cached_property
     def residual_sd(self) -> float:
@@ -278,10 +290,20 @@ class FitStatistics(Fitted):
             For a likelihood without a noise scale.
         """
         if self.model.likelihood.noise_scale is None:
-            raise Incompatible(f"the {self.model.likelihood.name} likelihood has no noise scale")
-        unbiased = self.model.likelihood.least_squares and is_maximum_likelihood(self) and self.model.noise_unknown
+            raise Incompatible(
+                f"the {self.model.likelihood.name} likelihood has no noise scale"
+            )
+        unbiased = (
+            self.model.likelihood.least_squares
+            and is_maximum_likelihood(self)
+            and self.model.noise_unknown
+        )
         if unbiased and self.model.design.weight_kind != "sampling":
-            return float(np.sqrt(self.deviance / self.df_resid)) if self.df_resid > 0 else np.nan
+            return (
+                float(np.sqrt(self.deviance / self.df_resid))
+                if self.df_resid > 0
+                else np.nan
+            )
         return float(self.model.noise(self.solution.aux))
 
     # ---- row by row ------------------------------------------------------------------------------------------------
@@ -309,7 +331,13 @@ class FitStatistics(Fitted):
         coords: dict[str, Any] = {"obs": row_labels(None, design)}
         if mean.ndim == 2:
             coords["level"] = [str(v) for v in likelihood.levels]
-        return xr.DataArray(mean, coords, tuple(coords), name="fitted", attrs={"method": self.method.name})
+        return xr.DataArray(
+            mean,
+            coords,
+            tuple(coords),
+            name="fitted",
+            attrs={"method": self.method.name},
+        )
 
     @check_arguments
     def residuals(self, kind: Word = "response") -> DataArray:
@@ -405,11 +433,15 @@ class FitStatistics(Fitted):
             "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
         }  # fmt: skip
         if exact_fit(self):  # errors and ends of intervals are rounding
-            table = table.assign(**dict.fromkeys(("std_error", "lower", "upper"), np.nan))
+            table = table.assign(
+                **dict.fromkeys(("std_error", "lower", "upper"), np.nan)
+            )
         table = table.reset_index()
         found = table[[c for c in renamed if c in table]].rename(columns=renamed)
         if has_effects(self.model):
-            found = with_random_parameters(found, whole.iloc[len(table) :].rename(columns=renamed), self.model)
+            found = with_random_parameters(
+                found, whole.iloc[len(table) :].rename(columns=renamed), self.model
+            )
         found.attrs = {}
         return found
 
@@ -448,7 +480,15 @@ class FitStatistics(Fitted):
         if self.target == "mode" and gaussian:
             test = self.overall
             row |= {"statistic": np.nan, "p.value": np.nan, "df": np.nan}
-            row |= {} if test is None else {"statistic": test.statistic, "p.value": test.p_value, "df": test.df}
+            row |= (
+                {}
+                if test is None
+                else {
+                    "statistic": test.statistic,
+                    "p.value": test.p_value,
+                    "df": test.df,
+                }
+            )
         elif self.target == "mode":
             row["null.deviance"] = self._statistic_or_nan("null_deviance")
             row["df.null"] = self._statistic_or_nan("nobs") - self.model.shape[1] * (
@@ -458,8 +498,12 @@ class FitStatistics(Fitted):
             row |= self._of_groups()
         found = self.solution.found
         # of REML broom has the restricted one
-        log_lik = self._statistic_or_nan("log_likelihood") if found is None else found.value
-        row["logLik"] = np.nan if exact_fit(self) else log_lik  # as large as rounding makes it
+        log_lik = (
+            self._statistic_or_nan("log_likelihood") if found is None else found.value
+        )
+        row["logLik"] = (
+            np.nan if exact_fit(self) else log_lik
+        )  # as large as rounding makes it
         if self.target == "mode":
             row |= {
                 "AIC": self._statistic_or_nan("aic"),
@@ -468,7 +512,10 @@ class FitStatistics(Fitted):
             }
             row["df.residual"] = self._statistic_or_nan("df_resid")
         row["nobs"] = self._statistic_or_nan("nobs")
-        row |= {f"ngrps.{t.group}": len(t.levels) for t in self.model.design.recipe.grouped.values()}
+        row |= {
+            f"ngrps.{t.group}": len(t.levels)
+            for t in self.model.design.recipe.grouped.values()
+        }
         return pd.DataFrame([row])
 
     def _of_groups(self) -> dict[str, float]:
@@ -493,22 +540,46 @@ class FitStatistics(Fitted):
         OverallTest or None
             statistic, df, df_resid and p_value.
         """
-        flat = self.model.likelihood.least_squares and is_maximum_likelihood(self) and self.model.noise_unknown
-        flat = flat and not self.solution.sandwich and not exact_fit(self)  # a sandwich: variances differ
+        flat = (
+            self.model.likelihood.least_squares
+            and is_maximum_likelihood(self)
+            and self.model.noise_unknown
+        )
+        flat = (
+            flat and not self.solution.sandwich and not exact_fit(self)
+        )  # a sandwich: variances differ
         try:
-            return overall_test(self, self.deviance, self.null_deviance, self.df_resid) if flat else None
+            return (
+                overall_test(self, self.deviance, self.null_deviance, self.df_resid)
+                if flat
+                else None
+            )
         except ProbregError:
             return None
 
     def _statistics_of_rows(self) -> dict[str, float]:
         """Statistics that `save` writes because nothing but the rows has them: deviances, R² and degrees of freedom of terms."""
-        own = {"deviance": "_conditional_deviance", "null_deviance": "null_deviance", "r_squared": "r_squared"}
-        found = {name: float(self._statistic_or_nan(attribute)) for name, attribute in own.items()}
+        own = {
+            "deviance": "_conditional_deviance",
+            "null_deviance": "null_deviance",
+            "r_squared": "r_squared",
+        }
+        found = {
+            name: float(self._statistic_or_nan(attribute))
+            for name, attribute in own.items()
+        }
         if has_effects(self.model):
             with contextlib.suppress(ProbregError):
                 found |= variance_shares(self)._asdict()
-        found |= {f"edf {name}": edf for name, edf in degrees_of_functions(self.model, self.solution).items()}
-        return {f"{OF_ROWS}{name}": value for name, value in found.items() if np.isfinite(value)}
+        found |= {
+            f"edf {name}": edf
+            for name, edf in degrees_of_functions(self.model, self.solution).items()
+        }
+        return {
+            f"{OF_ROWS}{name}": value
+            for name, value in found.items()
+            if np.isfinite(value)
+        }
 
     def _statistic_or_nan(self, name: str) -> Any:
         """Return a statistic, nan where this fit has none of that name."""

@@ -11,16 +11,37 @@ import pandas as pd
 from scipy.special import ndtr, stdtr
 
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.goodness import exact_fit, is_density, is_maximum_likelihood, is_saturated, why_no_test
-from probreg.fits.inference_data import coefficient_index, parameter_names, reported_coefficients
+from probreg.fits.goodness import (
+    exact_fit,
+    is_density,
+    is_maximum_likelihood,
+    is_saturated,
+    why_no_test,
+)
+from probreg.fits.inference_data import (
+    coefficient_index,
+    parameter_names,
+    reported_coefficients,
+)
 from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
-from probreg.inference.base import essential, has_effects, markov, reported_estimate, reported_marginals
+from probreg.inference.base import (
+    essential,
+    has_effects,
+    markov,
+    reported_estimate,
+    reported_marginals,
+)
 from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
 from probreg.inference.uncertainty.intervals.marginals import above_zero
-from probreg.inference.varying import OF_EFFECTS, SCALES_AS_KNOWN, groups_said, held_scales
+from probreg.inference.varying import (
+    OF_EFFECTS,
+    SCALES_AS_KNOWN,
+    groups_said,
+    held_scales,
+)
 from probreg.model.prior_words import prior_line
 from probreg.system.notebook import notebook_html
 from probreg.system.terminal import (
@@ -39,7 +60,9 @@ _LINES = 40  # of a print at most
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
 _NOTHING = 1e-12  # a share of the variance that is rounding
 _EDGE = 1.0 - 1e-6  # a correlation that is one but for rounding
-_FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
+_FEW_COLUMNS = (
+    300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
+)
 
 
 class Asked(NamedTuple):
@@ -69,7 +92,9 @@ class Summary(pd.DataFrame):
         return super().__repr__() if self._of is None else summary_text(self._of, self)
 
     def _repr_html_(self) -> str | None:
-        return super()._repr_html_() if self._of is None else summary_html(self._of, self)
+        return (
+            super()._repr_html_() if self._of is None else summary_html(self._of, self)
+        )
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------------
@@ -79,18 +104,32 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     """One row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
     posterior, null = fit.target == "posterior", null_values(fit, asked.null)
     lower, upper = asked.interval.ends(asked.prob)
-    columns: dict[str, Array] = {"mean": coef, "sd": asked.error} if posterior else {"estimate": coef}
-    untold = None if posterior else why_no_test(fit, own_errors=asked.interval.given is None)
+    columns: dict[str, Array] = (
+        {"mean": coef, "sd": asked.error} if posterior else {"estimate": coef}
+    )
+    untold = (
+        None if posterior else why_no_test(fit, own_errors=asked.interval.given is None)
+    )
     tested = not posterior and untold is None
     if not posterior:
         columns["std_error"] = asked.error
     if tested:
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where((asked.error > 0) & (not exact_fit(fit)), (coef - null) / asked.error, np.nan)
-        if fit.solution.found is not None:  # columns of smooth functions have a prior, and no test
+            t = np.where(
+                (asked.error > 0) & (not exact_fit(fit)),
+                (coef - null) / asked.error,
+                np.nan,
+            )
+        if (
+            fit.solution.found is not None
+        ):  # columns of smooth functions have a prior, and no test
             t[fit.model.joint.informative[fit.model.design.head]] = np.nan
         own = isinstance(asked.df, np.ndarray)
-        columns |= {"statistic": t, **({"df": np.asarray(asked.df)} if own else {}), "p_value": two_sided(t, asked.df)}
+        columns |= {
+            "statistic": t,
+            **({"df": np.asarray(asked.df)} if own else {}),
+            "p_value": two_sided(t, asked.df),
+        }
     columns |= {"lower": lower, "upper": upper}
     if asked.exp:
         columns = _ratios(fit, columns, asked.interval)
@@ -98,8 +137,18 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
     for name, (value, sd) in fit.solution.scalars.items():
         known = dict(zip(("lower", "upper"), asked.interval.aux_ends(name, asked.prob)))
-        value = np.nan if name == fit.model.likelihood.noise_scale and is_saturated(fit) else value
-        known |= {"estimate": value, "mean": value, "median": value, "std_error": sd, "sd": sd}
+        value = (
+            np.nan
+            if name == fit.model.likelihood.noise_scale and is_saturated(fit)
+            else value
+        )
+        known |= {
+            "estimate": value,
+            "mean": value,
+            "median": value,
+            "std_error": sd,
+            "sd": sd,
+        }
         row = [known.get(c, np.nan) for c in columns]
         table.loc[("", name) if fit.model.likelihood.outcomes else name, :] = row
     if markov(fit.method, fit.solution):
@@ -109,7 +158,9 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
         above = np.asarray(probability_positive(fit)).T.ravel()
         table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]
     object.__setattr__(table, "_of", fit)
-    table.attrs = _table_attributes(fit, asked, tested) | ({} if untold is None else {"no_p_value": untold})
+    table.attrs = _table_attributes(fit, asked, tested) | (
+        {} if untold is None else {"no_p_value": untold}
+    )
     return table
 
 
@@ -121,8 +172,17 @@ def _table_attributes(fit: FitStatistics, asked: Asked, tested: bool) -> dict[st
         **fit.described,
     }
     if tested:
-        found |= {"statistic": "z" if asked.df is None else "t", "null": null_words(asked.null)}
-        found |= {} if asked.df is None else {"df": "Satterthwaite" if isinstance(asked.df, np.ndarray) else asked.df}
+        found |= {
+            "statistic": "z" if asked.df is None else "t",
+            "null": null_words(asked.null),
+        }
+        found |= (
+            {}
+            if asked.df is None
+            else {
+                "df": "Satterthwaite" if isinstance(asked.df, np.ndarray) else asked.df
+            }
+        )
     return found | ({"ratio": fit.model.likelihood.link.ratio} if asked.exp else {})
 
 
@@ -137,13 +197,22 @@ def two_sided(t: Array, df: Array | float | None) -> Array:
 
 def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
     """The value of each coefficient under the null, shaped as the coefficients. DataError for a name that is none of them."""
-    names, shape = parameter_names(fit.model), (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes)))
+    names, shape = (
+        parameter_names(fit.model),
+        (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes))),
+    )
     values = np.zeros(len(names))
     if isinstance(null, Mapping):
         for name, value in null.items():
-            at = [i for i, full in enumerate(names) if name in (full, fit.model.design.head_columns[i // shape[1]])]
+            at = [
+                i
+                for i, full in enumerate(names)
+                if name in (full, fit.model.design.head_columns[i // shape[1]])
+            ]
             if not at:
-                raise DataError(f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}")
+                raise DataError(
+                    f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}"
+                )
             values[at] = _check_null(name, value)
     else:
         values[:] = _check_null("null", null)
@@ -156,7 +225,9 @@ def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
 
 def _check_null(name: str, value: Any) -> float:
     if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-        raise DataError(f"null= is a finite number, or a mapping from names to numbers; {name!r} is {value!r}")
+        raise DataError(
+            f"null= is a finite number, or a mapping from names to numbers; {name!r} is {value!r}"
+        )
     return float(value)
 
 
@@ -167,11 +238,15 @@ def null_words(null: float | Mapping[str, float]) -> str:
     ('coefficient = 0', 'x = 1, others = 0')
     """
     if isinstance(null, Mapping):
-        return ", ".join([*(f"{k} = {float(v):g}" for k, v in null.items()), "others = 0"])
+        return ", ".join(
+            [*(f"{k} = {float(v):g}" for k, v in null.items()), "others = 0"]
+        )
     return f"coefficient = {float(null):g}"
 
 
-def _ratios(fit: FitStatistics, columns: dict[str, Array], interval: IntervalKind) -> dict[str, Array]:
+def _ratios(
+    fit: FitStatistics, columns: dict[str, Array], interval: IntervalKind
+) -> dict[str, Array]:
     """exp of estimates and ends; the standard error of a ratio by the delta method, and of a posterior the median."""
     link = fit.model.likelihood.link
     if not link.ratio:
@@ -179,14 +254,21 @@ def _ratios(fit: FitStatistics, columns: dict[str, Array], interval: IntervalKin
             f"exp=True is for log and logit links; the {link.name} link of {fit.model.likelihood.name} has differences, not ratios"
         )
     if interval.name == "hdi":
-        raise Incompatible("exp of a highest-density interval is none of the ratio: ask for kind='eti' with exp=True")
+        raise Incompatible(
+            "exp of a highest-density interval is none of the ratio: ask for kind='eti' with exp=True"
+        )
     with np.errstate(over="ignore"):
         ends = {k: np.exp(columns[k]) for k in ("lower", "upper")}
         if fit.target == "posterior":
             return {"median": np.exp(posterior_median(fit)), **ends}
         # Var exp(b) = exp(2 b) Var b to first order
         ratio = np.exp(columns["estimate"])
-        return {**columns, "estimate": ratio, "std_error": ratio * columns["std_error"], **ends}
+        return {
+            **columns,
+            "estimate": ratio,
+            "std_error": ratio * columns["std_error"],
+            **ends,
+        }
 
 
 # ---- of a posterior ----------------------------------------------------------------------------------------------------
@@ -230,7 +312,8 @@ def _select_notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         n
         for n in essential(table.attrs["notes"])
-        if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n) and not (joint and n == SCALES_AS_KNOWN)
+        if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n)
+        and not (joint and n == SCALES_AS_KNOWN)
     )
 
 
@@ -245,7 +328,11 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     )
     body = _body(fit, table, shown)
     room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
-    more = [f"… {len(body) - room + 1} rows more, in summary().to_string()"] if len(body) > room else []
+    more = (
+        [f"… {len(body) - room + 1} rows more, in summary().to_string()"]
+        if len(body) > room
+        else []
+    )
     body = body.iloc[: room - 1] if more else body
     lines = table_lines(_cells(body, table.attrs)) if len(body) else []
     return clean_lines(*head, *lines, *more, *said, *foot, *notes)
@@ -257,7 +344,12 @@ def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     body = _body(fit, table, shown)
     under = _foot(fit, table)
     foot, notes = [*said, *under], list(_select_notes(table, under))
-    return notebook_html(_head(fit, table), [_cells(body, table.attrs)] if len(body) else [], notes, foot=foot)
+    return notebook_html(
+        _head(fit, table),
+        [_cells(body, table.attrs)] if len(body) else [],
+        notes,
+        foot=foot,
+    )
 
 
 def _body(fit: FitStatistics, table: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
@@ -266,15 +358,23 @@ def _body(fit: FitStatistics, table: pd.DataFrame, shown: pd.DataFrame) -> pd.Da
     return body[["estimate"]] if exact_fit(fit) else body
 
 
-def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def without_terms(
+    fit: FitStatistics, table: pd.DataFrame
+) -> tuple[pd.DataFrame, list[str]]:
     """The table without the columns of smooth functions and processes, which say nothing one by one, and a line for each."""
     present = set(fit.model.design.columns)
     grouped = fit.model.design.recipe.grouped
-    terms = [t for t in fit.model.design.recipe.terms if t.name not in grouped and present.issuperset(t.columns)]
+    terms = [
+        t
+        for t in fit.model.design.recipe.terms
+        if t.name not in grouped and present.issuperset(t.columns)
+    ]
     gone = {c for term in terms for c in term.columns}
     last = table.index.get_level_values(-1)
     kept = [name not in gone for name in last]
-    return table[kept], [f"{term.name}: {len(term.columns)} columns, in summary()" for term in terms]
+    return table[kept], [
+        f"{term.name}: {len(term.columns)} columns, in summary()" for term in terms
+    ]
 
 
 def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
@@ -287,10 +387,15 @@ def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     columns = {}
     some = table.notna().any()
     for name in (c for i, c in enumerate(table.columns) if i == 0 or some[c]):
-        said, cell = shown.get(name, (name, lambda v: "" if np.isnan(v) else f"{v:.5g}"))
+        said, cell = shown.get(
+            name, (name, lambda v: "" if np.isnan(v) else f"{v:.5g}")
+        )
         if name == "estimate" and "ratio" in words:
             said = words["ratio"]
-        columns[said] = ["does not exist" if name == "estimate" and np.isnan(v) else cell(v) for v in table[name]]
+        columns[said] = [
+            "does not exist" if name == "estimate" and np.isnan(v) else cell(v)
+            for v in table[name]
+        ]
     out = pd.DataFrame(columns, index=table.index)
     out.index.names = [None] * out.index.nlevels
     return out
@@ -302,7 +407,11 @@ def p_cell(p: float) -> str:
     >>> p_cell(0.0123), p_cell(0.0), p_cell(2e-9), p_cell(float("nan"))
     ('0.012', '<1e-15', '2e-09', '')
     """
-    return "" if np.isnan(p) else format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
+    return (
+        ""
+        if np.isnan(p)
+        else format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
+    )
 
 
 def _format_fixed(value: float, digits: int) -> str:
@@ -334,8 +443,18 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         said += f", {words['covariance']} covariance"
     if "ratio" in words:
         said += f"; {words['ratio']}s, exp of the coefficients"
-    if "statistic" in words and table["statistic"].notna().any() and not is_saturated(fit):
-        law = f"t({words['df']:g})" if isinstance(words.get("df"), float | int) else "t" if "df" in words else "z"
+    if (
+        "statistic" in words
+        and table["statistic"].notna().any()
+        and not is_saturated(fit)
+    ):
+        law = (
+            f"t({words['df']:g})"
+            if isinstance(words.get("df"), float | int)
+            else "t"
+            if "df" in words
+            else "z"
+        )
         law += f" with {words['df']}'s df" if isinstance(words.get("df"), str) else ""
         said += f"; {law} and two-sided p for {words['null']}"
     return [*lines, said]
@@ -354,8 +473,14 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         return [*lines, *_of_groups(fit), *_explain_missing_p(table)]
     explained = _format_goodness(fit, table.attrs)
     lines += [explained] if explained else []
-    if (ll := _statistic_or_none(fit, "log_likelihood")) is not None and np.isfinite(ll) and not exact_fit(fit):
-        at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
+    if (
+        (ll := _statistic_or_none(fit, "log_likelihood")) is not None
+        and np.isfinite(ll)
+        and not exact_fit(fit)
+    ):
+        at = {"posterior": " at the posterior mean"}.get(
+            fit.target, "" if fit.model.flat else " at the mode"
+        )
         said = f"log-likelihood {format_number(ll)}{at}"
         if (aic := _statistic_or_none(fit, "aic")) is not None:
             said += f", AIC {format_number(aic)}, BIC {format_number(fit.bic)} ({_count_parameters(fit.n_parameters)})"
@@ -374,7 +499,8 @@ def _of_groups(fit: FitStatistics) -> list[str]:
     try:
         shares = variance_shares(fit)
         r, c, icc = (
-            f"{0.0 if abs(v) < _NOTHING else v:.4g}" for v in (shares.marginal, shares.conditional, shares.icc)
+            f"{0.0 if abs(v) < _NOTHING else v:.4g}"
+            for v in (shares.marginal, shares.conditional, shares.icc)
         )
         lines.append(f"R² marginal {r}, conditional {c}; ICC {icc} (Nakagawa)")
     except DataError as error:
@@ -382,19 +508,35 @@ def _of_groups(fit: FitStatistics) -> list[str]:
     except ProbregError:
         pass  # it has none
     if found is None:
-        if (ll := _statistic_or_none(fit, "log_likelihood")) is not None and np.isfinite(ll):
+        if (
+            ll := _statistic_or_none(fit, "log_likelihood")
+        ) is not None and np.isfinite(ll):
             at = " at the posterior mean" if fit.target == "posterior" else ""
             lines.append(f"log-likelihood {format_number(ll)} given the effects{at}")
         return lines
-    laplace = "Laplace approximation" if found.points == 1 else f"{found.points} points of adaptive quadrature"
+    laplace = (
+        "Laplace approximation"
+        if found.points == 1
+        else f"{found.points} points of adaptive quadrature"
+    )
     about = "" if found.stated.likelihood.least_squares else f", {laplace}"
     if found.criterion == "REML":
         if not found.plain:
             moved = "at this mode, which the prior of the scales moves from REML's"
-            return [*lines, f"-2 log restricted likelihood {-2.0 * found.value:.7g}{about}, {moved}"]
-        return [*lines, f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})"]
+            return [
+                *lines,
+                f"-2 log restricted likelihood {-2.0 * found.value:.7g}{about}, {moved}",
+            ]
+        return [
+            *lines,
+            f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})",
+        ]
     said = f"log-likelihood {format_number(found.value, 7)}{about}"
-    said += "" if found.plain else ", at a mode that the prior of the scales moves from ML's"
+    said += (
+        ""
+        if found.plain
+        else ", at a mode that the prior of the scales moves from ML's"
+    )
     if (aic := _statistic_or_none(fit, "aic")) is not None:
         said += f", AIC {format_number(aic, 6)}, BIC {format_number(fit.bic, 6)} ({_count_parameters(fit.n_parameters)})"
     return [*lines, said]
@@ -409,22 +551,35 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines = []
     for name, row in table.iloc[len(fit.parameter_names) :].iterrows():
         word = name[-1] if isinstance(name, tuple) else name
-        if word == fit.model.likelihood.noise_scale and (is_saturated(fit) or exact_fit(fit)):
+        if word == fit.model.likelihood.noise_scale and (
+            is_saturated(fit) or exact_fit(fit)
+        ):
             continue  # a note says why
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
-        ends = "" if np.isnan(row["lower"]) else f" ({row['lower']:.5g} to {row['upper']:.5g})"
+        ends = (
+            ""
+            if np.isnan(row["lower"])
+            else f" ({row['lower']:.5g} to {row['upper']:.5g})"
+        )
         if word in fit.solution.hyper and word.startswith(OF_EFFECTS):
-            lines.append(_effect_scale(word, value, ends, replicated=fit.solution.replicates is not None))
+            lines.append(
+                _effect_scale(
+                    word, value, ends, replicated=fit.solution.replicates is not None
+                )
+            )
             continue
         said = f"{word} {value:.5g}{ends}"
         if (
             word == fit.model.likelihood.noise_scale
             and fit.model.likelihood.least_squares
             and is_maximum_likelihood(fit)
-            and fit.model.design.weight_kind != "sampling"  # whose scale is that of a pseudo-likelihood
+            and fit.model.design.weight_kind
+            != "sampling"  # whose scale is that of a pseudo-likelihood
         ):
             sd = _statistic_or_none(fit, "residual_sd")
-            if sd is not None and not np.isnan(sd):  # the interval of kind "t" is that of RSS / df
+            if sd is not None and not np.isnan(
+                sd
+            ):  # the interval of kind "t" is that of RSS / df
                 of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
                 first = f"{word} {sd:.5g}{ends} {_BOTH_SIGMAS} {value:.5g}"
                 said = first if of_rss else f"{said}; from RSS / df {sd:.5g}"
@@ -432,11 +587,17 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)
     found = fit.solution.hyper
-    held = {name: v for name, v in {**held_scales(fit.stated_model), **fit.model.fixed}.items() if name not in found}
+    held = {
+        name: v
+        for name, v in {**held_scales(fit.stated_model), **fit.model.fixed}.items()
+        if name not in found
+    }
     return [*lines, *(f"{name} {value:.5g}, held" for name, value in held.items())]
 
 
-def _effect_scale(name: str, value: float, ends: str, *, replicated: bool = False) -> str:
+def _effect_scale(
+    name: str, value: float, ends: str, *, replicated: bool = False
+) -> str:
     """A standard deviation or correlation of effects that was found, and why there is no interval.
 
     >>> _effect_scale("sd(x | g)", 0.0, ""), _effect_scale("cor(Intercept, x | g)", np.nan, "")
@@ -447,7 +608,9 @@ def _effect_scale(name: str, value: float, ends: str, *, replicated: bool = Fals
     if ends:
         return f"{name} {value:.5g}{ends}"
     if replicated:
-        return f"{name} {value:.5g} (no interval: its replicates have percentiles alone)"
+        return (
+            f"{name} {value:.5g} (no interval: its replicates have percentiles alone)"
+        )
     edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
     return f"{name} {value:.5g} (no interval: {'at its edge' if edge else 'the fit is singular'})"
 
@@ -460,16 +623,24 @@ def _smooth_lines(fit: FitStatistics) -> tuple[str, ...]:
 
 def _format_goodness(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     """Format R² by its name, the F test where errors are classical, and the deviance of classes and counts."""
-    if (share := _statistic_or_none(fit, "r_squared")) is None or not np.isfinite(share):
+    if (share := _statistic_or_none(fit, "r_squared")) is None or not np.isfinite(
+        share
+    ):
         return ""
     if not is_density(fit.model):
         said = f"McFadden's R² {share:.4g}; deviance {format_number(fit.deviance)}"
         none = _statistic_or_none(fit, "null_deviance")
-        return said if none is None else f"{said}, {format_number(none)} without columns"
+        return (
+            said if none is None else f"{said}, {format_number(none)} without columns"
+        )
     if not fit.model.likelihood.least_squares:
         return f"R² (share of the deviance) {share:.4g}"
     zero = "" if fit.model.design.intercept is not None else " about zero"
-    said, adjusted, test = f"R²{zero} {share:.4g}", _statistic_or_none(fit, "adjusted_r_squared"), fit.overall
+    said, adjusted, test = (
+        f"R²{zero} {share:.4g}",
+        _statistic_or_none(fit, "adjusted_r_squared"),
+        fit.overall,
+    )
     said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
     if test is None or words.get("covariance") != "classical":
         return said

@@ -21,13 +21,26 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
     import pandas as pd
 
     if not isinstance(model.likelihood, PiecewiseLinearLikelihood):
-        raise Incompatible(f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none")
-    labels = np.arange(model.design.n) if model.design.labels is None else np.asarray(model.design.labels)
+        raise Incompatible(
+            f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none"
+        )
+    labels = (
+        np.arange(model.design.n)
+        if model.design.labels is None
+        else np.asarray(model.design.labels)
+    )
     if solution.draws is not None:
-        return pd.DataFrame({"probability": _share_outside_tube(model, solution)}, index=pd.Index(labels, name="row"))
+        return pd.DataFrame(
+            {"probability": _share_outside_tube(model, solution)},
+            index=pd.Index(labels, name="row"),
+        )
     found = support_of(model, solution)
     table = pd.DataFrame(
-        {"weight": found.weight, "residual": found.residual, "at": np.where(found.bound, "bound", "free")},
+        {
+            "weight": found.weight,
+            "residual": found.residual,
+            "at": np.where(found.bound, "bound", "free"),
+        },
         index=pd.Index(labels, name="row"),
     )
     return table[found.of]

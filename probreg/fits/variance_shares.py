@@ -21,7 +21,11 @@ from probreg.priors import LatentPrior
 Array = np.ndarray
 _WRITTEN = 3000  # coefficients up to which a covariance is written out for this
 _NOTHING = 1e-8  # eigenvalue of a correlation matrix: a direction without variance
-_OF_LINK: Mapping[str, float] = {"logit": np.pi**2 / 3.0, "probit": 1.0, "cloglog": np.pi**2 / 6.0}
+_OF_LINK: Mapping[str, float] = {
+    "logit": np.pi**2 / 3.0,
+    "probit": 1.0,
+    "cloglog": np.pi**2 / 6.0,
+}
 
 
 class VarianceShares(NamedTuple):
@@ -51,11 +55,17 @@ def variance_shares(fit: Fitted) -> VarianceShares:
     """At the estimate, of a posterior at its means. Incompatible where the parts have no meaning or the rows are gone."""
     model = fit.model
     if not has_effects(model):
-        raise Incompatible("marginal and conditional R² are of models with effects that vary by a group")
+        raise Incompatible(
+            "marginal and conditional R² are of models with effects that vary by a group"
+        )
     if model.likelihood.outcomes:
-        raise Incompatible(f"R² of groups is of one linear predictor; {model.likelihood.name} has several")
+        raise Incompatible(
+            f"R² of groups is of one linear predictor; {model.likelihood.name} has several"
+        )
     likelihood, link = model.likelihood, model.likelihood.link.name
-    if not likelihood.least_squares and (likelihood.aux or link not in (*_OF_LINK, "log")):
+    if not likelihood.least_squares and (
+        likelihood.aux or link not in (*_OF_LINK, "log")
+    ):
         raise Incompatible(
             f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"
         )
@@ -66,7 +76,11 @@ def variance_shares(fit: Fitted) -> VarianceShares:
     design.need_rows("R² of a model with effects of groups")
     w = design.weights if design.weights is not None else np.ones(design.n)
     eta = design.X[:, design.head] @ fit.solution.beta[design.head, 0]
-    fixed = 0.0 if np.ptp(eta) == 0 else float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
+    fixed = (
+        0.0
+        if np.ptp(eta) == 0
+        else float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
+    )
     return VarianceShares(fixed, _of_groups(fit, w), _residual_variance(fit, w))
 
 
@@ -77,7 +91,11 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     """
     s, m = fit.solution, fit.model.shape[1]
     V = s.given_scales
-    if (s.found is None and s.draws is not None) or not np.isfinite(V.errors()).all() or V.coefficients > _WRITTEN:
+    if (
+        (s.found is None and s.draws is not None)
+        or not np.isfinite(V.errors()).all()
+        or V.coefficients > _WRITTEN
+    ):
         return {}
     place = {c: j for j, c in enumerate(fit.model.design.columns)}
     try:
@@ -86,11 +104,16 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         return {}
     out = {}
     for key, term in fit.model.design.recipe.grouped.items():
-        at, used = np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape), 0.0
+        at, used = (
+            np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape),
+            0.0,
+        )
         for a, S in enumerate(np.broadcast_to(each[key], (m, *each[key].shape[-2:]))):
             sd = np.sqrt(np.diagonal(S))
             kept = np.flatnonzero(sd > 0)
-            values, axes = np.linalg.eigh(S[np.ix_(kept, kept)] / np.outer(sd[kept], sd[kept]))
+            values, axes = np.linalg.eigh(
+                S[np.ix_(kept, kept)] / np.outer(sd[kept], sd[kept])
+            )
             # S^-1 on what S spans: a direction without variance spends nothing
             spanned = axes[:, values > _NOTHING] / sd[kept, None]
             inverse = (spanned / values[values > _NOTHING]) @ spanned.T
@@ -111,7 +134,10 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
         prior: Any = b.prior
         if not isinstance(prior, LatentPrior):
             held = stated.design.grouped_of(b.columns)
-            if held is not None and (S := stated_covariance(prior, held.shape)) is not None:
+            if (
+                held is not None
+                and (S := stated_covariance(prior, held.shape)) is not None
+            ):
                 each.setdefault(held.key, []).append(S)
             continue
         own, at = slice(at, at + len(prior.hyper)), at + len(prior.hyper)
@@ -121,7 +147,9 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
         if s.found is not None:
             this: Any = prior
             root = this.root(s.found.theta[own])[0]
-            gone = {name for name, lost in zip(this.hyper, s.found.vanished[own]) if lost}
+            gone = {
+                name for name, lost in zip(this.hyper, s.found.vanished[own]) if lost
+            }
             kept = np.array([f"sd[{e}]" not in gone for e in this.effects], dtype=float)
             S = kept[:, None] * (root @ root.T) * kept
         else:
@@ -129,7 +157,9 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
         each.setdefault(term.key, []).append(S)
     out = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in each.items()}
     if set(out) != set(fit.model.design.recipe.grouped):
-        raise Incompatible("the covariance of the effects of groups is not known in this fit")
+        raise Incompatible(
+            "the covariance of the effects of groups is not known in this fit"
+        )
     return out
 
 
@@ -140,7 +170,9 @@ def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
         root = prior.root(np.zeros(0))[0]
         return np.asarray(root @ root.T)
     if fit.solution.draws is None:
-        raise Incompatible("the covariance of the effects of groups is not known in this fit")
+        raise Incompatible(
+            "the covariance of the effects of groups is not known in this fit"
+        )
     drawn = fit.solution.draws.flat
     names = list(hyper_names(fit.model.joint, fit.model.design)[block].values())
     values = iter([drawn[name] for name in names])

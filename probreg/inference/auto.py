@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Resolved, Routine, Solution, method_obstacle
+from probreg.inference.base import (
+    METHODS,
+    Method,
+    Resolved,
+    Routine,
+    Solution,
+    method_obstacle,
+)
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
@@ -45,7 +52,9 @@ class Auto(Method):
                 return None
             found[name] = why
         # under sampling weights evidence is no way out of an improper posterior
-        sampling = model.design.weight_kind == "sampling" and model.design.recipe.grouped
+        sampling = (
+            model.design.weight_kind == "sampling" and model.design.recipe.grouped
+        )
         return f"no method fits this model; {found['evidence' if sampling else 'nuts']}"
 
     def choose(self, model: Model) -> tuple[Method, str]:
@@ -53,8 +62,13 @@ class Auto(Method):
         for name, reason in _LADDER.items():
             method = METHODS[name]()
             if method_obstacle(method, model) is None:
-                if name == "nuts" and model.design.recipe.grouped:  # which takes exact methods first
-                    return METHODS["posterior"](), "auto chose posterior: standard deviations of effects have a prior"
+                if (
+                    name == "nuts" and model.design.recipe.grouped
+                ):  # which takes exact methods first
+                    return (
+                        METHODS["posterior"](),
+                        "auto chose posterior: standard deviations of effects have a prior",
+                    )
                 return method, f"auto chose {name}: {_reason(model, method, reason)}"
         raise Incompatible(str(self.obstacle(model)))
 
@@ -73,8 +87,14 @@ def _reason(model: Model, method: Method, reason: str) -> str:
     """Of unknown prior scales there is no mode to speak of, which is not for want of a method."""
     if method.name == "evidence" and model.design.recipe.grouped:
         return "the standard deviations of effects have no proper prior, and are taken at the maximum of REML"
-    if method.name != "nuts" or not any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+    if method.name != "nuts" or not any(
+        isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks
+    ):
         return reason
     quick = METHODS["evidence"]().obstacle(model) is None
-    way = "; evidence is the quick way, which takes the scale at its most probable value" if quick else ""
+    way = (
+        "; evidence is the quick way, which takes the scale at its most probable value"
+        if quick
+        else ""
+    )
     return f"the prior has an unknown scale, so the posterior is sampled with it{way}"

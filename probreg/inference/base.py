@@ -35,7 +35,9 @@ from probreg.registry import Registry
 if TYPE_CHECKING:
     from probreg.online import Guarantee
 
-METHODS: Registry["Method"] = Registry("method", words=METHOD_WORDS, files="probreg.inference.methods")
+METHODS: Registry["Method"] = Registry(
+    "method", words=METHOD_WORDS, files="probreg.inference.methods"
+)
 METHODS.parts = (METHODS,)  # a method may wrap another
 
 # The names of METHODS, which an editor completes and a type checker knows; a law holds the two equal.
@@ -86,16 +88,20 @@ class Status(Enum):
     STEP_LIMIT = "stopped at the step limit before the gradient vanished: raise max_steps, or see check(model)"
     STALLED = "stopped with a gap or a violation left, as its notes say: state columns and response in units of like size, or raise max_steps"
     SADDLE = "stopped at a point that is no maximum: start elsewhere, or use a more informative prior"
-    NOT_IDENTIFIED = (
-        "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
-    )
+    NOT_IDENTIFIED = "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
     NO_MAXIMUM = "no maximum likelihood estimate exists, the likelihood rises for ever: give a prior such as Normal(2.5), or drop columns"
     SCALE_AT_INFINITY = "no estimate of a prior scale exists, the evidence rises for ever with it: state the scale, or give it a proper prior such as HalfNormal(2.0)"
     AT_ZERO = "a nuisance parameter has no estimate, the likelihood rises as it runs to 0: fit the model of that limit, or give it a proper prior"
 
     @property
     def good(self) -> bool:
-        return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED, Status.RESAMPLED, Status.SEPARATED)
+        return self in (
+            Status.EXACT,
+            Status.CONVERGED,
+            Status.SAMPLED,
+            Status.RESAMPLED,
+            Status.SEPARATED,
+        )
 
     @property
     def unfinished(self) -> bool:
@@ -122,15 +128,23 @@ def essential(notes: Iterable[str]) -> tuple[str, ...]:
 class Draws:
     """Draws of a posterior, and what is known of it beside them. `draws["beta"]` is one of its `values`."""
 
-    values: Mapping[str, Array]  # beta (chain, draw, p, m), every other parameter (chain, draw)
-    stats: Mapping[str, Array] = field(default_factory=dict)  # of each draw: name -> (chain, draw)
-    hyper: tuple[str, ...] = ()  # names of unknown scales of priors that are reported beside aux
+    values: Mapping[
+        str, Array
+    ]  # beta (chain, draw, p, m), every other parameter (chain, draw)
+    stats: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # of each draw: name -> (chain, draw)
+    hyper: tuple[
+        str, ...
+    ] = ()  # names of unknown scales of priors that are reported beside aux
     elliptical: bool = False  # beta is Student-t (normal without df) about the estimate, with its `scale`
     # exact marginals as mixtures of normals over nodes: weight (K,), mean and sd (K, p), and where they are of log sigma
     # alone, in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     engine: str = ""  # what evaluated the density, where there is a choice
-    made_of: Mapping[str, Array] | None = None  # what the values are a function of, beside the estimate and the seed
+    made_of: Mapping[str, Array] | None = (
+        None  # what the values are a function of, beside the estimate and the seed
+    )
 
     def __getitem__(self, name: str) -> Array:
         return self.values[name]
@@ -181,34 +195,50 @@ class Solution:
     beta: Array  # (p, m)
     scale: ParameterCovariance = _MadeOnUse()  # type: ignore[assignment]  # or a matrix (p m, p m), which becomes one
     df: float | None = None
-    aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown
+    aux: Mapping[str, float] = field(
+        default_factory=dict
+    )  # nuisance parameters that were unknown
     aux_sd: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
     null_space: Array | None = (
         None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
     )
-    sandwich: str = ""  # the kind of covariance that `scale` is, where it is not the method's own
+    sandwich: str = (
+        ""  # the kind of covariance that `scale` is, where it is not the method's own
+    )
     multipliers: Array | None = (
         None  # (n,), the dual of a loss with kinks: what each row adds to the pull on the coefficients
     )
 
     draws: Draws | None = None  # of a posterior
-    scales: FoundScales | None = None  # scales at the maximum of the evidence, which the model holds
+    scales: FoundScales | None = (
+        None  # scales at the maximum of the evidence, which the model holds
+    )
     conditional: ParameterCovariance | None = (
         None  # given the scales and nuisance parameters, where `scale` counts their errors
     )
-    replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
+    replicates: Mapping[str, Array] | None = (
+        None  # of a bootstrapped estimate: name -> (replicate, ...)
+    )
 
     status: Status = Status.EXACT
     detail: str = ""
-    stats: Mapping[str, float] = field(default_factory=dict)  # named numbers: rss, rank, log_evidence ...
-    notes: tuple[str, ...] = ()  # sentences; a `Routine` is one of the computation alone
+    stats: Mapping[str, float] = field(
+        default_factory=dict
+    )  # named numbers: rss, rank, log_evidence ...
+    notes: tuple[
+        str, ...
+    ] = ()  # sentences; a `Routine` is one of the computation alone
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 
     def __post_init__(self) -> None:
-        if isinstance(V := self.__dict__["scale"], np.ndarray):  # of a method that a user wrote
+        if isinstance(
+            V := self.__dict__["scale"], np.ndarray
+        ):  # of a method that a user wrote
             names = tuple(f"number {j}" for j in range(len(self.beta)))
-            object.__setattr__(self, "scale", MatrixCovariance.of(V, names, self.beta.shape[1]))
+            object.__setattr__(
+                self, "scale", MatrixCovariance.of(V, names, self.beta.shape[1])
+            )
 
     @property
     def posterior(self) -> Draws:
@@ -229,10 +259,15 @@ class Solution:
     def scalars(self) -> dict[str, tuple[float, float]]:
         """Estimate and standard error, or nan, of the covariance of effects, of nuisance parameters and of the prior scales in
         `Draws.hyper`."""
-        found = {a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()}
+        found = {
+            a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()
+        }
         if self.draws is not None:
             names = self.draws.hyper
-            drawn = {k: (float(self.draws[k].mean()), float(self.draws[k].std())) for k in names}
+            drawn = {
+                k: (float(self.draws[k].mean()), float(self.draws[k].std()))
+                for k in names
+            }
             effects = {k: v for k, v in drawn.items() if k.startswith(OF_EFFECTS)}
             return {**effects, **found, **drawn}
         return {**self.hyper, **found}
@@ -245,7 +280,11 @@ class Solution:
     @property
     def found(self) -> FoundScales | None:
         """The scales at the maximum of the evidence where some are those of effects by group."""
-        return self.scales if self.scales is not None and self.scales.stated.design.recipe.grouped else None
+        return (
+            self.scales
+            if self.scales is not None and self.scales.stated.design.recipe.grouped
+            else None
+        )
 
     @property
     def hyper(self) -> dict[str, tuple[float, float]]:
@@ -254,11 +293,19 @@ class Solution:
         if self.scales is None:
             return {}
         values, unknown = self.scales.values, self.scales.stated.unknown
-        reported = {name: v for name, v in values.items() if self.found is not None or name in unknown}
+        reported = {
+            name: v
+            for name, v in values.items()
+            if self.found is not None or name in unknown
+        }
         if self.replicates is not None:
-            kept = {name: self.replicates.get(name, np.array([np.nan])) for name in reported}
+            kept = {
+                name: self.replicates.get(name, np.array([np.nan])) for name in reported
+            }
             errors = {
-                name: float(v[np.isfinite(v)].std(ddof=1)) if np.isfinite(v).sum() > 1 else np.nan
+                name: float(v[np.isfinite(v)].std(ddof=1))
+                if np.isfinite(v).sum() > 1
+                else np.nan
                 for name, v in kept.items()
             }
         else:
@@ -295,21 +342,31 @@ class Method(ABC):
 
     name: ClassVar[str]
     likelihood: ClassVar[type] = Likelihood
-    prior: ClassVar[type | tuple[type, ...]] = Prior  # the kinds of prior it takes, beside a flat one
+    prior: ClassVar[type | tuple[type, ...]] = (
+        Prior  # the kinds of prior it takes, beside a flat one
+    )
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
     makes_chains: ClassVar[bool] = (
         False  # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
     )
-    may_make_chains: ClassVar[bool] = False  # for some models they are, which the statistics of the draws say
-    probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
+    may_make_chains: ClassVar[bool] = (
+        False  # for some models they are, which the statistics of the draws say
+    )
+    probabilities: ClassVar[bool] = (
+        True  # False for a classifier, whose coefficients say nothing of P(y)
+    )
     rebuilds: ClassVar[bool] = (
         False  # it makes the columns of a process anew at other lengths, or leaves it to a method that does
     )
-    in_memory: ClassVar[bool] = False  # it takes rows one by one, so that sums over blocks of them will not do
+    in_memory: ClassVar[bool] = (
+        False  # it takes rows one by one, so that sums over blocks of them will not do
+    )
     pseudo: ClassVar[bool] = (
         False  # it finds the maximum of any weighted sum of log densities: sampling weights will do
     )
-    accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
+    accuracy: ClassVar[float] = (
+        0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
+    )
 
     @property
     def progress(self) -> bool | None:
@@ -328,10 +385,16 @@ class Method(ABC):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
 
     def draws_again(
-        self, model: Model, estimate: Array, made_of: Mapping[str, Array], rng: np.random.Generator
+        self,
+        model: Model,
+        estimate: Array,
+        made_of: Mapping[str, Array],
+        rng: np.random.Generator,
     ) -> Draws:
         """The draws of a posterior once more, to the bit, from the estimate (p, m) and what `Draws.made_of` says of them."""
-        raise Incompatible(f"{self.name} makes no draws that its parameters and the seed say all of")
+        raise Incompatible(
+            f"{self.name} makes no draws that its parameters and the seed say all of"
+        )
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
@@ -349,21 +412,38 @@ class Method(ABC):
 
 def markov(method: Method, solution: Solution) -> bool:
     """Whether Markov chains made the draws: they always do with this method, or did for this model."""
-    return method.makes_chains or (method.may_make_chains and solution.draws is not None and solution.draws.by_chain)
+    return method.makes_chains or (
+        method.may_make_chains
+        and solution.draws is not None
+        and solution.draws.by_chain
+    )
 
 
 def with_proper_correlations(model: Model) -> tuple[Model, tuple[str, ...]]:
     """The model as a posterior has it: with a density for what a mode leaves flat and a posterior cannot, and what to say of it."""
     changed: list[str] = []
     for b in model.joint.blocks:
-        if isinstance(b.prior, HierarchicalPrior) and (new := b.prior.for_posterior()) is not b.prior:
+        if (
+            isinstance(b.prior, HierarchicalPrior)
+            and (new := b.prior.for_posterior()) is not b.prior
+        ):
             after = new.hyper if isinstance(new, HierarchicalPrior) else {}
-            changed += [b.prior.hyper_labels.get(k, k) for k, h in b.prior.hyper.items() if after.get(k) != h]
+            changed += [
+                b.prior.hyper_labels.get(k, k)
+                for k, h in b.prior.hyper.items()
+                if after.get(k) != h
+            ]
     if not changed or not isinstance(model.prior, Mapping):
         return model, ()
-    bound = replace(model, prior={key: prior.for_posterior() for key, prior in model.prior.items()})
-    few = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-    return bound, (Routine(f"the prior of {few} is LKJ(1), uniform over correlation matrices"),)
+    bound = replace(
+        model, prior={key: prior.for_posterior() for key, prior in model.prior.items()}
+    )
+    few = ", ".join(changed[:3]) + (
+        f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    )
+    return bound, (
+        Routine(f"the prior of {few} is LKJ(1), uniform over correlation matrices"),
+    )
 
 
 def improper_effects(method: Method, model: Model) -> str | None:
@@ -376,12 +456,17 @@ def improper_effects(method: Method, model: Model) -> str | None:
             continue
         term = model.design.grouped_of(b.columns)
         key = "" if term is None else term.key
-        which = " and ".join(wrong[:2]) + (f" and {len(wrong) - 2} more" if len(wrong) > 2 else "")
+        which = " and ".join(wrong[:2]) + (
+            f" and {len(wrong) - 2} more" if len(wrong) > 2 else ""
+        )
         start = f"{method.name}: the posterior is improper, since the prior of {which} is. Give sd a proper prior"
         if model.likelihood.noise_scale is None:
             given = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal(2.5))}}"
             return f"{start}, such as {given} in units of the linear predictor, or use evidence"
-        sd = float(model.design.y_scale * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0)))
+        sd = float(
+            model.design.y_scale
+            * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0))
+        )
         given = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
         return f"{start}, such as {given}, or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
     return None
@@ -393,22 +478,35 @@ def method_obstacle(method: Method, model: Model) -> str | None:
         model, _ = with_proper_correlations(model)
         if (why := improper_effects(method, model)) is not None:
             return why
-    if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
+    if (
+        not method.pseudo
+        and (why := without_likelihood(model.design.weight_kind, method.name))
+        is not None
+    ):
         return why
     for b in model.joint.blocks:
-        if isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns and not method.rebuilds:
+        if (
+            isinstance(b.prior, HierarchicalPrior)
+            and b.prior.in_columns
+            and not method.rebuilds
+        ):
             names = " and ".join(b.prior.in_columns)
             return (
                 f"{method.name} cannot move the {names} of {model.design.called(b.columns)}, which stands in its columns: use "
                 "evidence, or basis='hsgp', which has it in the prior"
             )
-    found = [f"{a}={float(v):.6g}" for a, v in model.aux.items() if isinstance(v, FoundValue)]
+    found = [
+        f"{a}={float(v):.6g}" for a, v in model.aux.items() if isinstance(v, FoundValue)
+    ]
     if method.target == "posterior" and found:
         return (
             f"{method.name}: {found[0]} was found from the residuals, since C fixes only a ratio of scales. State it, "
             f"model.with_aux({found[0]}), or a prior, and the prior scale of the coefficients"
         )
-    if method.target == "posterior" and (why := improper_noise(method, model)) is not None:
+    if (
+        method.target == "posterior"
+        and (why := improper_noise(method, model)) is not None
+    ):
         return why
     if (said := interpolation(model.design, model.joint)) is not None:
         return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
@@ -421,20 +519,40 @@ def kinds(method: Method, model: Model) -> str | None:
         return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
     kinds_taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
     if not model.joint.of_kind(*kinds_taken):
-        wrong = {_called(b.prior) for b in model.joint.blocks if not isinstance(b.prior, (Flat, *kinds_taken))}
-        able = [p.name for p in PRIORS.values() if issubclass(p, kinds_taken) and p is not Flat and not p.derived]
+        wrong = {
+            _called(b.prior)
+            for b in model.joint.blocks
+            if not isinstance(b.prior, (Flat, *kinds_taken))
+        }
+        able = [
+            p.name
+            for p in PRIORS.values()
+            if issubclass(p, kinds_taken) and p is not Flat and not p.derived
+        ]
         return f"{method.name} needs flat or {', '.join(able)} priors, and this model has: {', '.join(sorted(wrong))}"
     return None
 
 
 def _called(prior: Prior) -> str:
-    return f"{prior.name} of unknown scale" if isinstance(prior, HierarchicalPrior) else prior.name
+    return (
+        f"{prior.name} of unknown scale"
+        if isinstance(prior, HierarchicalPrior)
+        else prior.name
+    )
 
 
 def held_at_limits(model: Model, solution: Solution) -> Model:
     """The model with the nuisance parameters held that a fit has at their limit 0, where they have no curvature."""
-    gone = [name for name in model.unknown if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0]
-    return replace(model, aux={**model.aux, **positive_limits(dict.fromkeys(gone, 0.0))}) if gone else model
+    gone = [
+        name
+        for name in model.unknown
+        if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0
+    ]
+    return (
+        replace(model, aux={**model.aux, **positive_limits(dict.fromkeys(gone, 0.0))})
+        if gone
+        else model
+    )
 
 
 def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
@@ -456,7 +574,9 @@ def improper(method: Method, model: Model) -> str | None:
     Where the likelihood at v = 0 is that of a model, it does not fall as v goes to 0, and the integral of dv / v diverges.
     """
     for name in model.unknown:
-        if name in model.likelihood.at_zero and isinstance(model.aux_prior(name), Reference):
+        if name in model.likelihood.at_zero and isinstance(
+            model.aux_prior(name), Reference
+        ):
             return (
                 f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {name} = 0, "
                 f"{model.likelihood.at_zero[name]}: give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
@@ -494,7 +614,9 @@ def rows_to_spare(model: Model) -> float | None:
         return None
     moments = model.design.moments
     own = np.flatnonzero(~model.joint.sigma_units)
-    tiny = (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
+    tiny = (4 * np.finfo(float).eps) ** 2 * float(
+        np.square(moments.factor[:, -1]).sum()
+    )
     # the residual of all columns is at most that of some: where it is far from 0, none of the decompositions below is needed
     if moments.factor[-1, -1] ** 2 > 1e6 * tiny and moments.weight > len(own):
         return None
@@ -527,7 +649,9 @@ def times_root(z: Array, root: Array) -> Array:
     return out
 
 
-def with_found_scales(model: Model, solution: Solution, found: FoundScales | None) -> Solution:
+def with_found_scales(
+    model: Model, solution: Solution, found: FoundScales | None
+) -> Solution:
     """The solution at scales found by evidence, which are estimates of it: the noise scale is not called held."""
     if found is None:
         return solution
@@ -539,13 +663,24 @@ def with_found_scales(model: Model, solution: Solution, found: FoundScales | Non
         status = Status.CONVERGED
     if status.good and (zero := found.at_limit):
         limits = model.likelihood.at_zero
-        status, detail = Status.AT_ZERO, "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
-    own = solution.draws is None and solution.replicates is None and not solution.sandwich
+        status, detail = (
+            Status.AT_ZERO,
+            "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero),
+        )
+    own = (
+        solution.draws is None and solution.replicates is None and not solution.sandwich
+    )
     if found.joint_of is not None and solution.status.good and own:
         known = solution.scale
         scale: Any = partial(found.joint_of, found, known, solution.beta, model)
         return replace(
-            solution, scale=scale, conditional=known, scales=found, notes=notes, status=status, detail=detail
+            solution,
+            scale=scale,
+            conditional=known,
+            scales=found,
+            notes=notes,
+            status=status,
+            detail=detail,
         )
     return replace(solution, scales=found, notes=notes, status=status, detail=detail)
 
@@ -566,7 +701,9 @@ def reported_coefficients(model: Model, beta: Array) -> Array:
     """Reported coefficients, of h of the p columns: (..., h) for one predictor, (..., h, outcomes) for several."""
     if model.joint.contrast is not None:
         return model.joint.scores(beta)[..., model.design.head, :]
-    return outcomes_of(model, beta[..., model.design.head, :] if has_effects(model) else beta)
+    return outcomes_of(
+        model, beta[..., model.design.head, :] if has_effects(model) else beta
+    )
 
 
 def outcomes_of(model: Model, beta: Array) -> Array:
@@ -591,12 +728,19 @@ def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None
     known = draws.marginals
     if known is None or not has_effects(model):
         return known
-    return {k: v[:, model.design.head] if k in ("mean", "sd") else v for k, v in known.items()}
+    return {
+        k: v[:, model.design.head] if k in ("mean", "sd") else v
+        for k, v in known.items()
+    }
 
 
 def coefficients_of_reported(model: Model, beta: Array) -> Array:
     """Back from coefficients by outcome to (..., q, m), of any columns."""
-    return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T if model.likelihood.outcomes else beta[..., None]
+    return (
+        beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
+        if model.likelihood.outcomes
+        else beta[..., None]
+    )
 
 
 def reported_matrix(model: Model, M: Array) -> Array:
@@ -610,7 +754,9 @@ def reported_matrix(model: Model, M: Array) -> Array:
     return between_outcomes(M, model.likelihood.contrast_matrix)
 
 
-def reported_covariance(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:
+def reported_covariance(
+    model: Model, solution: Solution, scale: ParameterCovariance
+) -> Array:
     """The covariance of the reported coefficients, nan where one has no estimate."""
     if (replicates := _replicates_with_shift(model, solution)) is not None:
         out = np.cov(replicates.reshape(len(replicates), -1).T)
@@ -620,7 +766,9 @@ def reported_covariance(model: Model, solution: Solution, scale: ParameterCovari
         L[np.arange(len(h)), :, h] = D
         B = scale.half(L.reshape(len(h) * len(D), -1))
         out = B @ B.T
-        out[np.diag_indices(len(out))] = np.square(reported_errors(model, solution, scale).ravel())
+        out[np.diag_indices(len(out))] = np.square(
+            reported_errors(model, solution, scale).ravel()
+        )
     else:
         out = scale.matrix()
     if solution.not_estimable is None:
@@ -629,14 +777,18 @@ def reported_covariance(model: Model, solution: Solution, scale: ParameterCovari
     return np.where(gone[:, None] | gone, np.nan, out)
 
 
-def reported_errors(model: Model, solution: Solution, scale: ParameterCovariance) -> Array:
+def reported_errors(
+    model: Model, solution: Solution, scale: ParameterCovariance
+) -> Array:
     """(h,) or (h, outcomes), the standard errors of the reported coefficients, nan where one has no estimate."""
     if (replicates := _replicates_with_shift(model, solution)) is not None:
         errors = replicates.std(0, ddof=1)
     elif _mixes(model):
         errors = scale.errors_of(model.likelihood.contrast_matrix)[model.design.head]
     else:
-        errors = scale.errors()[: scale.coefficients].reshape(model.shape)[model.design.head]
+        errors = scale.errors()[: scale.coefficients].reshape(model.shape)[
+            model.design.head
+        ]
     if solution.not_estimable is not None:
         errors = np.where(_gone(model, solution), np.nan, errors)
     return errors if model.likelihood.outcomes else errors[:, 0]
@@ -656,7 +808,9 @@ def covariance_of_reported(model: Model, V: Array) -> MatrixCovariance:
         raise Incompatible(
             "a covariance of the coefficients alone says nothing of effects that vary by a group: name its kind instead"
         )
-    P = map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0])
+    P = map_of_predictors(
+        np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]
+    )
     gone = np.isnan(np.diagonal(V))
     own = P @ np.where(gone[:, None] | gone, 0.0, V) @ P.T
     lost = (P[:, gone] != 0).any(1)

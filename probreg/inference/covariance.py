@@ -35,9 +35,13 @@ class ParameterCovariance(ABC):
 
     frame: Frame
     m: int  # linear predictors
-    further: tuple[str, ...] = ()  # the parameters behind the coefficients, such as "log sigma"
+    further: tuple[
+        str, ...
+    ] = ()  # the parameters behind the coefficients, such as "log sigma"
     missing: Array | None = None  # (k,) bool
-    variances: Array | None = None  # (p m,) of coefficients, where more digits are known than the root has
+    variances: Array | None = (
+        None  # (p m,) of coefficients, where more digits are known than the root has
+    )
 
     compact: ClassVar[bool] = False  # far smaller than the matrix
 
@@ -67,16 +71,24 @@ class ParameterCovariance(ABC):
         """k, the number of parameters."""
         return self.coefficients + len(self.further)
 
-    def names(self, columns: tuple[str, ...], predictors: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def names(
+        self, columns: tuple[str, ...], predictors: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
         """The k parameters: "x", or "x[b]" for predictor b, and then the further ones."""
-        each = [f"{c}[{b}]" for c in columns for b in predictors] if predictors else list(columns)
+        each = (
+            [f"{c}[{b}]" for c in columns for b in predictors]
+            if predictors
+            else list(columns)
+        )
         return (*each, *self.further)
 
     def half(self, G: Array) -> Array:
         """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan where it is missing."""
         G = np.atleast_2d(np.asarray(G, dtype=float))
         k, p = self.coefficients, len(self.frame.scale)
-        over = self.frame.gradients(G[:, :k].reshape(len(G), p, self.m)).reshape(len(G), k)
+        over = self.frame.gradients(G[:, :k].reshape(len(G), p, self.m)).reshape(
+            len(G), k
+        )
         if self.further:
             more = G[:, k:] if G.shape[1] > k else np.zeros((len(G), len(self.further)))
             over = np.hstack([over, more])
@@ -108,7 +120,9 @@ class ParameterCovariance(ABC):
 
     def with_spread(self, spread: Array) -> "ParameterCovariance":
         """The covariance plus spread spread', spread (p m, r) over raw coefficients."""
-        over = self.frame.from_raw(spread.reshape(len(self.frame.scale), -1)).reshape(self.coefficients, -1)
+        over = self.frame.from_raw(spread.reshape(len(self.frame.scale), -1)).reshape(
+            self.coefficients, -1
+        )
         more = np.vstack([over, np.zeros((len(self.further), spread.shape[1]))])
         return self._with_columns(more)
 
@@ -116,13 +130,15 @@ class ParameterCovariance(ABC):
         own = self.raw_root()
         own = np.vstack(
             [
-                self.frame.from_raw(own[: self.coefficients].reshape(len(self.frame.scale), -1)).reshape(
-                    self.coefficients, -1
-                ),
+                self.frame.from_raw(
+                    own[: self.coefficients].reshape(len(self.frame.scale), -1)
+                ).reshape(self.coefficients, -1),
                 own[self.coefficients :],
             ]
         )
-        return DenseCovariance(self.frame, self.m, self.further, self.missing, root=np.hstack([own, root]))
+        return DenseCovariance(
+            self.frame, self.m, self.further, self.missing, root=np.hstack([own, root])
+        )
 
     def given(self, entries: Array) -> "ParameterCovariance":
         """The covariance given some coefficients: of a root R with the rows B there, R N with the N of B N = 0, N'N = I."""
@@ -130,7 +146,11 @@ class ParameterCovariance(ABC):
 
     def unbounded_at(self, entries: Array) -> Self:
         """The same where some coefficients (p m,) bool have an infinite variance: combinations with them are nan."""
-        missing = np.zeros(self.size, dtype=bool) if self.missing is None else self.missing.copy()
+        missing = (
+            np.zeros(self.size, dtype=bool)
+            if self.missing is None
+            else self.missing.copy()
+        )
         missing[: self.coefficients] |= entries
         variances = np.where(entries, np.inf, self.diagonal())
         return replace(self, missing=missing, variances=variances)
@@ -140,11 +160,17 @@ class ParameterCovariance(ABC):
         p = len(self.frame.scale)
         if np.array_equal(D, np.eye(self.m)):
             return self.errors()[: self.coefficients].reshape(p, self.m)
-        return np.linalg.norm(np.stack([self.half(np.kron(np.eye(p), d)) for d in D], 1), axis=2)
+        return np.linalg.norm(
+            np.stack([self.half(np.kron(np.eye(p), d)) for d in D], 1), axis=2
+        )
 
     def _errors(self) -> Array:
-        parts = [np.arange(i, min(i + 500, self.size)) for i in range(0, self.size, 500)]
-        return np.concatenate([np.linalg.norm(self._half_of_units(some), axis=1) for some in parts])
+        parts = [
+            np.arange(i, min(i + 500, self.size)) for i in range(0, self.size, 500)
+        ]
+        return np.concatenate(
+            [np.linalg.norm(self._half_of_units(some), axis=1) for some in parts]
+        )
 
     def _half_of_units(self, entries: Array) -> Array:
         known = self if self.missing is None else replace(self, missing=None)
@@ -206,7 +232,13 @@ class ParameterCovariance(ABC):
         if not ((d > 0) & np.isfinite(d)).all():
             return np.nan
         return float(
-            2.0 * (np.log(d).sum() + np.log(np.abs(np.diagonal(np.linalg.qr((B / d[:, None]).T, mode="r")))).sum())
+            2.0
+            * (
+                np.log(d).sum()
+                + np.log(
+                    np.abs(np.diagonal(np.linalg.qr((B / d[:, None]).T, mode="r")))
+                ).sum()
+            )
         )
 
     def precision(self) -> Array:
@@ -226,7 +258,9 @@ class ParameterCovariance(ABC):
         k, q = self.coefficients, len(A) * self.m
         L = np.zeros((q + len(self.further), self.size))
         L[:q, :k], L[q:, k:] = np.kron(A, np.eye(self.m)), np.eye(len(self.further))
-        return DenseCovariance(Frame.of_raw(len(A)), self.m, self.further, root=self.half(L))
+        return DenseCovariance(
+            Frame.of_raw(len(A)), self.m, self.further, root=self.half(L)
+        )
 
     def matrix(self) -> Array:
         """(p m, p m) of the coefficients. DataError where it takes more than half of the memory."""
@@ -253,19 +287,34 @@ class ParameterCovariance(ABC):
         frame = self.frame
         found = self._arrays | {"mix": frame.mix, "variances": self.variances}
         found["frame"] = np.stack([frame.shift, frame.scale])
-        found["missing"] = None if self.missing is None else self.missing.astype(np.int8)
+        found["missing"] = (
+            None if self.missing is None else self.missing.astype(np.int8)
+        )
         found["mixed"] = None if frame.mixed is None else frame.mixed.astype(float)
         return {name: v for name, v in found.items() if v is not None}
 
     @staticmethod
     def from_arrays(
-        arrays: Mapping[str, Array], m: int, intercept: int | None, further: tuple[str, ...]
+        arrays: Mapping[str, Array],
+        m: int,
+        intercept: int | None,
+        further: tuple[str, ...],
     ) -> "ParameterCovariance":
         """The covariance of `arrays`. DataError where parts are missing or of different parameters."""
         own = set(arrays) - {"frame", "mix", "mixed", "missing", "variances"}
-        kinds = [c for c in (DenseCovariance, FactoredCovariance, ArrowCovariance) if own == set(c.parts)]
-        if len(kinds) != 1 or "frame" not in arrays or ("mix" in arrays) != ("mixed" in arrays):
-            raise DataError("it does not hold the parts of a covariance of its parameters")
+        kinds = [
+            c
+            for c in (DenseCovariance, FactoredCovariance, ArrowCovariance)
+            if own == set(c.parts)
+        ]
+        if (
+            len(kinds) != 1
+            or "frame" not in arrays
+            or ("mix" in arrays) != ("mixed" in arrays)
+        ):
+            raise DataError(
+                "it does not hold the parts of a covariance of its parameters"
+            )
         shift, scale = arrays["frame"]
         mixed = arrays["mixed"].astype(np.intp) if "mixed" in arrays else None
         if (scale <= 0).any() or (mixed is not None and not (mixed < len(scale)).all()):
@@ -275,7 +324,9 @@ class ParameterCovariance(ABC):
             "missing": arrays["missing"].astype(bool) if "missing" in arrays else None,
             "variances": arrays.get("variances"),
         }  # fmt: skip
-        values: dict[str, Any] = {k: arrays[k].astype(np.intp) if k == "places" else arrays[k] for k in own}
+        values: dict[str, Any] = {
+            k: arrays[k].astype(np.intp) if k == "places" else arrays[k] for k in own
+        }
         found = kinds[0](**common, **values)
         found._check()
         return found
@@ -306,7 +357,9 @@ class DenseCovariance(ParameterCovariance):
     parts: ClassVar[tuple[str, ...]] = ("root",)
 
     @classmethod
-    def of_matrix(cls, frame: Frame, m: int, V: Array, further: tuple[str, ...] = ()) -> "DenseCovariance":
+    def of_matrix(
+        cls, frame: Frame, m: int, V: Array, further: tuple[str, ...] = ()
+    ) -> "DenseCovariance":
         """From a matrix over (vec beta, further parameters), or over vec beta; nan in rows and columns that are missing.
 
         The matrix must have its digits: one of raw columns far from zero has lost them.
@@ -315,16 +368,28 @@ class DenseCovariance(ParameterCovariance):
         missing = np.isnan(np.diagonal(V))
         root = root_of_square(np.where(missing[:, None] | missing, 0.0, V))
         of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
-        return cls(frame, m, further, missing if missing.any() else None, root=np.vstack([of_gamma, root[p * m :]]))
+        return cls(
+            frame,
+            m,
+            further,
+            missing if missing.any() else None,
+            root=np.vstack([of_gamma, root[p * m :]]),
+        )
 
     def _with_columns(self, root: Array) -> "DenseCovariance":
         return replace(self, root=np.hstack([self.root, root]), variances=None)
 
     def given(self, entries: Array) -> "DenseCovariance":
-        return replace(self, root=self.root @ _null_space(self.half(self._unit(entries))), variances=None)
+        return replace(
+            self,
+            root=self.root @ _null_space(self.half(self._unit(entries))),
+            variances=None,
+        )
 
     @classmethod
-    def of_raw_root(cls, frame: Frame, m: int, root: Array, further: tuple[str, ...] = ()) -> "DenseCovariance":
+    def of_raw_root(
+        cls, frame: Frame, m: int, root: Array, further: tuple[str, ...] = ()
+    ) -> "DenseCovariance":
         """From a root over (vec beta, further parameters)."""
         p = len(frame.scale)
         of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
@@ -357,7 +422,9 @@ class DenseCovariance(ParameterCovariance):
         return {"root": np.asarray(self.root)}
 
     def _check(self) -> None:
-        if len(self.root) != self.size or (self.missing is not None and len(self.missing) != self.size):
+        if len(self.root) != self.size or (
+            self.missing is not None and len(self.missing) != self.size
+        ):
             raise DataError("the root of its covariance is of other parameters")
 
     def _half(self, G: Array) -> Array:
@@ -376,14 +443,21 @@ class DenseCovariance(ParameterCovariance):
     def half_of_rows(self, X: Any) -> Array:
         k, m = self.coefficients, self.m
         root = self.root[:k].reshape(len(self.frame.scale), -1)
-        B = (self.frame.differences(np.asarray(X)) @ root).reshape(X.shape[0], m, self.root.shape[1])
-        if self.missing is not None and (gone := self.missing[:k].reshape(-1, m).any(1)).any():
+        B = (self.frame.differences(np.asarray(X)) @ root).reshape(
+            X.shape[0], m, self.root.shape[1]
+        )
+        if (
+            self.missing is not None
+            and (gone := self.missing[:k].reshape(-1, m).any(1)).any()
+        ):
             B[(np.asarray(X)[:, gone] != 0).any(1)] = np.nan
         return B
 
     def raw_root(self) -> Array:
         k = self.coefficients
-        of_beta = self.frame.to_raw(self.root[:k].reshape(len(self.frame.scale), -1)).reshape(k, -1)
+        of_beta = self.frame.to_raw(
+            self.root[:k].reshape(len(self.frame.scale), -1)
+        ).reshape(k, -1)
         out = np.vstack([of_beta, self.root[k:]]) if self.further else of_beta
         if self.missing is not None:
             out = np.where(self.missing[:, None], np.nan, out)
@@ -454,7 +528,15 @@ class MatrixCovariance(ParameterCovariance):
         missing = np.isnan(np.diagonal(V))
         known = np.where(missing[:, None] | missing, 0.0, V)
         frame = Frame.of_raw(len(columns))
-        return cls(frame, m, (), missing if missing.any() else None, np.diagonal(V), columns=columns, given=known)
+        return cls(
+            frame,
+            m,
+            (),
+            missing if missing.any() else None,
+            np.diagonal(V),
+            columns=columns,
+            given=known,
+        )
 
     @property
     def _arrays(self) -> dict[str, Array | None]:
@@ -465,7 +547,10 @@ class MatrixCovariance(ParameterCovariance):
         return root_of_square(self.given)
 
     def _half(self, G: Array) -> Array:
-        variance, size = np.einsum("rj,rj->r", G @ self.given, G), np.abs(G) @ np.abs(self.given)
+        variance, size = (
+            np.einsum("rj,rj->r", G @ self.given, G),
+            np.abs(G) @ np.abs(self.given),
+        )
         # what rounding of the matrix adds to g'V g
         noise = np.finfo(float).eps * np.einsum("rj,rj->r", size, np.abs(G))
         if (lost := np.flatnonzero(noise > _LOST * variance)).size:
@@ -502,10 +587,22 @@ class FactoredCovariance(ParameterCovariance):
 
     @classmethod
     def of(
-        cls, spread: Array, axes: Array, inner: Array, m: int = 1, further: tuple[str, ...] = ()
+        cls,
+        spread: Array,
+        axes: Array,
+        inner: Array,
+        m: int = 1,
+        further: tuple[str, ...] = (),
     ) -> "FactoredCovariance":
         """From its parts, over raw columns."""
-        return cls(Frame.of_raw(len(spread) // m), m, further, spread=spread, axes=axes, inner=inner)
+        return cls(
+            Frame.of_raw(len(spread) // m),
+            m,
+            further,
+            spread=spread,
+            axes=axes,
+            inner=inner,
+        )
 
     @property
     def _arrays(self) -> dict[str, Array | None]:
@@ -517,9 +614,16 @@ class FactoredCovariance(ParameterCovariance):
 
     def _with_columns(self, root: Array) -> "FactoredCovariance":
         k, r = self.coefficients, self.axes.shape[1]
-        E = np.divide(root[:k], self.spread[:, None], out=np.zeros_like(root[:k]), where=self.spread[:, None] > 0.0)
+        E = np.divide(
+            root[:k],
+            self.spread[:, None],
+            out=np.zeros_like(root[:k]),
+            where=self.spread[:, None] > 0.0,
+        )
         # D (I - Q Q' + Q S Q' + E E') D, with axes for what Q leaves of E, beyond rounding
-        U, size, _ = np.linalg.svd(E - self.axes @ (self.axes.T @ E), full_matrices=False)
+        U, size, _ = np.linalg.svd(
+            E - self.axes @ (self.axes.T @ E), full_matrices=False
+        )
         U = U[:, size > _NOTHING_LEFT * np.linalg.norm(E)]
         axes = np.hstack([self.axes, U - self.axes @ (self.axes.T @ U)])
         over = np.vstack([axes.T @ E, root[k:]])
@@ -542,7 +646,9 @@ class FactoredCovariance(ParameterCovariance):
         size = np.linalg.norm(Q, axis=1)
         free = np.where(size < 1.0, (1.0 - size) * (1.0 + size), 0.0)
         of_beta = self.spread * np.sqrt(free + np.square(Q @ S[:r]).sum(1))
-        return np.concatenate([of_beta, np.linalg.norm(S[r:], axis=1)])[: k + len(self.further)]
+        return np.concatenate([of_beta, np.linalg.norm(S[r:], axis=1)])[
+            : k + len(self.further)
+        ]
 
     def scaled(self, factor: float) -> "FactoredCovariance":
         inner, r = self.inner.copy(), self.axes.shape[1]
@@ -592,9 +698,13 @@ class ArrowCovariance(ParameterCovariance):
     compact = True
 
     @classmethod
-    def of(cls, places: Array, blocks: Array, low: Array, m: int = 1) -> "ArrowCovariance":
+    def of(
+        cls, places: Array, blocks: Array, low: Array, m: int = 1
+    ) -> "ArrowCovariance":
         """From its parts, over raw columns."""
-        return cls(Frame.of_raw(len(low) // m), m, places=places, blocks=blocks, low=low)
+        return cls(
+            Frame.of_raw(len(low) // m), m, places=places, blocks=blocks, low=low
+        )
 
     @property
     def _arrays(self) -> dict[str, Array | None]:
@@ -617,12 +727,16 @@ class ArrowCovariance(ParameterCovariance):
 
     def _errors(self) -> Array:
         W = self._raw_low()
-        out = np.concatenate([np.square(W).sum(1), np.square(self.low[self.coefficients :]).sum(1)])
+        out = np.concatenate(
+            [np.square(W).sum(1), np.square(self.low[self.coefficients :]).sum(1)]
+        )
         out[self.places.ravel()] += np.square(self.blocks).sum(2).ravel()
         return np.sqrt(out)
 
     def scaled(self, factor: float) -> "ArrowCovariance":
-        return replace(self, blocks=self.blocks * np.sqrt(factor), low=self.low * np.sqrt(factor))
+        return replace(
+            self, blocks=self.blocks * np.sqrt(factor), low=self.low * np.sqrt(factor)
+        )
 
     def block(self, entries: Array) -> Array:
         own = np.asarray(entries)
@@ -635,25 +749,33 @@ class ArrowCovariance(ParameterCovariance):
         g, e = place[own].T
         same = (g[:, None] == g) & (g >= 0)
         i, j = np.nonzero(same)
-        out[i, j] += np.einsum("nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]])
+        out[i, j] += np.einsum(
+            "nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]]
+        )
         return out
 
     def _raw_low(self) -> Array:
         """(p m, r), W over the raw coefficients."""
         k = self.coefficients
-        return self.frame.to_raw(self.low[:k].reshape(len(self.frame.scale), -1)).reshape(k, -1)
+        return self.frame.to_raw(
+            self.low[:k].reshape(len(self.frame.scale), -1)
+        ).reshape(k, -1)
 
     def _matrix(self) -> Array:
         low = self._raw_low()
         out = low @ low.T
-        out[self.places[:, :, None], self.places[:, None]] += self.blocks @ self.blocks.swapaxes(1, 2)
+        out[self.places[:, :, None], self.places[:, None]] += (
+            self.blocks @ self.blocks.swapaxes(1, 2)
+        )
         return out
 
     def times(self, B: Array) -> Array:
         B, low = np.asarray(B), self._raw_low()
         columns = B.reshape(len(B), -1)
         out = low @ (low.T @ columns)
-        out[self.places] += self.blocks @ (self.blocks.swapaxes(1, 2) @ columns[self.places])
+        out[self.places] += self.blocks @ (
+            self.blocks.swapaxes(1, 2) @ columns[self.places]
+        )
         return out.reshape(B.shape)
 
     def of_rows(self, X: Any) -> Array:
@@ -661,14 +783,24 @@ class ArrowCovariance(ParameterCovariance):
 
         m, k = self.m, self.coefficients
         rows = X.sparse() if isinstance(X, LazyColumns) else csr_array(X)
-        at = np.broadcast_to(np.arange(self.places.size).reshape(len(self.places), 1, -1), self.blocks.shape)
-        entries = (self.blocks.ravel(), (np.repeat(self.places.ravel(), self.places.shape[1]), at.ravel()))
+        at = np.broadcast_to(
+            np.arange(self.places.size).reshape(len(self.places), 1, -1),
+            self.blocks.shape,
+        )
+        entries = (
+            self.blocks.ravel(),
+            (np.repeat(self.places.ravel(), self.places.shape[1]), at.ravel()),
+        )
         R = csr_array(entries, shape=(k, self.places.size))
-        own = [rows @ R[j::m] for j in range(m)]  # of eta_j: a row of X has entries of few groups
+        own = [
+            rows @ R[j::m] for j in range(m)
+        ]  # of eta_j: a row of X has entries of few groups
         out = np.empty((rows.shape[0], m, m))
         for i in range(m):
             for j in range(i + 1):
-                out[:, i, j] = out[:, j, i] = np.asarray((own[i] * own[j]).sum(1)).ravel()
+                out[:, i, j] = out[:, j, i] = np.asarray(
+                    (own[i] * own[j]).sum(1)
+                ).ravel()
         size = max(1, _NUMBERS // (m * self.low.shape[1] + 1))
         for i in range(0, len(out), size):
             # u_i W of each predictor
@@ -686,7 +818,9 @@ class ArrowCovariance(ParameterCovariance):
         frame = self.frame.of_columns(head)
         rest = np.setdiff1d(np.arange(X.shape[1]), head)
         U, sparse = frame.differences(X.head), X.sparse()[:, rest]
-        return np.stack([U @ W[j::m][head] + sparse @ W[j::m][rest] for j in range(m)], 1)
+        return np.stack(
+            [U @ W[j::m][head] + sparse @ W[j::m][rest] for j in range(m)], 1
+        )
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         low = np.vstack([self._raw_low(), self.low[self.coefficients :]])
@@ -700,7 +834,10 @@ def _in_frame(frame: Frame, beta: Array) -> Array:
     """(S, p m) of coefficients beta (S, p, m), over the columns of the frame."""
     S, p, m = beta.shape
     return (
-        frame.from_raw(beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(p, S, m).transpose(1, 0, 2).reshape(S, p * m)
+        frame.from_raw(beta.transpose(1, 0, 2).reshape(p, S * m))
+        .reshape(p, S, m)
+        .transpose(1, 0, 2)
+        .reshape(S, p * m)
     )
 
 
@@ -711,7 +848,9 @@ def root_of_factor(R: Array, frame: Frame) -> Array:
     """(R T)^-1 (p, p): the root in the frame of (R'R)^-1, R the triangular factor of raw columns, in the precision of R."""
     F = R @ frame.T.astype(R.dtype)
     # T is triangular where the intercept is the first column
-    return np.asarray(inverse_upper(factor_of(F) if frame.intercept else F), dtype=float)
+    return np.asarray(
+        inverse_upper(factor_of(F) if frame.intercept else F), dtype=float
+    )
 
 
 def _null_space(B: Array) -> Array:
@@ -738,7 +877,11 @@ def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
         return np.zeros((0, 1))
     value, vector = np.linalg.eigh(H)
     kept = value > rcond * np.abs(value).max(initial=0.0)
-    return np.asarray(vector[:, kept] / np.sqrt(value[kept])) if kept.any() else np.zeros((len(H), 1))
+    return (
+        np.asarray(vector[:, kept] / np.sqrt(value[kept]))
+        if kept.any()
+        else np.zeros((len(H), 1))
+    )
 
 
 def root_of_square(M: Array) -> Array:
@@ -747,4 +890,8 @@ def root_of_square(M: Array) -> Array:
     d = np.where(d > 0, d, 1.0)
     value, vector = np.linalg.eigh(M / np.outer(d, d))
     kept = value > 0.0
-    return np.asarray(vector[:, kept] * np.sqrt(value[kept]) * d[:, None]) if kept.any() else np.zeros((len(M), 1))
+    return (
+        np.asarray(vector[:, kept] * np.sqrt(value[kept]) * d[:, None])
+        if kept.any()
+        else np.zeros((len(M), 1))
+    )

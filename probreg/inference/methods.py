@@ -9,7 +9,9 @@ from probreg.inference.exact.integrate import Integrate as Integrate
 from probreg.inference.exact.quadrature import Quadrature as Quadrature
 from probreg.inference.modes.perceptron import Perceptron as Perceptron
 from probreg.inference.modes.sgd import LMS as LMS, SGD as SGD
-from probreg.inference.penalized.coordinate_descent import CoordinateDescent as CoordinateDescent
+from probreg.inference.penalized.coordinate_descent import (
+    CoordinateDescent as CoordinateDescent,
+)
 from probreg.inference.penalized.paths import (
     PathSolution as PathSolution,
     default_scales as default_scales,
@@ -18,7 +20,12 @@ from probreg.inference.penalized.paths import (
 from probreg.inference.penalized.piecewise_linear import InteriorPoint as InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton as ProximalNewton
 from probreg.inference.posterior import Posterior as Posterior
-from probreg.inference.sampling.importance import Importance as Importance, Weighted as Weighted
-from probreg.inference.sampling.laplace import LaplaceApproximation as LaplaceApproximation
+from probreg.inference.sampling.importance import (
+    Importance as Importance,
+    Weighted as Weighted,
+)
+from probreg.inference.sampling.laplace import (
+    LaplaceApproximation as LaplaceApproximation,
+)
 from probreg.inference.sampling.nuts import NUTS as NUTS
 from probreg.inference.uncertainty.bootstrap import Bootstrap as Bootstrap

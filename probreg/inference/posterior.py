@@ -76,7 +76,9 @@ class Posterior(Method):
 
     @property
     def exact(self) -> tuple[Method, ...]:
-        return Conjugate(draws=self.draws, chains=self.chains), Quadrature(draws=self.draws, chains=self.chains)
+        return Conjugate(draws=self.draws, chains=self.chains), Quadrature(
+            draws=self.draws, chains=self.chains
+        )
 
     @property
     def nodes(self) -> Integrate:
@@ -110,7 +112,12 @@ class Posterior(Method):
                 except (ProbregError, np.linalg.LinAlgError) as error:
                     said = str(error)
                 else:
-                    return Resolved(model, exact, (_taken(exact, [*why, f"{exact.name} is exact"]),), solution=solution)
+                    return Resolved(
+                        model,
+                        exact,
+                        (_taken(exact, [*why, f"{exact.name} is exact"]),),
+                        solution=solution,
+                    )
             if model.likelihood.least_squares:
                 why.append(said)
         why = why or [f"{model.likelihood.named} likelihood has no exact posterior"]
@@ -126,37 +133,74 @@ class Posterior(Method):
                 if not good and _too_large_to_weigh(model, solution):
                     good, told = True, f"{told}; nuts would take much longer"
                 if good:
-                    model = self.nodes.resolve(model, rng).model  # in whose coefficients the solution is
-                    return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
+                    model = self.nodes.resolve(
+                        model, rng
+                    ).model  # in whose coefficients the solution is
+                    return Resolved(
+                        model,
+                        self.nodes,
+                        (_taken(self.nodes, [*why, told]),),
+                        solution=solution,
+                    )
                 why.append(told)
         weighted = self.weighted
         try:
             solution = _attempt(weighted, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
-            said = str(error) if str(error).startswith(weighted.name) else f"{weighted.name}: {error}"
+            said = (
+                str(error)
+                if str(error).startswith(weighted.name)
+                else f"{weighted.name}: {error}"
+            )
             if method_obstacle(self.sampler, model) is not None:
-                raise Incompatible(f"posterior: {why[-1] if _moving(model) else said}") from None
+                raise Incompatible(
+                    f"posterior: {why[-1] if _moving(model) else said}"
+                ) from None
             return Resolved(model, self.sampler, (_taken(self.sampler, [*why, said]),))
-        k, n, ess = solution.stats["k_hat"], weighted.chains * weighted.points, solution.stats["ess"]
+        k, n, ess = (
+            solution.stats["k_hat"],
+            weighted.chains * weighted.points,
+            solution.stats["ess"],
+        )
         told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
         if ess < self.chains * min(_ESS, self.draws):
             few = f"{told}, but they are worth {ess:,.0f} independent draws only"
             return Resolved(model, self.sampler, (_taken(self.sampler, [*why, few]),))
         enough = f"{told}, and worth {ess:,.0f} independent draws"
-        return Resolved(model, weighted, (_taken(weighted, [*why, enough, _spared(model)]),), solution=solution)
+        return Resolved(
+            model,
+            weighted,
+            (_taken(weighted, [*why, enough, _spared(model)]),),
+            solution=solution,
+        )
 
     def _judged(self, model: Model, solution: Solution) -> tuple[bool, str]:
         """Whether the solution of integrate will do, and the sentence that says why."""
         if solution.posterior.by_chain:
-            return solution.status.good, "integrate sampled the scales, with beta integrated" + (
-                "" if solution.status.good else f", and {solution.detail}"
+            return (
+                solution.status.good,
+                "integrate sampled the scales, with beta integrated"
+                + ("" if solution.status.good else f", and {solution.detail}"),
             )
         stats = solution.stats
-        k, ess = stats.get("k_hat_joint", stats["k_hat"]), stats.get("ess_joint", stats["ess"])
-        told, enough = f"integrate has k-hat {k:.2f}", ess >= self.chains * min(_ESS, self.draws)
-        if solution.status.good and k <= self.max_k and (model.likelihood.least_squares or enough):
+        k, ess = (
+            stats.get("k_hat_joint", stats["k_hat"]),
+            stats.get("ess_joint", stats["ess"]),
+        )
+        told, enough = (
+            f"integrate has k-hat {k:.2f}",
+            ess >= self.chains * min(_ESS, self.draws),
+        )
+        if (
+            solution.status.good
+            and k <= self.max_k
+            and (model.likelihood.least_squares or enough)
+        ):
             return True, told
-        return False, f"{told}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}"
+        return (
+            False,
+            f"{told}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}",
+        )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
@@ -166,7 +210,10 @@ class Posterior(Method):
 
 def _moving(model: Model) -> bool:
     """Whether unknown hyperparameters stand in the columns."""
-    return any(isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns for b in model.joint.blocks)
+    return any(
+        isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns
+        for b in model.joint.blocks
+    )
 
 
 def _unvouched(nodes: Integrate, model: Model) -> str | None:
@@ -182,7 +229,11 @@ def _unvouched(nodes: Integrate, model: Model) -> str | None:
 def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
     """Effects by group whose number alone keeps draws of integrate from being weighed; importance would not weigh them either."""
     weighed = solution.posterior.by_chain or "k_hat_joint" in solution.stats
-    return bool(model.design.recipe.grouped) and solution.status is Status.UNWEIGHED and not weighed
+    return (
+        bool(model.design.recipe.grouped)
+        and solution.status is Status.UNWEIGHED
+        and not weighed
+    )
 
 
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
@@ -194,8 +245,14 @@ def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution
 
 def _spared(model: Model) -> str:
     """What is saved. Chains would start about the same mode, so that they are no judge of another."""
-    return "NUTS was not needed" if further_modes(model) is None else "NUTS was not needed about the mode found"
+    return (
+        "NUTS was not needed"
+        if further_modes(model) is None
+        else "NUTS was not needed about the mode found"
+    )
 
 
 def _taken(method: Method, why: list[str]) -> str:
-    return Routine(f"posterior took {method.name}: {'. '.join(said.rstrip('.') for said in why)}")
+    return Routine(
+        f"posterior took {method.name}: {'. '.join(said.rstrip('.') for said in why)}"
+    )

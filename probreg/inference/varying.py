@@ -15,7 +15,14 @@ from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods.base import OfClasses, OfTrials
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
-from probreg.priors import AuxPrior, GaussianPrior, GroupNormal, HierarchicalPrior, LatentPrior, Prior
+from probreg.priors import (
+    AuxPrior,
+    GaussianPrior,
+    GroupNormal,
+    HierarchicalPrior,
+    LatentPrior,
+    Prior,
+)
 
 Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
@@ -60,7 +67,10 @@ def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
     own = {place[c] for c in term.columns if c in place}
     for b in model.joint.blocks:
         if own & set(b.columns) and isinstance(b.prior, HierarchicalPrior):
-            return any(isinstance(h.prior, AuxPrior) and not h.prior.proper for h in b.prior.hyper.values())
+            return any(
+                isinstance(h.prior, AuxPrior) and not h.prior.proper
+                for h in b.prior.hyper.values()
+            )
     return False
 
 
@@ -74,19 +84,31 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     G, K = term.shape
     n, weights = model.design.n, model.design.weights
     repeated = weights is not None and bool((weights > 1).any())
-    moments = not n and term.effects == ("Intercept",) and model.design.total == G  # of rows that were not kept
+    moments = (
+        not n and term.effects == ("Intercept",) and model.design.total == G
+    )  # of rows that were not kept
     in_memory = 0 < n <= G * K and not repeated and term.key in model.design.inputs
     if not (in_memory or moments) or not has_improper_sd(model, term):
         return None
     n = n or G
     names = " and ".join(f"sd({e} | {term.group})" for e in term.effects[:2])
-    if model.noise_unknown and not model.noise_prior.proper and (moments or _noise_is_covariance(model, term)):
+    if (
+        model.noise_unknown
+        and not model.noise_prior.proper
+        and (moments or _noise_is_covariance(model, term))
+    ):
         noise = model.noise_scale
         return (
             f"{term.key}: {names} and {noise} are not identified, because {n} rows and {G * K} effects leave the likelihood flat: it "
             "depends on the sum of their variances alone"
         )
-    if in_memory and K == 1 and n == G and isinstance(model.likelihood, OfClasses) and _counts_one_trial(model):
+    if (
+        in_memory
+        and K == 1
+        and n == G
+        and isinstance(model.likelihood, OfClasses)
+        and _counts_one_trial(model)
+    ):
         return (
             f"{term.key}: {names} is not identified, because each group of {term.group} has one trial: with the coefficients it "
             "changes the scale of the link alone, and the likelihood is flat or nearly so"
@@ -111,13 +133,26 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
     count = np.unique(codes, return_counts=True)[1]
     if count.max() > K:  # Z_g S0 Z_g' has not full rank
         return False
-    noise = np.ones(len(Z)) if model.design.precision is None else 1.0 / model.design.precision[order]
-    pairs = [(j, k) for j in range(K) for k in range(j + 1) if term.correlated or j == k]
+    noise = (
+        np.ones(len(Z))
+        if model.design.precision is None
+        else 1.0 / model.design.precision[order]
+    )
+    pairs = [
+        (j, k) for j in range(K) for k in range(j + 1) if term.correlated or j == k
+    ]
     rows, right = list[Array](), list[Array]()
     for lag in range(int(count.max())):  # rows i and i + lag of one group
         i = np.flatnonzero(codes[: len(codes) - lag] == codes[lag:])
         a, b = Z[i], Z[i + lag]
-        rows.append(np.column_stack([(a[:, j] * b[:, k] + a[:, k] * b[:, j]) / (1 + (j == k)) for j, k in pairs]))
+        rows.append(
+            np.column_stack(
+                [
+                    (a[:, j] * b[:, k] + a[:, k] * b[:, j]) / (1 + (j == k))
+                    for j, k in pairs
+                ]
+            )
+        )
         right.append(noise[i] if lag == 0 else np.zeros(len(i)))
     A, target = np.concatenate(rows), np.concatenate(right)
     size = np.abs(A).max(0)
@@ -131,8 +166,12 @@ def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
     place = {c: j for j, c in enumerate(model.design.columns)}
     out: dict[str, EffectsOfGroup] = {}
     for key, term in model.design.recipe.grouped.items():
-        at = np.array([place[c] for c in term.columns], dtype=np.intp).reshape(term.shape)
-        own = EffectsOfGroup(term.group, term.levels, term.effects, at, (key,) * len(term.effects))
+        at = np.array([place[c] for c in term.columns], dtype=np.intp).reshape(
+            term.shape
+        )
+        own = EffectsOfGroup(
+            term.group, term.levels, term.effects, at, (key,) * len(term.effects)
+        )
         before = out.get(term.group)
         out[term.group] = own if before is None else _side_by_side(before, own)
     return out
@@ -140,9 +179,14 @@ def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
 
 def _side_by_side(a: EffectsOfGroup, b: EffectsOfGroup) -> EffectsOfGroup:
     twice = set(a.effects) & set(b.effects)
-    later = tuple(f"{name} of {key}" if name in twice else name for name, key in zip(b.effects, b.keys))
+    later = tuple(
+        f"{name} of {key}" if name in twice else name
+        for name, key in zip(b.effects, b.keys)
+    )
     columns = np.concatenate([a.columns, b.columns], 1)
-    return EffectsOfGroup(a.group, a.levels, (*a.effects, *later), columns, (*a.keys, *b.keys))
+    return EffectsOfGroup(
+        a.group, a.levels, (*a.effects, *later), columns, (*a.keys, *b.keys)
+    )
 
 
 def groups_said(model: Model) -> str:
@@ -152,7 +196,10 @@ def groups_said(model: Model) -> str:
     >>> groups_said(Model.from_formula("y ~ 1 + (1 | g)", data))
     '2 groups of g'
     """
-    return " and ".join(f"{len(of.levels)} groups of {name}" for name, of in effects_of_groups(model).items())
+    return " and ".join(
+        f"{len(of.levels)} groups of {name}"
+        for name, of in effects_of_groups(model).items()
+    )
 
 
 # ---- standard deviations and correlations --------------------------------------------------------------------------------
@@ -192,13 +239,25 @@ def held_scales(model: Model) -> dict[str, float]:
             continue
         if isinstance(b.prior, LatentPrior):
             known = zip(term.effects, prior.sds) if prior.hyper_labels else ()
-            out |= {f"sd({e} | {term.group})": float(v) for e, v in known if f"sd[{e}]" not in prior.hyper}
+            out |= {
+                f"sd({e} | {term.group})": float(v)
+                for e, v in known
+                if f"sd[{e}]" not in prior.hyper
+            }
         elif (S := stated_covariance(prior, term.shape)) is not None:
             sd, effects = np.sqrt(np.diagonal(S)), term.effects
             out |= {f"sd({e} | {term.group})": float(v) for e, v in zip(effects, sd)}
-            pairs = [(i, j) for j in range(len(sd)) for i in range(j) if term.correlated and sd[i] * sd[j] > 0.0]
+            pairs = [
+                (i, j)
+                for j in range(len(sd))
+                for i in range(j)
+                if term.correlated and sd[i] * sd[j] > 0.0
+            ]
             out |= {
-                f"cor({effects[i]}, {effects[j]} | {term.group})": float(S[i, j] / (sd[i] * sd[j])) for i, j in pairs
+                f"cor({effects[i]}, {effects[j]} | {term.group})": float(
+                    S[i, j] / (sd[i] * sd[j])
+                )
+                for i, j in pairs
             }
     return out
 
@@ -207,7 +266,9 @@ def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
     """Each block with hyperparameters that are logs of positive numbers: its place, its prior, and their names in draws."""
     names = hyper_names(model.joint, model.design)
     blocks = enumerate(model.joint.blocks)
-    return [(i, b.prior, names[i]) for i, b in blocks if isinstance(b.prior, LatentPrior)]
+    return [
+        (i, b.prior, names[i]) for i, b in blocks if isinstance(b.prior, LatentPrior)
+    ]
 
 
 def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None:
@@ -227,14 +288,21 @@ def natural_of(model: Model, logs: Array) -> dict[str, Array]:
     at = 0
     for _, prior, names in hyper_of_blocks(model):
         own = np.moveaxis(np.exp(logs[..., at : at + len(names)]), -1, 0)
-        out |= {names[name]: np.asarray(v) for name, v in prior.natural(dict(zip(prior.hyper, own))).items()}
+        out |= {
+            names[name]: np.asarray(v)
+            for name, v in prior.natural(dict(zip(prior.hyper, own))).items()
+        }
         at += len(names)
-    return out | {name: np.exp(logs[..., at + i]) for i, name in enumerate(model.unknown)}
+    return out | {
+        name: np.exp(logs[..., at + i]) for i, name in enumerate(model.unknown)
+    }
 
 
 def number_of_scales(model: Model) -> int:
     """Hyperparameters that are unknown, and nuisance parameters that are found with them."""
-    return sum(len(names) for _, _, names in hyper_of_blocks(model)) + len(model.unknown)
+    return sum(len(names) for _, _, names in hyper_of_blocks(model)) + len(
+        model.unknown
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,21 +370,31 @@ class FoundScales:
     @cached_property
     def _lost(self) -> Array:
         """(d,) bool: vanished scales, and correlations of which nothing is left: their gradient and curvature are zero."""
-        flat = np.abs(np.diagonal(self.hessian)) < _FLAT * max(1.0, float(np.abs(self.hessian).max(initial=0.0)))
+        flat = np.abs(np.diagonal(self.hessian)) < _FLAT * max(
+            1.0, float(np.abs(self.hessian).max(initial=0.0))
+        )
         return np.asarray(self.vanished | flat)
 
     @cached_property
     def values(self) -> dict[str, float]:
         """Reported hyperparameters and noise scale by name; 0 where a scale has vanished, nan for correlations with it, which are not
         defined. At an edge a correlation is that of the root."""
-        found = {name: float(v) for name, v in natural_of(self.stated, self.theta).items()}
+        found = {
+            name: float(v) for name, v in natural_of(self.stated, self.theta).items()
+        }
         at = 0
         for _, prior, names in hyper_of_blocks(self.stated):
-            gone = {name for name, lost in zip(prior.hyper, self.vanished[at : at + len(names)]) if lost}
+            gone = {
+                name
+                for name, lost in zip(prior.hyper, self.vanished[at : at + len(names)])
+                if lost
+            }
             at += len(names)
             found |= {names[name]: 0.0 for name in gone}
             for i, j in prior.pairs if prior.hyper_labels else ():
-                if (name := prior.cor_name(i, j)) in names and {f"sd[{prior.effects[k]}]" for k in (i, j)} & gone:
+                if (name := prior.cor_name(i, j)) in names and {
+                    f"sd[{prior.effects[k]}]" for k in (i, j)
+                } & gone:
                     found[names[name]] = np.nan
         return found | dict.fromkeys(self.at_limit, 0.0)
 
@@ -324,7 +402,11 @@ class FoundScales:
     def at_limit(self) -> tuple[str, ...]:
         """Nuisance parameters that run to 0, where the likelihood has a limit."""
         k = self.count - len(self.stated.unknown)
-        return tuple(name for name, zero in zip(self.stated.unknown, self.vanished[k : self.count]) if zero)
+        return tuple(
+            name
+            for name, zero in zip(self.stated.unknown, self.vanished[k : self.count])
+            if zero
+        )
 
     def coordinate_of(self, name: str) -> int | None:
         """The coordinate of theta that a reported value is a function of alone; None where it is one of several."""
@@ -333,7 +415,13 @@ class FoundScales:
 
     def names_of(self, k: int) -> list[str]:
         """The reported names that move with coordinate k."""
-        return [name for name, slope in zip(self.slopes, np.array(list(self.slopes.values()))[:, k]) if slope != 0.0]
+        return [
+            name
+            for name, slope in zip(
+                self.slopes, np.array(list(self.slopes.values()))[:, k]
+            )
+            if slope != 0.0
+        ]
 
     @cached_property
     def slopes(self) -> dict[str, Array]:
@@ -350,5 +438,7 @@ class FoundScales:
             on = g != 0.0
             v = float(g[on] @ self.covariance[np.ix_(on, on)] @ g[on])
             edge = name.startswith("cor(") and not abs(self.values[name]) < _ONE
-            out[name] = float(np.sqrt(v)) if v >= 0 and on.any() and not edge else np.nan
+            out[name] = (
+                float(np.sqrt(v)) if v >= 0 and on.any() and not edge else np.nan
+            )
         return out

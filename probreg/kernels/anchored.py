@@ -23,8 +23,12 @@ MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take 
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
 MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
 _BLOCK = 4096
-_ROUNDING = 1e-8  # of max k(x, x): a variance that is left and negative by more is no rounding
-_NEGATIVE = 1e-6  # of max k(x, x): a variance that is left and below minus this is looked into
+_ROUNDING = (
+    1e-8  # of max k(x, x): a variance that is left and negative by more is no rounding
+)
+_NEGATIVE = (
+    1e-6  # of max k(x, x): a variance that is left and below minus this is looked into
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,10 @@ class AnchoredBasis(KernelBasis):
         return None
 
     def check_shapes(self) -> bool:
-        return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (len(self.T), self.width)
+        return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (
+            len(self.T),
+            self.width,
+        )
 
 
 @check_arguments
@@ -99,7 +106,9 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
     anchors = distinct_rows(rows)
     refuse_many(len(anchors))
     T = _whitening_matrix(known, anchors)
-    return AnchoredBasis(known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows))
+    return AnchoredBasis(
+        known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows)
+    )
 
 
 def refuse_many(n: int) -> None:
@@ -113,7 +122,11 @@ def refuse_many(n: int) -> None:
 
 @check_arguments
 def cholesky(
-    kernel: CovarianceFunction | str, X: ArrayLike, *, tol: Fraction = 1e-6, size: Count | None = None
+    kernel: CovarianceFunction | str,
+    X: ArrayLike,
+    *,
+    tol: Fraction = 1e-6,
+    size: Count | None = None,
 ) -> AnchoredBasis:
     """The basis of a pivoted Cholesky factorisation: greedy anchors, until trace(K - Q) <= tol trace(K).
 
@@ -144,15 +157,28 @@ def cholesky(
     if size is not None:
         n_distinct = len(distinct_rows(rows))
         if size > n_distinct:
-            raise DataError(f"size={size}: expected at most {n_distinct}, the number of distinct rows")
+            raise DataError(
+                f"size={size}: expected at most {n_distinct}, the number of distinct rows"
+            )
     unasked = min(MOST_CHOLESKY, max(MOST_NUMBERS // len(rows), 1))
     pivots, G, left = pivoted_cholesky(known, rows, tol, size or unasked)
     # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
     T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
-    return AnchoredBasis(known, "cholesky", rows.shape[1], left / len(rows), True, rows[pivots], T, len(rows))
+    return AnchoredBasis(
+        known,
+        "cholesky",
+        rows.shape[1],
+        left / len(rows),
+        True,
+        rows[pivots],
+        T,
+        len(rows),
+    )
 
 
-def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: int) -> tuple[list[int], Array, float]:
+def pivoted_cholesky(
+    kernel: CovarianceFunction, rows: Array, tol: float, most: int
+) -> tuple[list[int], Array, float]:
     """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
     d = kernel.diagonal(rows)
     largest = float(np.abs(d).max())
@@ -190,7 +216,9 @@ def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:
     return np.ascontiguousarray((U[:, kept] / np.sqrt(w[kept]))[:, ::-1])
 
 
-def refuse_negative_variance(kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array) -> None:
+def refuse_negative_variance(
+    kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array
+) -> None:
     """DataError where k(x, x) less what the anchors explain is negative because k is indefinite at x and the anchors.
 
     left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 has as its cause a negative eigenvalue of k at A and x_i, or the rounding

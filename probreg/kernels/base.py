@@ -14,7 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.arguments.keywords import normalised_name
-from probreg.arguments.scalars import Count, Positive, Real as RealNumber, check_arguments, shown_value
+from probreg.arguments.scalars import (
+    Count,
+    Positive,
+    Real as RealNumber,
+    check_arguments,
+    shown_value,
+)
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
@@ -22,23 +28,42 @@ from probreg.kernels.sklearn_spelling import spec_of_sklearn
 from probreg.registry import Registry
 
 _RBF = "the Gaussian covariance function is 'rbf', exp(-|x - z|^2 / (2 length^2))"
-_NOT_POSITIVE = (
-    "tanh(a x'z + b) is not positive semidefinite, so it is no covariance function: take 'rbf' or 'polynomial'"
-)
+_NOT_POSITIVE = "tanh(a x'z + b) is not positive semidefinite, so it is no covariance function: take 'rbf' or 'polynomial'"
 KERNEL_WORDS = {
     **dict.fromkeys(("sigmoid", "tanh", "neural"), _NOT_POSITIVE),
-    **dict.fromkeys(("gaussian", "se", "squared_exponential", "expquad", "exp_quad", "exponentiated_quadratic"), _RBF),
-    **dict.fromkeys(("exponential", "ornstein_uhlenbeck", "ou"), "exp(-|x - z| / length) is 'matern12'"),
+    **dict.fromkeys(
+        (
+            "gaussian",
+            "se",
+            "squared_exponential",
+            "expquad",
+            "exp_quad",
+            "exponentiated_quadratic",
+        ),
+        _RBF,
+    ),
+    **dict.fromkeys(
+        ("exponential", "ornstein_uhlenbeck", "ou"),
+        "exp(-|x - z| / length) is 'matern12'",
+    ),
     "laplacian": "it is the product over columns of pr.kernels.Matern(length, 0.5).on(j)",
     **dict.fromkeys(("rq", "rationalquadratic"), "write 'rational_quadratic'"),
     **dict.fromkeys(("expsinesquared", "exp_sine_squared"), "write 'periodic'"),
     **dict.fromkeys(("poly", "polynomial_kernel"), "write 'polynomial'"),
-    **dict.fromkeys(("dot_product", "dotproduct"), "write 'linear', x'z, and add pr.kernels.Constant(v) for an offset"),
+    **dict.fromkeys(
+        ("dot_product", "dotproduct"),
+        "write 'linear', x'z, and add pr.kernels.Constant(v) for an offset",
+    ),
     **dict.fromkeys(("wiener", "brownian_motion"), "write 'brownian', min(x, z)"),
     "cosine": "write pr.kernels.Linear().normalised()",
-    **dict.fromkeys(("white", "white_noise", "whitekernel"), "noise belongs to the likelihood: Gaussian's sigma"),
+    **dict.fromkeys(
+        ("white", "white_noise", "whitekernel"),
+        "noise belongs to the likelihood: Gaussian's sigma",
+    ),
 }
-KERNELS: Registry["CovarianceFunction"] = Registry("covariance function", words=KERNEL_WORDS)
+KERNELS: Registry["CovarianceFunction"] = Registry(
+    "covariance function", words=KERNEL_WORDS
+)
 KERNELS.parts = (KERNELS,)  # those that are made of others
 
 
@@ -112,8 +137,14 @@ class CovarianceFunction(ABC):
         """
         found = self.density(read_rows(omega, "omega"))
         if found is None:
-            why = "no spectral density is known for it" if self.stationary else "it is no function of x - z"
-            raise Incompatible(f"{self} has no spectral density: {why}; take 'rbf' or 'matern32', or another basis")
+            why = (
+                "no spectral density is known for it"
+                if self.stationary
+                else "it is no function of x - z"
+            )
+            raise Incompatible(
+                f"{self} has no spectral density: {why}; take 'rbf' or 'matern32', or another basis"
+            )
         return found
 
     # ---- hyperparameters -------------------------------------------------------------------------------------------
@@ -124,7 +155,11 @@ class CovarianceFunction(ABC):
         found: dict[str, float] = {}
         for name in self.hyperparameters:
             value = getattr(self, name)
-            found |= {f"{name}[{j}]": v for j, v in enumerate(value)} if isinstance(value, tuple) else {name: value}
+            found |= (
+                {f"{name}[{j}]": v for j, v in enumerate(value)}
+                if isinstance(value, tuple)
+                else {name: value}
+            )
         for i, part in enumerate(self.parts):
             found |= self.rename_hyperparameters(i, part.hyper)
         return found
@@ -136,11 +171,21 @@ class CovarianceFunction(ABC):
         """
         if unknown := [name for name in hyper if name not in self._settable]:
             there = ", ".join(self.hyper) or "none"
-            raise DataError(f"{self} has no hyperparameter {unknown[0]!r}; it has {there}")
-        own = {name: self._own_hyperparameter(name, hyper) for name in self.hyperparameters}
+            raise DataError(
+                f"{self} has no hyperparameter {unknown[0]!r}; it has {there}"
+            )
+        own = {
+            name: self._own_hyperparameter(name, hyper) for name in self.hyperparameters
+        }
         if self.parts:
             own["parts"] = tuple(
-                part.at(**{name: hyper[prefix + name] for name in part._settable if prefix + name in hyper})
+                part.at(
+                    **{
+                        name: hyper[prefix + name]
+                        for name in part._settable
+                        if prefix + name in hyper
+                    }
+                )
                 for prefix, part in zip(self._prefixes, self.parts)
             )
         return replace(self, **own)  # type: ignore[type-var]  # subclasses are dataclasses
@@ -148,7 +193,11 @@ class CovarianceFunction(ABC):
     @property
     def _settable(self) -> list[str]:
         """The names that `at` takes: those of `hyper`, and of fields that hold one number per column."""
-        deeper = [p + name for p, part in zip(self._prefixes, self.parts) for name in part._settable]
+        deeper = [
+            p + name
+            for p, part in zip(self._prefixes, self.parts)
+            for name in part._settable
+        ]
         return [*dict.fromkeys([*self.hyper, *self.hyperparameters, *deeper])]
 
     def _own_hyperparameter(self, name: str, hyper: Mapping[str, Any]) -> Any:
@@ -163,20 +212,31 @@ class CovarianceFunction(ABC):
         names = [part.name for part in self.parts]
         if len(names) == 1 and not set(self.hyperparameters) & set(self.parts[0].hyper):
             return [""]
-        return [f"{n}{names[:i].count(n) + 1 if names.count(n) > 1 else ''}." for i, n in enumerate(names)]
+        return [
+            f"{n}{names[:i].count(n) + 1 if names.count(n) > 1 else ''}."
+            for i, n in enumerate(names)
+        ]
 
-    def rename_hyperparameters[V](self, i: int, of_part: Mapping[str, V]) -> dict[str, V]:
+    def rename_hyperparameters[V](
+        self, i: int, of_part: Mapping[str, V]
+    ) -> dict[str, V]:
         """Return the values that part i gives to its hyperparameters, under their names in the whole."""
         return {self._prefixes[i] + name: value for name, value in of_part.items()}
 
     def along(self, j: int) -> "CovarianceFunction":
         """k between rows that differ in column j alone, as a stationary function of one column."""
-        own: dict[str, Any] = {n: v[j] for n in self.hyperparameters if isinstance(v := getattr(self, n), tuple)}
+        own: dict[str, Any] = {
+            n: v[j]
+            for n in self.hyperparameters
+            if isinstance(v := getattr(self, n), tuple)
+        }
         if self.parts:
             own["parts"] = tuple(part.along(j) for part in self.parts)
         return replace(self, **own)  # type: ignore[type-var]
 
-    def resolved(self, X: ArrayLike, names: Sequence[str] | None = None) -> "CovarianceFunction":
+    def resolved(
+        self, X: ArrayLike, names: Sequence[str] | None = None
+    ) -> "CovarianceFunction":
         """The same function in raw units and by column numbers, once the rows X (n, d) are known.
 
         A length that was stated on standardised columns (`scaled=True`) is multiplied by the standard deviation of each, with
@@ -184,7 +244,9 @@ class CovarianceFunction(ABC):
         """
         rows = read_rows(X, "X")
         if names is not None and len(names) != rows.shape[1]:
-            raise DataError(f"names holds {len(names)} names, and X has {rows.shape[1]} columns")
+            raise DataError(
+                f"names holds {len(names)} names, and X has {rows.shape[1]} columns"
+            )
         return self.at_rows(rows, tuple(names or ()))
 
     def at_rows(self, X: Array, names: tuple[str, ...]) -> "CovarianceFunction":
@@ -194,17 +256,27 @@ class CovarianceFunction(ABC):
             if not (sd > 0).all():
                 at = int(np.argmin(sd > 0))
                 called = names[at] if names else at
-                raise DataError(f"column {called} does not vary, so no length can be stated in its standard deviations")
+                raise DataError(
+                    f"column {called} does not vary, so no length can be stated in its standard deviations"
+                )
             own = {
-                n: tuple((np.asarray(getattr(self, n)) * sd).tolist()) for n in self.hyperparameters if n == "length"
+                n: tuple((np.asarray(getattr(self, n)) * sd).tolist())
+                for n in self.hyperparameters
+                if n == "length"
             }
             return replace(self, scaled=False, **own)  # type: ignore[type-var]
         if not self.parts:
             return self
         chosen = self._column_numbers(X.shape[1], names)
         inner_names = tuple(names[j] for j in chosen) if names else ()
-        own = {"parts": tuple(part.at_rows(X[:, chosen], inner_names) for part in self.parts)}
-        return replace(self, **own | ({} if self.columns is None else {"columns": tuple(chosen)}))  # type: ignore[type-var]
+        own = {
+            "parts": tuple(
+                part.at_rows(X[:, chosen], inner_names) for part in self.parts
+            )
+        }
+        return replace(
+            self, **own | ({} if self.columns is None else {"columns": tuple(chosen)})
+        )  # type: ignore[type-var]
 
     def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
         """Return the numbers of the columns that it reads. DataError for a column that does not exist."""
@@ -225,15 +297,27 @@ class CovarianceFunction(ABC):
     def __add__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
         if isinstance(other, Real):
             return self + KERNELS["constant"](other)
-        return self._combine("sum", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
+        return (
+            self._combine("sum", (self, other))
+            if isinstance(other, CovarianceFunction)
+            else NotImplemented
+        )
 
     def __radd__(self, other: float) -> "CovarianceFunction":
-        return KERNELS["constant"](other) + self if isinstance(other, Real) else NotImplemented
+        return (
+            KERNELS["constant"](other) + self
+            if isinstance(other, Real)
+            else NotImplemented
+        )
 
     def __mul__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
         if isinstance(other, Real):
             return KERNELS["scaled"]((self,), other)
-        return self._combine("product", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
+        return (
+            self._combine("product", (self, other))
+            if isinstance(other, CovarianceFunction)
+            else NotImplemented
+        )
 
     def __rmul__(self, other: float) -> "CovarianceFunction":
         return self * other
@@ -249,7 +333,9 @@ class CovarianceFunction(ABC):
         """k(x, z) / sqrt(k(x, x) k(z, z)), whose diagonal is 1."""
         return KERNELS["normalised"]((self,))  # type: ignore[call-arg]
 
-    def _combine(self, name: str, both: "tuple[CovarianceFunction, ...]") -> "CovarianceFunction":
+    def _combine(
+        self, name: str, both: "tuple[CovarianceFunction, ...]"
+    ) -> "CovarianceFunction":
         """Their sum or product; a sum of sums is one sum."""
         flat = [part for k in both for part in (k.parts if k.name == name else (k,))]
         return KERNELS[name](tuple(flat))  # type: ignore[call-arg]
@@ -258,14 +344,25 @@ class CovarianceFunction(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Names and numbers from which `kernel_from_spec` makes the same function; Incompatible for a function of one's own."""
-        if (bad := next((k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None)) is not None:
-            raise Incompatible(f"{bad} is code, and files hold names and numbers only: register its class in KERNELS")
+        if (
+            bad := next(
+                (k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None
+            )
+        ) is not None:
+            raise Incompatible(
+                f"{bad} is code, and files hold names and numbers only: register its class in KERNELS"
+            )
         return KERNELS.to_spec(self)
 
     @staticmethod
     @check_arguments
     def from_sklearn(
-        kernel: Any, *, gamma: Positive | None = None, coef0: RealNumber = 1.0, degree: Count = 3, columns: Count = 1
+        kernel: Any,
+        *,
+        gamma: Positive | None = None,
+        coef0: RealNumber = 1.0,
+        degree: Count = 3,
+        columns: Count = 1,
     ) -> "CovarianceFunction":
         """The function that scikit-learn's KernelRidge or GaussianProcessRegressor has under this name.
 
@@ -321,7 +418,9 @@ def kernel_from_spec(spec: Mapping[str, Any]) -> CovarianceFunction:
     try:
         return KERNELS.from_spec(spec)
     except RecursionError:
-        raise DataError("this specification of a covariance function is nested without end") from None
+        raise DataError(
+            "this specification of a covariance function is nested without end"
+        ) from None
 
 
 def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:

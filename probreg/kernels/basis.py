@@ -20,7 +20,9 @@ from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kern
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.numerics.on_request import LazyArray
 
-DEFAULT_EXACT = 2000  # distinct rows up to which a basis is exact unless it is said otherwise
+DEFAULT_EXACT = (
+    2000  # distinct rows up to which a basis is exact unless it is said otherwise
+)
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
 _FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
 _PROBES = 50
@@ -61,7 +63,9 @@ class KernelBasis(ABC):
     holds_rows: bool
 
     projection: ClassVar[bool] = False  # whether R = k - phi'phi is a covariance
-    elsewhere: ClassVar[bool] = True  # whether its columns say what the process is at other rows
+    elsewhere: ClassVar[bool] = (
+        True  # whether its columns say what the process is at other rows
+    )
 
     def __init_subclass__(cls) -> None:
         _FORMS[cls.__name__] = cls
@@ -146,12 +150,22 @@ class KernelBasis(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
-        plain = {name: np.asarray(v) if isinstance(v, LazyArray) else v for name, v in given.items()}
+        given = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"
+        }
+        plain = {
+            name: np.asarray(v) if isinstance(v, LazyArray) else v
+            for name, v in given.items()
+        }
         return {"form": type(self).__name__, "kernel": self.kernel.spec()} | plain
 
 
-def basis(kernel: CovarianceFunction | str, X: ArrayLike, kind: str | None = None, **settings: Any) -> KernelBasis:
+def basis(
+    kernel: CovarianceFunction | str,
+    X: ArrayLike,
+    kind: str | None = None,
+    **settings: Any,
+) -> KernelBasis:
     """The columns of a covariance function at rows X, and at new ones.
 
     Parameters
@@ -178,10 +192,18 @@ def basis(kernel: CovarianceFunction | str, X: ArrayLike, kind: str | None = Non
     ((1, 4), array([0., 1.]))
     """
     if kind is None:
-        kind = "exact" if len(distinct_rows(read_rows(X, "X"))) <= DEFAULT_EXACT else "cholesky"
+        kind = (
+            "exact"
+            if len(distinct_rows(read_rows(X, "X"))) <= DEFAULT_EXACT
+            else "cholesky"
+        )
     if not isinstance(kind, str) or kind not in BASES:
         raise DataError(f"kind is one of {', '.join(BASES)}, got {shown_value(kind)}")
-    known = [name for name in inspect.signature(BASES[kind]).parameters if name not in ("kernel", "X")]
+    known = [
+        name
+        for name in inspect.signature(BASES[kind]).parameters
+        if name not in ("kernel", "X")
+    ]
     if unknown := [name for name in settings if name not in known]:
         raise DataError(
             f"a basis of kind {kind!r} takes no {unknown[0]}=: it takes {', '.join(known) or 'no settings'}"
@@ -204,7 +226,9 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
     """
     form = _FORMS.get(str(spec.get("form")))
     if form is None or set(spec) != {"form", *(f.name for f in fields(form))}:
-        raise DataError("this is no specification of a basis: its parts are not those of one")
+        raise DataError(
+            "this is no specification of a basis: its parts are not those of one"
+        )
     found: dict[str, Any] = {"kernel": kernel_from_spec(spec["kernel"])}
     hints = get_type_hints(form)
     for name, kind in ((f.name, hints[f.name]) for f in fields(form)):
@@ -212,10 +236,14 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
             array = Array in (kind, *get_args(kind))
             found[name] = floats(spec[name], name) if array else spec[name]
             if not array and type(spec[name]) is not kind:
-                raise DataError(f"this is no specification of a basis: {name} is {brief(spec[name])}")
+                raise DataError(
+                    f"this is no specification of a basis: {name} is {brief(spec[name])}"
+                )
     made = form(**found)
     if not made.check_shapes():
-        raise DataError("this is no specification of a basis: the shapes of its arrays do not belong together")
+        raise DataError(
+            "this is no specification of a basis: the shapes of its arrays do not belong together"
+        )
     return made
 
 
@@ -223,14 +251,18 @@ def resolved_at(kernel: Any, X: Any) -> tuple[CovarianceFunction, Array]:
     """A covariance function in raw units and the rows it is to serve. DataError for a length that is far from their scale."""
     rows = read_rows(X, "X")
     known = read_kernel(kernel).resolved(rows)
-    known.diagonal(rows)  # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
+    known.diagonal(
+        rows
+    )  # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
     refuse_far_lengths(known, rows)
     return known, rows
 
 
 def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
     """DataError where a stationary function with a length is 0, or constant, between all rows that differ."""
-    lengths = [f"{name} = {v:g}" for name, v in kernel.hyper.items() if "length" in name]
+    lengths = [
+        f"{name} = {v:g}" for name, v in kernel.hyper.items() if "length" in name
+    ]
     if not kernel.stationary or not lengths:
         return
     at = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _PROBES)).astype(int))
@@ -248,7 +280,9 @@ def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
             f"{', '.join(lengths)} is far below the distances of the rows, whose covariances are all 0; {span}"
         )
     if (R > 1.0 - 1e-12).all():
-        raise DataError(f"{', '.join(lengths)} is far above the distances of the rows, so that k is constant; {span}")
+        raise DataError(
+            f"{', '.join(lengths)} is far above the distances of the rows, so that k is constant; {span}"
+        )
 
 
 def distinct_rows(rows: Array) -> Array:

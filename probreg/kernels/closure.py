@@ -18,7 +18,9 @@ from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
 
 Parts = tuple[CovarianceFunction, ...]
-Multiple = Annotated[float, Number(0.0, advice=": a negative multiple is no covariance function")]
+Multiple = Annotated[
+    float, Number(0.0, advice=": a negative multiple is no covariance function")
+]
 
 
 class Composite(CovarianceFunction):
@@ -28,9 +30,17 @@ class Composite(CovarianceFunction):
 
     def __post_init__(self) -> None:
         if not isinstance(self.parts, tuple) or len(self.parts) < self.least:
-            raise DataError(f"a {self.name} of covariance functions takes a tuple of {self.least} or more of them")
-        if (bad := next((p for p in self.parts if not isinstance(p, CovarianceFunction)), None)) is not None:
-            raise Incompatible(f"a {self.name} is of covariance functions, got {shown_value(bad)}")
+            raise DataError(
+                f"a {self.name} of covariance functions takes a tuple of {self.least} or more of them"
+            )
+        if (
+            bad := next(
+                (p for p in self.parts if not isinstance(p, CovarianceFunction)), None
+            )
+        ) is not None:
+            raise Incompatible(
+                f"a {self.name} is of covariance functions, got {shown_value(bad)}"
+            )
         check_fields(self)
 
     @property
@@ -68,12 +78,19 @@ class Sum(Composite):
         return reduce(add, (part.matrix(pairs) for part in self.parts))
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        each = [self.rename_hyperparameters(i, part.slopes(pairs)) for i, part in enumerate(self.parts)]
+        each = [
+            self.rename_hyperparameters(i, part.slopes(pairs))
+            for i, part in enumerate(self.parts)
+        ]
         return {name: slope for found in each for name, slope in found.items()}
 
     def density(self, omega: Array) -> Array | None:
         found = [part.density(omega) for part in self.parts]
-        return None if any(f is None for f in found) else reduce(add, [f for f in found if f is not None])
+        return (
+            None
+            if any(f is None for f in found)
+            else reduce(add, [f for f in found if f is not None])
+        )
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -123,7 +140,9 @@ class Product(Composite):
         return None  # a convolution of theirs
 
     def __repr__(self) -> str:
-        return " * ".join(f"({part})" if isinstance(part, Sum) else repr(part) for part in self.parts)
+        return " * ".join(
+            f"({part})" if isinstance(part, Sum) else repr(part) for part in self.parts
+        )
 
 
 @KERNELS.register
@@ -155,7 +174,9 @@ class Scaled(Composite):
         super().__post_init__()
         if self.parts[0].name == self.name:  # a multiple of a multiple is one
             inner = self.parts[0]
-            object.__setattr__(self, "variance", self.variance * inner.hyper["variance"])
+            object.__setattr__(
+                self, "variance", self.variance * inner.hyper["variance"]
+            )
             object.__setattr__(self, "parts", inner.parts)
 
     @property
@@ -166,7 +187,10 @@ class Scaled(Composite):
         return self.variance * self.parts[0].matrix(pairs)
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        inner = {name: self.variance * slope for name, slope in self.parts[0].slopes(pairs).items()}
+        inner = {
+            name: self.variance * slope
+            for name, slope in self.parts[0].slopes(pairs).items()
+        }
         return {"variance": self.matrix(pairs)} | self.rename_hyperparameters(0, inner)
 
     def density(self, omega: Array) -> Array | None:
@@ -175,7 +199,9 @@ class Scaled(Composite):
 
     def __repr__(self) -> str:
         return f"{self.variance:g} * " + (
-            f"({self.parts[0]})" if isinstance(self.parts[0], Sum) else repr(self.parts[0])
+            f"({self.parts[0]})"
+            if isinstance(self.parts[0], Sum)
+            else repr(self.parts[0])
         )
 
 
@@ -216,7 +242,9 @@ class Power(Composite):
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # d k^n = n k^(n - 1) dk
         outer = self.power * self.parts[0].matrix(pairs) ** (self.power - 1)
-        return {name: outer * slope for name, slope in self.parts[0].slopes(pairs).items()}
+        return {
+            name: outer * slope for name, slope in self.parts[0].slopes(pairs).items()
+        }
 
     def density(self, omega: Array) -> Array | None:
         return None
@@ -254,11 +282,16 @@ class OnColumns(Composite):
         given = tuple(int(c) if isinstance(c, np.integer) else c for c in self.columns)
         object.__setattr__(self, "columns", given)
         wrong = [
-            c for c in given if not isinstance(c, str) and (not isinstance(c, int) or isinstance(c, bool) or c < 0)
+            c
+            for c in given
+            if not isinstance(c, str)
+            and (not isinstance(c, int) or isinstance(c, bool) or c < 0)
         ]
         if wrong or not self.columns or len(set(self.columns)) < len(self.columns):
             met = brief(wrong[0] if wrong else self.columns)
-            raise DataError(f"on takes columns by number from 0, or by name, each once, got {met}")
+            raise DataError(
+                f"on takes columns by number from 0, or by name, each once, got {met}"
+            )
 
     @property
     def bound(self) -> float:
@@ -277,7 +310,11 @@ class OnColumns(Composite):
         return None  # it does not fall off in the other columns
 
     def __repr__(self) -> str:
-        inner = repr(self.parts[0]) if not isinstance(self.parts[0], Sum | Product | Scaled) else f"({self.parts[0]})"
+        inner = (
+            repr(self.parts[0])
+            if not isinstance(self.parts[0], Sum | Product | Scaled)
+            else f"({self.parts[0]})"
+        )
         return f"{inner}.on({', '.join(map(repr, self.columns))})"
 
 
@@ -317,14 +354,18 @@ class Normalised(Composite):
         left = self.parts[0].slopes(RowPairs(pairs.x, pairs.x, aligned=True))
         right = self.parts[0].slopes(RowPairs(pairs.z, pairs.z, aligned=True))
         return {
-            name: slope / root - 0.5 * k * (_across(left[name], right[name], pairs, a, b))
+            name: slope / root
+            - 0.5 * k * (_across(left[name], right[name], pairs, a, b))
             for name, slope in self.parts[0].slopes(pairs).items()
         }
 
     def _diagonals(self, pairs: RowPairs) -> tuple[Array, Array]:
         """k(x, x) and k(z, z), in shapes whose arithmetic gives one number per pair. DataError where one is zero."""
         inner = self.parts[0]
-        a, b = (inner.matrix(RowPairs(rows, rows, aligned=True)) for rows in (pairs.x, pairs.z))
+        a, b = (
+            inner.matrix(RowPairs(rows, rows, aligned=True))
+            for rows in (pairs.x, pairs.z)
+        )
         if not ((a > 0).all() and (b > 0).all()):
             i = int(np.argmin(a > 0)) if not (a > 0).all() else int(np.argmin(b > 0))
             raise DataError(
@@ -341,4 +382,8 @@ class Normalised(Composite):
 
 def _across(left: Array, right: Array, pairs: RowPairs, a: Array, b: Array) -> Array:
     """da / a + db / b at these pairs."""
-    return left / a + right / b if pairs.aligned else left[:, None] / a + right[None, :] / b
+    return (
+        left / a + right / b
+        if pairs.aligned
+        else left[:, None] / a + right[None, :] / b
+    )

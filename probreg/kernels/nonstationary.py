@@ -18,7 +18,12 @@ _CHECKED = 2000  # rows whose matrix is checked for its least eigenvalue: a seco
 
 Degree = Annotated[int, Whole(1, 50)]
 Offset = Annotated[
-    float, Number(0.0, closed=(True, False), advice=": with a negative one it is no covariance function")
+    float,
+    Number(
+        0.0,
+        closed=(True, False),
+        advice=": with a negative one it is no covariance function",
+    ),
 ]
 
 
@@ -85,7 +90,11 @@ class Polynomial(NonStationary):
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # dk / d log c = c d (x'z + c)^(d - 1)
-        return {"offset": self.offset * self.degree * (pairs.products() + self.offset) ** (self.degree - 1)}
+        return {
+            "offset": self.offset
+            * self.degree
+            * (pairs.products() + self.offset) ** (self.degree - 1)
+        }
 
 
 @KERNELS.register
@@ -112,7 +121,9 @@ class Brownian(NonStationary):
         for rows in (pairs.x, pairs.z):
             if (rows < self.lowest).any():
                 i = int(np.argmax(rows[:, 0] < self.lowest))
-                raise DataError(f"brownian is of x >= 0, and row {i} holds {rows[i, 0]:g}: count from the least value")
+                raise DataError(
+                    f"brownian is of x >= 0, and row {i} holds {rows[i, 0]:g}: count from the least value"
+                )
         return np.minimum(*pairs.column(0))
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
@@ -155,10 +166,17 @@ class CustomFunction(NonStationary):
     def matrix(self, pairs: RowPairs) -> Array:
         if pairs.aligned:
             places = [slice(i, i + 64) for i in range(0, len(pairs.x), 64)]
-            return np.concatenate([np.diagonal(self._call_function(pairs.x[p], pairs.z[p])) for p in places])
+            return np.concatenate(
+                [
+                    np.diagonal(self._call_function(pairs.x[p], pairs.z[p]))
+                    for p in places
+                ]
+            )
         K = self._call_function(pairs.x, pairs.z)
         if pairs.square:
-            at = np.unique(np.linspace(0, len(K) - 1, min(len(K), _CHECKED)).astype(int))
+            at = np.unique(
+                np.linspace(0, len(K) - 1, min(len(K), _CHECKED)).astype(int)
+            )
             refuse_indefinite(K if len(at) == len(K) else K[np.ix_(at, at)])
         return K
 
@@ -170,7 +188,9 @@ class CustomFunction(NonStationary):
             )
         if not np.isfinite(found).all():
             i, j = np.argwhere(~np.isfinite(found))[0]
-            raise DataError(f"k(x, z) is {found[i, j]} for row {i} of x and row {j} of z")
+            raise DataError(
+                f"k(x, z) is {found[i, j]} for row {i} of x and row {j} of z"
+            )
         return found
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:

@@ -58,7 +58,9 @@ class RowPairs:
 
     def products(self) -> Array:
         """x'z."""
-        return np.einsum("ij,ij->i", self.x, self.z) if self.aligned else self.x @ self.z.T
+        return (
+            np.einsum("ij,ij->i", self.x, self.z) if self.aligned else self.x @ self.z.T
+        )
 
     def squared_distances(self, lengths: Array | float = 1.0) -> Array:
         """sum_j (x_j - z_j)^2 / l_j^2, from differences: rows that are the same are at distance 0 exactly."""
@@ -87,10 +89,14 @@ def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:
     advice = "; levels need a column of 0 and 1 each"
     rows = floats(values, what, advice, copy=False)
     if rows.ndim not in (1, 2):
-        raise DataError(f"{what} is an array of rows and columns, or of one column, got shape {rows.shape}")
+        raise DataError(
+            f"{what} is an array of rows and columns, or of one column, got shape {rows.shape}"
+        )
     rows = rows[:, None] if rows.ndim == 1 else rows
     if not rows.size:
-        raise DataError(f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each")
+        raise DataError(
+            f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each"
+        )
     if width is not None and rows.shape[1] != width:
         raise DataError(f"{what} has {rows.shape[1]} columns where {width} belong")
     refuse_far(rows, what)

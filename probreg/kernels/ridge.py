@@ -24,9 +24,7 @@ from probreg.kernels.pairs import Array, read_rows
 _LOG_2PI = float(np.log(2.0 * np.pi))
 SQUARED = 1e-7  # the least lam, in units of the largest eigenvalue, at which K = Phi Phi' serves as well as Phi
 
-DIGITS = (
-    1e-5  # the least ratio of eigenvalues of Phi'Phi at which these, and Phi times its eigenvectors, have eleven digits
-)
+DIGITS = 1e-5  # the least ratio of eigenvalues of Phi'Phi at which these, and Phi times its eigenvectors, have eleven digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,11 @@ class RidgePath:
         if self.K is None:
             return 0.0
         # rounding is in units of the largest eigenvalue of K, which the offset may have taken away: 1'K 1 / n
-        return _least_positive(self.n, max(float(self.d.max()), float(self.K.sum()) / self.n), float(self.d.min()))
+        return _least_positive(
+            self.n,
+            max(float(self.d.max()), float(self.K.sum()) / self.n),
+            float(self.d.min()),
+        )
 
     @cached_property
     def _squared_eigenvectors(self) -> Array:
@@ -82,7 +84,9 @@ class RidgePath:
         """Return the part of each row (n,) in no eigenvector: 1 - [Q Q']_ii, less the free part; there d = 0."""
         if len(self.d) == self._penalised_dimensions:
             return np.zeros(self.n)
-        return np.maximum(1.0 - self._squared_eigenvectors.sum(1) - np.square(self.free).sum(1), 0.0)
+        return np.maximum(
+            1.0 - self._squared_eigenvectors.sum(1) - np.square(self.free).sum(1), 0.0
+        )
 
     @property
     def _penalised_dimensions(self) -> int:
@@ -100,8 +104,16 @@ class RidgePath:
     def _lam(self, lam: ArrayLike) -> Array:
         """(L,) penalties. DataError for one that is not positive, or too small for K + lam I to be positive definite."""
         found = np.atleast_1d(floats(lam, "lam"))
-        if found.ndim != 1 or not found.size or not (np.isfinite(found).all() and (found > 0).all()):
-            worst = found.flat[int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))] if found.size else "none"
+        if (
+            found.ndim != 1
+            or not found.size
+            or not (np.isfinite(found).all() and (found > 0).all())
+        ):
+            worst = (
+                found.flat[int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))]
+                if found.size
+                else "none"
+            )
             raise DataError(f"lam is a positive finite number, or several, got {worst}")
         _refuse_less(float(found.min()), self.least)
         return found
@@ -117,7 +129,11 @@ class RidgePath:
     def intercept(self, lam: ArrayLike) -> Array:
         """b (L,): the mean of y - K alpha; 0 without an offset."""
         alpha = self.alpha(lam)
-        return (self.y - self._fitted_values(alpha)).mean(1) if self.offset else np.zeros(len(alpha))
+        return (
+            (self.y - self._fitted_values(alpha)).mean(1)
+            if self.offset
+            else np.zeros(len(alpha))
+        )
 
     def _fitted_values(self, alpha: Array) -> Array:
         """K alpha (L, n), the values of f at the rows."""
@@ -156,7 +172,9 @@ class RidgePath:
     def rss_slope(self, lam: ArrayLike) -> Array:
         """d RSS / d log lam (L,) = 2 sum (lam z / (d + lam))^2 d / (d + lam)."""
         at = self._lam(lam)[:, None]
-        return 2.0 * (np.square(at * self.z / (self.d + at)) * self.d / (self.d + at)).sum(1)
+        return 2.0 * (
+            np.square(at * self.z / (self.d + at)) * self.d / (self.d + at)
+        ).sum(1)
 
     def loo_residuals(self, lam: ArrayLike) -> Array:
         """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
@@ -169,7 +187,9 @@ class RidgePath:
         """1 - H_ii (L, n), H the matrix that takes y to its fitted values."""
         at = self._lam(lam)[:, None]
         # 1 - H_ii = lam sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
-        return (at / (self.d + at)) @ self._squared_eigenvectors.T + self._residual_leverage
+        return (
+            at / (self.d + at)
+        ) @ self._squared_eigenvectors.T + self._residual_leverage
 
     def gcv(self, lam: ArrayLike) -> Array:
         """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
@@ -196,12 +216,20 @@ class RidgePath:
         -1/2 sum [z^2 / v + log(2 pi v)], v = tau^2 d + sigma^2; a free offset takes one dimension and log(n) / 2.
         """
         at = self._lam(lam)
-        noise = self.sigma2(at) if sigma2 is None else np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
+        noise = (
+            self.sigma2(at)
+            if sigma2 is None
+            else np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
+        )
         if not (noise > 0).all():
             raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
         # v = sigma^2 (1 + d / lam)
-        spread = self.log_det(at) + self._penalised_dimensions * (np.log(noise) + _LOG_2PI)
-        return -0.5 * (self.penalised_rss(at) / noise + spread + self.offset * np.log(self.n))
+        spread = self.log_det(at) + self._penalised_dimensions * (
+            np.log(noise) + _LOG_2PI
+        )
+        return -0.5 * (
+            self.penalised_rss(at) / noise + spread + self.offset * np.log(self.n)
+        )
 
     # ---- new rows --------------------------------------------------------------------------------------------------
 
@@ -214,9 +242,15 @@ class RidgePath:
 
         k(s, s) - k_s'(K + lam I)^-1 k_s. With an offset, of k about the mean of the rows, plus lam / n for the mean of y.
         """
-        at, k, own = self._lam(lam)[:, None], self._across(across), floats(diagonal, "diagonal")
+        at, k, own = (
+            self._lam(lam)[:, None],
+            self._across(across),
+            floats(diagonal, "diagonal"),
+        )
         if own.shape != (len(k),):
-            raise DataError(f"diagonal is k(s, s) of {len(k)} rows, got shape {own.shape}")
+            raise DataError(
+                f"diagonal is k(s, s) of {len(k)} rows, got shape {own.shape}"
+            )
         if self.offset:
             # k~(s, s) = k(s, s) - 2 mean k_s + mean K, k~_s = k_s - K 1 / n
             ones = self._fitted_values(np.full((1, self.n), 1.0 / self.n))[0]
@@ -225,7 +259,9 @@ class RidgePath:
         inside = np.square(k @ self.Q)
         # what of k_s lies in no eigenvector has d = 0; it is zero at the rows
         outside = (
-            np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0) if self._residual_response[1] else np.zeros(len(k))
+            np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0)
+            if self._residual_response[1]
+            else np.zeros(len(k))
         )
         taken = (1.0 / (self.d + at)) @ inside.T + outside / at
         return np.maximum(own - taken, 0.0) + (at / self.n if self.offset else 0.0)
@@ -271,15 +307,22 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     if A.shape[0] != A.shape[1]:
         raise DataError(f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}")
     refuse_asymmetric(A)
-    response, beside = _check_response(y, len(A)), Complement.of(np.ones((len(A), int(offset))))
+    response, beside = (
+        _check_response(y, len(A)),
+        Complement.of(np.ones((len(A), int(offset)))),
+    )
     inner = beside.without(beside.without(A).T)
     d, V = np.linalg.eigh((inner + inner.T) / 2.0)
     refuse_negative(float(d[0]), A, "k")
-    return RidgePath(A, None, response, offset, beside.back(V), np.maximum(d, 0.0), beside.basis)
+    return RidgePath(
+        A, None, response, offset, beside.back(V), np.maximum(d, 0.0), beside.basis
+    )
 
 
 @check_arguments
-def ridge_path_of_columns(Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
+def ridge_path_of_columns(
+    Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True
+) -> RidgePath:
     """The ridge path of K = Phi Phi' by the singular values of Phi: a prior N(0, tau^2 I) on the coefficients of columns.
 
     Parameters
@@ -305,7 +348,12 @@ def ridge_path_of_columns(Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True) 
     """
     columns = read_rows(Phi, "Phi")
     return replace(
-        path_beside(columns, _check_response(y, len(columns)), np.ones((len(columns), int(offset)))), offset=offset
+        path_beside(
+            columns,
+            _check_response(y, len(columns)),
+            np.ones((len(columns), int(offset))),
+        ),
+        offset=offset,
     )
 
 
@@ -322,12 +370,22 @@ def path_beside(Phi: Array, y: Array, B: Array, least: float = 0.0) -> RidgePath
     if least and 2 * inner.shape[1] >= len(inner):
         d, V = np.linalg.eigh(inner @ inner.T)
         if least >= SQUARED * d[-1]:
-            return RidgePath(None, Phi, y, False, beside.back(V), np.maximum(d, 0.0), beside.basis)
+            return RidgePath(
+                None, Phi, y, False, beside.back(V), np.maximum(d, 0.0), beside.basis
+            )
     if 0 < inner.shape[1] <= len(inner):
         # Phi'Phi = V diag(d) V', Phi V = U diag(d)^(1/2), a fifth of the work where n is many q
         d, V = np.linalg.eigh(inner.T @ inner)
         if d[0] > DIGITS * d[-1]:
-            return RidgePath(None, Phi, y, False, beside.back((inner @ V) / np.sqrt(d)), d, beside.basis)
+            return RidgePath(
+                None,
+                Phi,
+                y,
+                False,
+                beside.back((inner @ V) / np.sqrt(d)),
+                d,
+                beside.basis,
+            )
     U, s, _ = np.linalg.svd(inner, full_matrices=False)
     return RidgePath(None, Phi, y, False, beside.back(U), np.square(s), beside.basis)
 
@@ -336,7 +394,9 @@ def refuse_rounding(lam: float, Phi: Array) -> None:
     """DataError where lam is less than the rounding of K = Phi Phi', so that K + lam I is not positive definite to rounding."""
     n, q = Phi.shape
     d = np.linalg.eigvalsh(Phi.T @ Phi if q < n else Phi @ Phi.T)
-    _refuse_less(lam, _least_positive(n, float(d[-1]), 0.0 if q < n else max(float(d[0]), 0.0)))
+    _refuse_less(
+        lam, _least_positive(n, float(d[-1]), 0.0 if q < n else max(float(d[0]), 0.0))
+    )
 
 
 def _least_positive(n: int, largest: float, smallest: float) -> float:
@@ -376,14 +436,20 @@ class Complement:
     def of(cls, B: Array) -> "Complement":
         # B = Q R of Householder, Q = (I - tau_1 v_1 v_1') ... (I - tau_f v_f v_f'): B spans the first f columns of Q, and N the others
         # (Golub & Van Loan, section 5.2)
-        h, tau = np.linalg.qr(B, mode="raw") if B.shape[1] else (np.zeros((0, len(B))), np.zeros(0))
+        h, tau = (
+            np.linalg.qr(B, mode="raw")
+            if B.shape[1]
+            else (np.zeros((0, len(B))), np.zeros(0))
+        )
         v = np.triu(h, 1)
         v[np.arange(len(v)), np.arange(len(v))] = 1.0
         return cls(v, tau)
 
     def without(self, A: Array) -> Array:
         """N'A (n - f, k)."""
-        return _reflect(np.array(A, dtype=float, order="C"), self.v, self.tau)[len(self.tau) :]
+        return _reflect(np.array(A, dtype=float, order="C"), self.v, self.tau)[
+            len(self.tau) :
+        ]
 
     def back(self, V: Array) -> Array:
         """N V (n, k)."""
@@ -394,7 +460,9 @@ class Complement:
     @property
     def basis(self) -> Array:
         """(n, f), an orthonormal basis of what B spans."""
-        return _reflect(np.eye(self.v.shape[1], len(self.tau)), self.v[::-1], self.tau[::-1])
+        return _reflect(
+            np.eye(self.v.shape[1], len(self.tau)), self.v[::-1], self.tau[::-1]
+        )
 
 
 def _reflect(A: Array, v: Array, tau: Array) -> Array:

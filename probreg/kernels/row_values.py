@@ -14,7 +14,12 @@ from scipy.linalg import lapack
 
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
-from probreg.kernels.anchored import AnchoredBasis, exact, refuse_many, refuse_negative_variance
+from probreg.kernels.anchored import (
+    AnchoredBasis,
+    exact,
+    refuse_many,
+    refuse_negative_variance,
+)
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import Beyond, KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, RowPairs
@@ -74,7 +79,9 @@ class RowValues(KernelBasis):
         return self.anchors.ndim == 2 and self.anchors.shape[1] == self.width
 
 
-def root_at_rows(kernel: CovarianceFunction, A: Array) -> tuple[AnchoredBasis, Array, list[int]]:
+def root_at_rows(
+    kernel: CovarianceFunction, A: Array
+) -> tuple[AnchoredBasis, Array, list[int]]:
     """The basis of the greedy anchors among rows A (a, d) that explain k at all of them up to rounding, its columns F (a, q) there, with
     F F' = k(A, A), and the places of the anchors.
 
@@ -89,7 +96,12 @@ def root_at_rows(kernel: CovarianceFunction, A: Array) -> tuple[AnchoredBasis, A
 
 def _least_pivot(K: Array) -> float:
     """A pivot of K below this is mostly rounding."""
-    return _PIVOT * len(K) * float(np.finfo(float).eps) * float(np.abs(np.diagonal(K)).max())
+    return (
+        _PIVOT
+        * len(K)
+        * float(np.finfo(float).eps)
+        * float(np.abs(np.diagonal(K)).max())
+    )
 
 
 def _pivoted_root(K: Array) -> tuple[Array, Array, Array]:
@@ -109,7 +121,9 @@ def _anchored_basis(kernel: CovarianceFunction, A: Array, L: Array) -> AnchoredB
     return AnchoredBasis(kernel, "exact", A.shape[1], 0.0, True, A, T, len(A))
 
 
-def exact_by_cholesky(kernel: CovarianceFunction | str, X: ArrayLike) -> tuple[AnchoredBasis, Array]:
+def exact_by_cholesky(
+    kernel: CovarianceFunction | str, X: ArrayLike
+) -> tuple[AnchoredBasis, Array]:
     """The exact basis of rows X (n, d) by a pivoted Cholesky factor, which takes a tenth of the time of eigenvectors, and its columns
     (n, q) there.
 
@@ -128,13 +142,18 @@ def exact_by_cholesky(kernel: CovarianceFunction | str, X: ArrayLike) -> tuple[A
     K = known.matrix(RowPairs(A, A))
     L, failed = lapack.dpotrf(K.T, lower=1)
     if not failed and np.diagonal(L).min() ** 2 > _least_pivot(K):
-        made, F = _anchored_basis(known, A, L), L  # of all rows in their order, where k(A, A) is regular
+        made, F = (
+            _anchored_basis(known, A, L),
+            L,
+        )  # of all rows in their order, where k(A, A) is regular
     else:
         d = np.diagonal(K).copy()
         F, L, places = _pivoted_root(K)
         if not len(L):
             raise DataError(f"{known} is 0 at every row, so it has no columns there")
-        refuse_negative_variance(known, A, d - np.einsum("ij,ij->i", F, F), float(np.abs(d).max()), A[places])
+        refuse_negative_variance(
+            known, A, d - np.einsum("ij,ij->i", F, F), float(np.abs(d).max()), A[places]
+        )
         made = _anchored_basis(known, A[places], L)
     # row i of X is row place_i of the distinct ones, which stand in the order in which they come first
     place = np.argsort(order)[which.ravel()]

@@ -51,7 +51,11 @@ def _spell_fields(
 def _spell_parts(sign: str) -> Callable[[Spec, int], str | None]:
     def spell(spec: Spec, width: int) -> str | None:
         parts = [process_kernel(part, width) for part in spec["parts"]]
-        return None if None in parts else f"({sign.join(p for p in parts if p is not None)})"
+        return (
+            None
+            if None in parts
+            else f"({sign.join(p for p in parts if p is not None)})"
+        )
 
     return spell
 
@@ -78,11 +82,18 @@ _PROCESS: dict[str, Callable[[Spec, int], str | None]] = {
     "rbf": _spell_fields("RBF(length_scale={})", "length"),
     "matern": _spell_fields("Matern(length_scale={}, nu={})", "length", "nu"),
     "rational_quadratic": _spell_fields(
-        "RationalQuadratic(length_scale={}, alpha={})", "length", "alpha", one_length=True
+        "RationalQuadratic(length_scale={}, alpha={})",
+        "length",
+        "alpha",
+        one_length=True,
     ),
-    "periodic": _spell_fields("ExpSineSquared(length_scale={}, periodicity={})", "length", "period", widths=1),
+    "periodic": _spell_fields(
+        "ExpSineSquared(length_scale={}, periodicity={})", "length", "period", widths=1
+    ),
     "linear": lambda spec, width: _dot_product(0.0),
-    "polynomial": lambda spec, width: f"{_dot_product(spec['offset'])} ** {spec['degree']}",
+    "polynomial": lambda spec, width: (
+        f"{_dot_product(spec['offset'])} ** {spec['degree']}"
+    ),
     "constant": _spell_fields("ConstantKernel({})", "variance"),
     "sum": _spell_parts(" + "),
     "product": _spell_parts(" * "),
@@ -111,13 +122,22 @@ def ridge_kernel(spec: Spec, width: int) -> tuple[float, str, dict[str, float]] 
         numbers = {"gamma": 0.5 / spec["length"] ** 2}
         return 1.0, _arguments("rbf", numbers), numbers
     if (length := _laplacian_length(spec, width)) is not None:
-        return 1.0, _arguments("laplacian", {"gamma": 1.0 / length}), {"gamma": 1.0 / length}
+        return (
+            1.0,
+            _arguments("laplacian", {"gamma": 1.0 / length}),
+            {"gamma": 1.0 / length},
+        )
     text = process_kernel(spec, width)
     return None if text is None else (1.0, f"kernel={text}", {})
 
 
 def _arguments(word: str, numbers: Mapping[str, float]) -> str:
-    return ", ".join([f"kernel='{word}'", *(f"{name}={shown_number(v)}" for name, v in numbers.items())])
+    return ", ".join(
+        [
+            f"kernel='{word}'",
+            *(f"{name}={shown_number(v)}" for name, v in numbers.items()),
+        ]
+    )
 
 
 def _laplacian_length(spec: Spec, width: int) -> float | None:
@@ -125,26 +145,48 @@ def _laplacian_length(spec: Spec, width: int) -> float | None:
     parts = spec["parts"] if spec["name"] == "product" else [spec]
     lengths, seen = set(), []
     for part in parts:
-        inner, columns = (part["parts"][0], part["columns"]) if part["name"] == "on" else (part, range(width))
-        if inner["name"] != "matern" or inner["nu"] != 0.5 or isinstance(inner["length"], list | tuple):
+        inner, columns = (
+            (part["parts"][0], part["columns"])
+            if part["name"] == "on"
+            else (part, range(width))
+        )
+        if (
+            inner["name"] != "matern"
+            or inner["nu"] != 0.5
+            or isinstance(inner["length"], list | tuple)
+        ):
             return None
         lengths.add(inner["length"])
         seen += [tuple(columns)]
-    return lengths.pop() if len(lengths) == 1 and sorted(seen) == [(j,) for j in range(width)] else None
+    return (
+        lengths.pop()
+        if len(lengths) == 1 and sorted(seen) == [(j,) for j in range(width)]
+        else None
+    )
 
 
 # ---- from scikit-learn ---------------------------------------------------------------------------------------------------
 
 
-def spec_of_sklearn(kernel: Any, gamma: float | None, coef0: float, degree: int, width: int) -> dict[str, Any]:
+def spec_of_sklearn(
+    kernel: Any, gamma: float | None, coef0: float, degree: int, width: int
+) -> dict[str, Any]:
     """The specification of a word of KernelRidge, or of an object of scikit-learn's Gaussian processes, on `width` columns."""
     if isinstance(kernel, str):
         if kernel not in _WORDS:
-            raise DataError(f"kernel is one of {', '.join(_WORDS)}, or an object of scikit-learn's, got {kernel!r}")
+            raise DataError(
+                f"kernel is one of {', '.join(_WORDS)}, or an object of scikit-learn's, got {kernel!r}"
+            )
         # gamma=None is one over the number of columns there
-        return _WORDS[kernel](1.0 / width if gamma is None else gamma, coef0, degree, width)
+        return _WORDS[kernel](
+            1.0 / width if gamma is None else gamma, coef0, degree, width
+        )
     kind = type(kernel)
-    read = _OBJECTS.get(kind.__name__) if kind.__module__.startswith("sklearn.gaussian_process.kernels") else None
+    read = (
+        _OBJECTS.get(kind.__name__)
+        if kind.__module__.startswith("sklearn.gaussian_process.kernels")
+        else None
+    )
     if read is None:
         raise Incompatible(
             f"kernel is a word or an object of scikit-learn's that has a counterpart here, got {shown_value(kernel)}"
@@ -158,7 +200,14 @@ def _rbf(length: Any) -> dict[str, Any]:
 
 def _matern(length: Any, nu: float) -> dict[str, Any]:
     return (
-        _rbf(length) if nu == np.inf else {"name": "matern", "length": _as_numbers(length), "nu": nu, "scaled": False}
+        _rbf(length)
+        if nu == np.inf
+        else {
+            "name": "matern",
+            "length": _as_numbers(length),
+            "nu": nu,
+            "scaled": False,
+        }
     )
 
 
@@ -167,19 +216,30 @@ def _as_numbers(value: Any) -> float | list[float]:
 
 
 def _scaled_spec(factor: float, spec: dict[str, Any]) -> dict[str, Any]:
-    return spec if factor == 1.0 else {"name": "scaled", "parts": [spec], "variance": float(factor)}
+    return (
+        spec
+        if factor == 1.0
+        else {"name": "scaled", "parts": [spec], "variance": float(factor)}
+    )
 
 
 def _of_laplacian(gamma: float, width: int) -> dict[str, Any]:
     alone = _matern(1.0 / gamma, 0.5)
     if width == 1:
         return alone
-    return {"name": "product", "parts": [{"name": "on", "parts": [alone], "columns": [j]} for j in range(width)]}
+    return {
+        "name": "product",
+        "parts": [
+            {"name": "on", "parts": [alone], "columns": [j]} for j in range(width)
+        ],
+    }
 
 
 def _of_polynomial(gamma: float, coef0: float, degree: int) -> dict[str, Any]:
     # (gamma x'z + c)^d = gamma^d (x'z + c / gamma)^d
-    return _scaled_spec(gamma**degree, {"name": "polynomial", "degree": degree, "offset": coef0 / gamma})
+    return _scaled_spec(
+        gamma**degree, {"name": "polynomial", "degree": degree, "offset": coef0 / gamma}
+    )
 
 
 def _of_sine(kernel: Any, width: int) -> dict[str, Any]:
@@ -187,13 +247,21 @@ def _of_sine(kernel: Any, width: int) -> dict[str, Any]:
         raise Incompatible(
             "ExpSineSquared is of the distance of rows here and of each column there: it is the same of one column"
         )
-    return {"name": "periodic", "period": float(kernel.periodicity), "length": float(kernel.length_scale)}
+    return {
+        "name": "periodic",
+        "period": float(kernel.periodicity),
+        "length": float(kernel.length_scale),
+    }
 
 
 def _of_product_kernel(kernel: Any, width: int) -> dict[str, Any]:
     linear = {"name": "linear"}
     offset = float(kernel.sigma_0) ** 2
-    return {"name": "sum", "parts": [linear, {"name": "constant", "variance": offset}]} if offset else linear
+    return (
+        {"name": "sum", "parts": [linear, {"name": "constant", "variance": offset}]}
+        if offset
+        else linear
+    )
 
 
 def _of_noise(kernel: Any, width: int) -> dict[str, Any]:
@@ -209,14 +277,18 @@ def _of_both(kernel: Any, width: int) -> dict[str, Any]:
         if name == "product" and one["name"] == "constant":
             return _scaled_spec(one["variance"], other)
     # a sum of sums is one sum
-    flat = [p for part in parts for p in (part["parts"] if part["name"] == name else [part])]
+    flat = [
+        p for part in parts for p in (part["parts"] if part["name"] == name else [part])
+    ]
     return {"name": name, "parts": flat}
 
 
 def _of_power(kernel: Any, width: int) -> dict[str, Any]:
     inner = spec_of_sklearn(kernel.kernel, None, 0.0, 1, width)
     if kernel.exponent != int(kernel.exponent):
-        raise Incompatible(f"a power of a covariance function is a whole number here, got {kernel.exponent:g}")
+        raise Incompatible(
+            f"a power of a covariance function is a whole number here, got {kernel.exponent:g}"
+        )
     return {"name": "power", "parts": [inner], "power": int(kernel.exponent)}
 
 
@@ -224,9 +296,14 @@ _WORDS: dict[str, Callable[[float, float, int, int], dict[str, Any]]] = {
     "linear": lambda gamma, coef0, degree, width: {"name": "linear"},
     "rbf": lambda gamma, coef0, degree, width: _rbf((2.0 * gamma) ** -0.5),
     "laplacian": lambda gamma, coef0, degree, width: _of_laplacian(gamma, width),
-    "polynomial": lambda gamma, coef0, degree, width: _of_polynomial(gamma, coef0, degree),
+    "polynomial": lambda gamma, coef0, degree, width: _of_polynomial(
+        gamma, coef0, degree
+    ),
     "poly": lambda gamma, coef0, degree, width: _of_polynomial(gamma, coef0, degree),
-    "cosine": lambda gamma, coef0, degree, width: {"name": "normalised", "parts": [{"name": "linear"}]},
+    "cosine": lambda gamma, coef0, degree, width: {
+        "name": "normalised",
+        "parts": [{"name": "linear"}],
+    },
 }
 _OBJECTS: dict[str, Callable[[Any, int], dict[str, Any]]] = {
     "RBF": lambda kernel, width: _rbf(kernel.length_scale),
@@ -239,7 +316,10 @@ _OBJECTS: dict[str, Callable[[Any, int], dict[str, Any]]] = {
     },
     "ExpSineSquared": _of_sine,
     "DotProduct": _of_product_kernel,
-    "ConstantKernel": lambda kernel, width: {"name": "constant", "variance": float(kernel.constant_value)},
+    "ConstantKernel": lambda kernel, width: {
+        "name": "constant",
+        "variance": float(kernel.constant_value),
+    },
     "WhiteKernel": _of_noise,
     "Sum": _of_both,
     "Product": _of_both,

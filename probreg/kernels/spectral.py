@@ -45,7 +45,10 @@ class SineBasis(KernelBasis):
 
     @property
     def error_words(self) -> str:
-        counts, L = "x".join(map(str, self.counts)), ", ".join(f"{w:.4g}" for w in self.half_width)
+        counts, L = (
+            "x".join(map(str, self.counts)),
+            ", ".join(f"{w:.4g}" for w in self.half_width),
+        )
         ends = " x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in self.ends)
         return f"hsgp: {counts} sines of half-width {L} are off k by at most {self.error:.3g} within {ends}"
 
@@ -54,7 +57,9 @@ class SineBasis(KernelBasis):
         return np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
 
     def first_beyond(self, rows: Array) -> Beyond | None:
-        beyond = np.abs(rows - self.centre) > self.reach * (1.0 + _ROUNDING) + _ROUNDING * np.abs(self.centre)
+        beyond = np.abs(rows - self.centre) > self.reach * (
+            1.0 + _ROUNDING
+        ) + _ROUNDING * np.abs(self.centre)
         if not beyond.any():
             return None
         i, j = np.argwhere(beyond)[0]
@@ -76,7 +81,9 @@ class SineBasis(KernelBasis):
 
     def _sines(self, rows: Array) -> Array:
         z = self.refuse_beyond(rows)
-        out = np.full((len(rows), self.size), 1.0 / math.sqrt(float(np.prod(self.half_width))))
+        out = np.full(
+            (len(rows), self.size), 1.0 / math.sqrt(float(np.prod(self.half_width)))
+        )
         for j in range(self.width):
             # sin at the distinct frequencies of this column, then in the places of their products
             distinct, place = np.unique(self.frequencies[:, j], return_inverse=True)
@@ -99,7 +106,11 @@ class SineBasis(KernelBasis):
         each = [
             _image(k, w, s) + _tails(k, w)[m]
             for k, w, s, m in zip(
-                (kernel.along(j) for j in range(self.width)), self.half_width, self.reach, self.counts, strict=True
+                (kernel.along(j) for j in range(self.width)),
+                self.half_width,
+                self.reach,
+                self.counts,
+                strict=True,
             )
         ]
         return float(sum(each)) / kernel.bound
@@ -107,23 +118,39 @@ class SineBasis(KernelBasis):
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
         return self.with_kernel(kernel)
 
-    def for_kernel_range(self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike) -> "SineBasis":
+    def for_kernel_range(
+        self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike
+    ) -> "SineBasis":
         """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range."""
         ends = np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
         half = hsgp(high, X, range=ends).half_width.tolist()
         counts = hsgp(low, X, range=ends, half_width=half).counts
-        return replace(hsgp(self.kernel, X, range=ends, half_width=half, size=list(counts)), plain=True)
+        return replace(
+            hsgp(self.kernel, X, range=ends, half_width=half, size=list(counts)),
+            plain=True,
+        )
 
     def left_over(self, left: Array, largest: Array) -> Array:
-        return np.maximum(left, 0.0)  # the error of k, of either sign: a row with too much variance has none to add
+        return np.maximum(
+            left, 0.0
+        )  # the error of k, of either sign: a row with too much variance has none to add
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
         # the sines hold for every length; their scales are roots of the density
         return replace(self, kernel=kernel, error=self.error_of(kernel) * kernel.bound)
 
     def check_shapes(self) -> bool:
-        each = self.centre.shape == self.reach.shape == self.half_width.shape == (self.width,)
-        return each and self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width
+        each = (
+            self.centre.shape
+            == self.reach.shape
+            == self.half_width.shape
+            == (self.width,)
+        )
+        return (
+            each
+            and self.frequencies.ndim == 2
+            and self.frequencies.shape[1] == self.width
+        )
 
 
 @check_arguments
@@ -180,7 +207,9 @@ def hsgp(
     known, rows = resolved_at(kernel, X)
     d = rows.shape[1]
     if d > MOST_COLUMNS:
-        raise DataError(f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' in its place")
+        raise DataError(
+            f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' in its place"
+        )
     known.spectral_density(np.ones((1, d)))  # refused here if there is none
     low, high = served_ends(range, rows)
     centre, reach = (low + high) / 2.0, (high - low) / 2.0
@@ -195,10 +224,17 @@ def hsgp(
         raise DataError(
             f"this hsgp basis needs {each} functions: take a larger tol, size=, a longer length, or 'cholesky'"
         )
-    grid = np.meshgrid(*(np.arange(1, m + 1) * np.pi / (2.0 * w) for m, w in zip(counts, L)), indexing="ij")
-    error = sum(_image(k, w, s) + _tails(k, w)[m] for k, w, s, m in zip(along, L, reach, counts))
+    grid = np.meshgrid(
+        *(np.arange(1, m + 1) * np.pi / (2.0 * w) for m, w in zip(counts, L)),
+        indexing="ij",
+    )
+    error = sum(
+        _image(k, w, s) + _tails(k, w)[m] for k, w, s, m in zip(along, L, reach, counts)
+    )
     frequencies = np.stack(grid, -1).reshape(-1, d)
-    found = SineBasis(known, "hsgp", d, float(error), False, centre, reach, L, frequencies)
+    found = SineBasis(
+        known, "hsgp", d, float(error), False, centre, reach, L, frequencies
+    )
     found.refuse_beyond(rows)
     return found
 
@@ -212,35 +248,55 @@ def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
         ends = np.asarray(read_rows(given, "range"), dtype=float)
         ends = ends.T if ends.shape == (2, 1) else ends
         if ends.shape not in ((1, 2), (d, 2)):
-            raise DataError(f"range is (low, high), or one such pair for each of {d} columns, got {brief(given)}")
+            raise DataError(
+                f"range is (low, high), or one such pair for each of {d} columns, got {brief(given)}"
+            )
         low, high = np.broadcast_to(ends[:, 0], d), np.broadcast_to(ends[:, 1], d)
     if not (low < high).all():
         j = int(np.argmin(low < high))
-        raise DataError(f"column {j} has the range {low[j]:g} to {high[j]:g}, which is empty: give range=(low, high)")
+        raise DataError(
+            f"column {j} has the range {low[j]:g} to {high[j]:g}, which is empty: give range=(low, high)"
+        )
     return low, high
 
 
 def _one_each(name: str, given: Any, d: int) -> list[Any]:
     """One value for each column from one value for all, or from as many as there are columns."""
-    several = list(given) if isinstance(given, list | tuple | np.ndarray) and np.ndim(given) else [given] * d
+    several = (
+        list(given)
+        if isinstance(given, list | tuple | np.ndarray) and np.ndim(given)
+        else [given] * d
+    )
     if len(several) != d:
-        raise DataError(f"{name} is one number, or one for each of {d} columns, got {len(several)}")
+        raise DataError(
+            f"{name} is one number, or one for each of {d} columns, got {len(several)}"
+        )
     return several
 
 
 def _check_size(m: Any) -> int:
-    if not isinstance(m, int | np.integer) or isinstance(m, bool) or not 1 <= m <= MOST_FUNCTIONS:
-        raise DataError(f"size is a whole number from 1 to {MOST_FUNCTIONS:,}, or one for each column, got {brief(m)}")
+    if (
+        not isinstance(m, int | np.integer)
+        or isinstance(m, bool)
+        or not 1 <= m <= MOST_FUNCTIONS
+    ):
+        raise DataError(
+            f"size is a whole number from 1 to {MOST_FUNCTIONS:,}, or one for each column, got {brief(m)}"
+        )
     return int(m)
 
 
-def _half_widths(along: Sequence[CovarianceFunction], reach: Array, tol: float, given: list[Any]) -> Array:
+def _half_widths(
+    along: Sequence[CovarianceFunction], reach: Array, tol: float, given: list[Any]
+) -> Array:
     found = []
     for j, (k, s, w) in enumerate(zip(along, reach, given, strict=True)):
         if w is None:
             found.append(s + _inverse_distance(k, tol, s) / 2.0)
         elif not isinstance(w, int | float | np.number) or not np.isfinite(w) or w <= s:
-            raise DataError(f"half_width is more than {s:g}, half the range of column {j}, got {brief(w)}")
+            raise DataError(
+                f"half_width is more than {s:g}, half the range of column {j}, got {brief(w)}"
+            )
         else:
             found.append(float(w))
     return np.array(found)

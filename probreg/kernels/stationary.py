@@ -19,7 +19,9 @@ from probreg.numerics.special import gammaln, kve
 
 Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
 _SMOOTHNESS = (0.5, 1.5, 2.5)
-_LARGE_ORDER = 50.0  # of a Bessel function, above which four terms of its expansion hold to 1e-10
+_LARGE_ORDER = (
+    50.0  # of a Bessel function, above which four terms of its expansion hold to 1e-10
+)
 
 
 class Radial(CovarianceFunction):
@@ -49,7 +51,9 @@ class Radial(CovarianceFunction):
     def lengths(self, d: int) -> Array:
         """One length per column (d,), in raw units. DataError where there are others than d."""
         if self.scaled:
-            raise DataError(f"{self} has its length on standardised columns: write .resolved(X) with the rows first")
+            raise DataError(
+                f"{self} has its length on standardised columns: write .resolved(X) with the rows first"
+            )
         if isinstance(self.length, tuple) and len(self.length) != d:
             raise DataError(
                 f"{self.name} has {len(self.length)} lengths, and the rows have {d} columns: give one for each"
@@ -75,14 +79,19 @@ class Radial(CovarianceFunction):
 
     def symbolic_density(self, omega: Array, **length: Any) -> Any:
         """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol."""
-        each = [length.get(f"length[{j}]", length.get("length", v)) for j, v in enumerate(self.lengths(omega.shape[1]))]
+        each = [
+            length.get(f"length[{j}]", length.get("length", v))
+            for j, v in enumerate(self.lengths(omega.shape[1]))
+        ]
         w2 = sum(np.square(omega[:, j]) * each[j] ** 2 for j in range(len(each)))
         return math.prod(each) * self.unit_density(w2, len(each))
 
     def density(self, omega: Array) -> Array | None:
         # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
         lengths = self.lengths(omega.shape[1])
-        return np.prod(lengths) * self.unit_density(np.square(omega * lengths).sum(1), omega.shape[1])
+        return np.prod(lengths) * self.unit_density(
+            np.square(omega * lengths).sum(1), omega.shape[1]
+        )
 
 
 @KERNELS.register
@@ -156,7 +165,9 @@ class Matern(Radial):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.nu not in _SMOOTHNESS:
-            raise DataError(f"Matern nu is 0.5, 1.5 or 2.5, got {self.nu:g}; as nu grows it becomes RBF")
+            raise DataError(
+                f"Matern nu is 0.5, 1.5 or 2.5, got {self.nu:g}; as nu grows it becomes RBF"
+            )
 
     def profile(self, s: Array) -> Array:
         r = np.sqrt(2.0 * self.nu * s)
@@ -166,14 +177,20 @@ class Matern(Radial):
     def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
         # s dg/ds = (r/2) dg/dr: -r/2 e^-r, -r^2/2 e^-r, -r^2 (1 + r)/6 e^-r
         r = np.sqrt(2.0 * self.nu * s)
-        polynomial = {0.5: r / 2.0, 1.5: r * r / 2.0, 2.5: r * r * (1.0 + r) / 6.0}[self.nu]
+        polynomial = {0.5: r / 2.0, 1.5: r * r / 2.0, 2.5: r * r * (1.0 + r) / 6.0}[
+            self.nu
+        ]
         return -polynomial * np.exp(-r), {}
 
     def unit_density(self, w2: Array, d: int) -> Array:
         # S(w) = 2^d pi^(d/2) Gamma(nu + d/2) (2 nu)^nu / Gamma(nu) (2 nu + w^2)^-(nu + d/2)
         nu, half = self.nu, d / 2
         constant = (
-            d * math.log(2.0) + half * math.log(math.pi) + gammaln(nu + half) - gammaln(nu) + nu * math.log(2 * nu)
+            d * math.log(2.0)
+            + half * math.log(math.pi)
+            + gammaln(nu + half)
+            - gammaln(nu)
+            + nu * math.log(2 * nu)
         )
         return np.exp(constant - (nu + half) * np.log(2.0 * nu + w2))
 
@@ -211,7 +228,9 @@ class RationalQuadratic(Radial):
     def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
         # with u = s / (2 alpha): s dg/ds = -(s/2) g / (1 + u), dg / d log alpha = alpha g (u / (1 + u) - log(1 + u))
         u, g = s / (2.0 * self.alpha), self.profile(s)
-        return -0.5 * s * g / (1.0 + u), {"alpha": self.alpha * g * (u / (1.0 + u) - np.log1p(u))}
+        return -0.5 * s * g / (1.0 + u), {
+            "alpha": self.alpha * g * (u / (1.0 + u) - np.log1p(u))
+        }
 
     def unit_density(self, w2: Array, d: int) -> Array:
         # int Gamma(t; alpha, rate alpha) (2 pi / t)^(d/2) exp(-w^2 / (2 t)) dt, a Bessel function of order b = alpha - d/2:
@@ -227,7 +246,11 @@ class RationalQuadratic(Radial):
         K = kve(b, z)
         near = (w2 == 0) | np.isinf(K)
         log_K = np.log(np.where(near, 1.0, K)) - z
-        return np.where(near, at_zero, 2.0 * np.exp(front + b / 2 * np.log(positive / (2.0 * a)) + log_K))
+        return np.where(
+            near,
+            at_zero,
+            2.0 * np.exp(front + b / 2 * np.log(positive / (2.0 * a)) + log_K),
+        )
 
 
 def _log_density_of_large_order(a: float, d: int, w2: Array) -> Array:
@@ -245,13 +268,39 @@ def _log_density_of_large_order(a: float, d: int, w2: Array) -> Array:
     t2 = t * t
     u1 = t * (3.0 - 5.0 * t2) / 24.0
     u2 = t2 * (81.0 + t2 * (-462.0 + 385.0 * t2)) / 1152.0
-    u3 = t * t2 * (30375.0 + t2 * (-369603.0 + t2 * (765765.0 - 425425.0 * t2))) / 414720.0
-    u4 = t2 * t2 * (4465125.0 + t2 * (-94121676.0 + t2 * (349922430.0 + t2 * (-446185740.0 + 185910725.0 * t2))))
+    u3 = (
+        t
+        * t2
+        * (30375.0 + t2 * (-369603.0 + t2 * (765765.0 - 425425.0 * t2)))
+        / 414720.0
+    )
+    u4 = (
+        t2
+        * t2
+        * (
+            4465125.0
+            + t2
+            * (
+                -94121676.0
+                + t2 * (349922430.0 + t2 * (-446185740.0 + 185910725.0 * t2))
+            )
+        )
+    )
     series = ((u4 / 39813120.0 / b - u3) / b + u2) / b
     stirling = (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / (1260.0 * a) / a) / a / a) / a
     # log S = d/2 log(2 pi) - b (e - log(1 + e/2)) + what vanishes as a grows
-    vanishing = 0.5 * d + b * math.log1p(-0.5 * d / a) + 0.5 * (math.log(a / b) - np.log(q)) - stirling
-    return d / 2 * math.log(2.0 * math.pi) - b * (e - np.log1p(0.5 * e)) + vanishing + np.log1p((series - u1) / b)
+    vanishing = (
+        0.5 * d
+        + b * math.log1p(-0.5 * d / a)
+        + 0.5 * (math.log(a / b) - np.log(q))
+        - stirling
+    )
+    return (
+        d / 2 * math.log(2.0 * math.pi)
+        - b * (e - np.log1p(0.5 * e))
+        + vanishing
+        + np.log1p((series - u1) / b)
+    )
 
 
 @KERNELS.register
@@ -286,7 +335,10 @@ class Periodic(CovarianceFunction):
         check_fields(self)
 
     def _phases(self, pairs: RowPairs) -> list[Array]:
-        return [np.pi * (left - right) / self.period for left, right in map(pairs.column, range(pairs.width))]
+        return [
+            np.pi * (left - right) / self.period
+            for left, right in map(pairs.column, range(pairs.width))
+        ]
 
     def matrix(self, pairs: RowPairs) -> Array:
         squares = sum(np.square(np.sin(phase)) for phase in self._phases(pairs))
@@ -295,8 +347,14 @@ class Periodic(CovarianceFunction):
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # u = pi (x - z) / p has du / d log p = -u, and d sin^2 u = sin 2u du
         phases, k = self._phases(pairs), self.matrix(pairs)
-        squares, turned = sum(np.square(np.sin(u)) for u in phases), sum(u * np.sin(2.0 * u) for u in phases)
-        return {"period": 2.0 * k * turned / self.length**2, "length": 4.0 * k * squares / self.length**2}
+        squares, turned = (
+            sum(np.square(np.sin(u)) for u in phases),
+            sum(u * np.sin(2.0 * u) for u in phases),
+        )
+        return {
+            "period": 2.0 * k * turned / self.length**2,
+            "length": 4.0 * k * squares / self.length**2,
+        }
 
     def density(self, omega: Array) -> Array | None:
         return None

@@ -47,10 +47,16 @@ class RowSums:
         def wide(part: "RowSums") -> "RowSums":
             n, s = part.coefficients.shape
             again = np.repeat(part.rows[:, :1], most - s, axis=1)
-            return cls(np.hstack([part.coefficients, np.zeros((n, most - s))]), np.concatenate([part.rows, again], 1))
+            return cls(
+                np.hstack([part.coefficients, np.zeros((n, most - s))]),
+                np.concatenate([part.rows, again], 1),
+            )
 
         each = [wide(part) for part in parts]
-        return cls(np.concatenate([p.coefficients for p in each]), np.concatenate([p.rows for p in each]))
+        return cls(
+            np.concatenate([p.coefficients for p in each]),
+            np.concatenate([p.rows for p in each]),
+        )
 
     @property
     def n(self) -> int:
@@ -77,8 +83,12 @@ class RowSums:
                 for m in range(k + 1):
                     at = np.flatnonzero(c[:, k] * c[:, m])
                     if len(at):
-                        value = basis.kernel.matrix(RowPairs(x[at, k], x[at, m], aligned=True))
-                        whole[part.start + at] += (1.0 if k == m else 2.0) * c[at, k] * c[at, m] * value
+                        value = basis.kernel.matrix(
+                            RowPairs(x[at, k], x[at, m], aligned=True)
+                        )
+                        whole[part.start + at] += (
+                            (1.0 if k == m else 2.0) * c[at, k] * c[at, m] * value
+                        )
             explained[part] = np.square(self.take(part).columns(basis)).sum(1)
         return basis.left_over(whole - explained, whole), whole
 
@@ -88,7 +98,9 @@ class RowSums:
 
         i, k = np.nonzero(self.coefficients)
         rows, place = np.unique(self.rows[i, k], axis=0, return_inverse=True)
-        return rows, csc_array((self.coefficients[i, k], (i, place.ravel())), shape=(self.n, len(rows)))
+        return rows, csc_array(
+            (self.coefficients[i, k], (i, place.ravel())), shape=(self.n, len(rows))
+        )
 
 
 def _block_slices(n: int) -> Iterator[slice]:
@@ -131,7 +143,10 @@ def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
         for j in _block_slices(len(points)):
             if j.start >= i.start:
                 # W_i K_ij W_j', and its transpose for the block on the other side
-                part = np.asarray(W[:, j] @ (W[:, i] @ basis.kernel.matrix(RowPairs(points[i], points[j]))).T)
+                part = np.asarray(
+                    W[:, j]
+                    @ (W[:, i] @ basis.kernel.matrix(RowPairs(points[i], points[j]))).T
+                )
                 total += part if i == j else part + part.T
     return total - across @ across.T
 
@@ -178,7 +193,10 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
         i = int(np.argmax(d))
         # g = (C_i - G_i'G) / sqrt(d_i), d <- d - g^2, C_i = l_i l_j k - l_i(phi)'l_j(phi)
         x, c = some.rows[i], some.coefficients[i]
-        C = M @ (c @ basis.kernel.matrix(RowPairs(x, points))) / (unit * unit[i]) - phi @ phi[i]
+        C = (
+            M @ (c @ basis.kernel.matrix(RowPairs(x, points))) / (unit * unit[i])
+            - phi @ phi[i]
+        )
         G[r] = (C - G[:r, i] @ G[:r]) / np.sqrt(d[i])
         d = np.maximum(d - np.square(G[r]), 0.0)
         d[i] = 0.0

@@ -23,13 +23,19 @@ from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
-from probreg.likelihoods.epsilon_insensitive import EpsilonInsensitive as EpsilonInsensitive
+from probreg.likelihoods.epsilon_insensitive import (
+    EpsilonInsensitive as EpsilonInsensitive,
+)
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
 from probreg.likelihoods.huber import Huber as Huber
-from probreg.likelihoods.location_scale import LocationScaleLikelihood as LocationScaleLikelihood
+from probreg.likelihoods.location_scale import (
+    LocationScaleLikelihood as LocationScaleLikelihood,
+)
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
-from probreg.likelihoods.piecewise_linear import PiecewiseLinearLikelihood as PiecewiseLinearLikelihood
+from probreg.likelihoods.piecewise_linear import (
+    PiecewiseLinearLikelihood as PiecewiseLinearLikelihood,
+)
 from probreg.likelihoods.poisson import Poisson as Poisson
 from probreg.likelihoods.power import PowerNoise as PowerNoise
 from probreg.likelihoods.quantile import Quantile as Quantile

@@ -27,7 +27,9 @@ from probreg.likelihoods.links import Link
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.registry import Registry
 
-FAR = 700.0  # on the link scale, where a mean at the edge of its range has its likelihood
+FAR = (
+    700.0  # on the link scale, where a mean at the edge of its range has its likelihood
+)
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WORDS)
@@ -103,7 +105,12 @@ class Likelihood(ABC):
 
     @abstractmethod
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         """The likelihood for this response: it knows its levels. DataError unless the values are of its kind."""
 
@@ -218,13 +225,17 @@ class Likelihood(ABC):
 
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` where the likelihood has none, or it is not among them."""
-        return default if self.noise_scale is None else aux.get(self.noise_scale, default)
+        return (
+            default if self.noise_scale is None else aux.get(self.noise_scale, default)
+        )
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it takes out the unit of the noise, where there is one."""
         return 1.0
 
-    def at_rows(self, aux: Mapping[str, Any], precision: Array | None) -> dict[str, Any]:
+    def at_rows(
+        self, aux: Mapping[str, Any], precision: Array | None
+    ) -> dict[str, Any]:
         """The auxiliary parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
         if precision is None or self.noise_scale is None:
             return dict(aux)
@@ -234,7 +245,9 @@ class Likelihood(ABC):
 class QuantileOfMixture(Protocol):
     """(prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture; nan where another search is asked for."""
 
-    def __call__(self, prob: float, eta: Array, aux: Mapping[str, Array], share: Array, /) -> Array: ...
+    def __call__(
+        self, prob: float, eta: Array, aux: Mapping[str, Array], share: Array, /
+    ) -> Array: ...
 
 
 class UnivariateLikelihood(Likelihood):
@@ -259,8 +272,12 @@ class UnivariateLikelihood(Likelihood):
         return eta, np.ones((*eta.shape, 1))
 
     def saturated_predictor(self, y: Array) -> Array:
-        with np.errstate(all="ignore"):  # the link of a mean at the edge of its range is infinite
-            return np.nan_to_num(self.link.forward(self.response(y)), posinf=FAR, neginf=-FAR)[..., None]
+        with np.errstate(
+            all="ignore"
+        ):  # the link of a mean at the edge of its range is infinite
+            return np.nan_to_num(
+                self.link.forward(self.response(y)), posinf=FAR, neginf=-FAR
+            )[..., None]
 
     @abstractmethod
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -284,7 +301,8 @@ class DifferentiableLikelihood(Likelihood):
         near, far = (
             np.stack(
                 [
-                    self.information(eta + k * h * e, **aux) - self.information(eta - k * h * e, **aux)
+                    self.information(eta + k * h * e, **aux)
+                    - self.information(eta - k * h * e, **aux)
                     for e in np.eye(m)
                 ],
                 -1,
@@ -301,9 +319,15 @@ class DifferentiableLikelihood(Likelihood):
 
     # whether `value_grad_hessian` gives the expected curvature in place of the observed one
     expected_curvature: ClassVar[bool] = False
-    curvature_jumps: ClassVar[bool] = False  # where eta passes a kink of the gradient, and the evidence with it
-    curvature_has_slope: ClassVar[bool] = True  # which the slopes of an evidence by Laplace's method are made of
-    concave: ClassVar[bool] = False  # log p is concave in eta; a sum of such, with such priors, has one maximum
+    curvature_jumps: ClassVar[bool] = (
+        False  # where eta passes a kink of the gradient, and the evidence with it
+    )
+    curvature_has_slope: ClassVar[bool] = (
+        True  # which the slopes of an evidence by Laplace's method are made of
+    )
+    concave: ClassVar[bool] = (
+        False  # log p is concave in eta; a sum of such, with such priors, has one maximum
+    )
 
     # What may be compiled; a law holds it to log_prob and score. Without it NumPy serves, and PyMC's graph the samplers.
     compiled_density: ClassVar[CompiledDensity | None] = None
@@ -374,7 +398,9 @@ class OfTrials(OfClasses):
     """y counts the trials of a row: successes of them, or how often each class came. One row is one observation."""
 
     single: ClassVar[str]  # the name of the likelihood of one trial
-    trials: int | None = None  # of every row, where it is one number that is known without y
+    trials: int | None = (
+        None  # of every row, where it is one number that is known without y
+    )
 
     @abstractmethod
     def given(self, y: Array) -> dict[str, Array]:
@@ -426,23 +452,33 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d log p / d eta = (y - n mu) theta', theta' = 1 for the canonical link.
         rest = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
-        return (rest if self.canonical else rest * self._natural(eta, aux)[0])[..., None]
+        return (rest if self.canonical else rest * self._natural(eta, aux)[0])[
+            ..., None
+        ]
 
     def information(self, eta: Array, **known: Any) -> Array:
         # W = n mu'^2 / V = n mu' theta'.
         mu = self.mean(eta)
         if self.canonical:  # mu' = V
             return (self.size(**known) * self.variance(mu, **known))[..., None, None]
-        return (self.size(**known) * self.link.slope(eta[..., 0]) * self._natural(eta, known)[0])[..., None, None]
+        return (
+            self.size(**known)
+            * self.link.slope(eta[..., 0])
+            * self._natural(eta, known)[0]
+        )[..., None, None]
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
         mu, n = self.mean(eta), self.size(**known)
         if self.canonical:
-            return (n * self.variance_slope(mu, **known) * self.variance(mu, **known))[..., None, None, None]
+            return (n * self.variance_slope(mu, **known) * self.variance(mu, **known))[
+                ..., None, None, None
+            ]
         # dW / d eta = n (mu'' theta' + mu' theta''), of the canonical link n V'V.
         first, second = self._natural(eta, known)
         e = eta[..., 0]
-        return (n * (self.link.hessian(e) * first + self.link.slope(e) * second))[..., None, None, None]
+        return (n * (self.link.hessian(e) * first + self.link.slope(e) * second))[
+            ..., None, None, None
+        ]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         n = self.size(**self.given(y))
@@ -452,24 +488,40 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         else:
             first, second = self._natural(eta, aux)
             # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
-            g, h = rest * first, n * self.link.slope(eta[..., 0]) * first - rest * second
+            g, h = (
+                rest * first,
+                n * self.link.slope(eta[..., 0]) * first - rest * second,
+            )
         if not self.aux:
-            return ValueGradHessian(self.log_prob(y, eta, **aux), g[:, None], h[:, None, None])
+            return ValueGradHessian(
+                self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
+            )
         own, cross, curvature = self.aux_expansion(y, eta, **aux)
         # Over (eta, log aux): [h, cross; cross', curvature].
-        rows = [np.concatenate([h[:, None], cross], -1)[:, None], np.concatenate([cross[..., None], curvature], -1)]
+        rows = [
+            np.concatenate([h[:, None], cross], -1)[:, None],
+            np.concatenate([cross[..., None], curvature], -1),
+        ]
         return ValueGradHessian(
-            self.log_prob(y, eta, **aux), np.concatenate([g[:, None], own], -1), np.concatenate(rows, -2)
+            self.log_prob(y, eta, **aux),
+            np.concatenate([g[:, None], own], -1),
+            np.concatenate(rows, -2),
         )
 
-    def aux_expansion(self, y: Array, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def aux_expansion(
+        self, y: Array, eta: Array, **aux: Any
+    ) -> tuple[Array, Array, Array]:
         """The slopes (n, a) of log p over the log of each nuisance parameter, with the negative second derivatives over it
         and eta (n, a), and over two of them (n, a, a)."""
-        raise NotImplementedError(f"{type(self).__name__} has {', '.join(self.aux)}, and no derivatives over it")
+        raise NotImplementedError(
+            f"{type(self).__name__} has {', '.join(self.aux)}, and no derivatives over it"
+        )
 
     def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
         """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta."""
         e, mu = eta[..., 0], self.mean(eta)
         V, slope = self.variance(mu, **aux), self.link.slope(e)
         first = slope / V
-        return first, self.link.hessian(e) / V - first**2 * self.variance_slope(mu, **aux)
+        return first, self.link.hessian(e) / V - first**2 * self.variance_slope(
+            mu, **aux
+        )

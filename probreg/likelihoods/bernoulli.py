@@ -19,7 +19,14 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.binomial import Binomial
 from probreg.likelihoods.links import LOGIT
-from probreg.likelihoods.response import absent_codes, codes, finite_response, one_of, refuse, response_levels
+from probreg.likelihoods.response import (
+    absent_codes,
+    codes,
+    finite_response,
+    one_of,
+    refuse,
+    response_levels,
+)
 from probreg.numerics.compiled.density import CompiledDensity
 
 
@@ -63,14 +70,23 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     name = "bernoulli"
     support = np.arange(2.0)
     link, canonical, concave, binary = LOGIT, True, True, True
-    compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian, product=_product)
+    compiled_density = CompiledDensity(
+        _evaluate_row, hessian=_row_hessian, product=_product
+    )
 
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         refuse("Bernoulli", event=None, reference=reference)
         met = response_levels(values, levels, stated=self._stated_levels(), other=event)
-        if levels is not None or any(isinstance(v, float) for v in met):  # whole numbers come as int
+        if levels is not None or any(
+            isinstance(v, float) for v in met
+        ):  # whole numbers come as int
             _not_shares(values)
         if len(met) != 2:
             what = (
@@ -79,7 +95,9 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
                 else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
             )
             more = " For more than two use Categorical." if len(met) > 2 else ""
-            raise DataError(f"a Bernoulli response has two levels; this one {what}.{more}")
+            raise DataError(
+                f"a Bernoulli response has two levels; this one {what}.{more}"
+            )
         last = met[1] if event is None else one_of(met, event, "event")
         return replace(self, levels=(met[0] if last == met[1] else met[1], last))
 
@@ -116,7 +134,9 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         s = np.where(np.asarray(y) > 0.5, eta[..., 0], -eta[..., 0])
-        return np.minimum(s, 0.0) - np.log1p(np.exp(-np.abs(s)))  # log expit(s), four times scipy's speed
+        return np.minimum(s, 0.0) - np.log1p(
+            np.exp(-np.abs(s))
+        )  # log expit(s), four times scipy's speed
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.mean(-eta), 1.0))

@@ -73,7 +73,12 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         check_fields(self)
 
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         if event is not None:
             raise DataError(
@@ -94,7 +99,10 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             )
         if values.ndim == 1:
             _zero_one(values, self.trials)
-            values = np.stack([values.astype(float), np.full(len(values), float(self.trials or 1))], -1)
+            values = np.stack(
+                [values.astype(float), np.full(len(values), float(self.trials or 1))],
+                -1,
+            )
         y = whole_counts(values, "Binomial")
         if y.ndim != 2 or y.shape[1] != 2:
             raise DataError(
@@ -104,7 +112,9 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             i = bad[0]
             said = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
             raise row_error("", i, said)
-        if self.trials is not None and len(bad := np.flatnonzero(y[:, 1] != self.trials)):
+        if self.trials is not None and len(
+            bad := np.flatnonzero(y[:, 1] != self.trials)
+        ):
             said = f" has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
             raise row_error("", bad[0], said)
         return y
@@ -119,7 +129,9 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         return np.asarray(y)[..., 0]
 
     def joined(self, drawn: Array, **given: Array) -> Array:
-        return np.stack(np.broadcast_arrays(np.asarray(drawn, dtype=float), self.size(**given)), -1)
+        return np.stack(
+            np.broadcast_arrays(np.asarray(drawn, dtype=float), self.size(**given)), -1
+        )
 
     def single_trials(self) -> Array:
         return np.array([[0.0, 1.0], [1.0, 1.0]])
@@ -142,7 +154,10 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             return np.asarray(y)[..., 0] / np.asarray(y)[..., 1]
 
     def size(self, **known: Any) -> Any:
-        return told_trials("Binomial", known if self.trials is None else {"trials": self.trials, **known})
+        return told_trials(
+            "Binomial",
+            known if self.trials is None else {"trials": self.trials, **known},
+        )
 
     def describe(self, response: str) -> str:
         return f"the probability of a success ({response}) on the logit scale"
@@ -158,7 +173,11 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         k, n, e = self.drawn(y), np.asarray(y)[..., 1], eta[..., 0]
         # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
-        own = k * np.minimum(e, 0.0) - (n - k) * np.maximum(e, 0.0) - n * np.log1p(np.exp(-np.abs(e)))
+        own = (
+            k * np.minimum(e, 0.0)
+            - (n - k) * np.maximum(e, 0.0)
+            - n * np.log1p(np.exp(-np.abs(e)))
+        )
         return own + self.base_measure(y)
 
     def base_measure(self, y: Array) -> Array:
@@ -169,7 +188,9 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         # P(K <= k) = I_{1 - p}(n - k, k + 1), the regularised incomplete beta function (DLMF 8.17.5)
         k, n = np.floor(self.drawn(y)), np.asarray(y)[..., 1]
-        inside = betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, self.mean(-eta))
+        inside = betainc(
+            np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, self.mean(-eta)
+        )
         return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
 
     def variance(self, mu: Array, **aux: Any) -> Array:
@@ -180,7 +201,13 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
 
     def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
         n = np.broadcast_to(self.size(**known), eta.shape[:-1])
-        return np.stack([rng.binomial(n.astype(np.int64), self.mean(eta)).astype(float), n.astype(float)], -1)
+        return np.stack(
+            [
+                rng.binomial(n.astype(np.int64), self.mean(eta)).astype(float),
+                n.astype(float),
+            ],
+            -1,
+        )
 
     def recession(self, y: Array) -> Recession:
         k, n = y[:, 0], y[:, 1]
@@ -192,7 +219,10 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.Binomial, {"logit_p": eta[:, 0], "n": np.asarray(self.size(**known)).astype(int)}
+        return pm.Binomial, {
+            "logit_p": eta[:, 0],
+            "n": np.asarray(self.size(**known)).astype(int),
+        }
 
 
 def _zero_one(values: Array, trials: int | None) -> None:

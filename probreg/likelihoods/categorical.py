@@ -7,7 +7,14 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.errors import DataError, row_error
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Recession, ValueGradHessian
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Level,
+    Likelihood,
+    Recession,
+    ValueGradHessian,
+)
 from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import absent_codes, codes, refuse, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
@@ -76,18 +83,30 @@ class Categorical(SoftmaxLikelihood):
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         refuse("Categorical", event=event)
         values = np.asarray(values)
         if (
             values.dtype.kind == "f"
             and values.ndim == 1
-            and len(bad := np.flatnonzero(((values != np.floor(values)) | np.isinf(values)) & ~np.isnan(values)))
+            and len(
+                bad := np.flatnonzero(
+                    ((values != np.floor(values)) | np.isinf(values))
+                    & ~np.isnan(values)
+                )
+            )
         ):
             said = f" holds {values[bad[0]]:g}. For real numbers use Gaussian."
             raise row_error("a categorical response holds class labels; ", bad[0], said)
-        met = response_levels(values, levels, stated=self._stated_levels(), other=reference)
+        met = response_levels(
+            values, levels, stated=self._stated_levels(), other=reference
+        )
         if len(met) < 2:
             raise DataError(
                 f"a categorical response has two or more classes; this one is constant ({met[0]!r}), and its other classes are not "
@@ -147,7 +166,9 @@ class Categorical(SoftmaxLikelihood):
         rows = np.arange(len(index))
         residual = -p
         residual[rows, index] += 1.0
-        return ValueGradHessian(log_p[rows, index], residual @ self.contrast, self._information(p))
+        return ValueGradHessian(
+            log_p[rows, index], residual @ self.contrast, self._information(p)
+        )
 
     def recession(self, y: Array) -> Recession:
         index, k = np.asarray(y, int), len(self.levels)

@@ -7,7 +7,13 @@ import numpy as np
 
 from probreg.arguments.keywords import with_article
 from probreg.errors import row_error, such_rows
-from probreg.likelihoods.base import Array, ExponentialFamily, Level, MayDiverge, Recession
+from probreg.likelihoods.base import (
+    Array,
+    ExponentialFamily,
+    Level,
+    MayDiverge,
+    Recession,
+)
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import exact_counts, finite_response, refuse
 
@@ -24,7 +30,12 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     link = LOG
 
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         kind = type(self).__name__
         refuse(kind, event=event, reference=reference)
@@ -35,7 +46,10 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
         kind = type(self).__name__
         y = finite_response(values, kind)
         if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
-            before, after = f"{with_article(kind)} response is a count 0, 1, 2, ...; ", f" holds {y[bad[0]]:g}"
+            before, after = (
+                f"{with_article(kind)} response is a count 0, 1, 2, ...; ",
+                f" holds {y[bad[0]]:g}",
+            )
             raise row_error(before, bad[0], f"{after} ({such_rows(len(bad))})")
         return exact_counts(y, kind)
 
@@ -46,7 +60,9 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
         mean = float(np.mean(y))
         # of Var = mu + alpha mu^2: nuisance parameters of counts are such excesses, about 1
         excess = (float(np.var(y)) - mean) / max(mean, 0.5) ** 2
-        return np.log(y + 0.5)[:, None], dict.fromkeys(self.aux, float(np.clip(excess, 0.05, 5.0)))
+        return np.log(y + 0.5)[:, None], dict.fromkeys(
+            self.aux, float(np.clip(excess, 0.05, 5.0))
+        )
 
     def recession(self, y: Array) -> Recession:
         return Recession(np.arange(len(y)), -np.ones((len(y), 1)), y > 0)
@@ -69,7 +85,9 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
         return np.maximum(np.floor(y), 0.0)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return np.where(y < 0, 0.0, self.up_to(self.floor_count(y), self.mean(eta), **aux))
+        return np.where(
+            y < 0, 0.0, self.up_to(self.floor_count(y), self.mean(eta), **aux)
+        )
 
     @abstractmethod
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:

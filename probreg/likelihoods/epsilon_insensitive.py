@@ -45,7 +45,9 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
         if self.epsilon is None:
             # of one instance: what is estimated, where it may run to, and that rows are summed by NumPy
             object.__setattr__(self, "aux", ("scale", "epsilon"))
-            object.__setattr__(self, "at_zero", {"epsilon": "the likelihood of AbsoluteLoss"})
+            object.__setattr__(
+                self, "at_zero", {"epsilon": "the likelihood of AbsoluteLoss"}
+            )
             object.__setattr__(self, "compiled_density", None)
 
     @property

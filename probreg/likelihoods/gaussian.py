@@ -33,7 +33,9 @@ class Gaussian(LocationScaleLikelihood):
     compiled_quantile = staticmethod(of_normals)
 
     def describe(self, response: str) -> str:
-        return f"the mean of {response}, with Gaussian noise of standard deviation sigma"
+        return (
+            f"the mean of {response}, with Gaussian noise of standard deviation sigma"
+        )
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return y[:, None], {"sigma": float(np.std(y)) or 1.0}
@@ -48,7 +50,9 @@ class Gaussian(LocationScaleLikelihood):
     def standard_cdf(self, r: Array) -> Array:
         return ndtr(r)
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         return rng.standard_normal(shape)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:

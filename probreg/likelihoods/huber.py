@@ -101,12 +101,18 @@ class Huber(LocationScaleLikelihood):
         low = left + _ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
         return np.where(r < 0, low, self._mass - low) / self._mass
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         k, u = self.k, rng.random(shape) * self._mass
         tail, low = self._tail, np.minimum(u, self._mass - u)
         # the inverse of the distribution function on its lower half, and its mirror image
         with np.errstate(divide="ignore"):
-            r = np.where(low < tail, (np.log(k * low) - 0.5 * k * k) / k, ndtri(ndtr(-k) + (low - tail) / _ROOT_2PI))
+            r = np.where(
+                low < tail,
+                (np.log(k * low) - 0.5 * k * k) / k,
+                ndtri(ndtr(-k) + (low - tail) / _ROOT_2PI),
+            )
         return np.where(u < 0.5 * self._mass, r, -r)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:

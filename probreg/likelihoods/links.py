@@ -31,7 +31,9 @@ class Link:
 def _expit(eta: np.ndarray) -> np.ndarray:
     """1 / (1 + e^-eta), in one new array: the pages of each array of a megabyte cost more time than the exp."""
     u = np.array(eta, float)
-    with np.errstate(over="ignore"):  # e^-eta beyond the largest number: 0, as it is there
+    with np.errstate(
+        over="ignore"
+    ):  # e^-eta beyond the largest number: 0, as it is there
         np.exp(np.negative(u, out=u), out=u)
     return np.reciprocal(np.add(u, 1.0, out=u), out=u)[()]
 
@@ -46,4 +48,11 @@ def _logistic(eta: np.ndarray) -> np.ndarray:
 IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)
 LOG = Link("log", np.log, np.exp, np.exp, np.exp, "rate ratio")
 # expit'' = expit' (1 - 2 expit) = -expit' tanh(eta / 2).
-LOGIT = Link("logit", logit, _expit, _logistic, lambda e: -_logistic(e) * np.tanh(e / 2), "odds ratio")
+LOGIT = Link(
+    "logit",
+    logit,
+    _expit,
+    _logistic,
+    lambda e: -_logistic(e) * np.tanh(e / 2),
+    "odds ratio",
+)

@@ -6,7 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.likelihoods.base import Array, Level, SmoothLikelihood, UnivariateLikelihood, ValueGradHessian
+from probreg.likelihoods.base import (
+    Array,
+    Level,
+    SmoothLikelihood,
+    UnivariateLikelihood,
+    ValueGradHessian,
+)
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import check_variation, finite_response, refuse
 
@@ -20,7 +26,12 @@ class AdditiveNoise(UnivariateLikelihood):
     link = IDENTITY
 
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         kind = type(self).__name__
         refuse(kind, event=event, reference=reference)
@@ -61,7 +72,9 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
         """The integral of f up to r."""
 
     @abstractmethod
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         """Draws of f."""
 
     @property
@@ -86,11 +99,15 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
         return float(aux["sigma"]) ** 2
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
-        return np.broadcast_to(self.standard_variance * np.square(aux["sigma"]), eta.shape[:-1])
+        return np.broadcast_to(
+            self.standard_variance * np.square(aux["sigma"]), eta.shape[:-1]
+        )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         mean, sigma = eta[..., 0], aux["sigma"]
-        return mean + sigma * self.standard_sample(rng, np.broadcast_shapes(mean.shape, np.shape(sigma)))
+        return mean + sigma * self.standard_sample(
+            rng, np.broadcast_shapes(mean.shape, np.shape(sigma))
+        )
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         r, sigma = _residual(y, eta, aux)
@@ -109,8 +126,15 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
         r, s = _residual(y, eta, aux)
         g, h = self.standard_slopes(r)
         cross = (g + r * h) / s
-        rows = [np.stack([h / s**2, cross], -1), np.stack([cross, r * g + r * r * h], -1)]
-        return ValueGradHessian(self.log_prob(y, eta, **aux), np.stack([g / s, r * g - 1.0], -1), np.stack(rows, -2))
+        rows = [
+            np.stack([h / s**2, cross], -1),
+            np.stack([cross, r * g + r * r * h], -1),
+        ]
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux),
+            np.stack([g / s, r * g - 1.0], -1),
+            np.stack(rows, -2),
+        )
 
 
 def _residual(y: Array, eta: Array, aux: Any) -> tuple[Array, Any]:

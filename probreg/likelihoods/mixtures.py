@@ -10,19 +10,26 @@ from probreg.numerics.special import ndtri
 _ALMOST = 1.0 - 1e-10  # above it rounding of the sum says which count it is
 
 
-def of_normals(prob: float, eta: Array, aux: Mapping[str, Array], share: Array) -> Array:
+def of_normals(
+    prob: float, eta: Array, aux: Mapping[str, Array], share: Array
+) -> Array:
     """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan where the search does not end."""
     from probreg.numerics.compiled.mixtures import normal_mixture_quantiles
 
     sign = 1.0 if prob <= 0.5 else -1.0  # the upper tail of y is the lower one of -y
-    mean, scale = np.ascontiguousarray(sign * eta[..., 0].T), np.ascontiguousarray(aux["sigma"].T, dtype=float)
+    mean, scale = (
+        np.ascontiguousarray(sign * eta[..., 0].T),
+        np.ascontiguousarray(aux["sigma"].T, dtype=float),
+    )
     out, tail = np.full(len(mean), np.nan), min(prob, 1.0 - prob)
     if len(share) and tail > 0.0 and scale.min() > 0.0 and np.isfinite(scale).all():
         normal_mixture_quantiles(mean, scale, share, tail, float(ndtri(tail)), out)
     return sign * out
 
 
-def of_poissons(prob: float, eta: Array, aux: Mapping[str, Array], share: Array) -> Array:
+def of_poissons(
+    prob: float, eta: Array, aux: Mapping[str, Array], share: Array
+) -> Array:
     """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan where a mean is above 300, whose terms are many."""
     from probreg.numerics.compiled.mixtures import MOST, poisson_mixture_quantiles
 
@@ -30,6 +37,12 @@ def of_poissons(prob: float, eta: Array, aux: Mapping[str, Array], share: Array)
     few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search
     out, found = np.full(len(eta), np.nan), np.empty(int(few.sum()))
     if prob < _ALMOST:
-        poisson_mixture_quantiles(np.exp(np.ascontiguousarray(eta[few])), share, prob, np.empty(len(share)), found)
+        poisson_mixture_quantiles(
+            np.exp(np.ascontiguousarray(eta[few])),
+            share,
+            prob,
+            np.empty(len(share)),
+            found,
+        )
         out[few] = found
     return out

@@ -7,7 +7,15 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OfTrials, Recession, ValueGradHessian, told_trials
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    Level,
+    OfTrials,
+    Recession,
+    ValueGradHessian,
+    told_trials,
+)
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
 from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
@@ -86,12 +94,19 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     compiled_density = CompiledDensity(tile=_tile, hessian=_row_hessian)
 
     def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+        self,
+        values: Array,
+        *,
+        levels: tuple[Level, ...] | None,
+        event: Level | None,
+        reference: Level | None,
     ) -> Self:
         refuse("Multinomial", event=event)
         y = _counts(values)
         if y.shape[1] < 2:
-            raise DataError("a Multinomial response counts two or more classes; this one has a single column")
+            raise DataError(
+                "a Multinomial response counts two or more classes; this one has a single column"
+            )
         met = tuple(range(y.shape[1])) if levels is None else levels
         if len(set(met)) != y.shape[1]:
             raise DataError(
@@ -137,7 +152,9 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         return np.zeros((len(y), self.width)), {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return (np.asarray(y) * log_softmax(self.scores(eta), -1)).sum(-1) + self.base_measure(y)
+        return (np.asarray(y) * log_softmax(self.scores(eta), -1)).sum(
+            -1
+        ) + self.base_measure(y)
 
     def base_measure(self, y: Array) -> Array:
         """log (n! / (y_1! ... y_K!))."""
@@ -163,7 +180,11 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         log_p, n = log_softmax(self.scores(eta), -1), y.sum(-1)
         p = np.exp(log_p)
         h = n[:, None, None] * self._information(p)
-        return ValueGradHessian((y * log_p).sum(-1) + self.base_measure(y), (y - n[:, None] * p) @ self.contrast, h)
+        return ValueGradHessian(
+            (y * log_p).sum(-1) + self.base_measure(y),
+            (y - n[:, None] * p) @ self.contrast,
+            h,
+        )
 
     def recession(self, y: Array) -> Recession:
         C, met = self.contrast, y > 0

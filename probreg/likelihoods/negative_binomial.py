@@ -19,19 +19,38 @@ _SHIFT = 10
 def _stirling_series(x: Any) -> Any:
     """1/(12 x) - 1/(360 x^3) + 1/(1260 x^5) - 1/(1680 x^7) + 1/(1188 x^9) - 691/(360360 x^11)."""
     s = 1.0 / (x * x)
-    return (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * (691 / 360360)))))) / x
+    return (
+        1 / 12
+        - s
+        * (
+            1 / 360
+            - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * (691 / 360360))))
+        )
+    ) / x
 
 
 def _digamma_rest(x: Any) -> Any:
     """1/(12 x^2) - 1/(120 x^4) + 1/(252 x^6) - 1/(240 x^8) + 1/(132 x^10) - 691/(32760 x^12)."""
     s = 1.0 / (x * x)
-    return s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760))))))
+    return s * (
+        1 / 12
+        - s
+        * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760)))))
+    )
 
 
 def _trigamma_rest(x: Any) -> Any:
     """1/(6 x^3) - 1/(30 x^5) + 1/(42 x^7) - 1/(30 x^9) + 5/(66 x^11) - 691/(2730 x^13)."""
     s = 1.0 / (x * x)
-    return s * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * (691 / 2730)))))) / x
+    return (
+        s
+        * (
+            1 / 6
+            - s
+            * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * (691 / 2730)))))
+        )
+        / x
+    )
 
 
 def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
@@ -44,9 +63,17 @@ def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
     x = r + _SHIFT
     z = x + y
     long = np.log1p(y / x)
-    logs = (x - 0.5) * long + y * np.log1p((y + _SHIFT) / r) - y + _stirling_series(z) - _stirling_series(x)
+    logs = (
+        (x - 0.5) * long
+        + y * np.log1p((y + _SHIFT) / r)
+        - y
+        + _stirling_series(z)
+        - _stirling_series(x)
+    )
     ones = r * (long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z))
-    squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (_trigamma_rest(x) - _trigamma_rest(z))
+    squares = r * (r / x) * (y / z) * (1.0 + 0.5 / x + 0.5 / z) + (r * r) * (
+        _trigamma_rest(x) - _trigamma_rest(z)
+    )
     for k in range(_SHIFT):
         a, b = r / (r + k), r / (r + (y + k))
         logs = logs + np.log1p(k / r) - np.log1p((y + k) / r)
@@ -63,12 +90,22 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     x = r + 10.0
     z = x + y
     long = log1p(y / x)
-    s0 = (x - 0.5) * long + y * log1p((y + 10.0) / r) - y + _stirling_series(z) - _stirling_series(x)
+    s0 = (
+        (x - 0.5) * long
+        + y * log1p((y + 10.0) / r)
+        - y
+        + _stirling_series(z)
+        - _stirling_series(x)
+    )
     s1 = long + y / (2.0 * x * z) + _digamma_rest(x) - _digamma_rest(z)
     for k in range(10):
         s0 += log1p(k / r) - log1p((y + k) / r)
         s1 += 1.0 / (r + k) - 1.0 / (r + y + k)
-    return s0 + y * eta - (y + r) * soft, y * (1.0 - q) - r * q, y - r * s1 + r * soft - (y + r) * q
+    return (
+        s0 + y * eta - (y + r) * soft,
+        y * (1.0 - q) - r * q,
+        y - r * s1 + r * soft - (y + r) * q,
+    )
 
 
 def _row_hessian(y: float, eta: float, t: Array) -> float:
@@ -108,7 +145,12 @@ class NegativeBinomial(CountLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         r = _inverse_dispersion(aux)
-        return rising_sums(y, r)[0] + y * eta[..., 0] - (y + r) * _soft(eta, r) - gammaln(y + 1.0)
+        return (
+            rising_sums(y, r)[0]
+            + y * eta[..., 0]
+            - (y + r) * _soft(eta, r)
+            - gammaln(y + 1.0)
+        )
 
     def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
@@ -119,7 +161,11 @@ class NegativeBinomial(CountLikelihood):
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
         # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 that of the Poisson limit
         r = _inverse_dispersion(aux)
-        return np.where(r > 1e10, pdtr(k, mu), betainc(np.minimum(r, 1e10), k + 1.0, 1.0 / (1.0 + mu / r)))
+        return np.where(
+            r > 1e10,
+            pdtr(k, mu),
+            betainc(np.minimum(r, 1e10), k + 1.0, 1.0 / (1.0 + mu / r)),
+        )
 
     def variance(self, mu: Array, **aux: Any) -> Array:
         return mu * (1.0 + aux["alpha"] * mu)
@@ -131,7 +177,9 @@ class NegativeBinomial(CountLikelihood):
         # kappa_4 / V^2 = 6 / r + 1 / V.
         return 6.0 * aux["alpha"] + 1.0 / self.variance(mu, **aux)
 
-    def aux_expansion(self, y: Array, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+    def aux_expansion(
+        self, y: Array, eta: Array, **aux: Any
+    ) -> tuple[Array, Array, Array]:
         # with S1, S2 of `rising_sums`, L = log(1 + alpha mu) and q = alpha mu / (1 + alpha mu), over u = log alpha:
         # d/du = y - S1 + r L - (y + r) q,  -d2/du d eta = (y + r) q (1 - q) - r q,
         # -d2/du2 = r L - 2 r q + (y + r) q (1 - q) - S1 + S2
@@ -139,7 +187,11 @@ class NegativeBinomial(CountLikelihood):
         q, (_, ones, squares) = expit(eta[..., 0] - np.log(r)), rising_sums(y, r)
         bent = (y + r) * q * (1.0 - q)
         slope = y - ones + r * soft - (y + r) * q
-        return slope[:, None], (bent - r * q)[:, None], (r * soft - 2.0 * r * q + bent - ones + squares)[:, None, None]
+        return (
+            slope[:, None],
+            (bent - r * q)[:, None],
+            (r * soft - 2.0 * r * q + bent - ones + squares)[:, None, None],
+        )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         r, mu = np.broadcast_arrays(_inverse_dispersion(aux), self.mean(eta))
@@ -149,7 +201,10 @@ class NegativeBinomial(CountLikelihood):
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.NegativeBinomial, {"mu": pm.math.exp(eta[:, 0]), "alpha": 1.0 / aux["alpha"]}
+        return pm.NegativeBinomial, {
+            "mu": pm.math.exp(eta[:, 0]),
+            "alpha": 1.0 / aux["alpha"],
+        }
 
 
 def _inverse_dispersion(aux: Any) -> Any:

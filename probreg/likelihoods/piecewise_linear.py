@@ -59,7 +59,9 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         """up, down and tube."""
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return y[:, None], dict.fromkeys(self.aux, float(np.abs(y - np.median(y)).mean()) or 1.0)
+        return y[:, None], dict.fromkeys(
+            self.aux, float(np.abs(y - np.median(y)).mean()) or 1.0
+        )
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         at = self.slopes(**aux)
@@ -89,8 +91,17 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
-        loss, pull, Z, P, n = _loss(r, at), _loss_slope(r, at), at.mass, at.outside, len(y)
-        gradient, H = np.zeros((n, 1 + len(self.aux))), np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
+        loss, pull, Z, P, n = (
+            _loss(r, at),
+            _loss_slope(r, at),
+            at.mass,
+            at.outside,
+            len(y),
+        )
+        gradient, H = (
+            np.zeros((n, 1 + len(self.aux))),
+            np.zeros((n, 1 + len(self.aux), 1 + len(self.aux))),
+        )
         # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
         gradient[:, 0], H[:, 0, 0] = pull, (at.up + at.down) / Z
         gradient[:, 1], H[:, 1, 1] = loss - P, 2.0 * P - P * P
@@ -128,11 +139,15 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         """r with P(noise <= r) = p, the inverse of `cdf`."""
         at = self.slopes(**aux)
         Z, left = at.mass, 1.0 / at.down
-        with np.errstate(divide="ignore", invalid="ignore"):  # of the pieces that are not taken
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # of the pieces that are not taken
             low = -at.tube + np.log(p * Z * at.down) / at.down
             high = at.tube - np.log((1.0 - p) * Z * at.up) / at.up
         inside = p * Z - left - at.tube
-        return np.where(p * Z < left, low, np.where(p * Z > left + 2.0 * at.tube, high, inside))
+        return np.where(
+            p * Z < left, low, np.where(p * Z > left + 2.0 * at.tube, high, inside)
+        )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         mean = eta[..., 0]
@@ -144,7 +159,10 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         # E r = (e / up + 1 / up^2 - e / down - 1 / down^2) / Z,
         # E r^2 = (2 e^3 / 3 + e^2 / up + 2 e / up^2 + 2 / up^3 + the same of down) / Z
         first = (e / up + up**-2.0 - e / down - down**-2.0) / at.mass
-        second = sum(e**2 / k + 2.0 * e / k**2 + 2.0 / k**3 for k in (up, down)) + 2.0 * e**3 / 3.0
+        second = (
+            sum(e**2 / k + 2.0 * e / k**2 + 2.0 / k**3 for k in (up, down))
+            + 2.0 * e**3 / 3.0
+        )
         return np.broadcast_to(second / at.mass - first**2, eta.shape[:-1])
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
@@ -156,13 +174,19 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
             import pytensor.tensor as pt
 
             at, r = self.slopes(**dict(zip(self.aux, values))), value - mu
-            return -at.up * pt.maximum(r - at.tube, 0.0) - at.down * pt.maximum(-r - at.tube, 0.0) - pt.log(at.mass)
+            return (
+                -at.up * pt.maximum(r - at.tube, 0.0)
+                - at.down * pt.maximum(-r - at.tube, 0.0)
+                - pt.log(at.mass)
+            )
 
         return named_variable(log_prob, self), {"mu": eta[:, 0], **aux}
 
 
 def _loss(r: Array, at: Slopes) -> Array:
-    return at.up * np.maximum(r - at.tube, 0.0) + at.down * np.maximum(-r - at.tube, 0.0)
+    return at.up * np.maximum(r - at.tube, 0.0) + at.down * np.maximum(
+        -r - at.tube, 0.0
+    )
 
 
 def _loss_slope(r: Array, at: Slopes) -> Array:

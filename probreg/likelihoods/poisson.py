@@ -43,7 +43,9 @@ class Poisson(CountLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         e = eta[..., 0]
-        with np.errstate(over="ignore"):  # exp(eta) = inf is the right limit: log p = -inf
+        with np.errstate(
+            over="ignore"
+        ):  # exp(eta) = inf is the right limit: log p = -inf
             return y * e - np.exp(e) - gammaln(y + 1.0)
 
     def base_measure(self, y: Array) -> Array:

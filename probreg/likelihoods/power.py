@@ -86,7 +86,9 @@ class PowerNoise(LocationScaleLikelihood):
     @property
     def standard_information(self) -> float:
         # E g^2 = p^2 E |r|^(2p - 2) = p^2 Gamma(2 - 1/p) / Gamma(1/p)
-        return float(self.p**2 * np.exp(gammaln(2.0 - 1.0 / self.p) - gammaln(1.0 / self.p)))
+        return float(
+            self.p**2 * np.exp(gammaln(2.0 - 1.0 / self.p) - gammaln(1.0 / self.p))
+        )
 
     def standard_log_prob(self, r: Array) -> Array:
         return self._log_constant - np.abs(r) ** self.p
@@ -98,14 +100,19 @@ class PowerNoise(LocationScaleLikelihood):
             return p * size ** (p - 1.0) * np.sign(r), p * (p - 1.0) * size ** (p - 2.0)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        with np.errstate(invalid="ignore"):  # 0 times infinity at r = 0, which the expected curvature replaces
+        with np.errstate(
+            invalid="ignore"
+        ):  # 0 times infinity at r = 0, which the expected curvature replaces
             found = super().value_grad_hessian(y, eta, **aux)
         if not self.expected_curvature:
             return found
         # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one,
         # E g^2 / sigma^2 over eta and E (r g - 1)^2 = p over log sigma, whose product has mean 0
         curvature = np.zeros_like(found.curvature)
-        curvature[:, 0, 0], curvature[:, 1, 1] = self.standard_information / np.square(aux["sigma"]), self.p
+        curvature[:, 0, 0], curvature[:, 1, 1] = (
+            self.standard_information / np.square(aux["sigma"]),
+            self.p,
+        )
         return found._replace(curvature=curvature)
 
     def standard_cdf(self, r: Array) -> Array:
@@ -113,7 +120,9 @@ class PowerNoise(LocationScaleLikelihood):
         tail = 0.5 * gammaincc(1.0 / self.p, np.abs(r) ** self.p)
         return np.where(r < 0, tail, 1.0 - tail)
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)
         return np.where(rng.random(shape) < 0.5, -size, size)
 

@@ -66,4 +66,8 @@ class Quantile(PiecewiseLinearLikelihood):
 
         # b kappa = up and b / kappa = down
         at = self.slopes(**aux)
-        return pm.AsymmetricLaplace, {"mu": eta[:, 0], "b": (at.up * at.down) ** 0.5, "kappa": (at.up / at.down) ** 0.5}
+        return pm.AsymmetricLaplace, {
+            "mu": eta[:, 0],
+            "b": (at.up * at.down) ** 0.5,
+            "kappa": (at.up / at.down) ** 0.5,
+        }

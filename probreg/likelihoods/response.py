@@ -10,7 +10,10 @@ from probreg.arguments.keywords import with_article
 from probreg.errors import DataError, row_error, such_rows
 from probreg.likelihoods.base import Level
 
-_LARGEST, _SMALLEST = 1e140, 1e-140  # sizes whose squares, added up over 1e20 rows, are still numbers
+_LARGEST, _SMALLEST = (
+    1e140,
+    1e-140,
+)  # sizes whose squares, added up over 1e20 rows, are still numbers
 _DIGITS = 1e-12  # of its size: a response that varies by less keeps fewer than four digits of its differences
 _WHOLE = 2.0**53  # counts from here on have neighbours that are not numbers
 
@@ -19,8 +22,14 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     """The response as finite floats; `kind` names the likelihood in the error. Without `copy` floats stay where they are."""
     values = np.asarray(values)
     if values.ndim != 1:
-        hint = "; for successes of trials use Binomial, for counts by class Multinomial" if values.ndim == 2 else ""
-        raise DataError(f"{with_article(kind)} response is one column, got an array of shape {values.shape}{hint}")
+        hint = (
+            "; for successes of trials use Binomial, for counts by class Multinomial"
+            if values.ndim == 2
+            else ""
+        )
+        raise DataError(
+            f"{with_article(kind)} response is one column, got an array of shape {values.shape}{hint}"
+        )
     y = floats(
         values,
         f"{with_article(kind)} response",
@@ -30,7 +39,10 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     if not len(y) or max(-float(y.min()), float(y.max())) <= _LARGEST:  # false of nan
         return y
     if len(bad := np.flatnonzero(~np.isfinite(y))):
-        before, after = f"{with_article(kind)} response is finite; ", f" holds {y[bad[0]]} ({such_rows(len(bad))})"
+        before, after = (
+            f"{with_article(kind)} response is finite; ",
+            f" holds {y[bad[0]]} ({such_rows(len(bad))})",
+        )
         raise row_error(before, bad[0], after)
     if len(far := np.flatnonzero(np.abs(y) > _LARGEST)):
         raise row_error(
@@ -56,7 +68,9 @@ def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
 def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
     y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
-    rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(len(y), int(np.prod(y.shape[1:])))
+    rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(
+        len(y), int(np.prod(y.shape[1:]))
+    )
     if len(bad := np.argwhere(rows)):
         raise row_error(
             f"{with_article(kind)} response holds counts 0, 1, 2, ...; ",
@@ -98,14 +112,20 @@ def response_levels(
     pair with `other`, 0 and 1, False and True. DataError for a missing value.
     """
     if np.ndim(values) != 1:
-        raise DataError(f"a response of levels is one column, got an array of shape {np.shape(values)}")
+        raise DataError(
+            f"a response of levels is one column, got an array of shape {np.shape(values)}"
+        )
     _check_missing_levels(values)
     present = set(_distinct_levels(values))
     if len(present) == 1:
         (only,) = present
-        pair: Any = sorted((only, other)) if type(other) is type(only) and other != only else ()
+        pair: Any = (
+            sorted((only, other)) if type(other) is type(only) and other != only else ()
+        )
         for levels in (known or (), stated, pair, (0, 1), (False, True)):
-            if len(levels) > 1 and any(v == only and type(v) is type(only) for v in levels):
+            if len(levels) > 1 and any(
+                v == only and type(v) is type(only) for v in levels
+            ):
                 return tuple(levels)
     if known is not None:
         return tuple(v for v in known if v in present)
@@ -123,7 +143,11 @@ def _check_missing_levels(values: np.ndarray) -> None:
     if met.dtype.kind == "f":
         bad = np.flatnonzero(np.isnan(met))
     else:
-        bad = np.flatnonzero(missing_objects(met)) if met.dtype.kind == "O" else np.zeros(0, int)
+        bad = (
+            np.flatnonzero(missing_objects(met))
+            if met.dtype.kind == "O"
+            else np.zeros(0, int)
+        )
     if len(bad):
         said = f" of the response holds {met[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
         raise row_error("", bad[0], said)
@@ -133,18 +157,26 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     """Positions in `levels` as floats, shape (n,). DataError names the first row with a value that is not among them."""
     values = np.asarray(values)
     if values.ndim != 1:
-        raise DataError(f"a response of levels is one column, got an array of shape {values.shape}")
+        raise DataError(
+            f"a response of levels is one column, got an array of shape {values.shape}"
+        )
     if values.dtype.kind in "fiub":
         out = np.full(len(values), -1.0)
         for i, level in enumerate(levels):
-            out += (values == level) * (i + 1.0)  # a third of the time of an assignment to the rows met
+            out += (values == level) * (
+                i + 1.0
+            )  # a third of the time of an assignment to the rows met
     else:
         place = {v: float(i) for i, v in enumerate(levels)}
         out = np.array([place.get(_level(v), -1.0) for v in values.tolist()])
     if len(bad := np.flatnonzero(out < 0)):
         met = np.asarray(values).tolist()[bad[0]]
         known = ", ".join(map(str, levels))
-        raise row_error("", bad[0], f" of the response holds {met!r}, which is not a level of the model: {known}")
+        raise row_error(
+            "",
+            bad[0],
+            f" of the response holds {met!r}, which is not a level of the model: {known}",
+        )
     return out
 
 
@@ -156,16 +188,23 @@ def absent_codes(y: np.ndarray, n_levels: int) -> np.ndarray:
 def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
     """The level that is meant: by value, or by its text."""
     if not isinstance(wanted, str | int | float | np.generic):
-        raise DataError(f"{role}= is one level of the response, got {type(wanted).__name__}")
+        raise DataError(
+            f"{role}= is one level of the response, got {type(wanted).__name__}"
+        )
     for level in levels:
         if level == wanted or str(level) == str(wanted):
             return level
-    raise DataError(f"{role}={brief(wanted)} is not a level of the response: {', '.join(map(repr, levels))}")
+    raise DataError(
+        f"{role}={brief(wanted)} is not a level of the response: {', '.join(map(repr, levels))}"
+    )
 
 
 def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:
     """DataError for an argument that has no meaning for this likelihood."""
-    for word, value, owner in (("event", event, "Bernoulli"), ("reference", reference, "Categorical")):
+    for word, value, owner in (
+        ("event", event, "Bernoulli"),
+        ("reference", reference, "Categorical"),
+    ):
         if value is not None:
             raise DataError(
                 f"{word}={value!r} was given, but {with_article(kind)} response has no {word}; that is for {owner}"
@@ -181,7 +220,9 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
     head = np.unique(values[:1000])
     rest = values[~np.isin(values, head)] if len(head) < 20 else values
     met = np.union1d(head, rest).tolist()
-    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in met]  # 1.0 reads as 1
+    return [
+        int(v) if isinstance(v, float) and v.is_integer() else v for v in met
+    ]  # 1.0 reads as 1
 
 
 def _level(value: object) -> Level:

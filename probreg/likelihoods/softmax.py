@@ -8,7 +8,14 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, check_fields
 from probreg.errors import DataError
-from probreg.likelihoods.base import FAR, Array, Level, MayDiverge, OfClasses, SmoothLikelihood
+from probreg.likelihoods.base import (
+    FAR,
+    Array,
+    Level,
+    MayDiverge,
+    OfClasses,
+    SmoothLikelihood,
+)
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
 from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
@@ -74,19 +81,25 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.symmetric and self.reference is not None:
-            raise DataError(f"a symmetric softmax has no reference class, got reference={self.reference!r}")
+            raise DataError(
+                f"a symmetric softmax has no reference class, got reference={self.reference!r}"
+            )
 
     def _of_levels(self, met: tuple[Level, ...], reference: Level | None) -> Self:
         """The same of these classes."""
         wanted = reference if reference is not None else self.reference
-        return replace(self, levels=met, reference=None if wanted is None else one_of(met, wanted, "reference"))
+        return replace(
+            self,
+            levels=met,
+            reference=None if wanted is None else one_of(met, wanted, "reference"),
+        )
 
     def describe(self, response: str) -> str:
         if self.symmetric:
-            return f"the log odds of each class of {response} against their geometric mean"
-        return (
-            f"the log odds of each class of {response} against the reference class {self.levels[self._reference_index]}"
-        )
+            return (
+                f"the log odds of each class of {response} against their geometric mean"
+            )
+        return f"the log odds of each class of {response} against the reference class {self.levels[self._reference_index]}"
 
     def infinite_intercept(self, absent: Array, rows: int) -> str:
         return f"class {self.classes[int(np.argmax(absent))]} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the scale of log odds"
@@ -104,7 +117,11 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        return tuple(str(v) for i, v in enumerate(self.levels) if self.symmetric or i != self._reference_index)
+        return tuple(
+            str(v)
+            for i, v in enumerate(self.levels)
+            if self.symmetric or i != self._reference_index
+        )
 
     @property
     def predictors_apart(self) -> tuple[str, ...]:
@@ -121,7 +138,10 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         if not self.symmetric:
             return np.delete(np.eye(k), self._reference_index, axis=1)
         # Helmert's contrasts: column j is (1, ..., 1, -j, 0, ..., 0) / (j (j + 1))^(1/2), with j ones.
-        columns = [np.r_[np.full(j, 1.0), -j, np.zeros(k - j - 1)] / np.sqrt(j * (j + 1.0)) for j in range(1, k)]
+        columns = [
+            np.r_[np.full(j, 1.0), -j, np.zeros(k - j - 1)] / np.sqrt(j * (j + 1.0))
+            for j in range(1, k)
+        ]
         return np.stack(columns, 1)
 
     @property
@@ -146,7 +166,11 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
     def mean(self, eta: Array, **aux: Any) -> Array:
-        if eta.ndim == 3 and eta.size >= _MANY and eta.transpose(1, 2, 0).flags.c_contiguous:
+        if (
+            eta.ndim == 3
+            and eta.size >= _MANY
+            and eta.transpose(1, 2, 0).flags.c_contiguous
+        ):
             return self._mean_of_draws(eta.transpose(1, 2, 0))
         p = self.scores(eta)
         np.exp(np.subtract(p, p.max(-1, keepdims=True), out=p), out=p)
@@ -168,7 +192,9 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         f, k = self.scores(eta), len(self.levels)
         # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
-        others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])  # row k: the scores of all classes but k
+        others = np.where(
+            np.eye(k, dtype=bool), -np.inf, f[..., None, :]
+        )  # row k: the scores of all classes but k
         slope = np.eye(k) - softmax(others, -1)
         return f - logsumexp(others, -1), slope @ self.contrast
 
@@ -179,7 +205,10 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
             return q[..., None] * (np.eye(self.width) - q[..., None, :])
         # C'(diag p - pp')C
         mixed = p @ C
-        return np.einsum("...k,ka,kb->...ab", p, C, C, optimize=True) - mixed[..., :, None] * mixed[..., None, :]
+        return (
+            np.einsum("...k,ka,kb->...ab", p, C, C, optimize=True)
+            - mixed[..., :, None] * mixed[..., None, :]
+        )
 
     def _third(self, p: Array) -> Array:
         """The third cumulants of the contrasts: sum_k p_k c_k c_k c_k, with c_k = C_k - sum p C."""

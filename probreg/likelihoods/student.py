@@ -87,7 +87,9 @@ class StudentT(LocationScaleLikelihood):
     def standard_cdf(self, r: Array) -> Array:
         return stdtr(self.nu, r)
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         return rng.standard_t(self.nu, shape)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:

@@ -12,21 +12,50 @@ def named_variable(log_prob: Callable[..., Any], likelihood: Likelihood) -> Any:
     """A class like those of PyMC, whose parameters mu and then the nuisance parameters go to `log_prob(value, ...)`; its
     draws are those of the likelihood."""
 
-    def sample_variable(mu: Array, *aux: Any, rng: np.random.Generator, size: Any) -> Array:
-        shape = np.broadcast_shapes(np.shape(mu), *(np.shape(v) for v in aux)) if size is None else size
-        return likelihood.sample(rng, np.broadcast_to(mu, shape)[..., None], **dict(zip(likelihood.aux, aux)))
+    def sample_variable(
+        mu: Array, *aux: Any, rng: np.random.Generator, size: Any
+    ) -> Array:
+        shape = (
+            np.broadcast_shapes(np.shape(mu), *(np.shape(v) for v in aux))
+            if size is None
+            else size
+        )
+        return likelihood.sample(
+            rng, np.broadcast_to(mu, shape)[..., None], **dict(zip(likelihood.aux, aux))
+        )
 
     class Variable:
-        def __new__(cls, name: str, *, mu: Any, observed: Any = None, dims: Any = None, **aux: Any) -> Any:
+        def __new__(
+            cls,
+            name: str,
+            *,
+            mu: Any,
+            observed: Any = None,
+            dims: Any = None,
+            **aux: Any,
+        ) -> Any:
             import pymc as pm
 
             values = [aux[a] for a in likelihood.aux]
-            return pm.CustomDist(name, mu, *values, logp=log_prob, random=sample_variable, observed=observed, dims=dims)
+            return pm.CustomDist(
+                name,
+                mu,
+                *values,
+                logp=log_prob,
+                random=sample_variable,
+                observed=observed,
+                dims=dims,
+            )
 
         @staticmethod
         def dist(*, mu: Any, **aux: Any) -> Any:
             import pymc as pm
 
-            return pm.CustomDist.dist(mu, *(aux[a] for a in likelihood.aux), logp=log_prob, random=sample_variable)
+            return pm.CustomDist.dist(
+                mu,
+                *(aux[a] for a in likelihood.aux),
+                logp=log_prob,
+                random=sample_variable,
+            )
 
     return Variable

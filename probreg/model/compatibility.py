@@ -16,7 +16,14 @@ from probreg.data.formula.algebra import Counted
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Binomial, Gaussian, Likelihood, MayDiverge, Multinomial, SoftmaxLikelihood
+from probreg.likelihoods import (
+    Binomial,
+    Gaussian,
+    Likelihood,
+    MayDiverge,
+    Multinomial,
+    SoftmaxLikelihood,
+)
 from probreg.likelihoods.base import Level
 from probreg.likelihoods.response import whole_counts
 from probreg.model.prior_words import Stated
@@ -40,7 +47,9 @@ from probreg.priors.weak import PriorLike
 Array = np.ndarray
 
 
-def response_of_counts(likelihood: Likelihood | None, counted: Counted | None) -> tuple[Likelihood, tuple[str, ...]]:
+def response_of_counts(
+    likelihood: Likelihood | None, counted: Counted | None
+) -> tuple[Likelihood, tuple[str, ...]]:
     """The likelihood of rows that count ("p": successes of trials, "counts": by class), and what was taken for it in words.
     Without one it is what the response means: Binomial of p(k, n), Multinomial of counts(...), else Gaussian.
 
@@ -57,8 +66,14 @@ def response_of_counts(likelihood: Likelihood | None, counted: Counted | None) -
     found, wanted = likelihood.of_counts(), Binomial if counted == "p" else Multinomial
     if not isinstance(found, wanted):
         what = "successes out of trials" if counted == "p" else "counts by class"
-        hint = "; for two classes write p(a, a + b)" if found is not None and wanted is Multinomial else ""
-        raise Incompatible(f"{what} are {wanted.__name__} observations, not {likelihood.name}{hint}")
+        hint = (
+            "; for two classes write p(a, a + b)"
+            if found is not None and wanted is Multinomial
+            else ""
+        )
+        raise Incompatible(
+            f"{what} are {wanted.__name__} observations, not {likelihood.name}{hint}"
+        )
     if found is likelihood:
         return likelihood, ()
     note = f"{what_counts(counted)}: the likelihood is {wanted.__name__}, the same model as {type(likelihood).__name__} of single trials"
@@ -78,27 +93,41 @@ class Choices:
     event: Level | None = None
     reference: Level | None = None
 
-    def of_response(self, counted: Counted | None = None) -> tuple[Likelihood, tuple[str, ...]]:
+    def of_response(
+        self, counted: Counted | None = None
+    ) -> tuple[Likelihood, tuple[str, ...]]:
         """The likelihood of a response that counts, or of one that does not, and what was taken for it in words."""
         return response_of_counts(self.likelihood, counted)
 
-    def prepare_likelihood(self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None) -> Likelihood:
+    def prepare_likelihood(
+        self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None
+    ) -> Likelihood:
         """Return the likelihood with the levels of these responses and the one that is modelled."""
-        return likelihood.prepare(values, levels=levels, event=self.event, reference=self.reference)
+        return likelihood.prepare(
+            values, levels=levels, event=self.event, reference=self.reference
+        )
 
 
 def what_counts(counted: Counted) -> str:
     """What a row of such a response is, in words."""
-    return "a row counts successes of trials" if counted == "p" else "a row counts by class"
+    return (
+        "a row counts successes of trials"
+        if counted == "p"
+        else "a row counts by class"
+    )
 
 
-def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, Counted | None]:
+def of_rows(
+    likelihood: Likelihood, values: Array, trials: Any
+) -> tuple[Array, Counted | None]:
     """The response values, (n, 2) with the trials where they are given, and what they count. DataError and Incompatible for
     values that the likelihood cannot count."""
     if trials is not None:
         response_of_counts(likelihood, "p")
         return with_trials(values, trials, len(values)), "p"
-    if np.ndim(values) != 2 or likelihood.of_counts() is None:  # of a likelihood of one column `prepare` says so
+    if (
+        np.ndim(values) != 2 or likelihood.of_counts() is None
+    ):  # of a likelihood of one column `prepare` says so
         return values, None
     if isinstance(likelihood.of_counts(), Binomial):
         raise DataError(
@@ -119,11 +148,15 @@ def require_outcomes(model: Stated) -> None:
         return
     i = design.intercept
     column = None if i is None or model.joint.informative[i] else design.columns[i]
-    aux = next((a for a in model.unknown if isinstance(model.aux_prior(a), Reference)), None)
+    aux = next(
+        (a for a in model.unknown if isinstance(model.aux_prior(a), Reference)), None
+    )
     if column is None and aux is None:
         return
     if design.source is not None:
-        absent = design.fold(partial(_absent_outcomes, likelihood=likelihood), np.logical_and)
+        absent = design.fold(
+            partial(_absent_outcomes, likelihood=likelihood), np.logical_and
+        )
     if not absent.any():
         return
     if column is not None:
@@ -141,7 +174,9 @@ def _absent_outcomes(block: Block, *, likelihood: MayDiverge) -> Array:
     return likelihood.absent_outcomes(block.y)
 
 
-def read_checked_aux(likelihood: Likelihood, aux: AuxLike) -> dict[str, float | AuxPrior]:
+def read_checked_aux(
+    likelihood: Likelihood, aux: AuxLike
+) -> dict[str, float | AuxPrior]:
     """Numbers and priors of nuisance parameters. DataError for a parameter that the likelihood lacks, or for a value that is neither
     a positive number nor the prior of one."""
     given = read_aux(aux)
@@ -164,7 +199,11 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
     Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
     """
     w, n = design.weights if design.precision is None else design.precision, design.n
-    left = values[:0] if design.unused is None or design.unused.y is None else design.unused.y
+    left = (
+        values[:0]
+        if design.unused is None or design.unused.y is None
+        else design.unused.y
+    )
     if w is None:
         return design, values, left
     keep = w > 0
@@ -173,11 +212,22 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
         design, before = replace(design, labels=labels), design
         offset = before.offset if before.offset is None else before.offset[~keep]
         inputs = {key: x[~keep] for key, x in before.inputs.items()}
-        out = Unused(np.flatnonzero(~keep), before.X[~keep], offset, labels=labels[~keep], inputs=inputs)
+        out = Unused(
+            np.flatnonzero(~keep),
+            before.X[~keep],
+            offset,
+            labels=labels[~keep],
+            inputs=inputs,
+        )
         notes = (*design.notes, *left_out_notes(int((~keep).sum()), n))
-        design, left = replace(design.take(keep), notes=notes, unused=out), values[~keep]
+        design, left = (
+            replace(design.take(keep), notes=notes, unused=out),
+            values[~keep],
+        )
     if design.weight_kind == "sampling" and design.weights is not None:
-        design = replace(design, weights=design.weights * (design.n / design.weights.sum()))
+        design = replace(
+            design, weights=design.weights * (design.n / design.weights.sum())
+        )
     return design, values[keep], left
 
 
@@ -196,7 +246,9 @@ def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design
     return replace(design, unused=replace(design.unused, y=y))
 
 
-def weights_of_rows(model_design: Design, data: Any, weights: Any) -> tuple[WeightKind, Any]:
+def weights_of_rows(
+    model_design: Design, data: Any, weights: Any
+) -> tuple[WeightKind, Any]:
     """The kind and the values (n,) of the weights of new rows with their response, None where there are none.
 
     Without `weights` they are read from the column that the model's weights come from. DataError where it is missing.
@@ -206,14 +258,18 @@ def weights_of_rows(model_design: Design, data: Any, weights: Any) -> tuple[Weig
         try:
             own = model_design.recipe.weights_at(data)
         except DataError as error:
-            raise DataError(f"{error}; the model reads its weights from this column, or takes weights=") from None
+            raise DataError(
+                f"{error}; the model reads its weights from this column, or takes weights="
+            ) from None
         return ("frequency", None) if own is None else (model_design.weight_kind, own)
     if isinstance(values, str) and not is_array(data):
         values = read_column(data, values)
     return kind, values
 
 
-def with_precision(design: Design, weights: Any, data: Any, likelihood: Likelihood, kind: WeightKind) -> Design:
+def with_precision(
+    design: Design, weights: Any, data: Any, likelihood: Likelihood, kind: WeightKind
+) -> Design:
     """New rows with the precisions that they are given, or that the model's column of precisions has for them.
 
     `kind` is that of the model's weights. DataError for weights of another kind than precisions.
@@ -232,17 +288,25 @@ def with_precision(design: Design, weights: Any, data: Any, likelihood: Likeliho
     found = replace(design, precision=precision, weight_kind=kind)
     check_precisions(found, likelihood)
     if precision is not None and (precision == 0).any():
-        raise DataError("a precision of 0 is noise without bound: new rows have precisions above 0")
+        raise DataError(
+            "a precision of 0 is noise without bound: new rows have precisions above 0"
+        )
     return found
 
 
 def _with_own_precision(design: Design, data: Any) -> Design:
     """New rows with the precisions of the model's column, where the table has it; those of weight 0 have the noise scale sigma."""
-    if is_array(data) or (name := getattr(design.recipe, "weights", None)) is None or name not in read_columns(data):
+    if (
+        is_array(data)
+        or (name := getattr(design.recipe, "weights", None)) is None
+        or name not in read_columns(data)
+    ):
         return design
     values = as_weights_of_some(design.recipe.weights_at(data), design.n, "precision")
     assert values is not None  # the recipe has their column
-    return replace(design, precision=np.where(values > 0, values, 1.0), weight_kind="precision")
+    return replace(
+        design, precision=np.where(values > 0, values, 1.0), weight_kind="precision"
+    )
 
 
 def check_precisions(design: Design, likelihood: Likelihood) -> None:
@@ -265,11 +329,18 @@ def check_names(design: Design, likelihood: Likelihood) -> None:
 
 def check_offset(design: Design, likelihood: Likelihood) -> None:
     """DataError or Incompatible for an offset that the linear predictors cannot take."""
-    if design.offset is not None and design.offset.shape[1] not in (1, likelihood.width):
+    if design.offset is not None and design.offset.shape[1] not in (
+        1,
+        likelihood.width,
+    ):
         raise DataError(
             f"the offset has {design.offset.shape[1]} columns; this likelihood has {likelihood.width} linear predictors"
         )
-    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric and design.offset is not None:
+    if (
+        isinstance(likelihood, SoftmaxLikelihood)
+        and likelihood.symmetric
+        and design.offset is not None
+    ):
         raise Incompatible(
             "a symmetric softmax takes no offset: its predictors have no names of their own; use a reference class"
         )
@@ -285,7 +356,9 @@ def _is_same_in_every_basis(prior: Prior, q: int) -> bool:
     return isinstance(prior, Flat | GaussianPrior | WholePrior)
 
 
-def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]) -> None:
+def check_joint(
+    prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]
+) -> None:
     """Incompatible for priors that mean nothing under this likelihood."""
     varies = [name for name in unknown if name != likelihood.noise_scale]
     if varies and any(isinstance(b.prior, FisherPrior) for b in prior.blocks):
@@ -298,13 +371,23 @@ def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
-        if wrong := [b.prior for b in prior.blocks if not _is_same_in_every_basis(b.prior, len(b.columns))]:
-            unknown = " of unknown scale" if isinstance(wrong[0], HierarchicalPrior) else ""
+        if wrong := [
+            b.prior
+            for b in prior.blocks
+            if not _is_same_in_every_basis(b.prior, len(b.columns))
+        ]:
+            unknown = (
+                " of unknown scale" if isinstance(wrong[0], HierarchicalPrior) else ""
+            )
             raise Incompatible(
                 f"a symmetric softmax takes flat, normal or Jeffreys priors, or Laplace and elastic-net ones of stated scale, got "
                 f"{wrong[0].name}{unknown}. Other priors are stated of log odds against a reference class, likelihood='categorical'"
             )
-        if any(np.any(location_of(b)) for b in prior.blocks if isinstance(b.prior, GaussianPrior | ProximalPrior)):
+        if any(
+            np.any(location_of(b))
+            for b in prior.blocks
+            if isinstance(b.prior, GaussianPrior | ProximalPrior)
+        ):
             raise Incompatible(
                 "a symmetric softmax takes priors with location 0, since a shift that all classes share changes no probability"
             )

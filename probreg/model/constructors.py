@@ -33,11 +33,24 @@ from probreg.data import (
     with_groups,
 )
 from probreg.data.formula.algebra import Counted
-from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
+from probreg.data.weights import (
+    RowWeights,
+    WeightsLike,
+    kind_of_blocks,
+    precision,
+    read_weights,
+    sampling,
+)
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
-from probreg.model.compatibility import Choices, of_rows, response_of_counts, with_unused, without_zero_weights
+from probreg.model.compatibility import (
+    Choices,
+    of_rows,
+    response_of_counts,
+    with_unused,
+    without_zero_weights,
+)
 from probreg.priors import Flat
 from probreg.priors.text import AuxLike
 from probreg.priors.weak import PriorLike
@@ -128,10 +141,16 @@ class FromData(ABC):
         from probreg.data.formula.formula import read_formula
 
         same_rows(**{"the data": data, "weights": weights, "offset": offset})
-        reading = read_formula(formula, data, weights=weights, offset=offset, missing=missing)
+        reading = read_formula(
+            formula, data, weights=weights, offset=offset, missing=missing
+        )
         design, values, levels = from_reading(reading)
-        choices = Choices(_resolve_optional_likelihood(likelihood), prior, aux, event, reference)
-        return cls._from_choices(choices, in_memory(design, values, levels, choices, counts=reading.counted))
+        choices = Choices(
+            _resolve_optional_likelihood(likelihood), prior, aux, event, reference
+        )
+        return cls._from_choices(
+            choices, in_memory(design, values, levels, choices, counts=reading.counted)
+        )
 
     @classmethod
     @only_known
@@ -206,7 +225,10 @@ class FromData(ABC):
         """
         response = own_name(y) if response is None else response
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
-        named = _resolve_optional_likelihood(likelihood) or response_of_counts(None, None if trials is None else "p")[0]
+        named = (
+            _resolve_optional_likelihood(likelihood)
+            or response_of_counts(None, None if trials is None else "p")[0]
+        )
         if isinstance(X, np.memmap) and groups:
             raise Incompatible(
                 "groups= needs the rows in memory, and X is a memory map: pass np.asarray(X), or use from_files"
@@ -221,7 +243,11 @@ class FromData(ABC):
                 weights={"precision": precision, "sampling": sampling}.get(kind),
             )  # fmt: skip
         plain = (
-            named.least_squares and weights is None and offset is None and isinstance(groups, Sequence) and not groups
+            named.least_squares
+            and weights is None
+            and offset is None
+            and isinstance(groups, Sequence)
+            and not groups
         )
         design = from_arrays(
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
@@ -232,15 +258,21 @@ class FromData(ABC):
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")
         if len(values) != design.n:
-            raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
+            raise DataError(
+                f"X has {design.n} rows and y has {len(values)}: they must match"
+            )
         values, counts = of_rows(named, values, trials)
-        design = replace(design, weights=weights_without_empty_trials(values, counts, design.weights))
+        design = replace(
+            design, weights=weights_without_empty_trials(values, counts, design.weights)
+        )
         choices = Choices(named, prior, aux, event, reference)
         design, bound = in_memory(design, values, levels, choices, counts=counts)
         return cls._from_choices(choices, (design.with_products(products), bound))
 
     @classmethod
-    def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
+    def from_parquet(
+        cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any
+    ) -> Self:
         """A model of rows that stay in Parquet files, read by the block: `from_files(..., format="parquet")`.
 
         Parameters
@@ -326,10 +358,20 @@ class FromData(ABC):
         from probreg.model.from_files import from_files
 
         choices, files = (
-            Choices(_resolve_optional_likelihood(likelihood), prior, aux, event, reference),
+            Choices(
+                _resolve_optional_likelihood(likelihood), prior, aux, event, reference
+            ),
             files_of(path, format),
         )
-        read = from_files(formula, files, choices, weights=weights, offset=offset, missing=missing, progress=progress)
+        read = from_files(
+            formula,
+            files,
+            choices,
+            weights=weights,
+            offset=offset,
+            missing=missing,
+            progress=progress,
+        )
         return cls._from_choices(choices, read)
 
     @classmethod
@@ -401,9 +443,22 @@ class FromData(ABC):
         from probreg.model.from_files import from_slices
 
         named, kind = _resolve_likelihood(likelihood), kind_of_blocks(weights)
-        choices, compose = Choices(named, prior, aux, event, reference), partial(of_rows, named)
-        making = array_blocks(blocks, columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
-        return cls._from_choices(choices, from_slices(making, choices, name=response or "y", progress=progress))
+        choices, compose = (
+            Choices(named, prior, aux, event, reference),
+            partial(of_rows, named),
+        )
+        making = array_blocks(
+            blocks,
+            columns=columns,
+            intercept=intercept,
+            width=width,
+            kind=kind,
+            compose=compose,
+        )
+        return cls._from_choices(
+            choices,
+            from_slices(making, choices, name=response or "y", progress=progress),
+        )
 
     @classmethod
     @only_known
@@ -469,8 +524,18 @@ class FromData(ABC):
         """
         from probreg.model.from_dask import from_dask
 
-        choices = Choices(_resolve_optional_likelihood(likelihood), prior, aux, event, reference)
-        read = from_dask(formula, data, choices, client=client, weights=weights, offset=offset, missing=missing)
+        choices = Choices(
+            _resolve_optional_likelihood(likelihood), prior, aux, event, reference
+        )
+        read = from_dask(
+            formula,
+            data,
+            choices,
+            client=client,
+            weights=weights,
+            offset=offset,
+            missing=missing,
+        )
         return cls._from_choices(choices, read)
 
     @classmethod
@@ -600,7 +665,9 @@ class FromData(ABC):
         from probreg.data.moments_files import load_moments
 
         if not moments:
-            raise DataError("from_moments takes the moments of at least one place, or the files that hold them")
+            raise DataError(
+                "from_moments takes the moments of at least one place, or the files that hold them"
+            )
         read = [load_moments(m) if isinstance(m, str | Path) else m for m in moments]
         if odd := [m for m in read if not isinstance(m, Moments | ArrowMoments)]:
             raise DataError(
@@ -616,10 +683,18 @@ def design_of_moments(moments: AnyMoments) -> Design:
 
     at, columns = moments.origin, moments.columns
     if at is None and isinstance(moments, ArrowMoments):
-        raise DataError("moments by group are taken with how their columns are made: as `model.moments` gives them")
-    recipe = PlainColumns(columns, columns[:1] == (INTERCEPT,)) if at is None else recipe_from_json(at.saved_recipe())
+        raise DataError(
+            "moments by group are taken with how their columns are made: as `model.moments` gives them"
+        )
+    recipe = (
+        PlainColumns(columns, columns[:1] == (INTERCEPT,))
+        if at is None
+        else recipe_from_json(at.saved_recipe())
+    )
     if tuple(recipe.columns) != columns:
-        raise DataError(f"the moments are of {', '.join(columns)}, and their recipe makes {', '.join(recipe.columns)}")
+        raise DataError(
+            f"the moments are of {', '.join(columns)}, and their recipe makes {', '.join(recipe.columns)}"
+        )
     return Design(
         X=np.zeros((0, len(columns))),
         y=np.zeros(0),
@@ -635,11 +710,18 @@ def design_of_moments(moments: AnyMoments) -> Design:
 
 
 def in_memory(
-    design: Design, values: Array, levels: tuple[Level, ...] | None, choices: Choices, *, counts: Counted | None
+    design: Design,
+    values: Array,
+    levels: tuple[Level, ...] | None,
+    choices: Choices,
+    *,
+    counts: Counted | None,
 ) -> tuple[Design, Likelihood]:
     """The design of rows that are in memory, without those of weight zero, and the likelihood prepared for their response."""
     likelihood, said = choices.of_response(counts)
-    design, values, left = without_zero_weights(replace(design, notes=(*design.notes, *said)), values)
+    design, values, left = without_zero_weights(
+        replace(design, notes=(*design.notes, *said)), values
+    )
     with rows_named(design.labels):
         bound = choices.prepare_likelihood(likelihood, values, levels)
         y = bound.encode(values)
@@ -655,6 +737,10 @@ def _resolve_likelihood(given: Likelihood | str) -> Likelihood:
     found = LIKELIHOODS.resolve(given)
     if not isinstance(found, Likelihood):
         kind = type(found)
-        met = shown_value(found) if isinstance(found, type) else f"{kind.__name__} from {kind.__module__}"
+        met = (
+            shown_value(found)
+            if isinstance(found, type)
+            else f"{kind.__name__} from {kind.__module__}"
+        )
         raise Incompatible(f"likelihood is a Likelihood or the name of one, got {met}")
     return found

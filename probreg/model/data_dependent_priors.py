@@ -20,7 +20,12 @@ Array = np.ndarray
 _STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
 
 
-def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], where: tuple[int, ...]) -> PriorData:
+def rows_for(
+    design: Design,
+    likelihood: Likelihood,
+    held: Mapping[str, float],
+    where: tuple[int, ...],
+) -> PriorData:
     """What a prior of these columns may know, `held` being nuisance parameters that are fixed: standard deviations have the divisor N - 1."""
     index, noisy = list(where), likelihood.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
@@ -29,7 +34,9 @@ def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], 
         n=design.total,
         spread=lambda: column_spreads(design)[index] * stretch,
         response_sd=lambda: float(design.y_scale * stretch) if noisy else None,
-        gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
+        gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[
+            np.ix_(index, index)
+        ],
         unit_information=_unit_information(likelihood, held),
         fisher=None
         if noisy or not isinstance(likelihood, DifferentiableLikelihood)
@@ -50,7 +57,10 @@ def terms_of_columns(design: Design) -> tuple[str, ...]:
     """
     of = {c: c for c in design.columns}
     for term in design.recipe.written:
-        of |= {design.columns[j]: ":".join(term) for j in columns_called(":".join(term), design.columns)}
+        of |= {
+            design.columns[j]: ":".join(term)
+            for j in columns_called(":".join(term), design.columns)
+        }
     # a smooth function or a process is one term, by its own columns
     of |= {c: t.name for t in design.recipe.terms for c in t.columns if c in of}
     return tuple(of[c] for c in design.columns)
@@ -68,12 +78,20 @@ def moments_by_trials(design: Design, likelihood: Likelihood) -> Moments:
         return design.moments
     if design.kept_by_trials is not None:
         return design.kept_by_trials
-    return design.fold(partial(_trials_moments, likelihood=likelihood, columns=design.columns), Moments.__add__)
+    return design.fold(
+        partial(_trials_moments, likelihood=likelihood, columns=design.columns),
+        Moments.__add__,
+    )
 
 
-def _trials_moments(block: Block, *, likelihood: Likelihood, columns: tuple[str, ...]) -> Moments:
+def _trials_moments(
+    block: Block, *, likelihood: Likelihood, columns: tuple[str, ...]
+) -> Moments:
     n = likelihood.given(block.y)["trials"]
-    return moments_of(block._replace(weights=n if block.weights is None else n * block.weights), columns=columns)
+    return moments_of(
+        block._replace(weights=n if block.weights is None else n * block.weights),
+        columns=columns,
+    )
 
 
 def centred_gram(design: Design, moments: Moments | None = None) -> Array:
@@ -82,7 +100,10 @@ def centred_gram(design: Design, moments: Moments | None = None) -> Array:
     if design.intercept is None:
         return R.T @ R
     # In the triangular factor with the intercept first, the other columns below its row are centred.
-    order = [design.intercept, *(j for j in range(len(design.columns)) if j != design.intercept)]
+    order = [
+        design.intercept,
+        *(j for j in range(len(design.columns)) if j != design.intercept),
+    ]
     T = np.linalg.qr(R[:, order], mode="r")
     size = np.linalg.norm(T, axis=0)
     T[:, 0] = T[0] = 0.0
@@ -91,14 +112,21 @@ def centred_gram(design: Design, moments: Moments | None = None) -> Array:
     return (T.T @ T)[np.ix_(back, back)]
 
 
-def _unit_information(likelihood: Likelihood, held: Mapping[str, float]) -> float | None:
+def _unit_information(
+    likelihood: Likelihood, held: Mapping[str, float]
+) -> float | None:
     """Fisher information of one observation (one trial) about its own linear predictor, at eta = 0 and a noise scale of 1."""
     if not isinstance(likelihood, DifferentiableLikelihood):
         return None
-    known = {name: 1.0 if name == likelihood.noise_scale else held.get(name, 1.0) for name in likelihood.aux}
+    known = {
+        name: 1.0 if name == likelihood.noise_scale else held.get(name, 1.0)
+        for name in likelihood.aux
+    }
     if isinstance(likelihood, OfTrials):
         known["trials"] = 1.0
-    return float(likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0])
+    return float(
+        likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0]
+    )
 
 
 class Fisher:
@@ -107,14 +135,28 @@ class Fisher:
     The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
     """
 
-    def __init__(self, design: Design, likelihood: DifferentiableLikelihood, held: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        design: Design,
+        likelihood: DifferentiableLikelihood,
+        held: Mapping[str, float],
+    ) -> None:
         self.design, self.likelihood, self.held = design, likelihood, held
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:
         d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
         if not d.reachable:
-            raise DataError(f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.rows_needed}")
-        information = d.fold(partial(sums.expected_information, likelihood=likelihood, beta=beta, known=self.held))[0]
+            raise DataError(
+                f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.rows_needed}"
+            )
+        information = d.fold(
+            partial(
+                sums.expected_information,
+                likelihood=likelihood,
+                beta=beta,
+                known=self.held,
+            )
+        )[0]
         size = np.sqrt(np.abs(np.diagonal(information)))
         size = np.where(size > 0, size, 1.0)
         try:
@@ -122,6 +164,12 @@ class Fisher:
         except np.linalg.LinAlgError:
             return information, np.full(p * m, np.nan)
         inverse = V.reshape(p, m, p, m)
-        fn = partial(sums.information_slope, likelihood=likelihood, beta=beta, inverse=inverse, known=self.held)
+        fn = partial(
+            sums.information_slope,
+            likelihood=likelihood,
+            beta=beta,
+            inverse=inverse,
+            known=self.held,
+        )
         slope = d.fold(fn)[0]
         return information, slope.ravel()

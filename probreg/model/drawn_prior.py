@@ -27,33 +27,58 @@ def blocks_given_scales(model: Model) -> frozenset[int]:
 
     Their density p(b | h) is a part of the model and no prior that a user states.
     """
-    grouped = {i for i, b in enumerate(model.joint.blocks) if model.design.grouped_of(b.columns) is not None}
+    grouped = {
+        i
+        for i, b in enumerate(model.joint.blocks)
+        if model.design.grouped_of(b.columns) is not None
+    }
     return frozenset(grouped | set(needed_hyper(model)))
 
 
 def log_prob_of_coefficients(
-    model: Model, draws: Mapping[str, Array], *, proper: bool = False, blocks: Collection[int] | None = None
+    model: Model,
+    draws: Mapping[str, Array],
+    *,
+    proper: bool = False,
+    blocks: Collection[int] | None = None,
 ) -> Array:
     """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,), of all blocks or of some; with `proper` of proper
     blocks alone whose density is known without h."""
     own = range(len(model.joint.blocks)) if blocks is None else blocks
-    joint = JointPrior(tuple(b if i in own else replace(b, prior=Flat()) for i, b in enumerate(model.joint.blocks)))
-    hyper = {i: hyper_at(model.joint, model.design, i, draws) for i in needed_hyper(model) if i in own and not proper}
-    return joint.log_prob_given(draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper)
+    joint = JointPrior(
+        tuple(
+            b if i in own else replace(b, prior=Flat())
+            for i, b in enumerate(model.joint.blocks)
+        )
+    )
+    hyper = {
+        i: hyper_at(model.joint, model.design, i, draws)
+        for i in needed_hyper(model)
+        if i in own and not proper
+    }
+    return joint.log_prob_given(
+        draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper
+    )
 
 
-def log_prob_of_hyper(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> dict[str, Array]:
+def log_prob_of_hyper(
+    model: Model, draws: Mapping[str, Array], *, proper: bool = False
+) -> dict[str, Array]:
     """log p(h) (...,) of each hyperparameter that the density of the coefficients is given."""
     out: dict[str, Array] = {}
     for i, names in needed_hyper(model).items():
         prior = model.joint.blocks[i].prior
         if isinstance(prior, HierarchicalPrior) and (prior.proper or not proper):
-            found = prior.log_prob_of_hyper({h: draws[name] for h, name in names.items()})
+            found = prior.log_prob_of_hyper(
+                {h: draws[name] for h, name in names.items()}
+            )
             out |= {name: found[h] for h, name in names.items()}
     return out
 
 
-def log_prior_of_draws(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
+def log_prior_of_draws(
+    model: Model, draws: Mapping[str, Array], *, proper: bool = False
+) -> Array:
     """log p(beta, aux, h) (...,) at each draw; with `proper` of the proper parts of the prior alone, of a process log p(h).
 
     Powers of p(beta | h) would weigh h by how many columns a process has (Kallioinen et al. 2024 scale the priors of h).

@@ -21,7 +21,9 @@ from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
 _PAIRED = 1000  # points whose covariances are taken at once
-_HELD = 5 * 10**7  # numbers, 0.4 GB at the most, of bases that are held from one part of the rows to the next
+_HELD = (
+    5 * 10**7
+)  # numbers, 0.4 GB at the most, of bases that are held from one part of the rows to the next
 _MOST = 10**8  # numbers, 0.8 GB, of draws of sums that are held
 
 
@@ -74,9 +76,15 @@ class DrawnProcess:
     def _build_nodes(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
         names = [name for name, _ in self.prior.unknown]
         for h, mine in nodes_of(self.table):
-            made, _, places = root_at_rows(self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors)
+            made, _, places = root_at_rows(
+                self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors
+            )
             # k(x, A) k(A, A)^+ f = k(x, A_p) T T'f_p
-            yield mine, made, np.einsum("pq,spm->sqm", made.T, self.at_rows[mine][:, places])
+            yield (
+                mine,
+                made,
+                np.einsum("pq,spm->sqm", made.T, self.at_rows[mine][:, places]),
+            )
 
     def moments(self, rows: Array, columns: Array) -> tuple[Array, Array] | None:
         """The mean (S, n, m) that the columns (n, a) lack and the variance (S, n), at rows; None where all are among those of the fit."""
@@ -90,7 +98,9 @@ class DrawnProcess:
         for mine, made, u in self._distinct_nodes:
             phi = made.values(rows[off])
             mean[np.ix_(mine, off)] = phi @ u
-            variance[np.ix_(mine, off)] = np.square(self.amplitude[mine])[:, None] * made.variance_left(rows[off], phi)
+            variance[np.ix_(mine, off)] = np.square(self.amplitude[mine])[
+                :, None
+            ] * made.variance_left(rows[off], phi)
         return mean, variance
 
     def variance(self, rows: Array, columns: Array) -> Array | None:
@@ -99,18 +109,29 @@ class DrawnProcess:
         return None if found is None else found[1]
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
-        raise Incompatible(f"{self.key}: its draws differ in their hyperparameters, so that effects are those of draws")
+        raise Incompatible(
+            f"{self.key}: its draws differ in their hyperparameters, so that effects are those of draws"
+        )
 
-    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array:
+    def draws_of_sums(
+        self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
+    ) -> Array:
         """Draws (S, E) of weighted sums, less what the columns say of them."""
         self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
-        out, own = np.empty((len(self.table), weights[0].shape[0])), self._columns_of(sums)
+        out, own = (
+            np.empty((len(self.table), weights[0].shape[0])),
+            self._columns_of(sums),
+        )
         for mine, made, u in self._distinct_nodes:
             mean = sums.columns(made) @ u - own @ self.at_rows[mine]
             each = [covariance_left(made, sums, A) for A in weights]
             value, vector = np.linalg.eigh(np.asarray(sum(each[1:], each[0])))
-            z = rng.standard_normal((len(mine), len(value))) * np.sqrt(np.maximum(value, 0.0))
-            out[mine] = sum(((A @ mean[..., k].T).T for k, A in enumerate(weights)), np.zeros(()))
+            z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
+                np.maximum(value, 0.0)
+            )
+            out[mine] = sum(
+                ((A @ mean[..., k].T).T for k, A in enumerate(weights)), np.zeros(())
+            )
             out[mine] += self.amplitude[mine, None] * (z @ vector.T)
         return out
 
@@ -121,7 +142,9 @@ class DrawnProcess:
             out += sums.columns(made) @ u.sum(0) / len(self.table)
         return out
 
-    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "DrawnSums":
+    def joint(
+        self, sums: RowSums, size: int, width: int, rng: np.random.Generator
+    ) -> "DrawnSums":
         """Draws of all sums, less what the columns say of them."""
         whole, own = self.sums(sums, rng), self._columns_of(sums)
         for part in np.array_split(np.arange(len(whole)), 1 + whole.size // 10**7):
@@ -135,7 +158,10 @@ class DrawnProcess:
         out = np.empty((len(self.table), sums.n, m))
         for mine, made, u in self._distinct_nodes:
             G = _residual_root(made, sums)
-            z = rng.standard_normal((len(mine), m, len(G))) * self.amplitude[mine, None, None]
+            z = (
+                rng.standard_normal((len(mine), m, len(G)))
+                * self.amplitude[mine, None, None]
+            )
             out[mine] = sums.columns(made) @ u + np.moveaxis(z @ G, 1, 2)
         return out
 
@@ -160,9 +186,14 @@ def _residual_root(made: AnchoredBasis, sums: RowSums) -> Array:
     if len(points) > _PAIRED:
         return root_left(made, sums)
     # l l'k = M K M', less l(phi)'l(phi)
-    whole, phi = np.asarray(M @ (M @ made.kernel.matrix(RowPairs(points, points))).T), sums.columns(made)
+    whole, phi = (
+        np.asarray(M @ (M @ made.kernel.matrix(RowPairs(points, points))).T),
+        sums.columns(made),
+    )
     unit = np.sqrt(np.maximum(np.diagonal(whole), np.finfo(float).tiny))
-    c, pivots, rank, _ = lapack.dpstrf((whole - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1)
+    c, pivots, rank, _ = lapack.dpstrf(
+        (whole - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1
+    )
     G = np.empty((rank, sums.n))
     G[:, pivots - 1] = np.tril(c)[:, :rank].T
     return G * unit

@@ -52,21 +52,37 @@ def from_dask(
     """The design of a formula at a dask DataFrame or at Parquet files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
     frame = frame_of(data, client, complete=missing == "drop")
-    chosen = plan(formula, frame, weights=weights, offset=offset, missing=missing, kind=kind)
+    chosen = plan(
+        formula, frame, weights=weights, offset=offset, missing=missing, kind=kind
+    )
     likelihood, said = choices.of_response(chosen.parts.counted)
     partitions = frame.partitions(chosen.selection.names)
     afar = replace(chosen.selection, files=Partition(None, partitions.name))
     recipe, starts, notes = _recipe(chosen, partitions, afar)
-    parts = FormulaParts(FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts)
-    survey, tally = _survey(partitions, replace(parts, making=apart_for(parts.making, likelihood)), recipe, likelihood)
+    parts = FormulaParts(
+        FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts
+    )
+    survey, tally = _survey(
+        partitions,
+        replace(parts, making=apart_for(parts.making, likelihood)),
+        recipe,
+        likelihood,
+    )
     survey, unit = normalised_survey(survey, kind)
     bound = choices.prepare_likelihood(
-        likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders)
+        likelihood,
+        survey.response,
+        chosen.declared_levels(survey.response, tally.orders),
     )
-    final = FormulaParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit), starts)
+    final = FormulaParts(
+        replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit),
+        starts,
+    )
     source = partial(Workers, partitions, final, survey.n, survey.weight)
     notes = (*notes, *tally.notes, *said)
-    return design_of(recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind), bound
+    return design_of(
+        recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind
+    ), bound
 
 
 def from_dask_arrays(
@@ -78,14 +94,27 @@ def from_dask_arrays(
     partitions = array_parts(X, y, weights, offset, trials, client)
     width = X.shape[1] if X.ndim == 2 else 1
     compose = partial(of_rows, stated)
-    making = array_blocks((), columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
+    making = array_blocks(
+        (),
+        columns=columns,
+        intercept=intercept,
+        width=width,
+        kind=kind,
+        compose=compose,
+    )
     parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(stated)))
-    survey, unit = normalised_survey(_survey(partitions, parts, making.recipe, stated)[0], kind)
+    survey, unit = normalised_survey(
+        _survey(partitions, parts, making.recipe, stated)[0], kind
+    )
     likelihood, said = of_survey(stated, survey)
     bound = choices.prepare_likelihood(likelihood, survey.response, None)
-    final = ArrayParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit))
+    final = ArrayParts(
+        replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit)
+    )
     source = partial(Workers, partitions, final, survey.n, survey.weight)
-    return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
+    return design_of(
+        making.recipe, survey, bound, source, response=name, notes=said, kind=kind
+    ), bound
 
 
 def _recipe(
@@ -99,7 +128,9 @@ def _recipe(
     if chosen.learning:  # from evenly spaced rows of all: the same as on one machine, where the rows before are counted
         rows = partitions.reduce(partial(complete_rows, afar), or_)
         starts = tuple(accumulate((rows[k] for k in range(len(rows) - 1)), initial=0))
-    seen = partitions.reduce(partial(seen_in, afar, unseen(chosen), starts), seen_by_both)
+    seen = partitions.reduce(
+        partial(seen_in, afar, unseen(chosen), starts), seen_by_both
+    )
     recipe, notes = learned(chosen, seen)
     return recipe, starts, notes
 

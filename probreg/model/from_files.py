@@ -39,24 +39,56 @@ def from_files(
 ) -> tuple[Design, Likelihood]:  # fmt: skip
     """The design of a formula at files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
-    classes = choices.likelihood is not None and choices.likelihood.of_counts() is not None
-    chosen = plan(formula, files, weights=weights, offset=offset, missing=missing, kind=kind, classes=classes)
+    classes = (
+        choices.likelihood is not None and choices.likelihood.of_counts() is not None
+    )
+    chosen = plan(
+        formula,
+        files,
+        weights=weights,
+        offset=offset,
+        missing=missing,
+        kind=kind,
+        classes=classes,
+    )
     likelihood, said = choices.of_response(chosen.parts.counted)
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()
-    making = FormulaBlocks(replace(chosen.selection, tally=tally), recipe, weights, first_code(likelihood), kind)
+    making = FormulaBlocks(
+        replace(chosen.selection, tally=tally),
+        recipe,
+        weights,
+        first_code(likelihood),
+        kind,
+    )
     survey, unit = normalised_survey(
-        _survey(apart_for(making, likelihood), recipe, likelihood, files.name, progress), kind
+        _survey(
+            apart_for(making, likelihood), recipe, likelihood, files.name, progress
+        ),
+        kind,
     )
     bound = prepare_from_survey(
-        choices, likelihood, survey, chosen.declared_levels(survey.response, tally.orders), making
+        choices,
+        likelihood,
+        survey,
+        chosen.declared_levels(survey.response, tally.orders),
+        making,
     )
-    final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
+    final = replace(
+        making,
+        selection=chosen.selection,
+        encode=partial(encode_values, bound.encode),
+        unit=unit,
+    )
     few = survey.n * len(recipe.columns) <= _KEPT
     blocks = KeptBlocks(final, files) if few else final
-    source = partial(BlockStream, blocks, survey.n, survey.weight, name=files.name, progress=progress)
+    source = partial(
+        BlockStream, blocks, survey.n, survey.weight, name=files.name, progress=progress
+    )
     notes = (*notes, *tally.notes, *said)
-    return design_of(recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind), bound
+    return design_of(
+        recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind
+    ), bound
 
 
 def from_slices(
@@ -65,30 +97,46 @@ def from_slices(
     """The design of arrays that come in slices, and the likelihood prepared for their response."""
     (stated, _), orders, kind = choices.of_response(), Orders(), making.kind
     first = replace(making, encode=first_code(stated), orders=orders)
-    survey, unit = normalised_survey(_survey(first, making.recipe, stated, making.name, progress), kind)
+    survey, unit = normalised_survey(
+        _survey(first, making.recipe, stated, making.name, progress), kind
+    )
     levels = orders.levels(survey.response)
     likelihood, said = of_survey(stated, survey)
     bound = prepare_from_survey(choices, likelihood, survey, levels, making)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
-    source = partial(BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress)
-    return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
+    source = partial(
+        BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress
+    )
+    return design_of(
+        making.recipe, survey, bound, source, response=name, notes=said, kind=kind
+    ), bound
 
 
 def apart_for(making: FormulaBlocks, likelihood: Likelihood) -> FormulaBlocks:
     """The same blocks, with columns of groups left unwritten where their moments are taken by group."""
-    return replace(making, apart=likelihood.least_squares and bool(making.recipe.grouped))
+    return replace(
+        making, apart=likelihood.least_squares and bool(making.recipe.grouped)
+    )
 
 
-def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple[str, ...]]:
+def of_survey(
+    likelihood: Likelihood, survey: Survey
+) -> tuple[Likelihood, tuple[str, ...]]:
     """The likelihood of rows that were surveyed, which may count (`of_rows` has asked whether it can), and what was taken for
     it in words."""
     if survey.values.ndim == 1:
         return likelihood, ()
-    return response_of_counts(likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts")
+    return response_of_counts(
+        likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
+    )
 
 
 def prepare_from_survey(
-    choices: Choices, likelihood: Likelihood, survey: Survey, levels: tuple[Any, ...] | None, making: Any
+    choices: Choices,
+    likelihood: Likelihood,
+    survey: Survey,
+    levels: tuple[Any, ...] | None,
+    making: Any,
 ) -> Likelihood:
     """The likelihood prepared for the responses of a survey. One that it refuses is looked for in one more pass: the survey
     knows the value, and not its row."""
@@ -104,7 +152,11 @@ def prepare_from_survey(
 
     def refuse(values: Any) -> Array:
         values = np.asarray(values)
-        met = (values == wanted).all(1) if values.ndim == 2 else pd.Index(values).isin([wanted])
+        met = (
+            (values == wanted).all(1)
+            if values.ndim == 2
+            else pd.Index(values).isin([wanted])
+        )
         if met.any():
             raise row_error(before, int(np.argmax(met)), after)
         return np.zeros(len(values))
@@ -119,20 +171,32 @@ def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
     return np.asarray if likelihood.of_counts() is not None else likelihood.encode
 
 
-def moments_by(recipe: ColumnRecipe, likelihood: Likelihood) -> Callable[[Block], AnyMoments] | None:
+def moments_by(
+    recipe: ColumnRecipe, likelihood: Likelihood
+) -> Callable[[Block], AnyMoments] | None:
     """What takes the moments of a block for a Gaussian model, by group where effects vary; None for other likelihoods."""
     if not likelihood.least_squares:
         return None
     terms = tuple(recipe.grouped.values())
     head = len(recipe.columns) - sum(len(term.columns) for term in terms)
     if terms:
-        return partial(arrow_moments_of_rows, columns=recipe.columns[:head], terms=terms)
+        return partial(
+            arrow_moments_of_rows, columns=recipe.columns[:head], terms=terms
+        )
     return partial(moments_of, columns=recipe.columns)
 
 
-def _survey(making: Making, recipe: ColumnRecipe, likelihood: Likelihood, name: str, progress: bool | None) -> Survey:
+def _survey(
+    making: Making,
+    recipe: ColumnRecipe,
+    likelihood: Likelihood,
+    name: str,
+    progress: bool | None,
+) -> Survey:
     fn = partial(survey_of, moments=moments_by(recipe, likelihood), counted=True)
-    return require_survey(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
+    return require_survey(
+        one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name
+    )
 
 
 def require_survey(survey: Survey | None, name: str) -> Survey:
@@ -160,7 +224,9 @@ def design_of(
 ) -> Design:  # fmt: skip
     """The design of rows that were surveyed, and are where the source of their sample says."""
     columns, some = recipe.columns, survey.sample
-    some = some._replace(X=written_where_small(some.X), y=encode_values(bound.encode, some.y))
+    some = some._replace(
+        X=written_where_small(some.X), y=encode_values(bound.encode, some.y)
+    )
     if INTERCEPT in columns and (some.X[:, columns.index(INTERCEPT)] != 1.0).any():
         raise DataError("a column called 'Intercept' is all ones; rename it")
     return Design(

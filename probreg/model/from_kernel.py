@@ -55,13 +55,19 @@ def model_of_kernel(
     )  # fmt: skip
     values, levels = as_response(y)
     if not values.ndim or len(values) != design.n:
-        raise DataError(f"y has one value per row of X, which has {design.n}, got shape {values.shape}")
+        raise DataError(
+            f"y has one value per row of X, which has {design.n}, got shape {values.shape}"
+        )
     (key,) = design.recipe.processes
     choices = Choices(likelihood or Gaussian(), {key: prior}, aux, None, None)
-    return Model._from_choices(choices, in_memory(design, values, levels, choices, counts=None))
+    return Model._from_choices(
+        choices, in_memory(design, values, levels, choices, counts=None)
+    )
 
 
-def inputs_of_formula(formula: str, data: Any, options: Mapping[str, Any]) -> tuple[Array, Array, dict[str, Any]]:
+def inputs_of_formula(
+    formula: str, data: Any, options: Mapping[str, Any]
+) -> tuple[Array, Array, dict[str, Any]]:
     """The inputs (n, d) and the response of a formula of plain columns, and options that name them. DataError for a formula with other
     terms, whose columns are no inputs of new rows.
 
@@ -70,7 +76,10 @@ def inputs_of_formula(formula: str, data: Any, options: Mapping[str, Any]) -> tu
     ([[0.0, 3.0], [1.0, 5.0]], {'columns': ('a', 'b'), 'response': 'y'})
     """
     plain = Model.from_formula(
-        formula, data, likelihood=Gaussian(), **{k: options[k] for k in ("weights", "offset") if k in options}
+        formula,
+        data,
+        likelihood=Gaussian(),
+        **{k: options[k] for k in ("weights", "offset") if k in options},
     )
     design = plain.design
     names = tuple(c for c in design.columns if c != INTERCEPT)
@@ -79,7 +88,18 @@ def inputs_of_formula(formula: str, data: Any, options: Mapping[str, Any]) -> tu
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )
-    found: dict[str, Any] = {"columns": names, "response": design.response, "weights": design.weights}
-    found |= {"offset": design.offset, "intercept": None if design.intercept is not None else False}
+    found: dict[str, Any] = {
+        "columns": names,
+        "response": design.response,
+        "weights": design.weights,
+    }
+    found |= {
+        "offset": design.offset,
+        "intercept": None if design.intercept is not None else False,
+    }
     kept = {k: v for k, v in found.items() if v is not None}
-    return design.X[:, [design.columns.index(c) for c in names]], design.observed, {**options, **kept}
+    return (
+        design.X[:, [design.columns.index(c) for c in names]],
+        design.observed,
+        {**options, **kept},
+    )

@@ -67,7 +67,9 @@ class GroupEffects:
             return None
         out = np.zeros((len(self.roots), len(rows)))
         # z'S z = |Lambda'z|^2
-        out[:, new] = np.square(np.einsum("nk,skl->snl", rows[new, 1:], self.roots)).sum(-1)
+        out[:, new] = np.square(
+            np.einsum("nk,skl->snl", rows[new, 1:], self.roots)
+        ).sum(-1)
         return out if out.any() else None
 
     def is_new(self, rows: Array) -> Array:
@@ -97,11 +99,17 @@ class GroupEffects:
         M, _ = self._effects_in(sums)
         for A in weights_of(self.predictor, weights):
             # C = M (I kron S) M'
-            each = np.asarray((A @ M).todense()).reshape(len(C), -1, len(self.term.effects))
-            C += sum(np.einsum("egk,kl,fgl->ef", each, L @ L.T, each) for L in self.roots) / len(self.roots)
+            each = np.asarray((A @ M).todense()).reshape(
+                len(C), -1, len(self.term.effects)
+            )
+            C += sum(
+                np.einsum("egk,kl,fgl->ef", each, L @ L.T, each) for L in self.roots
+            ) / len(self.roots)
         return C
 
-    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array | float:
+    def draws_of_sums(
+        self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
+    ) -> Array | float:
         """Draws (S, E) of weighted sums."""
         drawn = self.joint(sums, size, len(weights), rng)
         whole = drawn.at(slice(None), slice(None))
@@ -109,7 +117,9 @@ class GroupEffects:
             return whole
         return np.asarray(sum((A @ whole[..., k].T).T for k, A in enumerate(weights)))
 
-    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "GroupSums":
+    def joint(
+        self, sums: RowSums, size: int, width: int, rng: np.random.Generator
+    ) -> "GroupSums":
         """Draws of all sums."""
         M, groups = self._effects_in(sums)
         K = len(self.term.effects)
@@ -125,7 +135,11 @@ class GroupEffects:
     def new_in(self, sums: RowSums) -> bool:
         """Whether effects of a new group are in some sum."""
         return bool(
-            ((sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels)) & sums.rows[..., 1:].any(-1)).any()
+            (
+                (sums.coefficients != 0)
+                & (sums.rows[..., 0] >= len(self.term.levels))
+                & sums.rows[..., 1:].any(-1)
+            ).any()
         )
 
     def _effects_in(self, sums: RowSums) -> tuple[Any, int]:
@@ -133,13 +147,17 @@ class GroupEffects:
         from scipy.sparse import csr_array
 
         K = len(self.term.effects)
-        i, k = np.nonzero((sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels)))
+        i, k = np.nonzero(
+            (sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels))
+        )
         rows = sums.rows[i, k]
         groups, of = np.unique(rows[:, 0], return_inverse=True)
         values = sums.coefficients[i, k][:, None] * rows[:, 1:]
         at = K * of[:, None] + np.arange(K)
         shape = (sums.n, K * len(groups))
-        return csr_array((values.ravel(), (np.repeat(i, K), at.ravel())), shape=shape), len(groups)
+        return csr_array(
+            (values.ravel(), (np.repeat(i, K), at.ravel())), shape=shape
+        ), len(groups)
 
 
 def weights_of(predictor: int | None, weights: list[Any]) -> list[Any]:
@@ -164,13 +182,19 @@ class GroupSums:
         if self.empty:
             return 0.0
         S, r, m = b.shape
-        return np.moveaxis((self.M[sums] @ np.moveaxis(b, 1, 0).reshape(r, S * m)).reshape(-1, S, m), 0, 1)
+        return np.moveaxis(
+            (self.M[sums] @ np.moveaxis(b, 1, 0).reshape(r, S * m)).reshape(-1, S, m),
+            0,
+            1,
+        )
 
 
 # ---- which groups are meant ----------------------------------------------------------------------------------------------
 
 
-def groups_by_term(recipe: ColumnRecipe, groups: GroupsLike | None) -> dict[str, Groups | None]:
+def groups_by_term(
+    recipe: ColumnRecipe, groups: GroupsLike | None
+) -> dict[str, Groups | None]:
     """What `groups` says of each term with effects by group, by its key: None for known groups by default.
 
     Raises
@@ -180,18 +204,33 @@ def groups_by_term(recipe: ColumnRecipe, groups: GroupsLike | None) -> dict[str,
     """
     terms = recipe.grouped
     if not terms and groups is not None:
-        raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
+        raise DataError(
+            f"groups={groups!r} goes with effects that vary by a group, and this model has none"
+        )
     if not isinstance(groups, Mapping):
         return {key: _checked_groups(groups, "groups") for key in terms}
     out: dict[str, Groups | None] = dict.fromkeys(terms)
     for name, how in groups.items():
-        met = [key for key, term in terms.items() if same_term(str(name), term.group) or same_term(str(name), key)]
+        met = [
+            key
+            for key, term in terms.items()
+            if same_term(str(name), term.group) or same_term(str(name), key)
+        ]
         if not met:
-            factors = ", ".join(repr(name) for name in dict.fromkeys(term.group for term in terms.values()))
-            raise DataError(f"groups: {name!r} is no grouping factor of this model; there are: {factors}")
+            factors = ", ".join(
+                repr(name)
+                for name in dict.fromkeys(term.group for term in terms.values())
+            )
+            raise DataError(
+                f"groups: {name!r} is no grouping factor of this model; there are: {factors}"
+            )
         out |= dict.fromkeys(met, _checked_groups(how, f"groups[{name!r}]"))
     for key, outer in terms.items():
-        for inner in (terms[k] for k in terms if out[k] in (None, "known") and out[key] in ("new", "typical")):
+        for inner in (
+            terms[k]
+            for k in terms
+            if out[k] in (None, "known") and out[key] in ("new", "typical")
+        ):
             if set(outer.factors) < set(inner.factors):
                 raise DataError(
                     f"groups: {outer.group} is {out[key]!r}, so its {inner.group} is not known: "
@@ -203,11 +242,15 @@ def groups_by_term(recipe: ColumnRecipe, groups: GroupsLike | None) -> dict[str,
 def _checked_groups(how: Any, name: str) -> Groups | None:
     if how is not None and how not in get_args(Groups):
         kinds = ", ".join(map(repr, get_args(Groups)))
-        raise DataError(f"{name} is one of {kinds}, or a mapping from grouping factors to these, got {how!r}")
+        raise DataError(
+            f"{name} is one of {kinds}, or a mapping from grouping factors to these, got {how!r}"
+        )
     return how
 
 
-def rows_of_groups(design: Design, groups: GroupsLike | None, labels: Mapping[str, Array] | None = None) -> Design:
+def rows_of_groups(
+    design: Design, groups: GroupsLike | None, labels: Mapping[str, Array] | None = None
+) -> Design:
     """The design at rows whose groups are those that `groups` means.
 
     Parameters
@@ -230,7 +273,10 @@ def rows_of_groups(design: Design, groups: GroupsLike | None, labels: Mapping[st
         for key, term in terms.items():
             _refuse_unseen(term, design, each[key], labels or {})
         return design
-    unseen = {key: _inputs(design, key)[:, 0] >= len(term.levels) for key, term in terms.items()}
+    unseen = {
+        key: _inputs(design, key)[:, 0] >= len(term.levels)
+        for key, term in terms.items()
+    }
     mixed = np.any(list(unseen.values()), axis=0)
     inputs, without = dict(design.inputs), dict[str, Array]()
     for key, term in terms.items():
@@ -252,7 +298,9 @@ def rows_of_groups(design: Design, groups: GroupsLike | None, labels: Mapping[st
 def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
     """The columns (n, p) with zeros in those of the effects of each term at its rows (n,) bool."""
     if design.unwritten:
-        return design.X.without_effects([without.get(key) for key in design.recipe.grouped])  # type: ignore[attr-defined]
+        return design.X.without_effects(  # type: ignore[attr-defined]
+            [without.get(key) for key in design.recipe.grouped]
+        )
     X, place = design.X.copy(), {c: j for j, c in enumerate(design.columns)}
     for key, rows in without.items():
         X[np.ix_(rows, [place[c] for c in design.recipe.grouped[key].columns])] = 0.0
@@ -271,7 +319,12 @@ def _new_group_rows(term: GroupedTerm, design: Design) -> Array:
     return np.flatnonzero(_inputs(design, term.key)[:, 0] >= len(term.levels))
 
 
-def _refuse_unseen(term: GroupedTerm, design: Design, groups: Groups | None, labels: Mapping[str, Array]) -> None:
+def _refuse_unseen(
+    term: GroupedTerm,
+    design: Design,
+    groups: Groups | None,
+    labels: Mapping[str, Array],
+) -> None:
     if len(new := _new_group_rows(term, design)):
         asked = "groups='known' is" if groups else "without groups= rows are"
         raise DataError(
@@ -280,26 +333,35 @@ def _refuse_unseen(term: GroupedTerm, design: Design, groups: Groups | None, lab
         )
 
 
-def _describe_new_group(term: GroupedTerm, row: int, labels: Mapping[str, Array]) -> str:
+def _describe_new_group(
+    term: GroupedTerm, row: int, labels: Mapping[str, Array]
+) -> str:
     called = f" {labels[term.key][row]!r}" if term.key in labels else ""
     return f"row {row} is of {term.group}{called}, which the fit has not met"
 
 
 def _inputs(design: Design, key: str) -> Array:
     if key not in design.inputs:
-        raise DataError(f"{key}: these rows do not hold their groups: give them as new data")
+        raise DataError(
+            f"{key}: these rows do not hold their groups: give them as new data"
+        )
     return np.asarray(design.inputs[key])
 
 
 def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:
     """The groups that the fit has met of a variable that names groups; none for other variables."""
-    return next((term.levels for term in recipe.grouped.values() if term.group == name), ())
+    return next(
+        (term.levels for term in recipe.grouped.values() if term.group == name), ()
+    )
 
 
 def words_of(groups: GroupsLike | None, *, identity: bool) -> str:
     """What `groups` means, in words."""
     if isinstance(groups, Mapping):
-        return "; ".join(f"{name}: {words_of(how, identity=identity)}" for name, how in groups.items())
+        return "; ".join(
+            f"{name}: {words_of(how, identity=identity)}"
+            for name, how in groups.items()
+        )
     how = groups or "known"
     return WORDS[how] + (NOT_THE_MEAN if how == "typical" and not identity else "")
 
@@ -308,7 +370,9 @@ def is_known(recipe: ColumnRecipe, groups: GroupsLike | None, name: str) -> bool
     """Whether rows have effects of known groups of a variable that names groups."""
     each = groups_by_term(recipe, groups)
     return any(
-        each[key] in (None, "known") for key, term in recipe.grouped.items() if name in (term.group, *term.factors)
+        each[key] in (None, "known")
+        for key, term in recipe.grouped.items()
+        if name in (term.group, *term.factors)
     )
 
 
@@ -316,10 +380,14 @@ def groups_absent(recipe: ColumnRecipe, data: Any) -> list[str]:
     """The columns of groups that data lack."""
     from probreg.data.formula.columns import read_table
 
-    return [name for name in recipe.of_groups_alone if name not in read_table(data).columns]
+    return [
+        name for name in recipe.of_groups_alone if name not in read_table(data).columns
+    ]
 
 
-def with_group_columns(recipe: ColumnRecipe, data: Any, groups: GroupsLike | None = "typical") -> Any:
+def with_group_columns(
+    recipe: ColumnRecipe, data: Any, groups: GroupsLike | None = "typical"
+) -> Any:
     """Data with columns of groups where they lack them and `groups` needs none: one for each row where groups are new, else any, for
     effects are zero."""
     from probreg.data.formula.columns import read_table
@@ -329,7 +397,9 @@ def with_group_columns(recipe: ColumnRecipe, data: Any, groups: GroupsLike | Non
     table, each = read_table(data), groups_by_term(recipe, groups)
     n, labels = len(table.rows), dict[str, Array]()
     for name in absent:
-        kinds = {each[key] for key, term in recipe.grouped.items() if name in term.factors}
+        kinds = {
+            each[key] for key, term in recipe.grouped.items() if name in term.factors
+        }
         if kinds <= {"new", "typical"}:
             own = [f"row {i}" for i in range(n)] if "new" in kinds else ["any"] * n
             labels[name] = np.array(own, dtype=object)

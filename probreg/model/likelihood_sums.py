@@ -26,12 +26,12 @@ Sums = tuple[Array, ...]
 # loading numba takes a process 0.3 s, and the first use of a density on a machine 2 s: a fit of few rows never pays it.
 COMPILED = 400_000
 _STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order are then right to 1e-12
-NARROW = (
-    48  # columns up to which compiled code forms X' diag(w) X faster than BLAS; of several predictors it always does
-)
+NARROW = 48  # columns up to which compiled code forms X' diag(w) X faster than BLAS; of several predictors it always does
 
 
-def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, Array]) -> Sums:
+def log_lik(
+    block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, Array]
+) -> Sums:
     """sum_i w_i log p(y_i | x_i beta, aux), shape (...,) for beta (..., p, m) and each aux (..., 1).
 
     >>> from probreg.likelihoods import Gaussian
@@ -40,19 +40,25 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
     -2.837877
     """
 
-    points = np.broadcast_shapes(beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values()))
+    points = np.broadcast_shapes(
+        beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values())
+    )
     if density := compiled_density_of(likelihood, block, prod(points)):
         return _log_lik_sums(block, density, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
         # sum_i w_i log p(y_i | eta_i, aux), eta_i = x_i beta + offset_i
-        log_p = likelihood.log_prob(some.y, some.eta(beta), **likelihood.at_rows(known, some.precision))
+        log_p = likelihood.log_prob(
+            some.y, some.eta(beta), **likelihood.at_rows(known, some.precision)
+        )
         return ((log_p if some.weights is None else log_p * some.weights).sum(-1),)
 
     return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
 
 
-def saturated_gain(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, float]) -> Sums:
+def saturated_gain(
+    block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, float]
+) -> Sums:
     """sum_i w_i (log p(y_i | its own eta) - log p(y_i | x_i beta)), half a deviance over its dispersion."""
 
     def part(some: Block) -> Sums:
@@ -75,10 +81,15 @@ def residual_squares(block: Block, *, beta: Array) -> Sums:
     return block.sweep(part, width=beta.shape[-2])
 
 
-def compiled_density_of(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
+def compiled_density_of(
+    likelihood: Likelihood, block: Block, points: int
+) -> CompiledDensity | None:
     """The density, where compiled code serves: there is one, and enough to do."""
     rows = max(block.rows, _whole.get())
-    if not isinstance(likelihood, DifferentiableLikelihood) or rows * points * likelihood.width < COMPILED:
+    if (
+        not isinstance(likelihood, DifferentiableLikelihood)
+        or rows * points * likelihood.width < COMPILED
+    ):
         return None
     return likelihood.compiled_density
 
@@ -111,7 +122,9 @@ def _log_lik_sums(
 ) -> Sums:
     """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
     values, m = loops_of(density).values, likelihood.width
-    at = np.broadcast_to(np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])).reshape(-1, m, beta.shape[-2])
+    at = np.broadcast_to(
+        np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])
+    ).reshape(-1, m, beta.shape[-2])
     at = writable(at)
     t = settings_at(likelihood, known, points)
 
@@ -121,12 +134,20 @@ def _log_lik_sums(
         values(X, y, w, offset, at, t, 0, out)
         return (out + _base_measure(some, likelihood),)
 
-    return (block.sweep(part, width=max(beta.shape[-2], len(at) // 4))[0].reshape(points),)
+    return (
+        block.sweep(part, width=max(beta.shape[-2], len(at) // 4))[0].reshape(points),
+    )
 
 
-def settings_at(likelihood: DifferentiableLikelihood, known: Mapping[str, Array], points: tuple[int, ...]) -> Array:
+def settings_at(
+    likelihood: DifferentiableLikelihood,
+    known: Mapping[str, Array],
+    points: tuple[int, ...],
+) -> Array:
     """t (S, k) of a compiled density at each of S points, for each aux (..., 1)."""
-    settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in known.items()})
+    settings = likelihood.settings(
+        **{k: np.asarray(v)[..., 0] for k, v in known.items()}
+    )
     t = np.zeros((prod(points), len(settings)))
     for k, value in enumerate(settings):
         t[:, k] = np.broadcast_to(value, points).ravel()
@@ -140,7 +161,9 @@ def plain_rows(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Arra
         w = writable(some.weights)
     if some.offset is not None:
         offset = np.broadcast_to(some.offset, (some.rows, m)).T
-    if some.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+    if (
+        some.precision is not None
+    ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
         root = np.sqrt(some.precision)
         U, y, offset = U * root[:, None], y * root, offset * root
     return writable(U), writable(y), w, writable(offset)
@@ -176,7 +199,12 @@ def value_grad_hessian(
     density = compiled_density_of(likelihood, block, 1)
     if density is not None and not curved:
         return block.sweep(_slope_sums(density, likelihood, gamma, frame, known, a))
-    if density is not None and density.hessian is not None and not a and (m > 1 or p <= NARROW):
+    if (
+        density is not None
+        and density.hessian is not None
+        and not a
+        and (m > 1 or p <= NARROW)
+    ):
         return block.sweep(_curvature_sums(density, likelihood, gamma, frame, known))
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
@@ -185,10 +213,14 @@ def value_grad_hessian(
         eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
         eta = plus_offset(eta, some.offset)
         if not curved and not a:
-            g = likelihood.score(some.y, eta, **likelihood.at_rows(known, some.precision))
+            g = likelihood.score(
+                some.y, eta, **likelihood.at_rows(known, some.precision)
+            )
             g = times_weights(g, some.weights)
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
-        each = likelihood.value_grad_hessian(some.y, eta, **likelihood.at_rows(known, some.precision))
+        each = likelihood.value_grad_hessian(
+            some.y, eta, **likelihood.at_rows(known, some.precision)
+        )
         log_p, g, h = _weighted_derivatives(some, each, pick)
         # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
@@ -216,7 +248,12 @@ def _slope_sums(
 
     def part(some: Block) -> Sums:
         out = np.empty(p * m + a)
-        value = slopes(*plain_rows(some, some.X if frame is None else frame.rows(some.X), m), beta, t, out)
+        value = slopes(
+            *plain_rows(some, some.X if frame is None else frame.rows(some.X), m),
+            beta,
+            t,
+            out,
+        )
         value = value + _base_measure(some, likelihood) if a else np.nan
         return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
 
@@ -238,17 +275,30 @@ def _curvature_sums(
 
     def part(some: Block) -> Sums:
         out, H = np.empty(p * m), np.empty((len(pairs[0]), padded, padded))
-        value = curved(*plain_rows(some, some.X if frame is None else frame.rows(some.X), m), beta, t, out, H)
+        value = curved(
+            *plain_rows(some, some.X if frame is None else frame.rows(some.X), m),
+            beta,
+            t,
+            out,
+            H,
+        )
         full = np.empty((p, m, p, m))
         for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
         second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
-        return np.array(value + _base_measure(some, likelihood)), out.reshape(m, p).T, np.zeros(0), *second
+        return (
+            np.array(value + _base_measure(some, likelihood)),
+            out.reshape(m, p).T,
+            np.zeros(0),
+            *second,
+        )
 
     return part
 
 
-def _weighted_derivatives(some: Block, rows: tuple[Array, Array, Array], pick: list[int]) -> tuple[Array, Array, Array]:
+def _weighted_derivatives(
+    some: Block, rows: tuple[Array, Array, Array], pick: list[int]
+) -> tuple[Array, Array, Array]:
     """log p with gradient and curvature over (eta, log of the unknown aux), row by row, times the weights."""
     log_p, g, h = rows
     if len(pick) < g.shape[1]:
@@ -260,7 +310,11 @@ def _weighted_derivatives(some: Block, rows: tuple[Array, Array, Array], pick: l
 
 
 def expected_information(
-    block: Block, *, likelihood: DifferentiableLikelihood, beta: Array, known: Mapping[str, float]
+    block: Block,
+    *,
+    likelihood: DifferentiableLikelihood,
+    beta: Array,
+    known: Mapping[str, float],
 ) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
 
@@ -275,16 +329,29 @@ def expected_information(
 
 
 def information_slope(
-    block: Block, *, likelihood: DifferentiableLikelihood, beta: Array, inverse: Array, known: Mapping[str, float]
+    block: Block,
+    *,
+    likelihood: DifferentiableLikelihood,
+    beta: Array,
+    inverse: Array,
+    known: Mapping[str, float],
 ) -> Sums:
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
     X, m = block.X, beta.shape[1]
     # d log |I|^(1/2) / d beta = tr(I^-1 dI/d beta) / 2 with I = sum_i w_i x_i' W_i x_i, hence tr(h_i dW_i) / 2 row by
     # row, h_i = x_i I^-1 x_i' (m, m).
-    h = np.stack([np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1)
+    h = np.stack(
+        [
+            np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1)
+            for a in range(m)
+        ],
+        1,
+    )
     h = times_weights(h, block.weights)
-    slope = likelihood.information_slope(block.eta(beta), **known, **likelihood.given(block.y))
+    slope = likelihood.information_slope(
+        block.eta(beta), **known, **likelihood.given(block.y)
+    )
     return (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, slope)),)
 
 
@@ -302,19 +369,30 @@ def curvature_slopes(
     def local(U: Array, of: Array) -> Array:
         # d (eta_i, log aux) along each direction: (n, m + a, K)
         eta = np.tensordot(U, of[: p * m].reshape(p, m, -1), 1)
-        return np.concatenate([eta, np.broadcast_to(of[p * m :], (len(U), a, of.shape[1]))], 1)
+        return np.concatenate(
+            [eta, np.broadcast_to(of[p * m :], (len(U), a, of.shape[1]))], 1
+        )
 
     def part(some: Block) -> Sums:
         U = frame.rows(some.X)
-        eta, moves, ends = plus_offset(np.dot(U, gamma), some.offset), local(U, along), local(U, onto)
+        eta, moves, ends = (
+            plus_offset(np.dot(U, gamma), some.offset),
+            local(U, along),
+            local(U, onto),
+        )
 
         def curvature(c: int, step: float) -> Array:
             at, aux = eta, known
             if c < m:
                 at = eta + size * step * np.eye(m)[c]
             else:
-                aux = {**known, unknown[c - m]: known[unknown[c - m]] * np.exp(_STEP * step)}
-            h = likelihood.value_grad_hessian(some.y, at, **likelihood.at_rows(aux, some.precision))[2]
+                aux = {
+                    **known,
+                    unknown[c - m]: known[unknown[c - m]] * np.exp(_STEP * step),
+                }
+            h = likelihood.value_grad_hessian(
+                some.y, at, **likelihood.at_rows(aux, some.precision)
+            )[2]
             return h[:, pick][:, :, pick]
 
         out = np.zeros((along.shape[1], onto.shape[1]))
@@ -368,12 +446,18 @@ def log_lik_of_moments(moments: AnyMoments, beta: Array, sigma: Array) -> Array:
     # |y - X beta|^2 = RSS + |z - R beta|^2, [R z; 0 RSS^(1/2)] the triangular factor of [X y].
     if isinstance(moments, ArrowMoments):
         return _log_lik_at(moments, moments.rss_at(beta[..., 0]), sigma)
-    r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(moments.z, dtype=float)
-    return _log_lik_at(moments, float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1), sigma)
+    r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(
+        moments.z, dtype=float
+    )
+    return _log_lik_at(
+        moments, float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1), sigma
+    )
 
 
 def _log_lik_at(moments: AnyMoments, square: Array, sigma: Array) -> Array:
-    normalised = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi * sigma**2)
+    normalised = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(
+        2.0 * np.pi * sigma**2
+    )
     return np.asarray(normalised - square / (2.0 * sigma**2))
 
 
@@ -392,4 +476,11 @@ def of_moments(
     a = int(unknown)
     value = _log_lik_at(moments, S, np.asarray(sigma))
     slope = np.full(a, S * w - moments.weight)
-    return value, g, slope, A.T @ A * w, np.repeat(2.0 * g[..., None], a, -1), np.full((a, a), 2.0 * S * w)
+    return (
+        value,
+        g,
+        slope,
+        A.T @ A * w,
+        np.repeat(2.0 * g[..., None], a, -1),
+        np.full((a, a), 2.0 * S * w),
+    )

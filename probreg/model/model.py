@@ -41,7 +41,12 @@ from probreg.data.moments_origin import Origin
 from probreg.data.rows import own_labels, plus_offset
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, rows_named
-from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import (
+    DifferentiableLikelihood,
+    Likelihood,
+    OfTrials,
+    SoftmaxLikelihood,
+)
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_joint,
@@ -60,7 +65,15 @@ from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, Flat, JointPrior, Prior, ProximalPrior, Reference, joint
+from probreg.priors import (
+    AuxPrior,
+    Flat,
+    JointPrior,
+    Prior,
+    ProximalPrior,
+    Reference,
+    joint,
+)
 from probreg.priors.joint import Key, mapping_of
 from probreg.priors.text import AuxLike, read_aux, read_prior
 from probreg.priors.weak import PriorLike
@@ -156,7 +169,11 @@ class Model(FromData):
             The new model; this one is unchanged.
         """
         design, bound = bound_terms(prior, self.design)
-        held = {name: value for name, value in self.aux.items() if not isinstance(value, AuxPrior)}
+        held = {
+            name: value
+            for name, value in self.aux.items()
+            if not isinstance(value, AuxPrior)
+        }
         aux = held if isinstance(read_prior(prior), Flat) else self.aux
         return replace(self, design=design, prior=bound, aux=aux, scales_compared=0)
 
@@ -213,7 +230,15 @@ class Model(FromData):
         DataError
             For rows that the model cannot read: a missing column, an unseen level, a new class.
         """
-        same_rows(**{"the data": data, "y": y, "weights": weights, "offset": offset, "trials": trials})
+        same_rows(
+            **{
+                "the data": data,
+                "y": y,
+                "weights": weights,
+                "offset": offset,
+                "trials": trials,
+            }
+        )
         design = self.design.at(data, offset=offset)
         if design.recipe.grouped:
             why = "a model of these rows has no column for it; fit all rows together"
@@ -232,7 +257,13 @@ class Model(FromData):
                 raise DataError(
                     f"{str(error).rstrip('.')}. The response is read from the rows too, or given as y="
                 ) from error
-            counts = None if values.ndim == 1 else "counts" if self.likelihood.levels else "p"
+            counts = (
+                None
+                if values.ndim == 1
+                else "counts"
+                if self.likelihood.levels
+                else "p"
+            )
         if counts is not None and not isinstance(self.likelihood, OfTrials):
             raise Incompatible(
                 f"this model is of one trial per row ({self.likelihood.name}), not of rows that count several"
@@ -240,10 +271,19 @@ class Model(FromData):
         if not values.ndim:
             raise DataError(f"y has one value per new row, got {y!r}")
         if len(values) != design.n:
-            raise DataError(f"there are {design.n} new rows and {len(values)} responses: they must match")
+            raise DataError(
+                f"there are {design.n} new rows and {len(values)} responses: they must match"
+            )
         kind, given = weights_of_rows(self.design, data, weights)
-        own, precision = by_kind(kind, weights_without_empty_trials(values, counts, as_weights(given, design.n, kind)))
-        design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
+        own, precision = by_kind(
+            kind,
+            weights_without_empty_trials(
+                values, counts, as_weights(given, design.n, kind)
+            ),
+        )
+        design = replace(
+            design, weights=own, precision=precision, weight_kind=kind, trials=None
+        )
         rows = own_labels(data, design.n)
         design, values, left = without_zero_weights(design, values)
         with rows_named(rows[design.places]):
@@ -275,7 +315,11 @@ class Model(FromData):
             return self.likelihood.given(design.y)
         if not isinstance(self.likelihood, OfTrials):
             return {}
-        every = np.full(design.n, self.likelihood.trials) if self.likelihood.trials else design.trials
+        every = (
+            np.full(design.n, self.likelihood.trials)
+            if self.likelihood.trials
+            else design.trials
+        )
         return {} if every is None else {"trials": every}
 
     @cached_property
@@ -289,8 +333,12 @@ class Model(FromData):
             self.design.shown_columns,
             self.likelihood.predictors_apart,
         )
-        symmetric = isinstance(self.likelihood, SoftmaxLikelihood) and self.likelihood.symmetric
-        if not (symmetric and any(isinstance(b.prior, ProximalPrior) for b in found.blocks)):
+        symmetric = (
+            isinstance(self.likelihood, SoftmaxLikelihood) and self.likelihood.symmetric
+        )
+        if not (
+            symmetric and any(isinstance(b.prior, ProximalPrior) for b in found.blocks)
+        ):
             return found
         return replace(found, contrast=self.likelihood.contrast_matrix)
 
@@ -324,11 +372,17 @@ class Model(FromData):
                 f"moments say all of the rows where the noise is Gaussian only; a {self.likelihood.name} likelihood needs the rows"
             )
         if d.weight_kind == "sampling":
-            raise Incompatible("moments of rows with sampling weights: their sandwich errors are sums over the rows")
+            raise Incompatible(
+                "moments of rows with sampling weights: their sandwich errors are sums over the rows"
+            )
         for term in d.recipe.processes.values():
             if term.basis.holds_rows:
-                raise Incompatible(f"moments of {term.short}: its basis is made of the rows; write basis='hsgp'")
-        at = Origin.of(d.recipe, d.response, offset=d.offset is not None, weights=d.weight_kind)
+                raise Incompatible(
+                    f"moments of {term.short}: its basis is made of the rows; write basis='hsgp'"
+                )
+        at = Origin.of(
+            d.recipe, d.response, offset=d.offset is not None, weights=d.weight_kind
+        )
         return replace(d.moments_by_group or d.moments, origin=at)
 
     @property
@@ -338,7 +392,9 @@ class Model(FromData):
         A prior of all coefficients together follows its rows.
         """
         columns = self.design.columns
-        if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.data_dependent):
+        if isinstance(self.prior, Prior) and (
+            self.prior.whole or not self.prior.data_dependent
+        ):
             return self
         frozen = self.with_prior(mapping_of(self.joint.blocks, columns))
         return replace(frozen, scales_compared=self.scales_compared)
@@ -373,10 +429,14 @@ class Model(FromData):
     @property
     def noise_scale(self) -> str:
         """The name of the noise scale, of a likelihood that has one."""
-        assert self.likelihood.noise_scale is not None  # who asks has asked the likelihood
+        assert (
+            self.likelihood.noise_scale is not None
+        )  # who asks has asked the likelihood
         return self.likelihood.noise_scale
 
-    def noise(self, aux: Mapping[str, Any] = MappingProxyType({}), default: Any = 1.0) -> Any:
+    def noise(
+        self, aux: Mapping[str, Any] = MappingProxyType({}), default: Any = 1.0
+    ) -> Any:
         """The value of the noise scale, held or among the given nuisance parameters.
 
         Parameters
@@ -411,13 +471,19 @@ class Model(FromData):
     @property
     def flat(self) -> bool:
         """Whether there is no prior information anywhere, so that the posterior mode is the maximum likelihood estimate."""
-        return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
+        return not self.joint.informative.any() and all(
+            isinstance(self.aux_prior(a), Reference) for a in self.unknown
+        )
 
     def __repr__(self) -> str:
         from probreg.model.model_words import model_words, weak_words
 
         head, rows, *rest = model_words(self)
-        return clean_lines(head, f"  {'; '.join([rows, *rest])}", *(f"  {said}" for said in weak_words(self)))
+        return clean_lines(
+            head,
+            f"  {'; '.join([rows, *rest])}",
+            *(f"  {said}" for said in weak_words(self)),
+        )
 
     def _repr_html_(self) -> str:
         from probreg.model.model_words import model_words, weak_words
@@ -508,12 +574,22 @@ class Model(FromData):
         DataError for another shape, for names that are not the columns, and for several coefficient arrays unless `draws`.
         """
         if not draws and (beta := self._as_coefficients(beta)).ndim > 2:
-            raise DataError(f"beta: expected one array of coefficients {self.shape}, got {beta.shape}")
-        if type(beta) is np.ndarray and beta.shape[-2:] == self.shape and beta.dtype.kind == "f":
+            raise DataError(
+                f"beta: expected one array of coefficients {self.shape}, got {beta.shape}"
+            )
+        if (
+            type(beta) is np.ndarray
+            and beta.shape[-2:] == self.shape
+            and beta.dtype.kind == "f"
+        ):
             return beta
         p, m = self.shape
         labels = getattr(beta, "coords", {})  # of an xarray.DataArray such as fit.coef
-        named = dict(zip(labels["coef"].values, np.asarray(beta))) if "coef" in labels else beta
+        named = (
+            dict(zip(labels["coef"].values, np.asarray(beta)))
+            if "coef" in labels
+            else beta
+        )
         if isinstance(named, Mapping) or hasattr(named, "keys"):
             given, columns = dict(named), self.design.columns
             if odd := set(map(str, given)) ^ set(columns):
@@ -523,17 +599,24 @@ class Model(FromData):
             named = [given[c] for c in columns]
         try:
             array = np.asarray(named)
-            if array.dtype.kind in "cSU":  # a conversion drops an imaginary part, and reads text as numbers
+            if (
+                array.dtype.kind in "cSU"
+            ):  # a conversion drops an imaginary part, and reads text as numbers
                 raise TypeError
             array = array.astype(float)
         except (TypeError, ValueError):
-            raise DataError(f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}") from None
+            raise DataError(
+                f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}"
+            ) from None
         if array.ndim == 1 and array.size == p * m:
             return array.reshape(p, m)
         if array.shape[-2:] == (p, m):
             return array
         D = self.likelihood.contrast_matrix
-        if array.shape[-2:] == (p, len(D)):  # reported coefficients, a linear map of those of the model
+        if array.shape[-2:] == (
+            p,
+            len(D),
+        ):  # reported coefficients, a linear map of those of the model
             own = np.linalg.lstsq(D, array.reshape(-1, len(D)).T)[0].T
             if np.allclose(own @ D.T, array.reshape(-1, len(D)), rtol=1e-8, atol=1e-12):
                 return own.reshape(*array.shape[:-1], m)
@@ -547,10 +630,14 @@ class Model(FromData):
         """Return the nuisance parameters, including those held fixed. DataError for one without a value, and for an
         unknown name."""
         if odd := [name for name in aux if name not in self.likelihood.aux]:
-            raise DataError(f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}")
+            raise DataError(
+                f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}"
+            )
         known = {**self.fixed, **aux}
         if lacking := [name for name in self.likelihood.aux if name not in known]:
-            raise DataError(f"{lacking[0]} is unknown: pass its value, {lacking[0]}=, such as fit.aux[{lacking[0]!r}]")
+            raise DataError(
+                f"{lacking[0]} is unknown: pass its value, {lacking[0]}=, such as fit.aux[{lacking[0]!r}]"
+            )
         return known
 
     def pointwise(self, beta: Array, **aux: Any) -> Array:
@@ -571,7 +658,9 @@ class Model(FromData):
         beta, known = self._as_coefficients(beta), self._complete_aux(aux)
         aux = {k: np.asarray(v)[..., None] for k, v in known.items()}
         out = self.likelihood.log_prob(
-            self.design.observed, self.eta(beta), **self.likelihood.at_rows(aux, self.design.precision)
+            self.design.observed,
+            self.eta(beta),
+            **self.likelihood.at_rows(aux, self.design.precision),
         )
         return out if self.design.weights is None else out * self.design.weights
 
@@ -594,20 +683,28 @@ class Model(FromData):
         if self.of_moments or not self.design.reachable:
             return self._log_lik_of_moments(beta, known)
         wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
-        return self.design.fold(partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide))[0]
+        return self.design.fold(
+            partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide)
+        )[0]
 
     @property
     def of_moments(self) -> bool:
         """A Gaussian model of rows that are read by the block, or of moments: these say all, and take one pass for good."""
-        elsewhere = self.design.source is not None or (self.design.kept is not None and not self.design.n)
+        elsewhere = self.design.source is not None or (
+            self.design.kept is not None and not self.design.n
+        )
         return elsewhere and self.likelihood.least_squares
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
         kept = self.design.kept or (self.design.moments if self.of_moments else None)
         if kept is None or not self.likelihood.least_squares:
-            raise DataError(f"the log-likelihood is a sum over the rows, and {self.design.rows_needed}")
-        return sums.log_lik_of_moments(kept, beta, np.asarray(known[self.noise_scale], dtype=float))
+            raise DataError(
+                f"the log-likelihood is a sum over the rows, and {self.design.rows_needed}"
+            )
+        return sums.log_lik_of_moments(
+            kept, beta, np.asarray(known[self.noise_scale], dtype=float)
+        )
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
         """The log prior log p(beta | aux) + log p(aux); improper parts count as stated in their class.
@@ -689,7 +786,9 @@ class Model(FromData):
             beta=np.asarray(beta),
             known=known,
         )
-        return self.design.fold(fn)[0] + self.joint.curvature(beta, self.likelihood.noise(known))
+        return self.design.fold(fn)[0] + self.joint.curvature(
+            beta, self.likelihood.noise(known)
+        )
 
     def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
@@ -745,7 +844,9 @@ class Model(FromData):
         """
         return self.in_frame(gamma, self.design.frame, aux, curved=False)
 
-    def in_frame(self, gamma: Array, frame: Frame, aux: Aux, *, curved: bool = True) -> LocalModel:
+    def in_frame(
+        self, gamma: Array, frame: Frame, aux: Aux, *, curved: bool = True
+    ) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec gamma, log aux), on the columns of a frame.
 
         Parameters
@@ -766,22 +867,40 @@ class Model(FromData):
         """
         if not frame.mild:
             return self._expand(gamma, frame.T, frame, aux, curved=curved)
-        raw = self._expand(frame.to_raw(gamma), np.eye(len(gamma)), None, aux, curved=curved)
+        raw = self._expand(
+            frame.to_raw(gamma), np.eye(len(gamma)), None, aux, curved=curved
+        )
         S = with_aux(map_of_columns(frame.T, gamma.shape[1]), len(self.unknown))
-        return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S if curved else raw.curvature)
+        return LocalModel(
+            raw.value,
+            S.T @ raw.gradient,
+            S.T @ raw.curvature @ S if curved else raw.curvature,
+        )
 
-    def _expand(self, gamma: Array, T: Array, frame: Frame | None, aux: Aux, *, curved: bool = True) -> LocalModel:
+    def _expand(
+        self,
+        gamma: Array,
+        T: Array,
+        frame: Frame | None,
+        aux: Aux,
+        *,
+        curved: bool = True,
+    ) -> LocalModel:
         """Sums over blocks of rows, each touched once while it is in cache."""
         k = gamma.size
         known, a = {**self.fixed, **aux}, len(self.unknown)
-        value, g_beta, g_aux, *second = self._log_lik_sums(gamma, T, frame, known, curved=curved)
+        value, g_beta, g_aux, *second = self._log_lik_sums(
+            gamma, T, frame, known, curved=curved
+        )
         curvature = np.zeros((k + a, k + a) if curved else (0, 0))
         if curved:
             H, cross, H_aux = second
             curvature[:k, :k], curvature[k:, k:] = H, H_aux
             curvature[:k, k:] = cross.reshape(k, -1)
             curvature[k:, :k] = curvature[:k, k:].T
-        local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
+        local = LocalModel(
+            float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature
+        )
         return self._add_prior(local, T @ gamma, T, known)
 
     def _log_lik_sums(
@@ -790,7 +909,13 @@ class Model(FromData):
         """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
         self._need_rows()
         if self.of_moments:
-            return sums.of_moments(self.design.moments, gamma, T, known[self.noise_scale], bool(self.unknown))
+            return sums.of_moments(
+                self.design.moments,
+                gamma,
+                T,
+                known[self.noise_scale],
+                bool(self.unknown),
+            )
         fn = partial(
             sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
             known=known, curved=curved,
@@ -799,15 +924,27 @@ class Model(FromData):
 
     def _need_rows(self) -> None:
         if not (self.design.reachable or self.of_moments):
-            raise DataError(f"derivatives are sums over the rows, and {self.design.rows_needed}")
+            raise DataError(
+                f"derivatives are sums over the rows, and {self.design.rows_needed}"
+            )
 
-    def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
+    def _add_prior(
+        self, local: LocalModel, beta: Array, T: Array, known: Aux
+    ) -> LocalModel:
         prior = prior_derivatives(self, beta, T, known)
-        curvature = local.curvature + prior.curvature if local.curvature.size else local.curvature
-        return LocalModel(local.value + prior.value, local.gradient + prior.gradient, curvature)
+        curvature = (
+            local.curvature + prior.curvature
+            if local.curvature.size
+            else local.curvature
+        )
+        return LocalModel(
+            local.value + prior.value, local.gradient + prior.gradient, curvature
+        )
 
     @check_arguments
-    def prior_predictive(self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0) -> "PriorPredictive":
+    def prior_predictive(
+        self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0
+    ) -> "PriorPredictive":
         """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model.
 
         For each column it says how far one standard deviation of it can move the outcome. Rows that are read by the
@@ -838,9 +975,13 @@ class Model(FromData):
 
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         some, design = self.design.sample, self.design
-        if design.source is not None:  # means and outcomes at the sample, spreads of columns over all rows
+        if (
+            design.source is not None
+        ):  # means and outcomes at the sample, spreads of columns over all rows
             design = replace(some, weights=None, kept=design.moments)
-        return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
+        return prior_predictive(
+            design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed
+        )
 
     @check_arguments
     def to_pymc(self, *, response: Flag = True, noncentered: Flag = True) -> Any:
@@ -882,7 +1023,12 @@ class Model(FromData):
         refuse_sampling(self.design.weight_kind, "PyMC's model")
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         return build_pymc_model(
-            self.design, self.likelihood, self.joint, aux, response=response, noncentered=noncentered
+            self.design,
+            self.likelihood,
+            self.joint,
+            aux,
+            response=response,
+            noncentered=noncentered,
         )
 
 
@@ -897,7 +1043,10 @@ def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalM
     if not np.array_equal(T, np.eye(len(T))):
         S = with_aux(map_of_columns(T, beta.shape[1]), 1)
         g, h = S.T @ g, S.T @ h @ S
-    gradient, curvature = np.zeros(k + len(unknown)), np.zeros((k + len(unknown), k + len(unknown)))
+    gradient, curvature = (
+        np.zeros(k + len(unknown)),
+        np.zeros((k + len(unknown), k + len(unknown))),
+    )
     a, own = [*range(k), *at], k + len(at)
     gradient[a], curvature[np.ix_(a, a)] = g[:own], h[:own, :own]
     for i, name in enumerate(unknown):
@@ -911,5 +1060,7 @@ def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalM
 
 def _require_differentiable(likelihood: Likelihood) -> DifferentiableLikelihood:
     if not isinstance(likelihood, DifferentiableLikelihood):
-        raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
+        raise Incompatible(
+            f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step"
+        )
     return likelihood

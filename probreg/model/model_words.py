@@ -16,7 +16,10 @@ def model_words(model: Stated) -> list[str]:
     """What is modelled; the rows and columns; the prior; each nuisance parameter."""
     d = model.design
     priors = {a: model.aux_prior(a) for a in model.unknown}
-    aux = [f"{a} ~ {'reference' if isinstance(v, Reference) else written_prior(v)}" for a, v in priors.items()]
+    aux = [
+        f"{a} ~ {'reference' if isinstance(v, Reference) else written_prior(v)}"
+        for a, v in priors.items()
+    ]
     aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
     n = d.count
     said = f" (weight {d.total:g})" if d.total != n else ""
@@ -35,10 +38,14 @@ def model_words(model: Stated) -> list[str]:
 def weak_words(model: Stated) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
     d, outcomes = model.design, model.likelihood.predictors_apart
-    stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks  # before they are bound to the rows
+    stated = joint(
+        model.prior, d.columns, d.free, outcomes=outcomes
+    ).blocks  # before they are bound to the rows
     scales = {
         model.design.columns[j]: float(s)
-        for before, b in zip(first_of(stated), first_of(model.joint.blocks), strict=True)
+        for before, b in zip(
+            first_of(stated), first_of(model.joint.blocks), strict=True
+        )
         if before.prior == WEAK and isinstance(b.prior, Normal)
         for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
     }
@@ -47,9 +54,20 @@ def weak_words(model: Stated) -> list[str]:
     noisy = model.likelihood.noise_scale is not None
     told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
     more = f" and {len(scales) - _FEW} more" if len(scales) > _FEW else ""
-    units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)" if noisy else f"{WEAK_FACTOR:g}/sd(x)"
-    spread = model.design.y_scale * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0)) if noisy else 1.0
-    moves = one_sd_moves(model.likelihood, WEAK_FACTOR * float(spread), model.design.response)
+    units = (
+        f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
+        if noisy
+        else f"{WEAK_FACTOR:g}/sd(x)"
+    )
+    spread = (
+        model.design.y_scale
+        * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0))
+        if noisy
+        else 1.0
+    )
+    moves = one_sd_moves(
+        model.likelihood, WEAK_FACTOR * float(spread), model.design.response
+    )
     return [
         f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
         f"weak prior: one sd of a column {moves}",

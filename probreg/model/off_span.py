@@ -36,7 +36,9 @@ from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
 _POINTS = 1024  # of a low-discrepancy sequence, for several linear predictors at once
-_EQUAL_STEPS = 7.0  # sds up to which nodes of a normal linear predictor are equally spaced
+_EQUAL_STEPS = (
+    7.0  # sds up to which nodes of a normal linear predictor are equally spaced
+)
 _GROWTH = 0.0125  # of the step between nodes, relative to the distance from eta = 0: at 40 sds half an sd
 _TILT = 29.5  # sds that exp shifts the centre of a normal variable by, at most: beyond, exp(sd^2 / 2) overflows
 
@@ -83,14 +85,20 @@ class ResidualProcess:
         C = self._of_weighted(sums, weights)
         return np.square(self.scale).mean() * C if self.scale is not None else C
 
-    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array | float:
+    def draws_of_sums(
+        self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
+    ) -> Array | float:
         """Draws (S, E) of weighted sums."""
         value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
         root = vector * np.sqrt(np.maximum(value, 0.0))
         scale = np.ones(1) if self.scale is None else self.scale
-        return scale[:, None] * (normal_scores(rng, size, len(root), 1)[..., 0] @ root.T)
+        return scale[:, None] * (
+            normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
+        )
 
-    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "RootSums":
+    def joint(
+        self, sums: RowSums, size: int, width: int, rng: np.random.Generator
+    ) -> "RootSums":
         """Draws of all sums."""
         G = root_left(self.basis, sums)
         scale = self._known_scale(np.abs(G).sum(0))
@@ -104,7 +112,10 @@ class ResidualProcess:
             left, whole = sums.variances(self.basis)
             self._known_scale(left > ON_SPAN * whole)
             return np.zeros((weights[0].shape[0],) * 2)
-        each = [covariance_left(self.basis, sums, A) for A in weights_of(self.predictor, weights)]
+        each = [
+            covariance_left(self.basis, sums, A)
+            for A in weights_of(self.predictor, weights)
+        ]
         return np.asarray(sum(each[1:], each[0]))
 
     def _known_scale(self, left: Array) -> Array | None:
@@ -144,7 +155,9 @@ class OffSpan:
     @property
     def of_processes(self) -> "OffSpan":
         """Without effects of groups."""
-        return OffSpan(tuple(p for p in self.processes if not isinstance(p, GroupEffects)))
+        return OffSpan(
+            tuple(p for p in self.processes if not isinstance(p, GroupEffects))
+        )
 
     @property
     def of_groups(self) -> tuple[GroupEffects, ...]:
@@ -153,22 +166,36 @@ class OffSpan:
 
     def shares_groups(self, design: Design) -> bool:
         """Whether several rows are of one new group."""
-        rows = [inputs_of(design, p.key)[p.is_new(inputs_of(design, p.key)), 0] for p in self.of_groups]
+        rows = [
+            inputs_of(design, p.key)[p.is_new(inputs_of(design, p.key)), 0]
+            for p in self.of_groups
+        ]
         return any(len(np.unique(codes)) < len(codes) for codes in rows)
 
-    def group_draws(self, design: Design, atoms: int, m: int, rng: np.random.Generator) -> Array | float:
+    def group_draws(
+        self, design: Design, atoms: int, m: int, rng: np.random.Generator
+    ) -> Array | float:
         """Draws (S, n, m) of the effects of new groups at the rows of a design, one for each group, atom and predictor."""
-        drawn = [p.draws(inputs_of(design, p.key), lambda k: normal_scores(rng, atoms, k, m)) for p in self.of_groups]
+        drawn = [
+            p.draws(inputs_of(design, p.key), lambda k: normal_scores(rng, atoms, k, m))
+            for p in self.of_groups
+        ]
         return sum(drawn, 0.0)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
         """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design."""
         drawn = [p for p in self.processes if isinstance(p, DrawnProcess)]
-        each = [p.moments(inputs_of(design, p.key), design.X[:, p.columns]) for p in drawn]
-        rest = OffSpan(tuple(p for p in self.processes if not isinstance(p, DrawnProcess))).variance(design)
+        each = [
+            p.moments(inputs_of(design, p.key), design.X[:, p.columns]) for p in drawn
+        ]
+        rest = OffSpan(
+            tuple(p for p in self.processes if not isinstance(p, DrawnProcess))
+        ).variance(design)
         means = [pair[0] for pair in each if pair is not None]
         variances = [*(pair[1] for pair in each if pair is not None), rest]
-        return sum(means[1:], means[0]) if means else 0.0, _sum_of([v for v in variances if v is not None])
+        return sum(means[1:], means[0]) if means else 0.0, _sum_of(
+            [v for v in variances if v is not None]
+        )
 
     def variance(self, design: Design) -> Array | None:
         """Of each linear predictor at the rows of a design, (S, n) or (1, n), or (S, n, m) where they differ; None where every row is
@@ -177,7 +204,11 @@ class OffSpan:
         for p in self.processes:
             v = p.variance(inputs_of(design, p.key), _columns_of(design, p))
             if v is not None:
-                found.append(v if p.predictor is None else v[..., None] * (np.arange(self._width) == p.predictor))
+                found.append(
+                    v
+                    if p.predictor is None
+                    else v[..., None] * (np.arange(self._width) == p.predictor)
+                )
         return _sum_of(found)
 
     @property
@@ -191,19 +222,37 @@ class OffSpan:
         return np.asarray(sum(each[1:], each[0]))
 
     def draws_of_sums(
-        self, sums: Mapping[str, RowSums], weights: list[Any], size: int, rng: np.random.Generator
+        self,
+        sums: Mapping[str, RowSums],
+        weights: list[Any],
+        size: int,
+        rng: np.random.Generator,
     ) -> Array | float:
         """Draws (S, E) of the weighted sums, one for each of S atoms."""
-        return sum(p.draws_of_sums(sums[p.key], weights, size, rng) for p in self.processes)
+        return sum(
+            p.draws_of_sums(sums[p.key], weights, size, rng) for p in self.processes
+        )
 
     def mean_of_sums(self, sums: Mapping[str, RowSums]) -> Array | None:
         """The mean over the atoms (n, m) of the sums; None where they have the mean 0."""
-        each = [p.mean_of_sums(sums[p.key]) for p in self.processes if isinstance(p, DrawnProcess)]
+        each = [
+            p.mean_of_sums(sums[p.key])
+            for p in self.processes
+            if isinstance(p, DrawnProcess)
+        ]
         return sum(each[1:], each[0]) if each else None
 
-    def joint(self, sums: Mapping[str, RowSums], size: int, width: int, rng: np.random.Generator) -> "JointDraws":
+    def joint(
+        self,
+        sums: Mapping[str, RowSums],
+        size: int,
+        width: int,
+        rng: np.random.Generator,
+    ) -> "JointDraws":
         """Draws of all sums at once, for each of S atoms and m linear predictors."""
-        return JointDraws(tuple(p.joint(sums[p.key], size, width, rng) for p in self.processes))
+        return JointDraws(
+            tuple(p.joint(sums[p.key], size, width, rng) for p in self.processes)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,22 +294,32 @@ def _sum_of(variances: list[Array]) -> Array | None:
     return sum(variances[1:], variances[0]) if variances else None
 
 
-def _columns_of(design: Design, p: ResidualProcess | DrawnProcess | GroupEffects) -> Array:
+def _columns_of(
+    design: Design, p: ResidualProcess | DrawnProcess | GroupEffects
+) -> Array:
     """(n, q) of a process; effects of groups are told by their inputs."""
-    return np.empty((design.n, 0)) if isinstance(p, GroupEffects) else design.X[:, p.columns]
+    return (
+        np.empty((design.n, 0))
+        if isinstance(p, GroupEffects)
+        else design.X[:, p.columns]
+    )
 
 
 def inputs_of(design: Design, key: str) -> Array:
     """What enters a term at the rows of a design. DataError for a design that does not say."""
     if key not in design.inputs:
-        raise DataError(f"{key}: these rows do not hold what enters it: give them as new data")
+        raise DataError(
+            f"{key}: these rows do not hold what enters it: give them as new data"
+        )
     return np.asarray(design.inputs[key])
 
 
 # ---- from a model -------------------------------------------------------------------------------------------------------
 
 
-def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | float) -> OffSpan | None:
+def off_span(
+    model: Model, draws: Mapping[str, Array] | None, noise: Array | float
+) -> OffSpan | None:
     """The residual processes of a model; None for one without terms that have any.
 
     Parameters
@@ -275,13 +334,19 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
     present = set(model.design.columns)
-    terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns)]
+    terms = [
+        t
+        for t in model.design.recipe.processes.values()
+        if present.issuperset(t.columns)
+    ]
     place = {c: j for j, c in enumerate(model.design.columns)}
     at = [[place[c] for c in t.columns] for t in terms]
     each = [
         _of_values(model, t, j, draws)
         or _of_sines(model, t, j, draws, k)
-        or ResidualProcess(t.key, t.basis, j, _prior_scale(model, j, draws, noise, k), predictor=k)
+        or ResidualProcess(
+            t.key, t.basis, j, _prior_scale(model, j, draws, noise, k), predictor=k
+        )
         for t, j in zip(terms, at)
         for k in _predictors(model, j)
         if draws is not None or not _has_own_sines(t, k)
@@ -293,16 +358,23 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
 def _has_own_sines(term: ProcessTerm, predictor: int | None) -> bool:
     """Whether a linear predictor has its own hyperparameters of a process through sines, which its prior holds: what the sines lack of
     k(x, x) within their range is below the error of the basis, and is not added."""
-    return predictor is not None and isinstance(term.basis, SineBasis) and term.basis.plain
+    return (
+        predictor is not None and isinstance(term.basis, SineBasis) and term.basis.plain
+    )
 
 
 def _predictors(model: Model, columns: list[int]) -> list[int | None]:
     """The linear predictors in which these columns have a prior of their own; None for all of them alike."""
-    return [b.predictor for b in model.joint.blocks if set(columns) <= set(b.columns)] or [None]
+    return [
+        b.predictor for b in model.joint.blocks if set(columns) <= set(b.columns)
+    ] or [None]
 
 
 def _of_groups(
-    model: Model, present: set[str], draws: Mapping[str, Array] | None, noise: Array | float
+    model: Model,
+    present: set[str],
+    draws: Mapping[str, Array] | None,
+    noise: Array | float,
 ) -> list[GroupEffects]:
     place = {c: j for j, c in enumerate(model.design.columns)}
     found = []
@@ -310,7 +382,9 @@ def _of_groups(
         if present.issuperset(term.columns):
             at = [place[c] for c in term.columns]
             found += [
-                GroupEffects(term, at, partial(_group_roots, model, term, at, draws, noise, k), k)
+                GroupEffects(
+                    term, at, partial(_group_roots, model, term, at, draws, noise, k), k
+                )
                 for k in _predictors(model, at)
             ]
     return found
@@ -339,7 +413,9 @@ def _group_roots(
             nodes, of = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
             return np.stack([prior.root(node)[0] for node in nodes])[of.ravel()]
         own = [b.columns.index(j) for j in at]
-        if isinstance(prior, GaussianPrior) and not np.any(prior.center(len(b.columns))[own]):
+        if isinstance(prior, GaussianPrior) and not np.any(
+            prior.center(len(b.columns))[own]
+        ):
             return _given_root(prior, len(b.columns), own[:K])[None] * np.reshape(
                 noise if prior.sigma_units else 1.0, (-1, 1, 1)
             )
@@ -362,40 +438,75 @@ def _given_root(prior: GaussianPrior, q: int, own: list[int]) -> Array:
 
 
 def _of_values(
-    model: Model, term: ProcessTerm, columns: list[int], draws: Mapping[str, Array] | None
+    model: Model,
+    term: ProcessTerm,
+    columns: list[int],
+    draws: Mapping[str, Array] | None,
 ) -> DrawnProcess | None:
     """The process of a term whose values and hyperparameters were drawn; None for others."""
     for i, b in enumerate(model.joint.blocks):
-        if isinstance(b.prior, FunctionValues) and set(columns) == set(b.columns) and draws is not None:
+        if (
+            isinstance(b.prior, FunctionValues)
+            and set(columns) == set(b.columns)
+            and draws is not None
+        ):
             names = hyper_names(model.joint, model.design)[i]
-            values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
-            amplitude = np.asarray(b.prior.amplitude_at(values), dtype=float) * np.ones(len(draws["beta"]))
+            values = {
+                name: np.asarray(draws[called], dtype=float)
+                for name, called in names.items()
+            }
+            amplitude = np.asarray(b.prior.amplitude_at(values), dtype=float) * np.ones(
+                len(draws["beta"])
+            )
             table = np.stack([values[name] for name, _ in b.prior.unknown], 1)
-            return DrawnProcess(term.key, b.prior, columns, amplitude, table, draws["beta"][:, columns])
+            return DrawnProcess(
+                term.key, b.prior, columns, amplitude, table, draws["beta"][:, columns]
+            )
     return None
 
 
 def _of_sines(
-    model: Model, term: ProcessTerm, columns: list[int], draws: Mapping[str, Array] | None, predictor: int | None
+    model: Model,
+    term: ProcessTerm,
+    columns: list[int],
+    draws: Mapping[str, Array] | None,
+    predictor: int | None,
 ) -> ResidualProcess | None:
     """The residual process of a term whose hyperparameters were drawn with the coefficients of its sines; None for others."""
     for i, b in enumerate(model.joint.blocks):
         prior = b.prior
-        if not isinstance(prior, SineProcess) or set(columns) != set(b.columns) or b.predictor != predictor:
+        if (
+            not isinstance(prior, SineProcess)
+            or set(columns) != set(b.columns)
+            or b.predictor != predictor
+        ):
             continue
         if draws is None:
             continue
         names = hyper_names(model.joint, model.design)[i]
-        values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
-        amplitude = np.asarray(prior.amplitude_at(values), dtype=float) * np.ones(len(draws["beta"]))
+        values = {
+            name: np.asarray(draws[called], dtype=float)
+            for name, called in names.items()
+        }
+        amplitude = np.asarray(prior.amplitude_at(values), dtype=float) * np.ones(
+            len(draws["beta"])
+        )
         table = np.stack(list(values.values()), 1)
-        lengths = all(is_length(name) for name, _ in prior.unknown)  # on which k(x, x) does not depend
-        rows = [dict(zip(values, row)) for row in (table[:1] if lengths else table).tolist()]
+        lengths = all(
+            is_length(name) for name, _ in prior.unknown
+        )  # on which k(x, x) does not depend
+        rows = [
+            dict(zip(values, row)) for row in (table[:1] if lengths else table).tolist()
+        ]
         bound = np.array([prior.kernel_at(**row).bound for row in rows])
         scales = np.exp(prior.log_scales_at(np.log(table), len(columns)))
-        middle = prior.kernel_at(**{name: float(np.median(v)) for name, v in values.items()})
+        middle = prior.kernel_at(
+            **{name: float(np.median(v)) for name, v in values.items()}
+        )
         sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))
-        return ResidualProcess(term.key, prior.basis_at(middle, None), columns, amplitude, sines, predictor)
+        return ResidualProcess(
+            term.key, prior.basis_at(middle, None), columns, amplitude, sines, predictor
+        )
     return None
 
 
@@ -409,7 +520,9 @@ def _prior_scale(
     """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
     for i, b in enumerate(model.joint.blocks):
         if set(columns) <= set(b.columns) and b.predictor == predictor:
-            tau = _block_scale(model, i, b, [b.columns.index(j) for j in columns], draws)
+            tau = _block_scale(
+                model, i, b, [b.columns.index(j) for j in columns], draws
+            )
             if tau is None:
                 return None
             return np.atleast_1d(tau * (noise if b.prior.sigma_units else 1.0))
@@ -417,16 +530,26 @@ def _prior_scale(
 
 
 def _block_scale(
-    model: Model, i: int, block: BlockPrior, at: list[int], draws: Mapping[str, Array] | None
+    model: Model,
+    i: int,
+    block: BlockPrior,
+    at: list[int],
+    draws: Mapping[str, Array] | None,
 ) -> Array | float | None:
     """tau (S,) or a number: the scale of a normal prior, times what its hyperparameters multiply it by."""
     prior: Any = block.prior
     spread: Array | float = 1.0
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
-        if draws is None or any(h.each for h in prior.hyper.values()) or not all(k in draws for k in names.values()):
+        if (
+            draws is None
+            or any(h.each for h in prior.hyper.values())
+            or not all(k in draws for k in names.values())
+        ):
             return None
-        spread = np.asarray(prior.spread(**{name: draws[called] for name, called in names.items()}))
+        spread = np.asarray(
+            prior.spread(**{name: draws[called] for name, called in names.items()})
+        )
         prior = prior.base
     stated = _one_scale(prior, len(block.columns), at)
     return None if stated is None else stated * spread
@@ -435,7 +558,11 @@ def _block_scale(
 def _one_scale(prior: Any, q: int, at: list[int]) -> float | None:
     """The scale of columns `at` of the q of a normal prior; None where they have no common one."""
     each = prior.independent(q) if isinstance(prior, GaussianPrior) else None
-    if each is None or not np.isfinite(each[at]).all() or (each[at] != each[at[0]]).any():
+    if (
+        each is None
+        or not np.isfinite(each[at]).all()
+        or (each[at] != each[at[0]]).any()
+    ):
         return None
     return float(each[at[0]])
 
@@ -451,10 +578,16 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
         term = d.process_of(b.columns) if d.inputs else None
         prior = b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior
         q = len(b.columns)
-        if term is None or not term.basis.projects or (scale := _one_scale(prior, q, list(range(q)))) is None:
+        if (
+            term is None
+            or not term.basis.projects
+            or (scale := _one_scale(prior, q, list(range(q)))) is None
+        ):
             continue
         weights = full_weights(d.square_weights, d.n)
-        out[i] = scale**2 * float(weights @ term.basis.residual_variance(d.inputs[term.key]))
+        out[i] = scale**2 * float(
+            weights @ term.basis.residual_variance(d.inputs[term.key])
+        )
     return out
 
 
@@ -472,7 +605,9 @@ def normal_scores(rng: np.random.Generator, atoms: int, n: int, m: int) -> Array
     """
     score = ndtri((np.arange(atoms) + 0.5) / atoms)
     score = score / np.sqrt(np.mean(score**2)) if atoms > 1 else rng.standard_normal(1)
-    return np.moveaxis(rng.permuted(np.broadcast_to(score, (n, m, atoms)), axis=-1), -1, 0)
+    return np.moveaxis(
+        rng.permuted(np.broadcast_to(score, (n, m, atoms)), axis=-1), -1, 0
+    )
 
 
 def normal_nodes(mean: Array, sd: Array) -> tuple[Array, Array]:
@@ -496,10 +631,14 @@ def normal_nodes(mean: Array, sd: Array) -> tuple[Array, Array]:
     first = 0.35 / np.maximum(sd, _EQUAL_STEPS)
     last = ceil(np.arcsinh(2 * reach * _GROWTH / first.min()) / _GROWTH)
     t = _GROWTH * np.arange(-last, last + 1)[:, None]
-    middle = np.clip(-mean, -reach * sd, reach * sd) / np.maximum(sd, np.finfo(float).tiny)
+    middle = np.clip(-mean, -reach * sd, reach * sd) / np.maximum(
+        sd, np.finfo(float).tiny
+    )
     z = middle + first / _GROWTH * np.sinh(t)
     # the weights are phi(z) dz/dt
-    w = np.where(np.abs(z) <= reach, np.exp(-0.5 * np.square(z)) * first * np.cosh(t), 0.0)
+    w = np.where(
+        np.abs(z) <= reach, np.exp(-0.5 * np.square(z)) * first * np.cosh(t), 0.0
+    )
     return mean + sd * np.clip(z, -reach, reach), w / w.sum(0)
 
 

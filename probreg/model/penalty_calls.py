@@ -33,34 +33,60 @@ class Penalised(Stated, Protocol):
 
 def setting_of(model: Penalised) -> Setting:
     """What the criterion of another package needs to know of the data; see `Model.penalty_setting`."""
-    if isinstance(model.likelihood, SoftmaxLikelihood) and not model.likelihood.symmetric:
+    if (
+        isinstance(model.likelihood, SoftmaxLikelihood)
+        and not model.likelihood.symmetric
+    ):
         raise Incompatible(
             "other packages penalise the coefficients of all classes, and this model has log odds against a reference class. For "
             "their ridge, lasso or elastic net use Categorical(symmetric=True); to penalise the log odds, state the scale of a prior, "
             "such as Laplace(0.5)"
         )
-    if model.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
+    if (
+        model.design.weight_kind == "precision"
+    ):  # what N is beside a weighted RSS, packages say differently
         return Setting(model.likelihood.name, sigma=model.noise_held)
-    two = isinstance(model.likelihood, SoftmaxLikelihood) and len(model.likelihood.levels) == 2
+    two = (
+        isinstance(model.likelihood, SoftmaxLikelihood)
+        and len(model.likelihood.levels) == 2
+    )
     y_sd = float(model.design.y_scale) if model.likelihood.noise_scale else None
-    if isinstance(model.likelihood, OfTrials):  # the others take trials as rows of weights
-        n = float(model.design.fold(partial(sums.trials, likelihood=model.likelihood))[0])
+    if isinstance(
+        model.likelihood, OfTrials
+    ):  # the others take trials as rows of weights
+        n = float(
+            model.design.fold(partial(sums.trials, likelihood=model.likelihood))[0]
+        )
         return Setting(model.likelihood.single, n, two_classes=two)
-    return Setting(model.likelihood.name, model.design.total or None, model.noise_held, y_sd, two)
+    return Setting(
+        model.likelihood.name, model.design.total or None, model.noise_held, y_sd, two
+    )
 
 
 def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
     """The calls of every package that has the penalty, at this noise scale where the model holds none; see `Model.penalty`."""
     recipe = model.design.recipe
-    if any(c in model.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
+    if any(
+        c in model.design.columns
+        for t in recipe.terms
+        if t.name not in recipe.processes
+        for c in t.columns
+    ):
         known = model.noise_held if sigma is None else float(sigma)
-        return smooth_penalties(PenalisedModel(model.design, model.likelihood, model.joint, known))
+        return smooth_penalties(
+            PenalisedModel(model.design, model.likelihood, model.joint, known)
+        )
     l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
     if isinstance(model.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
         return _as_support_vectors(model, l2)
-    columns, at = tuple(np.array(model.design.columns)[model.joint.informative].tolist()), setting_of(model)
+    columns, at = (
+        tuple(np.array(model.design.columns)[model.joint.informative].tolist()),
+        setting_of(model),
+    )
     if sigma is not None:
-        read_checked_aux(model.likelihood, {model.likelihood.noise_scale or "sigma": sigma})
+        read_checked_aux(
+            model.likelihood, {model.likelihood.noise_scale or "sigma": sigma}
+        )
         at = replace(at, sigma=float(sigma))
     if relative and not l1 and at.sigma is None:
         at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
@@ -76,7 +102,9 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
             "are left out, since packages divide a weighted RSS by different numbers"
         )
     if model.design.offset is not None:
-        notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
+        notes.append(
+            "the offset is given to the package, or taken from y before where the noise is Gaussian"
+        )
     process, said = _as_process(model.design, model.joint, l2, at.sigma)
     notes += [said] if said else []
     if process or said:
@@ -91,23 +119,46 @@ def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
         raise DataError(
             f"the weight of a penalty beside this loss needs {model.unknown[0]}: hold it, with_aux({model.unknown[0]}=...)"
         )
-    of, columns = dict(model.design.recipe.processes), np.array(model.design.columns)[model.joint.informative].tolist()
-    alone = [term for term in of.values() if set(term.columns) == set(columns) and term.basis.kind == "exact"]
+    of, columns = (
+        dict(model.design.recipe.processes),
+        np.array(model.design.columns)[model.joint.informative].tolist(),
+    )
+    alone = [
+        term
+        for term in of.values()
+        if set(term.columns) == set(columns) and term.basis.kind == "exact"
+    ]
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     at = model.likelihood.slopes(**model.fixed)
-    same = at.up == at.down and model.design.intercept is not None and bool(alone or not of)
-    kernel, width = (alone[0].basis.kernel, alone[0].basis.width) if alone else (None, len(columns))
-    rows = spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube)) if same else ()
+    same = (
+        at.up == at.down
+        and model.design.intercept is not None
+        and bool(alone or not of)
+    )
+    kernel, width = (
+        (alone[0].basis.kernel, alone[0].basis.width) if alone else (None, len(columns))
+    )
+    rows = (
+        spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube))
+        if same
+        else ()
+    )
     return Spellings(tuple(of) if alone else tuple(columns), 0.0, l2, rows)
 
 
-def _as_process(design: Design, joint: JointPrior, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
+def _as_process(
+    design: Design, joint: JointPrior, l2: float, sigma: float | None
+) -> tuple[tuple[Spelling, ...], str]:
     """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
     of = {key: set(term.columns) for key, term in design.recipe.processes.items()}
-    penalised = {c for c, informed in zip(design.columns, joint.informative) if informed}
+    penalised = {
+        c for c, informed in zip(design.columns, joint.informative) if informed
+    }
     if sigma is None or not l2 or penalised not in of.values():
         return (), ""
-    (term,) = (t for t in design.recipe.processes.values() if set(t.columns) == penalised)
+    (term,) = (
+        t for t in design.recipe.processes.values() if set(t.columns) == penalised
+    )
     if term.basis.kind != "exact":
         return (
             (),
@@ -118,5 +169,10 @@ def _as_process(design: Design, joint: JointPrior, l2: float, sigma: float | Non
             (),
             "KernelRidge and GaussianProcessRegressor have no columns beside the kernel, an offset neither: the calls take its columns as X",
         )
-    rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma, weighted=design.weighted)
-    return rows, f"calls with a kernel take the inputs of {term.key} as X, the others its columns"
+    rows = spell_process(
+        term.basis.kernel, term.basis.width, l2, sigma, weighted=design.weighted
+    )
+    return (
+        rows,
+        f"calls with a kernel take the inputs of {term.key} as X, the others its columns",
+    )

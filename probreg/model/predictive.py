@@ -26,7 +26,9 @@ _SHOWN = 5  # rows in a print
 _MANY = 400_000  # atoms times rows from which on compiled code is worth loading
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
 _OF_TAIL = 1e-5  # of the smaller tail, to which a quantile is found however loose the tolerance is
-_FINITE = 2.0**52  # where the search for a count starts at the latest: a mean of a wide mixture can be infinite
+_FINITE = (
+    2.0**52
+)  # where the search for a count starts at the latest: a mean of a wide mixture can be infinite
 _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
 
@@ -43,8 +45,12 @@ class Predictive:
     likelihood: Likelihood
     eta: Array
     aux: Mapping[str, Array]
-    given: Mapping[str, Array] = MappingProxyType({})  # what belongs to a row and is not drawn: its trials (n,)
-    share: Array | None = None  # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
+    given: Mapping[str, Array] = MappingProxyType(
+        {}
+    )  # what belongs to a row and is not drawn: its trials (n,)
+    share: Array | None = (
+        None  # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
+    )
 
     def __repr__(self) -> str:
         head, table, more = self._describe_rows()
@@ -71,9 +77,17 @@ class Predictive:
             }
             table = pd.DataFrame(columns)
         else:
-            classes = self.likelihood.classes if isinstance(self.likelihood, OfClasses) else None
+            classes = (
+                self.likelihood.classes
+                if isinstance(self.likelihood, OfClasses)
+                else None
+            )
             table = pd.DataFrame(few.mean(), columns=classes)
-        more = [f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"] if n > _SHOWN else []
+        more = (
+            [f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"]
+            if n > _SHOWN
+            else []
+        )
         return head, table.map("{:.5g}".format), more
 
     def mean(self) -> Array:
@@ -97,7 +111,9 @@ class Predictive:
             return values.mean(0)
         if self.share.ndim == 1:
             return np.tensordot(self.share, values, 1)
-        return np.einsum("sn,sn...->n...", np.broadcast_to(self.share, values.shape[:2]), values)
+        return np.einsum(
+            "sn,sn...->n...", np.broadcast_to(self.share, values.shape[:2]), values
+        )
 
     def means(self) -> Array:
         """E[y | atom], shape (S, n) or (S, n, K)."""
@@ -113,11 +129,27 @@ class Predictive:
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
         """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
         (size, n, K)."""
-        if self.share is not None and self.share.ndim == 2:  # rows differ in their weights, and so in the atoms drawn
+        if (
+            self.share is not None and self.share.ndim == 2
+        ):  # rows differ in their weights, and so in the atoms drawn
             total = np.cumsum(np.broadcast_to(self.share, self.eta.shape[:2]), 0)
-            s = np.stack([np.searchsorted(c, u * c[-1]) for c, u in zip(total.T, rng.random((len(total.T), size)))], 1)
-            known = {**{k: v[s, np.arange(s.shape[1]) % v.shape[1]] for k, v in self.aux.items()}, **self.given}
-            return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **known))
+            s = np.stack(
+                [
+                    np.searchsorted(c, u * c[-1])
+                    for c, u in zip(total.T, rng.random((len(total.T), size)))
+                ],
+                1,
+            )
+            known = {
+                **{
+                    k: v[s, np.arange(s.shape[1]) % v.shape[1]]
+                    for k, v in self.aux.items()
+                },
+                **self.given,
+            }
+            return self.likelihood.drawn(
+                self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **known)
+            )
         s = (
             rng.integers(len(self.eta), size=size)
             if self.share is None
@@ -128,14 +160,21 @@ class Predictive:
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
-        return self._average_atoms(self._require_order().cdf(self._join_given(y), self.eta, **self.aux))
+        return self._average_atoms(
+            self._require_order().cdf(self._join_given(y), self.eta, **self.aux)
+        )
 
     def thin(self, atoms: int) -> "Predictive":
         """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
         if self.share is not None:
             return self
         some = slice(None, None, -(-len(self.eta) // atoms))
-        return Predictive(self.likelihood, self.eta[some], {k: v[some] for k, v in self.aux.items()}, self.given)
+        return Predictive(
+            self.likelihood,
+            self.eta[some],
+            {k: v[some] for k, v in self.aux.items()},
+            self.given,
+        )
 
     def _join_given(self, y: Array) -> Array:
         """y with what is given of its row, where it is what is drawn alone."""
@@ -149,9 +188,13 @@ class Predictive:
         Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code.
         """
         self._require_order()
-        return self.quantile_by(check_prob(prob), tol=tol, compiled=self.eta.size >= _MANY)
+        return self.quantile_by(
+            check_prob(prob), tol=tol, compiled=self.eta.size >= _MANY
+        )
 
-    def interval(self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None) -> tuple[Array, Array]:
+    def interval(
+        self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None
+    ) -> tuple[Array, Array]:
         """The ends of the equal-tailed interval, each (n,). Noise of a number is mirrored for the upper one.
 
         For other responses the probability below the upper end is at most the largest number below 1. `compiled` says that
@@ -163,15 +206,25 @@ class Predictive:
         if isinstance(likelihood, AdditiveNoise):
             mirrored = replace(self, likelihood=likelihood.mirror, eta=-self.eta)
             return lower, -mirrored.quantile_by(tail, tol=tol, compiled=compiled)
-        return lower, self.quantile_by(min(1.0 - tail, float(np.nextafter(1.0, 0.0))), tol=tol, compiled=compiled)
+        return lower, self.quantile_by(
+            min(1.0 - tail, float(np.nextafter(1.0, 0.0))), tol=tol, compiled=compiled
+        )
 
     def quantile_by(self, prob: float, *, tol: float, compiled: bool) -> Array:
         """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
         family = type(self._require_order())
-        own = family.compiled_quantile if compiled and "compiled_quantile" in vars(family) else None
+        own = (
+            family.compiled_quantile
+            if compiled and "compiled_quantile" in vars(family)
+            else None
+        )
         if own is None or (self.share is not None and self.share.ndim == 2):
             return self._search_quantile(prob, tol)
-        share = np.full(len(self.eta), 1.0 / len(self.eta)) if self.share is None else self.share
+        share = (
+            np.full(len(self.eta), 1.0 / len(self.eta))
+            if self.share is None
+            else self.share
+        )
         found = own(prob, self.eta, self.aux, share)
         if len(left := np.flatnonzero(np.isnan(found))):
             found[left] = self._take_rows(left)._search_quantile(prob, tol)
@@ -182,12 +235,20 @@ class Predictive:
         few = self.thin(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = few._search_quantile(prob, tol) if thins else np.floor(np.minimum(self._mean_response(), _FINITE))
-            with np.errstate(over="ignore", invalid="ignore"):  # a quantile above 1e308 is inf
+            start = (
+                few._search_quantile(prob, tol)
+                if thins
+                else np.floor(np.minimum(self._mean_response(), _FINITE))
+            )
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # a quantile above 1e308 is inf
                 return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
         if thins:
-            return self._newton_quantile(prob, few._newton_quantile(prob, (low + high) / 2, 1e-5), tol)
+            return self._newton_quantile(
+                prob, few._newton_quantile(prob, (low + high) / 2, 1e-5), tol
+            )
         return self._newton_quantile(prob, (low + high) / 2, tol)
 
     def _newton_quantile(self, prob: float, y: Array, tol: float) -> Array:
@@ -199,37 +260,69 @@ class Predictive:
         """
         tol = min(tol, max(_OF_TAIL * min(prob, 1.0 - prob), float(np.spacing(prob))))
         y, rows, part = y.copy(), np.arange(len(y)), self
-        low, high, left = np.full_like(y, -np.inf), np.full_like(y, np.inf), np.full_like(y, np.inf)
-        at, gap, f, tail = y.copy(), self.cdf(y) - prob, self._mixture_density(y), 1.0 / min(prob, 1.0 - prob)
-        with np.errstate(all="ignore"):  # a flat stretch has no slope, and asks for bisection
+        low, high, left = (
+            np.full_like(y, -np.inf),
+            np.full_like(y, np.inf),
+            np.full_like(y, np.inf),
+        )
+        at, gap, f, tail = (
+            y.copy(),
+            self.cdf(y) - prob,
+            self._mixture_density(y),
+            1.0 / min(prob, 1.0 - prob),
+        )
+        with np.errstate(
+            all="ignore"
+        ):  # a flat stretch has no slope, and asks for bisection
             width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
                 low, high = np.where(gap < 0, at, low), np.where(gap < 0, high, at)
                 step = at - gap / f
                 safe = (step > low) & (step < high) & (np.abs(step - at) <= width)
                 y[rows] = np.where(safe, step, at)
-                done = (np.abs(gap) <= tol) | (high - low <= 1e-14 * np.abs(at)) | (safe & (left <= _LAST * tol))
+                done = (
+                    (np.abs(gap) <= tol)
+                    | (high - low <= 1e-14 * np.abs(at))
+                    | (safe & (left <= _LAST * tol))
+                )
                 if done.all():
                     break
-                halve = np.where(np.isfinite(high - low), (low + high) / 2, np.where(gap < 0, at + width, at - width))
+                halve = np.where(
+                    np.isfinite(high - low),
+                    (low + high) / 2,
+                    np.where(gap < 0, at + width, at - width),
+                )
                 new = np.where(safe & (number % 5 < 4), step, halve)
                 width = np.where(safe, width, 2.0 * width)
                 if done.any():
                     rows, part = rows[~done], part._take_rows(~done)
-                    low, high, width, at, f, new = (v[~done] for v in (low, high, width, at, f, new))
+                    low, high, width, at, f, new = (
+                        v[~done] for v in (low, high, width, at, f, new)
+                    )
                 before, f = f, part._mixture_density(new)
                 gap = part.cdf(new) - prob
-                hessian = np.where(new == at, np.inf, np.abs(f - before) / np.abs(new - at))
+                hessian = np.where(
+                    new == at, np.inf, np.abs(f - before) / np.abs(new - at)
+                )
                 left, at = np.maximum(hessian / f**2, tail) * gap**2 / 2.0, new
         return y
 
     def _mixture_density(self, y: Array) -> Array:
-        return self._average_atoms(np.exp(self.likelihood.log_prob(self._join_given(y), self.eta, **self.aux)))
+        return self._average_atoms(
+            np.exp(self.likelihood.log_prob(self._join_given(y), self.eta, **self.aux))
+        )
 
     def _take_rows(self, index: Array) -> "Predictive":
         aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
-        given = {k: np.broadcast_to(v, self.eta.shape[1:2])[index] for k, v in self.given.items()}
-        share = self.share if self.share is None or self.share.ndim == 1 else self.share[:, index]
+        given = {
+            k: np.broadcast_to(v, self.eta.shape[1:2])[index]
+            for k, v in self.given.items()
+        }
+        share = (
+            self.share
+            if self.share is None or self.share.ndim == 1
+            else self.share[:, index]
+        )
         return Predictive(self.likelihood, self.eta[:, index], aux, given, share)
 
     def _mean_response(self) -> Array:
@@ -256,10 +349,15 @@ class Predictive:
     def _bisect(self, prob: float, low: Array, high: Array) -> Array:
         """Over the integers, with P(Y <= low) < prob <= P(Y <= high)."""
         # above 2^53 the next number is more than 1 away
-        while len(wide := np.flatnonzero(high - low > np.maximum(1.0, np.spacing(high)))):
+        while len(
+            wide := np.flatnonzero(high - low > np.maximum(1.0, np.spacing(high)))
+        ):
             middle = np.floor((low[wide] + high[wide]) / 2)
             enough = self._take_rows(wide).cdf(middle) >= prob
-            low[wide], high[wide] = np.where(enough, low[wide], middle), np.where(enough, middle, high[wide])
+            low[wide], high[wide] = (
+                np.where(enough, low[wide], middle),
+                np.where(enough, middle, high[wide]),
+            )
         return high
 
     def pit(self, y: Array, u: Array | float = 1.0) -> Array:
@@ -269,7 +367,11 @@ class Predictive:
         Incompatible for classes without an order.
         """
         upto = self.cdf(y)
-        return upto if isinstance(self._require_order().support, str) else upto - (1.0 - u) * np.exp(self.log_prob(y))
+        return (
+            upto
+            if isinstance(self._require_order().support, str)
+            else upto - (1.0 - u) * np.exp(self.log_prob(y))
+        )
 
     def _bracket(self, prob: float) -> tuple[Array, Array]:
         """Points below and above the quantile, widened geometrically from the centre."""
@@ -281,7 +383,10 @@ class Predictive:
             if not (short_low.any() or short_high.any()):
                 break
             width = 2.0 * width
-            low, high = np.where(short_low, centre - width, low), np.where(short_high, centre + width, high)
+            low, high = (
+                np.where(short_low, centre - width, low),
+                np.where(short_high, centre + width, high),
+            )
         return low, high
 
     def _require_order(self) -> UnivariateLikelihood:

@@ -12,7 +12,13 @@ import numpy as np
 import scipy
 
 from probreg.data import Design
-from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.likelihoods import (
+    CountLikelihood,
+    Likelihood,
+    OfClasses,
+    SoftmaxLikelihood,
+    UnivariateLikelihood,
+)
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
@@ -54,7 +60,9 @@ class PriorPredictive:
     columns: tuple[str, ...]
     likelihood: Likelihood
     notes: tuple[str, ...]
-    hyper: Mapping[str, Array] = field(default_factory=dict)  # (S,) of effects by group, as draws call them
+    hyper: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # (S,) of effects by group, as draws call them
 
     @property
     def tree(self) -> Any:
@@ -62,14 +70,32 @@ class PriorPredictive:
         import xarray as xr
 
         several = bool(self.likelihood.outcomes)
-        dims = ("chain", "draw", "coef", "outcome") if several else ("chain", "draw", "coef")
-        beta = self.beta @ self.likelihood.contrast_matrix.T if several else self.beta[..., 0]
-        prior = {"beta": (dims, beta[None])} | {k: (("chain", "draw"), v[None]) for k, v in self.aux.items()}
-        names = {"coef": list(self.columns)} | ({"outcome": list(self.likelihood.outcomes)} if several else {})
+        dims = (
+            ("chain", "draw", "coef", "outcome")
+            if several
+            else ("chain", "draw", "coef")
+        )
+        beta = (
+            self.beta @ self.likelihood.contrast_matrix.T
+            if several
+            else self.beta[..., 0]
+        )
+        prior = {"beta": (dims, beta[None])} | {
+            k: (("chain", "draw"), v[None]) for k, v in self.aux.items()
+        }
+        names = {"coef": list(self.columns)} | (
+            {"outcome": list(self.likelihood.outcomes)} if several else {}
+        )
         groups = {"prior": xr.Dataset(prior, names)}
         if self.y is not None:
-            classes = {"level": list(map(str, self.likelihood.levels))} if self.y.ndim == 3 else {}
-            groups["prior_predictive"] = xr.Dataset({"y": (("chain", "draw", "obs", *classes), self.y[None])}, classes)
+            classes = (
+                {"level": list(map(str, self.likelihood.levels))}
+                if self.y.ndim == 3
+                else {}
+            )
+            groups["prior_predictive"] = xr.Dataset(
+                {"y": (("chain", "draw", "obs", *classes), self.y[None])}, classes
+            )
         return xr.DataTree.from_dict(groups)
 
     def __repr__(self) -> str:
@@ -78,7 +104,9 @@ class PriorPredictive:
     @property
     def _description(self) -> list[str]:
         """The effect of each column, the range of outcomes, and the quantities that are missing."""
-        lines = truncate_lines(_moves_said(self.moves), ".moves") or ["no column has a proper prior"]
+        lines = truncate_lines(_moves_said(self.moves), ".moves") or [
+            "no column has a proper prior"
+        ]
         if self.y is not None:
             lines.append(_range_of(self.y, self.likelihood.levels))
         return [*lines, *(f"note: {n}" for n in self.notes)]
@@ -111,48 +139,83 @@ def prior_predictive(
     if lacking:
         notes.append(_no_means(design.columns, prior, lacking, lost))
     else:
-        eta = np.einsum("nj,sjm->snm", design.X, beta) + (0.0 if design.offset is None else design.offset)
+        eta = np.einsum("nj,sjm->snm", design.X, beta) + (
+            0.0 if design.offset is None else design.offset
+        )
         wide = {k: v[:, None] for k, v in held.items()}
         if not lost:
             with np.errstate(over="ignore"):
                 mean = likelihood.mean(eta, **wide)
-                rows = likelihood.at_rows(wide, design.precision) | likelihood.given(design.observed)
+                rows = likelihood.at_rows(wide, design.precision) | likelihood.given(
+                    design.observed
+                )
                 y = _outcomes(likelihood, rng, eta, rows)
             if y is None:
-                notes.append("no outcomes: some prior means are too large to draw a count from; use tighter priors")
+                notes.append(
+                    "no outcomes: some prior means are too large to draw a count from; use tighter priors"
+                )
         else:
             with np.errstate(over="ignore"):
                 mean = likelihood.mean(eta, **dict.fromkeys(likelihood.aux, 1.0))
             notes.append(
                 f"no outcomes: the prior of {', '.join(lost)} is improper; give a proper one, e.g. aux={{{lost[0]!r}: HalfNormal(1.0)}}"
             )
-    moves = _moves(design, likelihood, prior, likelihood.noise(aux, None), PriorDraws(beta, sigma), prob)
-    return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes), hyper)
+    moves = _moves(
+        design,
+        likelihood,
+        prior,
+        likelihood.noise(aux, None),
+        PriorDraws(beta, sigma),
+        prob,
+    )
+    return PriorPredictive(
+        beta, held, mean, y, moves, design.columns, likelihood, tuple(notes), hyper
+    )
 
 
-def _no_means(columns: tuple[str, ...], prior: JointPrior, lacking: list[str], lost: list[str]) -> str:
+def _no_means(
+    columns: tuple[str, ...], prior: JointPrior, lacking: list[str], lost: list[str]
+) -> str:
     """Why there are neither means nor outcomes, and which priors would give them."""
     proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
-    flat, relative = [c for c in lacking if c not in proper], [c for c in lacking if c in proper]
+    flat, relative = (
+        [c for c in lacking if c not in proper],
+        [c for c in lacking if c in proper],
+    )
     why = [f"the prior of {_list_first(flat)} is flat"] if flat else []
-    why += [f"that of {_list_first(relative)} is in units of {lost[0]}, whose prior is improper"] if relative else []
+    why += (
+        [
+            f"that of {_list_first(relative)} is in units of {lost[0]}, whose prior is improper"
+        ]
+        if relative
+        else []
+    )
     give = [f"{{{flat[0]!r}: Normal(...)}}"] if flat else []
     give += [f"aux={{{lost[0]!r}: HalfNormal(1.0)}}"] if lost else []
     return f"no means or outcomes: {'; '.join(why)}; give a proper one, e.g. {' and '.join(give)}"
 
 
 def _list_first(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return ", ".join(names[:5]) + (
+        f" and {len(names) - 5} more" if len(names) > 5 else ""
+    )
 
 
-def _aux_draws(value: float | AuxPrior, rng: np.random.Generator, draws: int) -> Array | None:
+def _aux_draws(
+    value: float | AuxPrior, rng: np.random.Generator, draws: int
+) -> Array | None:
     if not isinstance(value, AuxPrior):
         return np.full(draws, float(value))
     return value.sample(rng, draws) if value.proper else None
 
 
 def _draw_coefficients(
-    prior: JointPrior, design: Design, m: int, sigma: Array | None, rng: np.random.Generator, draws: int
+    prior: JointPrior,
+    design: Design,
+    m: int,
+    sigma: Array | None,
+    rng: np.random.Generator,
+    draws: int,
 ) -> tuple[Array, dict[str, Array]]:
     """(S, p, m), nan for columns whose prior has no draws, and hyperparameters (S,) of priors that tell them."""
     out, hyper = np.full((draws, len(design.columns), m), np.nan), dict[str, Array]()
@@ -160,16 +223,28 @@ def _draw_coefficients(
     for i, b in enumerate(prior.blocks):
         if not b.prior.proper or (b.prior.sigma_units and sigma is None):
             continue
-        unit = sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
-        values, drawn = b.prior.sample_with_hyper(rng, (draws, len(b.columns), b.width(m)), unit)
+        unit = (
+            sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
+        )
+        values, drawn = b.prior.sample_with_hyper(
+            rng, (draws, len(b.columns), b.width(m)), unit
+        )
         b.put(out, values)
         hyper |= {names[i][k]: v for k, v in drawn.items()}
     return out, hyper
 
 
-def _outcomes(likelihood: Likelihood, rng: np.random.Generator, eta: Array, aux: Mapping[str, Array]) -> Array | None:
+def _outcomes(
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    eta: Array,
+    aux: Mapping[str, Array],
+) -> Array | None:
     """What is drawn of y: (S, n), or (S, n, K) counts by class."""
-    if isinstance(likelihood, CountLikelihood) and not (likelihood.mean(eta) < 1e18).all():
+    if (
+        isinstance(likelihood, CountLikelihood)
+        and not (likelihood.mean(eta) < 1e18).all()
+    ):
         return None
     return likelihood.drawn(likelihood.sample(rng, eta, **aux))
 
@@ -192,25 +267,37 @@ def _moves(
     """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
     rng, found = np.random.default_rng(0), []
     n = design.total
-    spread = design.moments.scale * np.sqrt(n / max(n - 1.0, 1.0))  # as in priors on standardised columns
+    spread = design.moments.scale * np.sqrt(
+        n / max(n - 1.0, 1.0)
+    )  # as in priors on standardised columns
     for b in prior.blocks:
         in_units = b.prior.sigma_units and drawn.sigma is None
-        if not b.prior.proper or design.grouped_of(b.columns) is not None:  # which no one moves by a standard deviation
+        if (
+            not b.prior.proper or design.grouped_of(b.columns) is not None
+        ):  # which no one moves by a standard deviation
             continue
         q = len(b.columns)
         for i, j in enumerate(b.columns):
             if j == design.intercept:
                 continue
             unit = 1.0 if in_units or sigma is None else sigma
-            known = of_coefficient(b.prior, i, q, unit) if likelihood.width == 1 else None
+            known = (
+                of_coefficient(b.prior, i, q, unit) if likelihood.width == 1 else None
+            )
             if known is not None:
                 sizes = (float(spread[j]) * known.size_quantile(v) for v in (0.5, prob))
                 steps, error, draws = np.array([[s] for s in sizes]), 0.0, 0
             else:
                 w = drawn.beta[:, j]
-                w = b.prior.sample(rng, (len(w), q, likelihood.width))[:, i] if in_units else w
+                w = (
+                    b.prior.sample(rng, (len(w), q, likelihood.width))[:, i]
+                    if in_units
+                    else w
+                )
                 steps, draws = w * spread[j], len(w)
-            size, says = _effect(likelihood, steps, design.response, " sigma" if in_units else "")
+            size, says = _effect(
+                likelihood, steps, design.response, " sigma" if in_units else ""
+            )
             if known is None:
                 size, error = _median_and_quantile(size, prob)
             found.append(
@@ -226,7 +313,9 @@ def _moves(
     return tuple(found)
 
 
-def one_sd_moves(likelihood: Likelihood, scale: float, response: str, prob: float = 0.95) -> str:
+def one_sd_moves(
+    likelihood: Likelihood, scale: float, response: str, prob: float = 0.95
+) -> str:
     """What one sd of a column does, in words, where its coefficient on standardised columns is normal with this scale."""
     z = np.array(
         [[scipy.stats.norm.ppf(0.75)], [scipy.stats.norm.ppf((1.0 + prob) / 2.0)]]
@@ -252,13 +341,25 @@ def _format_size(size: float, share: bool) -> str:
     return "above 0.999" if share and size >= 0.9995 else f"{size:.3g}"
 
 
-def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str, share: bool) -> ColumnEffect:
+def _move(
+    column: str,
+    sd: float,
+    size: Array,
+    how: tuple[float, float, int],
+    says: str,
+    share: bool,
+) -> ColumnEffect:
     (typical, most), (prob, error, draws) = map(float, size), how
-    sure, beside = f"with prior probability {100 * prob:g} %", f"; by {draws} draws, ± {error:.2g}" if draws else ""
+    sure, beside = (
+        f"with prior probability {100 * prob:g} %",
+        f"; by {draws} draws, ± {error:.2g}" if draws else "",
+    )
     before, _, unit = says.partition(" {}")
     sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_format_size(typical, share)}){beside}"
     told = f"{most:.3g}{unit}, typically {_format_size(typical, share)}{beside}"
-    return ColumnEffect(column, sd, typical, most, sentence, error, f"{before}, {sure}", told)
+    return ColumnEffect(
+        column, sd, typical, most, sentence, error, f"{before}, {sure}", told
+    )
 
 
 def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
@@ -268,19 +369,31 @@ def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
         shared.setdefault(m.effect, []).append(m)
     lines = []
     for effect, each in shared.items():
-        lines += [each[0].sentence] if len(each) == 1 else [f"one sd of a column {effect}:"]
-        lines += [f"  {m.column} (sd {m.sd:.3g}): {m.told}" for m in each] if len(each) > 1 else []
+        lines += (
+            [each[0].sentence] if len(each) == 1 else [f"one sd of a column {effect}:"]
+        )
+        lines += (
+            [f"  {m.column} (sd {m.sd:.3g}): {m.told}" for m in each]
+            if len(each) > 1
+            else []
+        )
     return lines
 
 
-def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tuple[Array, str]:
+def _effect(
+    likelihood: Likelihood, step: Array, response: str, unit: str
+) -> tuple[Array, str]:
     """The size of the largest change that steps (S, m) of the linear predictors can make, and what it is, in words.
 
     A step d of a logit changes a probability by at most tanh(d / 4): that is around one half. For a softmax d is the
     largest difference between two classes.
     """
-    if isinstance(likelihood, OfClasses) and isinstance(likelihood, UnivariateLikelihood):
-        return np.tanh(np.abs(step[:, 0]) / 4.0), f"moves {likelihood.mean_name(response)} by at most {{}}"
+    if isinstance(likelihood, OfClasses) and isinstance(
+        likelihood, UnivariateLikelihood
+    ):
+        return np.tanh(
+            np.abs(step[:, 0]) / 4.0
+        ), f"moves {likelihood.mean_name(response)} by at most {{}}"
     if isinstance(likelihood, SoftmaxLikelihood):
         scores = likelihood.scores(step)
         return np.tanh(
@@ -291,7 +404,10 @@ def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tu
             np.minimum(np.abs(step[:, 0]), 700.0)
         ), f"multiplies or divides the mean of {response} by at most {{}}"
     name = likelihood.mean_name(response)
-    return np.abs(step[:, 0]), f"moves {name if name != response else f'the mean of {name}'} by at most {{}}{unit}"
+    return (
+        np.abs(step[:, 0]),
+        f"moves {name if name != response else f'the mean of {name}'} by at most {{}}{unit}",
+    )
 
 
 def _range_of(y: Array, levels: tuple[Any, ...]) -> str:

@@ -11,7 +11,16 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.likelihoods import Likelihood
-from probreg.priors import PRIORS, AuxPrior, Covariance, Flat, GaussianPrior, Prior, Reference, ScaleMixture
+from probreg.priors import (
+    PRIORS,
+    AuxPrior,
+    Covariance,
+    Flat,
+    GaussianPrior,
+    Prior,
+    Reference,
+    ScaleMixture,
+)
 from probreg.priors.gaussian_process import ProcessPrior
 from probreg.priors.joint import BlockPrior, JointPrior, columns_called
 from probreg.priors.location_scale import LocationScale
@@ -85,7 +94,11 @@ def prior_line(model: Stated) -> str:
     'Normal(HalfNormal(1)) on a; Normal(HalfNormal(1)) on b'
     """
     aux = {a: model.aux_prior(a) for a in model.unknown}
-    stated = [f"{a} ~ {written_prior(v)}" for a, v in aux.items() if not isinstance(v, Reference)]
+    stated = [
+        f"{a} ~ {written_prior(v)}"
+        for a, v in aux.items()
+        if not isinstance(v, Reference)
+    ]
     return "; ".join([coefficient_prior_line(model), *stated])
 
 
@@ -105,10 +118,14 @@ def _of_blocks(model: Stated, blocks: Sequence[BlockPrior]) -> list[str]:
     for i, b in enumerate(_without_copies(blocks)):
         given = _as_stated(model, b)
         alone = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
-        alike.setdefault((given, type(b.prior)) if alone and _one_number(given) else i, []).append(b)
+        alike.setdefault(
+            (given, type(b.prior)) if alone and _one_number(given) else i, []
+        ).append(b)
     return [
         _of_block(
-            model, replace(each[0], columns=tuple(j for b in each for j in b.columns)), _as_stated(model, each[0])
+            model,
+            replace(each[0], columns=tuple(j for b in each for j in b.columns)),
+            _as_stated(model, each[0]),
         )
         for each in alike.values()
     ]
@@ -118,7 +135,9 @@ def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
     """The blocks, of those of several linear predictors with one prior the first, without its predictor."""
     out = list[BlockPrior]()
     for b in blocks:
-        same = b.predictor is not None and all(o.prior == b.prior for o in blocks if o.columns == b.columns)
+        same = b.predictor is not None and all(
+            o.prior == b.prior for o in blocks if o.columns == b.columns
+        )
         if not same or b.first:
             out.append(replace(b, predictor=None, outcome="") if same else b)
     return out
@@ -136,15 +155,25 @@ def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
     d, q = model.design, len(block.columns)
     many = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
     many = many and not d.of_terms[list(block.columns)].any()
-    scaled = "standardised " if getattr(given, "scaled", False) and not isinstance(block.prior, Flat) else ""
+    scaled = (
+        "standardised "
+        if getattr(given, "scaled", False) and not isinstance(block.prior, Flat)
+        else ""
+    )
     where = f"{q} {scaled}columns" if many else scaled + d.called(block.columns)
     where += "" if block.predictor is None else f"[{block.outcome}]"
     if isinstance(block.prior, Flat):
         return f"flat on {where}"
-    if given is not None and d.grouped_of(block.columns) is not None and (said := _of_effects(given, where)):
+    if (
+        given is not None
+        and d.grouped_of(block.columns) is not None
+        and (said := _of_effects(given, where))
+    ):
         return said
     units = " in units of sigma" if getattr(given, "sigma_units", False) else ""
-    if scaled and not units and model.likelihood.noise_scale is not None:  # standardised columns, and response
+    if (
+        scaled and not units and model.likelihood.noise_scale is not None
+    ):  # standardised columns, and response
         units = f" in units of sd({d.response})"
     return f"{_of_prior(block.prior) if given is None else written_prior(given)}{units} on {where}"
 
@@ -159,17 +188,28 @@ def _of_effects(given: Prior, where: str) -> str:
 
 def _as_stated(model: Stated, block: Any) -> Prior | None:
     """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
-    if model.design.of_terms[list(block.columns)].any() and model.design.grouped_of(block.columns) is None:
+    if (
+        model.design.of_terms[list(block.columns)].any()
+        and model.design.grouped_of(block.columns) is None
+    ):
         return None
     if isinstance(model.prior, Prior):
         return model.prior
     names = tuple(model.design.columns[j] for j in block.columns)
-    keys = {(key,) if isinstance(key, str) else tuple(key): prior for key, prior in model.prior.items()}
+    keys = {
+        (key,) if isinstance(key, str) else tuple(key): prior
+        for key, prior in model.prior.items()
+    }
     if names in keys:
         return keys[names]
     at = tuple(block.columns)  # a term stands for its columns
     return next(
-        (p for key, p in keys.items() if len(key) == 1 and columns_called(key[0], model.design.columns) == at), None
+        (
+            p
+            for key, p in keys.items()
+            if len(key) == 1 and columns_called(key[0], model.design.columns) == at
+        ),
+        None,
     )
 
 
@@ -192,7 +232,9 @@ def written_prior(prior: Any) -> str:
     if not is_dataclass(prior):
         return str(prior.name)
     said = []
-    leading = 0 if getattr(prior, "names_scale", False) else 1  # settings that are written without their name
+    leading = (
+        0 if getattr(prior, "names_scale", False) else 1
+    )  # settings that are written without their name
     for number, f in enumerate(fields(prior)):
         value = getattr(prior, f.name)
         usual = value == f.default and (number or isinstance(f.default, AuxPrior))
@@ -204,13 +246,23 @@ def written_prior(prior: Any) -> str:
         words = _words_of_setting(value)
         said.append(words if number < leading else f"{f.name}={words}")
     words = f"{type(prior).__name__}({', '.join(said)})"
-    return words + (" with a precision matrix" if getattr(prior, "precision_matrix", None) is not None else "")
+    return words + (
+        " with a precision matrix"
+        if getattr(prior, "precision_matrix", None) is not None
+        else ""
+    )
 
 
 def _words_of_setting(value: Any) -> str:
     """A prior, a number, or one of these for each effect by its name."""
-    if isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
-        return "{" + ", ".join(f"{name}: {_words_of_setting(each)}" for name, each in value) + "}"
+    if isinstance(value, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 for pair in value
+    ):
+        return (
+            "{"
+            + ", ".join(f"{name}: {_words_of_setting(each)}" for name, each in value)
+            + "}"
+        )
     if is_dataclass(value):
         return written_prior(value)
     return f"{value:g}" if isinstance(value, float | int) else "one per column"
@@ -221,7 +273,9 @@ def _of_prior(prior: Prior) -> str:
     if isinstance(prior, ScaleMixture):
         return f"{_of_prior(prior.base)} times tau, tau ~ {written_prior(prior.tau)}"
     if isinstance(prior, ProcessPrior):
-        unknown = "; ".join(f"{name} ~ {written_prior(h.prior)}" for name, h in prior.hyper.items())
+        unknown = "; ".join(
+            f"{name} ~ {written_prior(h.prior)}" for name, h in prior.hyper.items()
+        )
         return f"gaussian-process of unknown {unknown}"
     return _describe_spec(PRIORS.to_spec(prior))
 

@@ -26,12 +26,17 @@ def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
     """The design whose processes have the bases that their priors ask for; itself where they have."""
     for key, term in design.recipe.processes.items():
         prior = chosen.get(key)
-        if isinstance(prior, GaussianProcess) and (made := _requested_basis(prior, term, design)) is not None:
+        if (
+            isinstance(prior, GaussianProcess)
+            and (made := _requested_basis(prior, term, design)) is not None
+        ):
             design = design.with_basis(key, made)
     return design
 
 
-def _requested_basis(prior: GaussianProcess, term: ProcessTerm, design: Design) -> KernelBasis | None:
+def _requested_basis(
+    prior: GaussianProcess, term: ProcessTerm, design: Design
+) -> KernelBasis | None:
     """Return the basis that a prior requires, or None where the term has it."""
     basis, names = term.basis, term.inputs
     kernel = prior.kernel_on(basis.kernel)
@@ -46,7 +51,11 @@ def _requested_basis(prior: GaussianProcess, term: ProcessTerm, design: Design) 
     unknown = prior.unknown(kernel)
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
-        found = basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x) if lengths else replace(basis, plain=True)
+        found = (
+            basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x)
+            if lengths
+            else replace(basis, plain=True)
+        )
         if not _same_sines(found, basis):
             basis = found
     return None if basis is term.basis else basis
@@ -54,7 +63,9 @@ def _requested_basis(prior: GaussianProcess, term: ProcessTerm, design: Design) 
 
 def _same_sines(one: SineBasis, other: SineBasis) -> bool:
     same = one.frequencies.shape == other.frequencies.shape and one.plain == other.plain
-    return same and bool(np.allclose(one.frequencies, other.frequencies, rtol=1e-9, atol=0.0))
+    return same and bool(
+        np.allclose(one.frequencies, other.frequencies, rtol=1e-9, atol=0.0)
+    )
 
 
 def _ends_of(
@@ -76,8 +87,12 @@ def _ends_of(
 
 def lengths_beyond(basis: SineBasis, drawn: Mapping[str, Any]) -> Array:
     """Bool of 100 draws, evenly by the first of these hyperparameters (S,), or of all: the sines are no approximation there."""
-    table = np.column_stack([np.asarray(values, dtype=float) for values in drawn.values()])
+    table = np.column_stack(
+        [np.asarray(values, dtype=float) for values in drawn.values()]
+    )
     count = min(_LOOKED_AT, len(table))
-    some = np.argsort(table[:, 0], kind="stable")[((np.arange(count) + 0.5) * len(table) / count).astype(int)]
+    some = np.argsort(table[:, 0], kind="stable")[
+        ((np.arange(count) + 0.5) * len(table) / count).astype(int)
+    ]
     each = [basis.kernel.at(**dict(zip(drawn, row))) for row in table[some].tolist()]
     return np.array([basis.error_of(kernel) > FAR for kernel in each])

@@ -14,9 +14,31 @@ from probreg.data.rows import plus_offset
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.model.data_dependent_priors import terms_of_columns
-from probreg.model.pymc_graph import hyper_names, hyper_variables, observe, scale_factor, scale_unit, unit_prior
-from probreg.model.term_variables import TermVariable, names_taken, part_of_term, response_name, term_variables
-from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
+from probreg.model.pymc_graph import (
+    hyper_names,
+    hyper_variables,
+    observe,
+    scale_factor,
+    scale_unit,
+    unit_prior,
+)
+from probreg.model.term_variables import (
+    TermVariable,
+    names_taken,
+    part_of_term,
+    response_name,
+    term_variables,
+)
+from probreg.priors import (
+    AuxPrior,
+    BlockPrior,
+    Flat,
+    HierarchicalPrior,
+    JointPrior,
+    Normal,
+    Prior,
+    WholePrior,
+)
 
 _MOST = 50  # terms of one variable each; of more, PyMC would compile for minutes
 
@@ -38,15 +60,31 @@ def build_pymc_model(
     with pm.Model(coords=_coords(design, likelihood)) as model:
         known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
         unit = likelihood.noise(known)
-        for i, b in enumerate(prior.blocks):  # those of single coefficients have a dim of their own
-            if isinstance(b.prior, HierarchicalPrior) and any(h.each for h in b.prior.hyper.values()):
+        for i, b in enumerate(
+            prior.blocks
+        ):  # those of single coefficients have a dim of their own
+            if isinstance(b.prior, HierarchicalPrior) and any(
+                h.each for h in b.prior.hyper.values()
+            ):
                 model.add_coord(f"coef_{i}", [design.columns[j] for j in b.columns])
-                model.add_coords({"predictor": [str(k) for k in range(likelihood.width)]} if several else {})
+                model.add_coords(
+                    {"predictor": [str(k) for k in range(likelihood.width)]}
+                    if several
+                    else {}
+                )
         hyper = hyper_variables(prior, design, several)
         variables = _Variables(design, likelihood, prior, noncentered)
-        beta = variables.beta([part for i in range(len(prior.blocks)) for part in variables.of_block(i, unit, hyper)])
+        beta = variables.beta(
+            [
+                part
+                for i in range(len(prior.blocks))
+                for part in variables.of_block(i, unit, hyper)
+            ]
+        )
         shown = beta @ likelihood.contrast_matrix.T if several else beta[:, 0]
-        pm.Deterministic("beta", shown, dims=("coef", "outcome") if several else ("coef",))
+        pm.Deterministic(
+            "beta", shown, dims=("coef", "outcome") if several else ("coef",)
+        )
         X = pm.Data("X", design.X, dims=("obs", "coef"))
         for b in prior.blocks:
             if isinstance(b.prior, WholePrior):
@@ -78,16 +116,28 @@ def _conditional_prior(block: BlockPrior) -> Prior:
 class _Variables:
     """The coefficients as variables of the PyMC model that is open, term by term."""
 
-    def __init__(self, design: Design, likelihood: Likelihood, prior: JointPrior, noncentered: bool) -> None:
+    def __init__(
+        self,
+        design: Design,
+        likelihood: Likelihood,
+        prior: JointPrior,
+        noncentered: bool,
+    ) -> None:
         self.noncentered = noncentered
-        hyper = [name for names in hyper_names(prior, design).values() for name in names.values()]
+        hyper = [
+            name
+            for names in hyper_names(prior, design).values()
+            for name in names.values()
+        ]
         self.design, self.prior, self.m = design, prior, likelihood.width
         self.suffix = ""  # of the names of variables of one predictor of several
         self.taken = names_taken(design, likelihood, prior, hyper)
         self.terms = {v.columns: v for v in term_variables(design, self.taken)}
         self.of = terms_of_columns(design)
         # where reported coefficients are those of the model, their dim is that of the outcomes
-        own = likelihood.outcomes and np.array_equal(likelihood.contrast_matrix, np.eye(self.m))
+        own = likelihood.outcomes and np.array_equal(
+            likelihood.contrast_matrix, np.eye(self.m)
+        )
         self.predictor = "outcome" if own else "predictor"
 
     def beta(self, parts: list[tuple[tuple[int, ...], Any]]) -> Any:
@@ -98,7 +148,10 @@ class _Variables:
         for columns, value in parts:
             of_columns.setdefault(columns, []).append(value)
         order = np.argsort([j for columns in of_columns for j in columns])
-        rows = [each[0] if len(each) == 1 else pt.concatenate(each, axis=1) for each in of_columns.values()]
+        rows = [
+            each[0] if len(each) == 1 else pt.concatenate(each, axis=1)
+            for each in of_columns.values()
+        ]
         return pt.concatenate(rows, axis=0)[order]
 
     def of_block(
@@ -130,32 +183,58 @@ class _Variables:
                 return
             name, coords = self._of_groups(term)
             prior, factor = unit_prior(block), scale_factor(block, unit, own)
-            if own and self.noncentered and isinstance(prior, Normal) and prior.scale == 1.0 and prior.location == 0.0:
-                yield block.columns, self._noncentred_effects(term, factor * np.eye(len(term.effects)))
+            if (
+                own
+                and self.noncentered
+                and isinstance(prior, Normal)
+                and prior.scale == 1.0
+                and prior.location == 0.0
+            ):
+                yield (
+                    block.columns,
+                    self._noncentred_effects(term, factor * np.eye(len(term.effects))),
+                )
                 return
             yield block.columns, self._variable(name, coords, prior, factor)
             return
         factor, density = scale_factor(block, unit, own), _conditional_prior(block)
         for variable, places in self._term_variables(block):
-            some = density if len(places) == len(block.columns) else density.part(places)
+            some = (
+                density if len(places) == len(block.columns) else density.part(places)
+            )
             assert some is not None  # _parts asked
             each = factor[..., list(places)] if np.ndim(factor) else factor
-            yield variable.columns, self._variable(variable.name + self.suffix, variable.coords, some, each)
+            yield (
+                variable.columns,
+                self._variable(
+                    variable.name + self.suffix, variable.coords, some, each
+                ),
+            )
 
-    def _term_variables(self, block: BlockPrior) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
+    def _term_variables(
+        self, block: BlockPrior
+    ) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
         """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
         by_term: dict[str, list[int]] = {}
         for place, j in enumerate(block.columns):
             by_term.setdefault(self.of[j], []).append(place)
-        if len(by_term) > 1 and (len(by_term) > _MOST or _conditional_prior(block).part((0,)) is None):
+        if len(by_term) > 1 and (
+            len(by_term) > _MOST or _conditional_prior(block).part((0,)) is None
+        ):
             names = [self.design.columns[j] for j in block.columns]
             name = f"beta[{names[0]}..{names[-1]}]".replace("/", "|")
-            yield TermVariable(name, block.columns, tuple(names)), tuple(range(len(names)))
+            yield (
+                TermVariable(name, block.columns, tuple(names)),
+                tuple(range(len(names))),
+            )
             return
         for term, places in by_term.items():
             columns = tuple(block.columns[k] for k in places)
             whole = self.terms.get(columns)
-            yield whole or part_of_term(term, columns, self.design, self.taken), tuple(places)
+            yield (
+                whole or part_of_term(term, columns, self.design, self.taken),
+                tuple(places),
+            )
 
     def _of_groups(self, term: GroupedTerm) -> tuple[str, dict[str, list[str]]]:
         """The name and the labels of effects by group: those of `fit.tree` where the group has one term."""
@@ -163,7 +242,11 @@ class _Variables:
         shared = sum(t.group == term.group for t in every) > 1
         alike = len({t.effects for t in every}) == 1
         key = term.key.replace("/", "|")
-        effect = "effect" if alike else f"effect of {key if shared else term.group}".replace(",", "")
+        effect = (
+            "effect"
+            if alike
+            else f"effect of {key if shared else term.group}".replace(",", "")
+        )
         return f"effects[{key if shared else term.group}]{self.suffix}", {
             term.group: list(term.levels),
             effect: list(term.effects),
@@ -179,12 +262,19 @@ class _Variables:
         lead = (self.predictor,) if self.m > 1 and self.predictor == "outcome" else ()
         return (*lead, *coords)
 
-    def _variable(self, name: str, coords: dict[str, list[str]], prior: Prior, factor: Any) -> Any:
+    def _variable(
+        self, name: str, coords: dict[str, list[str]], prior: Prior, factor: Any
+    ) -> Any:
         cls, parameters = prior.pymc(factor)
         shape = tuple(map(len, coords.values()))
-        if len(shape) != 1:  # a number, or groups by effects: parameters of each column take that shape
+        if (
+            len(shape) != 1
+        ):  # a number, or groups by effects: parameters of each column take that shape
             lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}
-            parameters = {k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v for k, v in parameters.items()}
+            parameters = {
+                k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v
+                for k, v in parameters.items()
+            }
         return self._in_rows(cls(name, **parameters, dims=self._dims(coords)), shape)
 
     def _noncentred_effects(self, term: GroupedTerm, root: Any) -> Any:
@@ -193,7 +283,9 @@ class _Variables:
 
         name, coords = self._of_groups(term)
         z = pm.Normal(f"{name}_offset", dims=self._dims(coords))
-        return self._in_rows(pm.Deterministic(name, z @ root.T, dims=self._dims(coords)), term.shape)
+        return self._in_rows(
+            pm.Deterministic(name, z @ root.T, dims=self._dims(coords)), term.shape
+        )
 
     def _correlated_effects(self, term: GroupedTerm, root: Any) -> Any:
         """Effects b_g ~ N(0, Lambda Lambda'), Lambda = `root` (K, K)."""
@@ -201,7 +293,9 @@ class _Variables:
 
         name, coords = self._of_groups(term)
         mu = np.zeros(len(term.effects))
-        return self._in_rows(pm.MvNormal(name, mu=mu, chol=root, dims=self._dims(coords)), term.shape)
+        return self._in_rows(
+            pm.MvNormal(name, mu=mu, chol=root, dims=self._dims(coords)), term.shape
+        )
 
     def _in_rows(self, value: Any, shape: tuple[int, ...]) -> Any:
         """(q, m) of a variable ([m,] *shape)."""

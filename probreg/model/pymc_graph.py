@@ -11,38 +11,67 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.likelihoods import Likelihood, OfTrials
-from probreg.priors import BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
+from probreg.priors import (
+    BlockPrior,
+    Flat,
+    HierarchicalPrior,
+    JointPrior,
+    Normal,
+    Prior,
+    WholePrior,
+)
 
 Array = np.ndarray
 Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
 
 
-def coords_of(design: Design, likelihood: Likelihood, prior: JointPrior) -> dict[str, Any]:
+def coords_of(
+    design: Design, likelihood: Likelihood, prior: JointPrior
+) -> dict[str, Any]:
     """Names along the dims of a model: coef, obs, coef_i of each block, and outcome and predictor where there are several."""
     coords: dict[str, Any] = {"coef": list(design.columns), "obs": np.arange(design.n)}
     if likelihood.outcomes:
-        coords |= {"outcome": list(likelihood.outcomes), "predictor": [str(k) for k in range(likelihood.width)]}
+        coords |= {
+            "outcome": list(likelihood.outcomes),
+            "predictor": [str(k) for k in range(likelihood.width)],
+        }
     if isinstance(likelihood, OfTrials) and likelihood.levels:
         coords["level"] = [str(v) for v in likelihood.levels]
     for i, b in enumerate(prior.blocks):
         if (term := design.grouped_of(b.columns)) is not None:
-            coords |= {f"group_{i}": list(term.levels), f"effect_{i}": list(term.effects)}
-    return coords | {f"coef_{i}": [design.columns[j] for j in b.columns] for i, b in enumerate(prior.blocks)}
+            coords |= {
+                f"group_{i}": list(term.levels),
+                f"effect_{i}": list(term.effects),
+            }
+    return coords | {
+        f"coef_{i}": [design.columns[j] for j in b.columns]
+        for i, b in enumerate(prior.blocks)
+    }
 
 
 def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
     """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
     have hyperparameters, or with the smooth function that they are of; of one linear predictor of several with its name."""
     blocks, columns = (
-        {i: b for i, b in enumerate(prior.blocks) if isinstance(b.prior, HierarchicalPrior)},
+        {
+            i: b
+            for i, b in enumerate(prior.blocks)
+            if isinstance(b.prior, HierarchicalPrior)
+        },
         design.columns,
     )
     terms = {label for t in design.recipe.terms for label in t.labels}
     several = len({b.columns for b in blocks.values()}) > 1
     out = {}
     for i, b in blocks.items():
-        named = [columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])]  # a slash parts groups of a file
-        of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if several else ""
+        named = [
+            columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])
+        ]  # a slash parts groups of a file
+        of = (
+            f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]"
+            if several
+            else ""
+        )
         if (called := design.called(b.columns)) in terms:
             of = f"[{called.replace('/', '|')}]"
         this: Any = b.prior
@@ -52,10 +81,16 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
     return out
 
 
-def hyper_at(prior: JointPrior, design: Design, i: int, values: Mapping[str, Any]) -> dict[str, Any]:
+def hyper_at(
+    prior: JointPrior, design: Design, i: int, values: Mapping[str, Any]
+) -> dict[str, Any]:
     """The hyperparameters of block i as the prior takes them, from what draws and reports call them."""
     this: Any = prior.blocks[i].prior
-    return dict(this.internal({k: values[name] for k, name in hyper_names(prior, design)[i].items()}))
+    return dict(
+        this.internal(
+            {k: values[name] for k, name in hyper_names(prior, design)[i].items()}
+        )
+    )
 
 
 def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
@@ -67,21 +102,34 @@ def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
         this: Any = prior.blocks[i].prior
         alone = not several or prior.blocks[i].predictor is not None
         dims = (f"coef_{i}",) if alone else ("predictor", f"coef_{i}")
-        out[i] = {k: h.prior.pymc(names[k], dims if h.each else None) for k, h in this.hyper.items()}
+        out[i] = {
+            k: h.prior.pymc(names[k], dims if h.each else None)
+            for k, h in this.hyper.items()
+        }
         # what a reader of the draws is told, where the prior takes something else
         natural, there = this.natural(out[i]), pm.modelcontext(None).named_vars
         for k, name in names.items():
             if name not in there:
-                pm.Deterministic(name, natural[k], dims=dims if this.hyper[k].each else None)
+                pm.Deterministic(
+                    name, natural[k], dims=dims if this.hyper[k].each else None
+                )
     return out
 
 
-def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str, Any], name: str = "y") -> None:
+def observe(
+    design: Design,
+    likelihood: Likelihood,
+    eta: Any,
+    known: Mapping[str, Any],
+    name: str = "y",
+) -> None:
     """The response, given its linear predictors (n, m), in the PyMC model that is open."""
     import pymc as pm
 
     given = likelihood.given(design.observed)
-    cls, parameters = likelihood.pymc(eta, **likelihood.at_rows(known, design.precision), **given)
+    cls, parameters = likelihood.pymc(
+        eta, **likelihood.at_rows(known, design.precision), **given
+    )
     y = likelihood.drawn(design.observed)
     y = y.astype(int) if not isinstance(likelihood.support, str) else y
     if design.weights is None:
@@ -90,7 +138,9 @@ def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str
         pm.Potential(name, (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
 
 
-def log_prior(prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: Sequence[int] = ()) -> Any:
+def log_prior(
+    prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: Sequence[int] = ()
+) -> Any:
     """log p(beta) as a symbolic scalar, for beta (p, m), given the noise scale and hyperparameters; flat blocks and those that are to be left
     out add nothing."""
     total: Any = 0.0
@@ -142,7 +192,9 @@ def log_density(block: BlockPrior, beta: Any, spread: Any) -> Any:
 
 def unit_prior(block: BlockPrior) -> Prior:
     """The prior of a block given its hyperparameters, at a spread of 1."""
-    return block.prior.base if isinstance(block.prior, HierarchicalPrior) else block.prior
+    return (
+        block.prior.base if isinstance(block.prior, HierarchicalPrior) else block.prior
+    )
 
 
 def scale_factor(block: BlockPrior, unit: Any, hyper: Mapping[str, Any] | None) -> Any:

@@ -10,7 +10,12 @@ import numpy as np
 
 from probreg.data import Block
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
-from probreg.model.likelihood_sums import base_measure_of_rows, compiled_density_of, plain_rows, settings_at
+from probreg.model.likelihood_sums import (
+    base_measure_of_rows,
+    compiled_density_of,
+    plain_rows,
+    settings_at,
+)
 from probreg.numerics.compiled import loops_of
 
 Array = np.ndarray
@@ -40,7 +45,13 @@ class RowDensities:
            [-1.4189]])
     """
 
-    def __init__(self, block: Block, likelihood: Likelihood, beta: Array, known: Mapping[str, Array]) -> None:
+    def __init__(
+        self,
+        block: Block,
+        likelihood: Likelihood,
+        beta: Array,
+        known: Mapping[str, Array],
+    ) -> None:
         self.block, self.likelihood, self.known = block, likelihood, known
         self.points, (p, m) = len(beta), beta.shape[1:]
         # X B is (b, S m), point by point
@@ -48,13 +59,19 @@ class RowDensities:
         density = compiled_density_of(likelihood, block, self.points)
         self.each = None if density is None else loops_of(density).each
         if self.each is not None:
-            assert isinstance(likelihood, DifferentiableLikelihood)  # it has a compiled density
+            assert isinstance(
+                likelihood, DifferentiableLikelihood
+            )  # it has a compiled density
             self.t = settings_at(likelihood, known, (self.points,))
 
     def of(self, rows: slice) -> Array:
         """Of these rows, (b, S)."""
         some = self.block.part(rows)
-        log_p = self._in_numpy(some) if self.each is None else self._evaluate_compiled(some, self.each)
+        log_p = (
+            self._in_numpy(some)
+            if self.each is None
+            else self._evaluate_compiled(some, self.each)
+        )
         if some.weights is not None:
             log_p *= some.weights[:, None]
         return log_p
@@ -72,8 +89,14 @@ class RowDensities:
         return out
 
     def _in_numpy(self, some: Block) -> Array:
-        eta = np.dot(some.X, self.B).reshape(some.rows, self.points, self.m).swapaxes(0, 1)
+        eta = (
+            np.dot(some.X, self.B)
+            .reshape(some.rows, self.points, self.m)
+            .swapaxes(0, 1)
+        )
         if some.offset is not None:
             eta = eta + some.offset
-        log_p = self.likelihood.log_prob(some.y, eta, **self.likelihood.at_rows(self.known, some.precision))
+        log_p = self.likelihood.log_prob(
+            some.y, eta, **self.likelihood.at_rows(self.known, some.precision)
+        )
         return np.require(log_p.T, float, ["C", "W"])

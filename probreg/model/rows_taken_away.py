@@ -28,9 +28,13 @@ def model_without(model: Model, gone: Model) -> Model:
     before, other = model.design, gone.design
     require_gaussian_noise(model)
     # moments by group name groups that are not among those of the model
-    same = other.columns == before.columns or bool(before.recipe.grouped and other.head_columns == before.head_columns)
+    same = other.columns == before.columns or bool(
+        before.recipe.grouped and other.head_columns == before.head_columns
+    )
     if not same or gone.likelihood != model.likelihood:
-        raise DataError("rows are taken away by a model of the same columns and the same likelihood")
+        raise DataError(
+            "rows are taken away by a model of the same columns and the same likelihood"
+        )
     if before.weight_kind != other.weight_kind:
         raise DataError(
             f"rows with {other.weight_kind} weights cannot be taken from rows with {before.weight_kind} weights (rows without "
@@ -42,15 +46,30 @@ def model_without(model: Model, gone: Model) -> Model:
         )
     if before.n and other.n and other.columns == before.columns:
         if (before.offset is None) != (other.offset is None):
-            has, lacks = ("fit", "rows to forget") if other.offset is None else ("rows to forget", "fit")
-            raise DataError(f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither")
+            has, lacks = (
+                ("fit", "rows to forget")
+                if other.offset is None
+                else ("rows to forget", "fit")
+            )
+            raise DataError(
+                f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither"
+            )
         left = full_weights(before.weights, before.n) - _weights_found(before, other)
         if left.any():
             kept, unused = before.take(left > 0), before.unused
-            if unused is not None:  # rows of weight 0 stay, as many places further up as rows before them are gone
+            if (
+                unused is not None
+            ):  # rows of weight 0 stay, as many places further up as rows before them are gone
                 earlier = np.searchsorted(before.places[left <= 0], unused.places)
-                kept = replace(kept, unused=replace(unused, places=unused.places - earlier))
-            return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
+                kept = replace(
+                    kept, unused=replace(unused, places=unused.places - earlier)
+                )
+            return replace(
+                model,
+                design=replace(
+                    kept, weights=None if before.weights is None else left[left > 0]
+                ),
+            )
     mine, theirs = _moments_of_both(model, gone)
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
@@ -66,14 +85,22 @@ def model_without(model: Model, gone: Model) -> Model:
 
 def model_with(model: Model, more: Model) -> Model:
     """The model of moments of these rows and of those of another, whose groups may be others."""
-    if more.likelihood != model.likelihood or more.design.head_columns != model.design.head_columns:
-        raise DataError("rows are added by a model of the same columns and the same likelihood")
+    if (
+        more.likelihood != model.likelihood
+        or more.design.head_columns != model.design.head_columns
+    ):
+        raise DataError(
+            "rows are added by a model of the same columns and the same likelihood"
+        )
     mine, theirs = _moments_of_both(model, more)
     design, prior = design_of_moments(mine + theirs), model.prior
     if isinstance(prior, Mapping):  # by columns, of which terms may have more
         old, new = model.design.recipe.grouped, design.recipe.grouped
         moved = {old[key].columns: new[key].columns for key in old}
-        prior = {moved.get(key, key) if isinstance(key, tuple) else key: p for key, p in prior.items()}
+        prior = {
+            moved.get(key, key) if isinstance(key, tuple) else key: p
+            for key, p in prior.items()
+        }
     return replace(model, design=design, prior=prior)
 
 
@@ -94,7 +121,9 @@ def require_gaussian_noise(model: Model) -> None:
 def require_rows_left(design: Design) -> None:
     """DataError for a design from which every row was taken away."""
     if design.kept is not None and not design.kept.n:
-        raise DataError("no rows stay: every row was taken away, and a fit needs at least one; take fewer away")
+        raise DataError(
+            "no rows stay: every row was taken away, and a fit needs at least one; take fewer away"
+        )
 
 
 def _weights_found(before: Design, other: Design) -> Array:
@@ -113,7 +142,10 @@ def _weights_found(before: Design, other: Design) -> Array:
         near = float((b - mean) / unit @ axis)
         low, high = np.searchsorted(ordered, (near - width, near + width))
         for j in order[low:high]:
-            if free[j] > 0 and (np.abs(A[j] - b) <= np.where(same > 0, same, 0.0)).all():
+            if (
+                free[j] > 0
+                and (np.abs(A[j] - b) <= np.where(same > 0, same, 0.0)).all()
+            ):
                 part = min(free[j], w)
                 free[j], found[j], w = free[j] - part, found[j] + part, w - part
             if w == 0:
@@ -128,12 +160,22 @@ def _weights_found(before: Design, other: Design) -> Array:
 
 def _as_numbers(design: Design) -> Array:
     """Columns, response, offset and precision of each row side by side."""
-    head = design.X if len(design.head) == len(design.columns) else design.X[:, design.head]
-    by_group = [design.inputs[key] for key in design.recipe.grouped if key in design.inputs]
+    head = (
+        design.X
+        if len(design.head) == len(design.columns)
+        else design.X[:, design.head]
+    )
+    by_group = [
+        design.inputs[key] for key in design.recipe.grouped if key in design.inputs
+    ]
     parts = [head, *by_group, design.observed, design.offset, design.precision]
     return np.column_stack([part for part in parts if part is not None])
 
 
 def _describe_row(design: Design, i: int) -> str:
-    shown = [f"{c} = {v:.6g}" for c, v in list(zip(design.columns, design.X[i]))[:4] if c != "Intercept"]
+    shown = [
+        f"{c} = {v:.6g}"
+        for c, v in list(zip(design.columns, design.X[i]))[:4]
+        if c != "Intercept"
+    ]
     return ", ".join([*shown, f"{design.response} = {design.observed[i]:.6g}"])

@@ -30,9 +30,15 @@ class PenalisedModel(NamedTuple):
 def smooth_penalties(model: PenalisedModel) -> Spellings:
     """The penalties of the smooth functions of a model with given scales. Incompatible without them."""
     functions, design = term_functions(model.design), model.design
-    blocks = {tuple(design.columns[j] for j in b.columns): b for b in model.joint.blocks}
+    blocks = {
+        tuple(design.columns[j] for j in b.columns): b for b in model.joint.blocks
+    }
     ranges = {block for f in functions for block in f.of.blocks}
-    if wrong := [b for names, b in blocks.items() if names not in ranges and not isinstance(b.prior, Flat)]:
+    if wrong := [
+        b
+        for names, b in blocks.items()
+        if names not in ranges and not isinstance(b.prior, Flat)
+    ]:
         raise Incompatible(
             f"penalties of smooth functions are stated beside flat columns, and {design.called(wrong[0].columns)} has a "
             f"{wrong[0].prior.name} prior"
@@ -45,10 +51,28 @@ def smooth_penalties(model: PenalisedModel) -> Spellings:
         for name, block in zip(f.of.labels, f.of.blocks):
             unit = 1.0 if stated is None else stated.unit
             weight = _weight(blocks.get(block), name, noise) / unit
-            what = "|u|², u the coefficients of the block" if stated is None else stated.words
-            rows.append(Spelling(name, f"sp = {weight:.12g}", f"{criterion} + sp J(f), J = {what}", {"sp": weight}))
+            what = (
+                "|u|², u the coefficients of the block"
+                if stated is None
+                else stated.words
+            )
+            rows.append(
+                Spelling(
+                    name,
+                    f"sp = {weight:.12g}",
+                    f"{criterion} + sp J(f), J = {what}",
+                    {"sp": weight},
+                )
+            )
     columns = tuple(c for block in sorted(ranges) for c in block)
-    return Spellings(columns, 0.0, np.nan, tuple(rows), (), "penalties of smooth functions, by block:")
+    return Spellings(
+        columns,
+        0.0,
+        np.nan,
+        tuple(rows),
+        (),
+        "penalties of smooth functions, by block:",
+    )
 
 
 def _weight(block: BlockPrior | None, name: str, noise: float | None) -> float:
@@ -56,12 +80,20 @@ def _weight(block: BlockPrior | None, name: str, noise: float | None) -> float:
     if block is None or isinstance(block.prior, Flat):
         return 0.0
     if not isinstance(block.prior, GaussianPrior):
-        raise Incompatible(f"{name} has no normal prior of a given scale: take the model of a fit, fit.model.penalty()")
+        raise Incompatible(
+            f"{name} has no normal prior of a given scale: take the model of a fit, fit.model.penalty()"
+        )
     P = block.prior.precision(len(block.columns))
-    if not np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0) or np.any(block.prior.center(len(P))):
-        raise Incompatible(f"{name}: a penalty of one weight is a normal prior about zero of one scale")
+    if not np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0) or np.any(
+        block.prior.center(len(P))
+    ):
+        raise Incompatible(
+            f"{name}: a penalty of one weight is a normal prior about zero of one scale"
+        )
     if block.prior.sigma_units:
         return float(P[0, 0])
     if noise is None:
-        raise Incompatible(f"{name}: the weight beside RSS needs sigma: pass sigma=, or take the model of a fit")
+        raise Incompatible(
+            f"{name}: the weight beside RSS needs sigma: pass sigma=, or take the model of a fit"
+        )
     return float(P[0, 0] * noise**2)

@@ -9,7 +9,15 @@ from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
 from probreg.model.process_bases import with_process_bases
-from probreg.priors import AuxPrior, Covariance, Flat, GaussianProcess, Normal, Prior, Reference
+from probreg.priors import (
+    AuxPrior,
+    Covariance,
+    Flat,
+    GaussianProcess,
+    Normal,
+    Prior,
+    Reference,
+)
 from probreg.priors.joint import JointPrior, Key, same_term
 from probreg.priors.text import read_prior
 from probreg.priors.weak import PriorLike
@@ -18,7 +26,9 @@ from probreg.priors.weak import PriorLike
 DEFAULT = Normal(Reference())
 
 
-def bound_terms(spec: PriorLike, design: Design) -> tuple[Design, Prior | Mapping[Key, Prior]]:
+def bound_terms(
+    spec: PriorLike, design: Design
+) -> tuple[Design, Prior | Mapping[Key, Prior]]:
     """The design with the bases that the priors of its processes ask for, and the priors with one entry for each block of each
     term; both as they are where there are no such terms.
 
@@ -57,10 +67,17 @@ def bound_terms(spec: PriorLike, design: Design) -> tuple[Design, Prior | Mappin
     terms = _present(design)
     if isinstance(stated, Prior) and not isinstance(stated, GaussianProcess | Flat):
         taken = {c for t in terms for c in t.columns}
-        rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
+        rest = tuple(
+            c
+            for c, free in zip(design.columns, design.free)
+            if not free and c not in taken
+        )
         others = {rest: stated} if rest else {}
     blocks: dict[Key, Prior] = {
-        block: given.get(t.name, DEFAULT) for t in terms for block in t.blocks if not named.intersection(block)
+        block: given.get(t.name, DEFAULT)
+        for t in terms
+        for block in t.blocks
+        if not named.intersection(block)
     }
     return design, {**others, **blocks}
 
@@ -103,7 +120,11 @@ def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]
     if not design.recipe.processes:
         return ()
     flat = {c for c, told in zip(design.columns, joint.informative) if not told}
-    return tuple(term for term in design.recipe.processes.values() if flat.issuperset(term.columns))
+    return tuple(
+        term
+        for term in design.recipe.processes.values()
+        if flat.issuperset(term.columns)
+    )
 
 
 def interpolation(design: Design, joint: JointPrior) -> str | None:
@@ -120,7 +141,14 @@ def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
     if not isinstance(key, str):
         return None
     if "|" in key and (bar := read_bar_term(key)) is not None:
-        return next((t for t in terms if (own := read_bar_term(t.name)) is not None and own.same(bar)), None)
+        return next(
+            (
+                t
+                for t in terms
+                if (own := read_bar_term(t.name)) is not None and own.same(bar)
+            ),
+            None,
+        )
     exact = [t for t in terms if same_term(key, t.name)]
     found = exact or [t for t in terms if same_term(key, t.short)]
     if len(found) > 1:

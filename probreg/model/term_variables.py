@@ -73,10 +73,14 @@ def term_variables(design: Design, taken: Set[str]) -> tuple[TermVariable, ...]:
     places: dict[str, list[int]] = {}
     for j in design.head:
         places.setdefault(terms[j], []).append(int(j))
-    return tuple(_variable(term, term, at, design, taken) for term, at in places.items())
+    return tuple(
+        _variable(term, term, at, design, taken) for term, at in places.items()
+    )
 
 
-def part_of_term(term: str, columns: Sequence[int], design: Design, taken: Set[str]) -> TermVariable:
+def part_of_term(
+    term: str, columns: Sequence[int], design: Design, taken: Set[str]
+) -> TermVariable:
     """Some of the columns of a term: a column by its own name, a block of a smooth function as the function's."""
     names = [design.columns[j] for j in columns]
     called = design.called_each(columns)
@@ -85,12 +89,16 @@ def part_of_term(term: str, columns: Sequence[int], design: Design, taken: Set[s
     return _variable(own, term, columns, design, taken)
 
 
-def _variable(name: str, term: str, columns: Sequence[int], design: Design, taken: Set[str]) -> TermVariable:
+def _variable(
+    name: str, term: str, columns: Sequence[int], design: Design, taken: Set[str]
+) -> TermVariable:
     columns_of = tuple(design.columns[j] for j in columns)
     written = plain_name(name)
     name = f"beta[{written}]" if written in taken else written
     alone = len(columns_of) == 1 and columns_of[0] in (term, name)
-    return TermVariable(name, tuple(columns), () if alone else _short_labels(term, columns_of))
+    return TermVariable(
+        name, tuple(columns), () if alone else _short_labels(term, columns_of)
+    )
 
 
 def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,18 +112,39 @@ def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
         parts = factors_of_name(column)
         if len(parts) != len(factors):
             return columns
-        inside = [c[len(f) + 1 : -1].removeprefix("T.") for c, f in zip(parts, factors) if c != f]
+        inside = [
+            c[len(f) + 1 : -1].removeprefix("T.")
+            for c, f in zip(parts, factors)
+            if c != f
+        ]
         out.append(", ".join(inside) or column)
     return tuple(out) if len(set(out)) == len(out) else columns
 
 
-def names_taken(design: Design, likelihood: Likelihood, prior: JointPrior, hyper: Sequence[str] = ()) -> frozenset[str]:
+def names_taken(
+    design: Design, likelihood: Likelihood, prior: JointPrior, hyper: Sequence[str] = ()
+) -> frozenset[str]:
     """Names of dims and of what else stands beside the coefficients, under which no term can stand."""
     terms = terms_of_columns(design)
     groups = {t.group for t in design.recipe.grouped.values()}
     dims = {dim_of(plain_name(terms[j])) for j in design.head}
-    of_priors = {k for b in prior.blocks if isinstance(b.prior, HierarchicalPrior) for k in b.prior.hyper}
-    return frozenset({*_OWN, *likelihood.aux, *groups, *dims, *of_priors, *hyper, response_name(design, likelihood)})
+    of_priors = {
+        k
+        for b in prior.blocks
+        if isinstance(b.prior, HierarchicalPrior)
+        for k in b.prior.hyper
+    }
+    return frozenset(
+        {
+            *_OWN,
+            *likelihood.aux,
+            *groups,
+            *dims,
+            *of_priors,
+            *hyper,
+            response_name(design, likelihood),
+        }
+    )
 
 
 def response_name(design: Design, likelihood: Likelihood) -> str:

@@ -42,7 +42,9 @@ class LazyArray(NDArrayOperatorsMixin):
         made = self._array()
         return np.array(made, dtype=dtype) if copy else np.asarray(made, dtype=dtype)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **options: Any
+    ) -> Any:
         given = [v._array() if isinstance(v, LazyArray) else v for v in inputs]
         return getattr(ufunc, method)(*given, **options)
 

@@ -15,4 +15,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [name for name in dir(importlib.import_module("probreg.online.names")) if not name.startswith("_")]
+    return [
+        name
+        for name in dir(importlib.import_module("probreg.online.names"))
+        if not name.startswith("_")
+    ]

@@ -6,7 +6,16 @@ candidate of row i stands at first + i, first the number of anchors, and is an a
 
 import numpy as np
 
-from probreg.online.first_order_loops import HUGE, Array, Out, Setup, _loss, _step_size, compiled, inline
+from probreg.online.first_order_loops import (
+    HUGE,
+    Array,
+    Out,
+    Setup,
+    _loss,
+    _step_size,
+    compiled,
+    inline,
+)
 
 Pair = tuple[Array, Array]
 
@@ -26,7 +35,14 @@ def _earlier_duplicate(rows: Array, used: Array, low: int, here: int) -> int:
 
 @compiled
 def anchored_gradient(
-    K: Pair, rows: Array, response: Pair, arrays: tuple[Array, ...], t: int, s: Setup, budget: int, out: Out
+    K: Pair,
+    rows: Array,
+    response: Pair,
+    arrays: tuple[Array, ...],
+    t: int,
+    s: Setup,
+    budget: int,
+    out: Out,
 ) -> int:
     """f += -a (slope k(x, .) + ridge f), in batches, in a ball, or with the oldest anchor dropped beyond the budget (0: none)."""
     y, sizes = response
@@ -87,7 +103,13 @@ def anchored_gradient(
 
 
 @compiled
-def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[float, float, float], out: Out) -> int:
+def anchored_squares(
+    K: Pair,
+    y: Array,
+    arrays: tuple[Array, ...],
+    knobs: tuple[float, float, float],
+    out: Out,
+) -> int:
     """Kernel least squares in the coordinates phi = L^-1 k(d, x) of the dictionary, whose j-th row is candidate where[j].
 
     arrays: L, R and z of the factor [R z; 0 rss], the sums of u = R^-1 z, where, and numbers: anchors, rss, rows projected.
@@ -160,7 +182,12 @@ def _back(R: Array, z: Array, u: Array, m: int) -> None:
 
 @compiled
 def anchored_dual(
-    K: Pair, rows: Array, y: Array, arrays: tuple[Array, ...], knobs: tuple[float, float, float], out: Out
+    K: Pair,
+    rows: Array,
+    y: Array,
+    arrays: tuple[Array, ...],
+    knobs: tuple[float, float, float],
+    out: Out,
 ) -> int:
     """Support vector regression by steps in the two dual variables of each row; y of all candidates, a step < 0 is 1 / k(x, x)."""
     up, down, total, used, again = arrays
@@ -176,7 +203,10 @@ def anchored_dual(
         if not abs(e + q) <= HUGE:
             return i
         prediction[i], norms[i] = f, q
-        losses[i], slopes[i] = max(abs(e) - eps, 0.0), np.sign(e) if abs(e) > eps else 0.0
+        losses[i], slopes[i] = (
+            max(abs(e) - eps, 0.0),
+            np.sign(e) if abs(e) > eps else 0.0,
+        )
         for j in range(here):
             total[j] += up[j] - down[j]
         place = here

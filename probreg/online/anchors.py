@@ -42,12 +42,18 @@ class Anchored(Learner):
         """What must hold beside the assumptions of `flat` for its rounds to be those of `flat`."""
 
     @abstractmethod
-    def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
+    def take(
+        self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         """Compiled steps for the last rows of `rows`, the first being anchors: K = k(those, all rows), k(x, x)."""
 
     def empty(self, p: int, *counts: str) -> State:
         """The state of no anchors in p columns, with counts of what was left out at 0."""
-        return State(np.zeros(0), 0, {"anchors": np.zeros((0, p)), **{name: np.zeros(()) for name in counts}})
+        return State(
+            np.zeros(0),
+            0,
+            {"anchors": np.zeros((0, p)), **{name: np.zeros(()) for name in counts}},
+        )
 
     def width(self, state: State) -> int:
         return state.memory["anchors"].shape[1]
@@ -60,13 +66,19 @@ class Anchored(Learner):
         # ||f||^2 = w'Kw
         A = state.memory["anchors"]
         K = self.kernel.matrix(RowPairs(A, A)) if len(A) else np.zeros((0, 0))
-        return np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", weights, K, weights, optimize=True), 0.0))
+        return np.sqrt(
+            np.maximum(
+                np.einsum("ki,ij,kj->k", weights, K, weights, optimize=True), 0.0
+            )
+        )
 
     def predict(self, state: State, X: ArrayLike) -> Array:
         """f(x) = sum_j w_j k(a_j, x) of rows (n, p) or of one row (p,), by the anchors and weights of a state."""
         given, width = floats(X, "X", copy=False), self.width(state)
         if given.ndim not in (1, 2) or given.shape[-1] != width:
-            raise DataError(f"X has shape {given.shape}, and the anchors have {width} columns: need (n, {width})")
+            raise DataError(
+                f"X has shape {given.shape}, and the anchors have {width} columns: need (n, {width})"
+            )
         rows = np.atleast_2d(given)
         f = self._kernel_matrix(state, rows) @ state.w
         return f if given.ndim == 2 else f[0]
@@ -74,19 +86,40 @@ class Anchored(Learner):
     def _kernel_matrix(self, state: State, rows: Array) -> Array:
         """k(rows, anchors)."""
         anchors = state.memory["anchors"]
-        return self.kernel.finite(RowPairs(rows, anchors)) if len(anchors) else np.zeros((len(rows), 0))
+        return (
+            self.kernel.finite(RowPairs(rows, anchors))
+            if len(anchors)
+            else np.zeros((len(rows), 0))
+        )
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         """Matrices of k for some rows at a time, all at once; then their rounds, one by one."""
         good = np.isfinite(np.einsum("ij,ij->i", X, X))
         n, done = len(y) if good.all() else int(np.argmin(good)), 0
         while done < n:
             anchors = state.memory["anchors"]
-            some = slice(done, min(n, done + max(16, min(MOST, CELLS // (len(anchors) + MOST)))))
+            some = slice(
+                done, min(n, done + max(16, min(MOST, CELLS // (len(anchors) + MOST))))
+            )
             own = X[some]
-            K = np.hstack([self._kernel_matrix(state, own), self.kernel.finite(RowPairs(own, own))])
-            here = Out(out.prediction[some], out.loss[some], out.slope[some], out.square[some], out.total)
-            state, taken = self.take(state, (K, self.squares(own)), np.vstack([anchors, own]), y[some], here)
+            K = np.hstack(
+                [
+                    self._kernel_matrix(state, own),
+                    self.kernel.finite(RowPairs(own, own)),
+                ]
+            )
+            here = Out(
+                out.prediction[some],
+                out.loss[some],
+                out.slope[some],
+                out.square[some],
+                out.total,
+            )
+            state, taken = self.take(
+                state, (K, self.squares(own)), np.vstack([anchors, own]), y[some], here
+            )
             done += taken
             if taken < len(own):
                 break
@@ -175,7 +208,10 @@ class KernelGradient(Anchored):
         row, t, rule = checked_rows(self, state, x, y), state.t + 1, self.base
         anchors, memory = state.memory["anchors"], dict(state.memory)
         # f_t(x) = sum_j w_j k(a_j, x)
-        f, q = float(self._kernel_matrix(state, row[None])[0] @ state.w), float(self.squares(row[None])[0])
+        f, q = (
+            float(self._kernel_matrix(state, row[None])[0] @ state.w),
+            float(self.squares(row[None])[0]),
+        )
         value, slope = self.loss.at(f, y)
         refuse_infinite_loss(value + q, state)
         a = rule.rate.at(t, q, value)
@@ -189,7 +225,10 @@ class KernelGradient(Anchored):
         if moves:
             direction[place] += a * slope
         if rule.batch > 1:
-            pending, due = room_for(memory["pending"], len(w)) + direction, t % rule.batch == 0
+            pending, due = (
+                room_for(memory["pending"], len(w)) + direction,
+                t % rule.batch == 0,
+            )
             memory["pending"] = np.zeros_like(pending) if due else pending
             direction = pending if due else np.zeros_like(pending)
         w = w - direction
@@ -201,22 +240,46 @@ class KernelGradient(Anchored):
             w, memory["square"] = part * w, np.array(part**2 * square)
         if self.budget is not None and len(w) > self.budget:
             w, memory["dropped"] = w[1:], memory["dropped"] + 1
-            memory |= {name: memory[name][1:] for name in ("anchors", "pending") if name in memory}
+            memory |= {
+                name: memory[name][1:]
+                for name in ("anchors", "pending")
+                if name in memory
+            }
         return State(w, t, memory), Info(f, value)
 
-    def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
+    def take(
+        self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
 
         memory, size, q0 = dict(state.memory), len(rows), len(state.w)
-        w, pending = room_for(state.w, size), room_for(memory.get("pending", np.zeros(q0)), size)
+        w, pending = (
+            room_for(state.w, size),
+            room_for(memory.get("pending", np.zeros(q0)), size),
+        )
         total, used = room_for(out.total[:q0], size), np.arange(size) < q0
         numbers = np.array([float(memory.get("square", 0.0)), 0.0])
         y, sizes = self.loss.split(y)
-        rate, codes = self.base.rate, (self.loss.code, self.base.rate.kind, self.base.batch, 0, 0)
-        knobs = tuple(float(v) for v in (self.loss.c, rate.step, rate.power, rate.eps, self.base.ridge, self._radius))
+        rate, codes = (
+            self.base.rate,
+            (self.loss.code, self.base.rate.kind, self.base.batch, 0, 0),
+        )
+        knobs = tuple(
+            float(v)
+            for v in (
+                self.loss.c,
+                rate.step,
+                rate.power,
+                rate.eps,
+                self.base.ridge,
+                self._radius,
+            )
+        )
         arrays = (w, pending, total, used, numbers)
         budget = 0 if self.budget is None else self.budget
-        done = loops.anchored_gradient(K, rows, (y, sizes), arrays, state.t, (codes, knobs), budget, as_tuple(out))
+        done = loops.anchored_gradient(
+            K, rows, (y, sizes), arrays, state.t, (codes, knobs), budget, as_tuple(out)
+        )
         memory["anchors"] = rows[used]
         if "pending" in memory:
             memory["pending"] = pending[used]

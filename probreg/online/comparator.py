@@ -47,7 +47,9 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     if penalty > 0:
         # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
         root = np.sqrt(penalty)
-        F = merge(F, np.column_stack([root * np.eye(len(centre)), root * centre])).astype(float)
+        F = merge(
+            F, np.column_stack([root * np.eye(len(centre)), root * centre])
+        ).astype(float)
     return np.asarray(np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0])
 
 
@@ -58,11 +60,20 @@ def least_squares(F: Array, held: Constraint) -> Array:
     R, z = F[:, :-1], F[:, -1]
     # L_u = u'Gu - 2 c'u + |z|^2: gradient 2 (Gu - c), curvature at most 2 |G|.
     G, c = R.T @ R, R.T @ z
-    return _descend(lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)), held, len(c), 2 * np.linalg.norm(G, 2))
+    return _descend(
+        lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)),
+        held,
+        len(c),
+        2 * np.linalg.norm(G, 2),
+    )
 
 
 def _descend(
-    f: Callable[[Array], tuple[float, Array]], held: Constraint, p: int, curvature: float, rounds: int = 20_000
+    f: Callable[[Array], tuple[float, Array]],
+    held: Constraint,
+    p: int,
+    curvature: float,
+    rounds: int = 20_000,
 ) -> Array:
     """The minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
     u = v = held.nearest(np.zeros(p))
@@ -77,7 +88,12 @@ def _descend(
             return new
         # t_(k+1) = (1 + (1 + 4 t_k^2)^(1/2)) / 2, v = u_(k+1) + (t_k - 1) / t_(k+1) (u_(k+1) - u_k).
         after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        v, u, momentum, least = new + (momentum - 1) / after * (new - u), new, after, value
+        v, u, momentum, least = (
+            new + (momentum - 1) / after * (new - u),
+            new,
+            after,
+            value,
+        )
     return u
 
 
@@ -101,11 +117,23 @@ def _minimise_smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
         return float(np.sum(n * value - k * eta)), X.T @ (n * mean - k)
 
     if held.free:
-        return np.asarray(minimize(f, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x)
+        return np.asarray(
+            minimize(
+                f,
+                np.zeros(X.shape[1]),
+                jac=True,
+                method="L-BFGS-B",
+                options={"gtol": 1e-9},
+            ).x
+        )
     if loss.name == "poisson":
-        raise Incompatible("no best fixed weights are worked out for the Poisson loss on a bounded set")
+        raise Incompatible(
+            "no best fixed weights are worked out for the Poisson loss on a bounded set"
+        )
     # A'' <= 1/4 for A = log(1 + exp): the curvature X'diag(n A'')X is at most |n^(1/2) X|^2 / 4.
-    return _descend(f, held, X.shape[1], np.linalg.norm(np.sqrt(n)[:, None] * X, 2) ** 2 / 4)
+    return _descend(
+        f, held, X.shape[1], np.linalg.norm(np.sqrt(n)[:, None] * X, 2) ** 2 / 4
+    )
 
 
 def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
@@ -114,23 +142,35 @@ def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     from scipy.sparse import csr_array, eye_array, hstack, vstack
 
     if held.kind == "l2" and not held.free:
-        raise Incompatible(f"no best fixed weights are worked out for the {loss.name} loss in an l2 ball")
+        raise Incompatible(
+            f"no best fixed weights are worked out for the {loss.name} loss in an l2 ball"
+        )
     n, p = X.shape
     if loss.name == "hinge":  # s >= c - y u'x
         pieces, limit = [-y[:, None] * X], [np.full(n, -loss.c)]
     else:  # s >= +-(u'x - y) - c
         pieces, limit = [X, -X], [y + loss.c, -y + loss.c]
-    A = vstack([hstack([csr_array(M), csr_array(-M), -eye_array(n)]) for M in pieces]).tocsr()
+    A = vstack(
+        [hstack([csr_array(M), csr_array(-M), -eye_array(n)]) for M in pieces]
+    ).tocsr()
     b, total = np.concatenate(limit), np.r_[np.ones(2 * p), np.zeros(n)][None]
-    bounds = [(0, None)] * p + [(0, 0) if held.kind in ("simplex", "positive") else (0, None)] * p + [(0, None)] * n
+    bounds = (
+        [(0, None)] * p
+        + [(0, 0) if held.kind in ("simplex", "positive") else (0, None)] * p
+        + [(0, None)] * n
+    )
     exact = {"A_eq": total, "b_eq": [1.0]} if held.kind == "simplex" else {}
     if held.kind == "l1" and not held.free:
         A, b = vstack([A, csr_array(total)]), np.r_[b, held.radius]
-    found = linprog(np.r_[np.zeros(2 * p), np.ones(n)], A_ub=A, b_ub=b, bounds=bounds, **exact)
+    found = linprog(
+        np.r_[np.zeros(2 * p), np.ones(n)], A_ub=A, b_ub=b, bounds=bounds, **exact
+    )
     return np.asarray(found.x[:p] - found.x[p : 2 * p])
 
 
-def penalised_comparator(X: Array, y: Array, loss: Loss, weight: float, centre: Array) -> Array:
+def penalised_comparator(
+    X: Array, y: Array, loss: Loss, weight: float, centre: Array
+) -> Array:
     """The u that minimises L_u + weight ||u - centre||^2, weight > 0, to a solver's tolerance: any u serves a bound.
 
     >>> from probreg.online.losses import ABSOLUTE
@@ -142,16 +182,32 @@ def penalised_comparator(X: Array, y: Array, loss: Loss, weight: float, centre: 
     start = X @ centre
     if loss.name in ("squared", "logistic", "binomial", "poisson"):
         k = y[:, 0] if y.ndim == 2 else y
-        n, squared = (y[:, 1] if y.ndim == 2 else np.ones(len(y))), loss.name == "squared"
+        n, squared = (
+            (y[:, 1] if y.ndim == 2 else np.ones(len(y))),
+            loss.name == "squared",
+        )
 
         def f(v: Array) -> tuple[float, Array]:
             eta = start + X @ v
             slope = 2 * (eta - k) if squared else n * loss.mean(eta) - k
-            value = np.logaddexp(0, eta) if loss.name in ("logistic", "binomial") else loss.mean(eta)
+            value = (
+                np.logaddexp(0, eta)
+                if loss.name in ("logistic", "binomial")
+                else loss.mean(eta)
+            )
             lost = np.sum((eta - k) ** 2) if squared else np.sum(n * value - k * eta)
             return float(lost + weight * v @ v), X.T @ slope + 2 * weight * v
 
-        return centre + minimize(f, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x
+        return (
+            centre
+            + minimize(
+                f,
+                np.zeros(X.shape[1]),
+                jac=True,
+                method="L-BFGS-B",
+                options={"gtol": 1e-9},
+            ).x
+        )
     # max over a in [0, 1/(2 weight)] of b'a - |Z'a|^2 / 2, each a of an affine piece l = (b_i - z_i'v)_+; v = Z'a.
     if loss.name == "hinge":
         Z, b = y[:, None] * X, loss.c - y * start
@@ -164,8 +220,16 @@ def penalised_comparator(X: Array, y: Array, loss: Loss, weight: float, centre: 
         return float(v @ v / 2 - b @ a), Z @ v - b
 
     box = [(0.0, 1 / (2 * weight))] * len(b)
-    with np.errstate(divide="ignore"):  # of rows that are all alike, in a matrix of the solver's that is not used
-        return centre + Z.T @ minimize(dual, np.zeros(len(b)), jac=True, method="L-BFGS-B", bounds=box).x
+    with np.errstate(
+        divide="ignore"
+    ):  # of rows that are all alike, in a matrix of the solver's that is not used
+        return (
+            centre
+            + Z.T
+            @ minimize(
+                dual, np.zeros(len(b)), jac=True, method="L-BFGS-B", bounds=box
+            ).x
+        )
 
 
 def widest_margin(X: Array, y: Array) -> Array | None:
@@ -182,7 +246,9 @@ def widest_margin(X: Array, y: Array) -> Array | None:
     if size == 0:
         return None
     Z = Z / size
-    held = np.unique(np.linspace(0, len(Z) - 1, min(len(Z), 4 * X.shape[1] + 20)).astype(int))
+    held = np.unique(
+        np.linspace(0, len(Z) - 1, min(len(Z), 4 * X.shape[1] + 20)).astype(int)
+    )
     while True:
         u = _shortest(Z[held])
         if u is None:
@@ -205,7 +271,9 @@ def _shortest(Z: Array) -> Array | None:
     return None if norm < 1e-8 else -r[:-1] / (r @ r)
 
 
-def entropic(F: Array, weight: float, pull: float, start: Array, scale: float = 1.0) -> Array:
+def entropic(
+    F: Array, weight: float, pull: float, start: Array, scale: float = 1.0
+) -> Array:
     """The u = (v+ - v-) scale or v, v on the simplex, with the least weight L_u + pull d(v, start), d relative entropy.
 
     start (p,) holds v, or (2p,) the two halves. Whatever is returned is on the simplex, so a bound computed from it holds.
@@ -225,7 +293,11 @@ def entropic(F: Array, weight: float, pull: float, start: Array, scale: float = 
         g = weight * 2 * (R.T @ e) + pull * d
         return float(weight * e @ e + pull * v @ d) / unit, v * (g - v @ g) / unit
 
-    theta = np.asarray(minimize(f, np.log(start), jac=True, method="L-BFGS-B", options={"gtol": 1e-12}).x)
+    theta = np.asarray(
+        minimize(
+            f, np.log(start), jac=True, method="L-BFGS-B", options={"gtol": 1e-12}
+        ).x
+    )
     v = np.exp(theta - theta.max())
     return np.asarray(v / v.sum())
 
@@ -246,5 +318,12 @@ def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
     total = np.r_[np.ones(2 * p), 0.0][None]
     bounds = [(0, None)] * p + [(0, 0) if positive else (0, None)] * p + [(None, None)]
     # max t over (a, b, t): t <= y_i (a - b)'x_i, a, b >= 0, sum (a + b) = norm.
-    found = linprog(np.r_[np.zeros(2 * p), -1.0], A_ub=A, b_ub=b, A_eq=total, b_eq=[norm], bounds=bounds)
+    found = linprog(
+        np.r_[np.zeros(2 * p), -1.0],
+        A_ub=A,
+        b_ub=b,
+        A_eq=total,
+        b_eq=[norm],
+        bounds=bounds,
+    )
     return np.asarray(found.x[:p] - found.x[p : 2 * p])

@@ -15,7 +15,12 @@ from probreg.kernels.pairs import RowPairs
 from probreg.numerics.linalg import inverse_upper, merge
 from probreg.online.anchors import Anchored, room_for
 from probreg.online.guarantee import Assumption
-from probreg.online.learner import Learner, StreamError, checked_rows, refuse_infinite_loss
+from probreg.online.learner import (
+    Learner,
+    StreamError,
+    checked_rows,
+    refuse_infinite_loss,
+)
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.parts import Array, Info, Out, State, as_tuple
 from probreg.online.second_order import RLS
@@ -53,24 +58,34 @@ class KernelRLS(Anchored):
 
     def init(self, p: int) -> State:
         state = self.empty(p)
-        return State(state.w, 0, {**state.memory, "chol": np.zeros((0, 0)), "z": np.zeros(0)})
+        return State(
+            state.w, 0, {**state.memory, "chol": np.zeros((0, 0)), "z": np.zeros(0)}
+        )
 
     def _next(self, state: State, row: Array) -> tuple[Array, float, bool]:
         """v = S^-1 k(rows, x), k(x, x) + precision - |v|^2, the variance of y given the rows so far, and whether it is lost in rounding."""
-        v = _forward(state.memory["chol"], self._kernel_matrix(state, row[None]).T)[:, 0]
+        v = _forward(state.memory["chol"], self._kernel_matrix(state, row[None]).T)[
+            :, 0
+        ]
         q = float(self.squares(row[None])[0])
         left = q + self.precision - float(v @ v)
         return v, left, bool(left <= ROUNDING * (len(v) + 1) * q)
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row, S, z = checked_rows(self, state, x, y), state.memory["chol"], state.memory["z"]
+        row, S, z = (
+            checked_rows(self, state, x, y),
+            state.memory["chol"],
+            state.memory["z"],
+        )
         v, left, lost = self._next(state, row)
         f = float(v @ z)
         value = (f - y) ** 2
         refuse_infinite_loss(value + left, state)
         if lost:
-            raise StreamError(f"round {state.t + 1}: {self.objection(state, row)}", state)
+            raise StreamError(
+                f"round {state.t + 1}: {self.objection(state, row)}", state
+            )
         # S <- [S 0; v' s] with s^2 = k(x, x) + precision - |v|^2, and z <- (z, (y - f) / s)
         s, m = np.sqrt(left), len(z)
         S = np.block([[S, np.zeros((m, 1))], [v[None], np.full((1, 1), s)]])
@@ -78,11 +93,15 @@ class KernelRLS(Anchored):
         kept = {"anchors": np.vstack([state.memory["anchors"], row]), "chol": S, "z": z}
         return State(_at_anchors(S, z), state.t + 1, kept), Info(f, value)
 
-    def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
+    def take(
+        self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         S, z, m = state.memory["chol"], state.memory["z"], len(state.w)
         # [S 0; V' T] with V = S^-1 k(rows, new) and TT' = k(new, new) + precision I - V'V; z <- (z, T^-1 (y - V'z))
         V = _forward(S, K[0][:, :m].T)
-        T, failed = dpotrf(K[0][:, m:] + self.precision * np.eye(len(y)) - V.T @ V, lower=1, clean=1)
+        T, failed = dpotrf(
+            K[0][:, m:] + self.precision * np.eye(len(y)) - V.T @ V, lower=1, clean=1
+        )
         done = failed - 1 if failed else len(y)
         least = ROUNDING * np.arange(m + 1, m + done + 1) * K[1][:done]
         good = np.diag(T)[:done] ** 2 > least
@@ -92,13 +111,27 @@ class KernelRLS(Anchored):
         # f_t = v_t'z + sum_(s < t) T_ts z_s, from the rows before it alone
         f = V.T @ z + np.tril(T, -1) @ new
         e = f - y[:done]
-        out.prediction[:done], out.loss[:done], out.slope[:done], out.square[:done] = f, e * e, e, K[1][:done]
+        out.prediction[:done], out.loss[:done], out.slope[:done], out.square[:done] = (
+            f,
+            e * e,
+            e,
+            K[1][:done],
+        )
         S = np.block([[S, np.zeros((m, done))], [V.T, T]])
         # the weights before a round are S'^-1 z with the z of later rounds at 0: their sum has each z as often as it counted
-        total = np.concatenate([S[:m, :m].T @ out.total[:m] + done * z, new * np.arange(done - 1.0, -1.0, -1.0)])
+        total = np.concatenate(
+            [
+                S[:m, :m].T @ out.total[:m] + done * z,
+                new * np.arange(done - 1.0, -1.0, -1.0),
+            ]
+        )
         z = np.concatenate([z, new])
         out.total[: m + done] = _at_anchors(S, total)
-        return State(_at_anchors(S, z), state.t + done, {"anchors": rows[: m + done], "chol": S, "z": z}), done
+        return State(
+            _at_anchors(S, z),
+            state.t + done,
+            {"anchors": rows[: m + done], "chol": S, "z": z},
+        ), done
 
     def objection(self, state: State, x: Array) -> str | None:
         lost = self._next(state, x)[2]
@@ -159,11 +192,21 @@ class DictionaryRLS(Anchored):
 
     def exact(self, start: State, state: State) -> tuple[Assumption, ...]:
         projected = float(state.memory["projected"] - start.memory["projected"])
-        return (Assumption("no row was replaced by its projection on the dictionary", projected, projected == 0),)
+        return (
+            Assumption(
+                "no row was replaced by its projection on the dictionary",
+                projected,
+                projected == 0,
+            ),
+        )
 
     def init(self, p: int) -> State:
         state = self.empty(p, "projected")
-        return State(state.w, 0, {**state.memory, "chol": np.zeros((0, 0)), "factor": np.zeros((1, 1))})
+        return State(
+            state.w,
+            0,
+            {**state.memory, "chol": np.zeros((0, 0)), "factor": np.zeros((1, 1))},
+        )
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
@@ -193,9 +236,13 @@ class DictionaryRLS(Anchored):
         # F'F <- F'F + (phi, y)(phi, y)', and f = u'phi with u = R^-1 z has the weights L'^-1 u at the anchors.
         F = merge(F, np.append(phi, y)[None]).astype(float)
         memory |= {"chol": L, "factor": F}
-        return State(_at_anchors(L, _solve_factor(F)), state.t + 1, memory), Info(f, value)
+        return State(_at_anchors(L, _solve_factor(F)), state.t + 1, memory), Info(
+            f, value
+        )
 
-    def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
+    def take(
+        self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
 
         m, F = len(state.w), state.memory["factor"]
@@ -203,8 +250,14 @@ class DictionaryRLS(Anchored):
         L, R = np.zeros((size, size)), np.zeros((size, size))
         L[:m, :m], R[:m, :m] = state.memory["chol"], F[:-1, :-1]
         # sums of the weights are kept in the coordinates, where they are those of u
-        z, total = room_for(F[:-1, -1], size), room_for(L[:m, :m].T @ out.total[:m], size)
-        where, numbers = np.r_[np.arange(m), np.zeros(size - m, int)], np.array([m, F[-1, -1], 0.0])
+        z, total = (
+            room_for(F[:-1, -1], size),
+            room_for(L[:m, :m].T @ out.total[:m], size),
+        )
+        where, numbers = (
+            np.r_[np.arange(m), np.zeros(size - m, int)],
+            np.array([m, F[-1, -1], 0.0]),
+        )
         knobs = float(self.precision), float(self.tolerance), ROUNDING
         arrays = (L, R, z, total, where, numbers)
         done = loops.anchored_squares(K, y, arrays, knobs, as_tuple(out))
@@ -212,7 +265,12 @@ class DictionaryRLS(Anchored):
         L, F = L[:m, :m].copy(), np.zeros((m + 1, m + 1))
         F[:-1, :-1], F[:-1, -1], F[-1, -1] = R[:m, :m], z[:m], numbers[1]
         out.total[:m] = _at_anchors(L, total[:m])
-        kept = {"anchors": rows[where[:m]], "projected": state.memory["projected"] + numbers[2], "chol": L, "factor": F}
+        kept = {
+            "anchors": rows[where[:m]],
+            "projected": state.memory["projected"] + numbers[2],
+            "chol": L,
+            "factor": F,
+        }
         return State(_at_anchors(L, _solve_factor(F)), state.t + done, kept), done
 
     def covariance(self, state: State, X: ArrayLike) -> Array:
@@ -220,7 +278,11 @@ class DictionaryRLS(Anchored):
 
         It is (k(x, z) - phi(x)'phi(z)) / precision + phi(x)'(R'R)^-1 phi(z): far from the dictionary the prior's.
         """
-        rows, L, R = np.atleast_2d(floats(X, "X", copy=False)), state.memory["chol"], state.memory["factor"][:-1, :-1]
+        rows, L, R = (
+            np.atleast_2d(floats(X, "X", copy=False)),
+            state.memory["chol"],
+            state.memory["factor"][:-1, :-1],
+        )
         phi = _forward(L, self._kernel_matrix(state, rows).T).T
         rest = self.kernel.finite(RowPairs(rows, rows)) - phi @ phi.T
         known = phi @ inverse_upper(R) if len(L) else phi
@@ -229,14 +291,26 @@ class DictionaryRLS(Anchored):
 
 def _forward(L: Array, k: Array) -> Array:
     """L^-1 k (m, n)."""
-    return np.asarray(solve_triangular(L, k, lower=True, check_finite=False)) if len(L) else k
+    return (
+        np.asarray(solve_triangular(L, k, lower=True, check_finite=False))
+        if len(L)
+        else k
+    )
 
 
 def _solve_factor(F: Array) -> Array:
     """u = R^-1 z of F = [R z; 0 .]."""
-    return np.asarray(solve_triangular(F[:-1, :-1], F[:-1, -1])) if len(F) > 1 else np.zeros(0)
+    return (
+        np.asarray(solve_triangular(F[:-1, :-1], F[:-1, -1]))
+        if len(F) > 1
+        else np.zeros(0)
+    )
 
 
 def _at_anchors(L: Array, u: Array) -> Array:
     """L'^-1 u."""
-    return np.asarray(solve_triangular(L, u, lower=True, trans="T", check_finite=False)) if len(L) else np.zeros(0)
+    return (
+        np.asarray(solve_triangular(L, u, lower=True, trans="T", check_finite=False))
+        if len(L)
+        else np.zeros(0)
+    )

@@ -55,19 +55,32 @@ class DualSVR(Anchored):
 
     def exact(self, start: State, state: State) -> tuple[Assumption, ...]:
         again = float(state.memory["again"] - start.memory["again"])
-        return (Assumption("no row came back that had moved its variables", again, again == 0),)
+        return (
+            Assumption(
+                "no row came back that had moved its variables", again, again == 0
+            ),
+        )
 
     def init(self, p: int) -> State:
         state = self.empty(p, "again")
-        return State(state.w, 0, {**state.memory, **{k: np.zeros(0) for k in ("responses", "up", "down")}})
+        return State(
+            state.w,
+            0,
+            {**state.memory, **{k: np.zeros(0) for k in ("responses", "up", "down")}},
+        )
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
         row, old = checked_rows(self, state, x, y), state.memory
-        f, q = float(self._kernel_matrix(state, row[None])[0] @ state.w), float(self.squares(row[None])[0])
+        f, q = (
+            float(self._kernel_matrix(state, row[None])[0] @ state.w),
+            float(self.squares(row[None])[0]),
+        )
         value = self.loss.at(f, y)[0]
         refuse_infinite_loss(value + q, state)
-        same = np.flatnonzero((old["anchors"] == row).all(axis=1) & (old["responses"] == y))
+        same = np.flatnonzero(
+            (old["anchors"] == row).all(axis=1) & (old["responses"] == y)
+        )
         m = len(state.w)
         j = int(same[0]) if len(same) else m
         up, down = (room_for(old[k], max(m, j + 1)) for k in ("up", "down"))
@@ -79,18 +92,42 @@ class DualSVR(Anchored):
             return replace(state, t=state.t + 1), Info(f, value)
         memory = {**old, "up": up, "down": down, "again": old["again"] + (j < m)}
         if j == m:
-            memory |= {"anchors": np.vstack([old["anchors"], row]), "responses": np.append(old["responses"], y)}
+            memory |= {
+                "anchors": np.vstack([old["anchors"], row]),
+                "responses": np.append(old["responses"], y),
+            }
         return State(up - down, state.t + 1, memory), Info(f, value)
 
-    def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
+    def take(
+        self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
 
         old, size, m = state.memory, len(rows), len(state.w)
-        up, down, total = room_for(old["up"], size), room_for(old["down"], size), room_for(out.total[:m], size)
+        up, down, total = (
+            room_for(old["up"], size),
+            room_for(old["down"], size),
+            room_for(out.total[:m], size),
+        )
         used, again = np.arange(size) < m, np.zeros(1)
-        responses, step = np.concatenate([old["responses"], y]), -1.0 if self.step_size is None else self.step_size
-        arrays, knobs = (up, down, total, used, again), (float(self.C), float(self.eps), float(step))
+        responses, step = (
+            np.concatenate([old["responses"], y]),
+            -1.0 if self.step_size is None else self.step_size,
+        )
+        arrays, knobs = (
+            (up, down, total, used, again),
+            (float(self.C), float(self.eps), float(step)),
+        )
         done = loops.anchored_dual(K, rows, responses, arrays, knobs, as_tuple(out))
         out.total[: used.sum()] = total[used]
-        kept = {"anchors": rows[used], "responses": responses[used], "up": up[used], "down": down[used]}
-        return State((up - down)[used], state.t + done, {**kept, "again": old["again"] + again[0]}), done
+        kept = {
+            "anchors": rows[used],
+            "responses": responses[used],
+            "up": up[used],
+            "down": down[used],
+        }
+        return State(
+            (up - down)[used],
+            state.t + done,
+            {**kept, "again": old["again"] + again[0]},
+        ), done

@@ -51,12 +51,18 @@ class Aggregate(Learner):
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.low < self.high:
-            raise DataError(f"low is {self.low:g} and high {self.high:g}: y lies between them, so low must be less")
+            raise DataError(
+                f"low is {self.low:g} and high {self.high:g}: y lies between them, so low must be less"
+            )
         if len(self.learners) < 2:
-            raise DataError(f"learners holds {len(self.learners)}: aggregation is of two or more")
+            raise DataError(
+                f"learners holds {len(self.learners)}: aggregation is of two or more"
+            )
         for i, a in enumerate(self.learners):
             if not isinstance(a, Learner):
-                raise DataError(f"learners[{i}] is a Learner of probreg.online, got {type(a).__name__}")
+                raise DataError(
+                    f"learners[{i}] is a Learner of probreg.online, got {type(a).__name__}"
+                )
             if a.loss.labels.kind in ("code", "trials"):
                 raise Incompatible(
                     f"learners[{i}] has the {a.loss.name} loss, whose forecast is not one number for one y: leave it out"
@@ -66,9 +72,20 @@ class Aggregate(Learner):
     def loss(self) -> Loss:  # type: ignore[override]
         """The squared loss, of y in [low, high]."""
         low, high = self.low, self.high
-        others = sorted({a.loss.labels.advice for a in self.learners if a.loss.labels.kind != "real"})
-        advice = "; and ".join([f"numbers from {low:g} to {high:g}, as low and high say", *others])
-        return replace(SQUARED, labels=Labels("bounded", lambda y: (y >= low) & (y <= high), advice))
+        others = sorted(
+            {
+                a.loss.labels.advice
+                for a in self.learners
+                if a.loss.labels.kind != "real"
+            }
+        )
+        advice = "; and ".join(
+            [f"numbers from {low:g} to {high:g}, as low and high say", *others]
+        )
+        return replace(
+            SQUARED,
+            labels=Labels("bounded", lambda y: (y >= low) & (y <= high), advice),
+        )
 
     @property
     def rate(self) -> float:
@@ -77,7 +94,9 @@ class Aggregate(Learner):
         return (2.0 if self.mixing == "vovk" else 0.5) / (self.high - self.low) ** 2
 
     def admits(self, y: Array) -> np.ndarray:
-        return np.logical_and.reduce([self.loss.labels.valid(y), *(a.admits(y) for a in self.learners)])
+        return np.logical_and.reduce(
+            [self.loss.labels.valid(y), *(a.admits(y) for a in self.learners)]
+        )
 
     def compiles(self) -> bool:
         return all(a.compiles() for a in self.learners)
@@ -91,15 +110,23 @@ class Aggregate(Learner):
 
     def _join_states(self, losses: Array, states: list[State], t: int) -> State:
         """Join the losses (N,) and the states of the learners in one state, with parts named 0.w, 0.anchors ..."""
-        memory = {f"{i}.{name}": a for i, s in enumerate(states) for name, a in {"w": s.w, **s.memory}.items()}
+        memory = {
+            f"{i}.{name}": a
+            for i, s in enumerate(states)
+            for name, a in {"w": s.w, **s.memory}.items()
+        }
         return State(self._exponential_weights(losses), t, {"losses": losses, **memory})
 
     def _state(self, state: State, i: int) -> State:
         """That of learner i."""
         own: Mapping[str, Array] = {
-            name.removeprefix(f"{i}."): a for name, a in state.memory.items() if name.startswith(f"{i}.")
+            name.removeprefix(f"{i}."): a
+            for name, a in state.memory.items()
+            if name.startswith(f"{i}.")
         }
-        return State(own["w"], state.t, {name: a for name, a in own.items() if name != "w"})
+        return State(
+            own["w"], state.t, {name: a for name, a in own.items() if name != "w"}
+        )
 
     def _exponential_weights(self, losses: Array) -> Array:
         # w_i = exp(-rate L_i) / sum_j exp(-rate L_j), row by row
@@ -111,8 +138,13 @@ class Aggregate(Learner):
         if self.mixing == "mean":
             return np.sum(w * F, axis=-1)
         # exp(-rate g(y)) = sum_i w_i exp(-rate (f_i - y)^2); a forecast p with (p - y)^2 <= g(y) at both ends has it between them
-        low, high = (-logsumexp(-self.rate * (F - y) ** 2, b=w, axis=-1) / self.rate for y in (self.low, self.high))
-        return np.asarray((self.low + self.high) / 2 - (high - low) / (2 * (self.high - self.low)))
+        low, high = (
+            -logsumexp(-self.rate * (F - y) ** 2, b=w, axis=-1) / self.rate
+            for y in (self.low, self.high)
+        )
+        return np.asarray(
+            (self.low + self.high) / 2 - (high - low) / (2 * (self.high - self.low))
+        )
 
     def _clip_forecasts(self, F: Array) -> Array:
         """Clip forecasts (n, N) to [low, high]; NaN where one is outside and clipping is off."""
@@ -122,7 +154,10 @@ class Aggregate(Learner):
 
     def _forecasts(self, state: State, X: Array) -> Array:
         """Those of the learners (n, N), as they are."""
-        each = [a.loss.mean(a.predict(self._state(state, i), X)) for i, a in enumerate(self.learners)]
+        each = [
+            a.loss.mean(a.predict(self._state(state, i), X))
+            for i, a in enumerate(self.learners)
+        ]
         return np.stack(each, axis=-1)
 
     def objection(self, state: State, x: Array) -> str | None:
@@ -148,17 +183,29 @@ class Aggregate(Learner):
         row = checked_rows(self, state, x, y)
         F = self._clip_forecasts(self._forecasts(state, row[None]))[0]
         if np.isnan(F).any():
-            raise StreamError(f"round {state.t + 1}: {self.objection(state, row)}", state)
+            raise StreamError(
+                f"round {state.t + 1}: {self.objection(state, row)}", state
+            )
         f = float(self._mix_forecasts(state.w, F))
-        moved = [a.step(self._state(state, i), row, y)[0] for i, a in enumerate(self.learners)]
-        return self._join_states(state.memory["losses"] + (F - y) ** 2, moved, state.t + 1), Info(f, (f - y) ** 2)
+        moved = [
+            a.step(self._state(state, i), row, y)[0]
+            for i, a in enumerate(self.learners)
+        ]
+        return self._join_states(
+            state.memory["losses"] + (F - y) ** 2, moved, state.t + 1
+        ), Info(f, (f - y) ** 2)
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         """Every learner through the block, then the weights of all its rounds at once; again up to a row where one stops."""
         starts = [self._state(state, i) for i in range(len(self.learners))]
         n = len(y)
         while True:
-            runs = [self._run_learner(a, s, X[:n], y[:n]) for a, s in zip(self.learners, starts, strict=True)]
+            runs = [
+                self._run_learner(a, s, X[:n], y[:n])
+                for a, s in zip(self.learners, starts, strict=True)
+            ]
             F = self._clip_forecasts(np.stack([f for _, f in runs], axis=-1)[:n])
             bad = np.isnan(F).any(axis=1)
             stop = int(np.argmax(bad)) if bad.any() else n
@@ -166,7 +213,9 @@ class Aggregate(Learner):
                 break
             n = stop
         # L_i before each round, and its weights
-        losses = np.cumsum(np.vstack([state.memory["losses"], (F - y[:n, None]) ** 2]), axis=0)
+        losses = np.cumsum(
+            np.vstack([state.memory["losses"], (F - y[:n, None]) ** 2]), axis=0
+        )
         w = self._exponential_weights(losses)
         f = self._mix_forecasts(w[:-1], F)
         out.prediction[:n], out.loss[:n], out.slope[:n] = f, (f - y[:n]) ** 2, f - y[:n]
@@ -174,7 +223,9 @@ class Aggregate(Learner):
         out.total[...] += w[:-1].sum(axis=0)
         return self._join_states(losses[-1], [s for s, _ in runs], state.t + n), n
 
-    def _run_learner(self, a: Learner, start: State, X: Array, y: Array) -> tuple[State, Array]:
+    def _run_learner(
+        self, a: Learner, start: State, X: Array, y: Array
+    ) -> tuple[State, Array]:
         """Run one learner over rows; return its state and forecasts, NaN from the row where it stopped."""
         n = len(y)
         total = np.zeros(len(start.w) + n) if a.grows else np.zeros_like(start.w)

@@ -34,7 +34,9 @@ _poisson = njit(losses._poisson)
 _binomial = njit(losses._binomial_loss)
 
 
-HUGE = np.finfo(float).max  # abs(v) <= HUGE is false for a NaN too; isfinite takes v - v, which reassociation makes 0
+HUGE = np.finfo(
+    float
+).max  # abs(v) <= HUGE is false for a NaN too; isfinite takes v - v, which reassociation makes 0
 
 
 @inline
@@ -120,7 +122,9 @@ def _project(w: Array, radius: float, l1: int) -> None:
 
 
 @inline
-def _round(f: float, q: float, y: float, c: float, t: int, s: Setup) -> tuple[float, float, float]:
+def _round(
+    f: float, q: float, y: float, c: float, t: int, s: Setup
+) -> tuple[float, float, float]:
     """Loss, slope and multiplier of x of a round; no number as a loss says that the row or the loss is not finite.
 
     What is written stands in the loops: to hand an array on costs more than a round does.
@@ -132,7 +136,9 @@ def _round(f: float, q: float, y: float, c: float, t: int, s: Setup) -> tuple[fl
 
 
 @compiled
-def plain_step(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out: Out) -> int:
+def plain_step(
+    X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out: Out
+) -> int:
     """w += -step slope x and nothing else: least mean squares, perceptron, online logistic.
 
     One loop takes the step of a round and the products of the next: a loop for each would wait for w to be written and read again.
@@ -159,7 +165,15 @@ def plain_step(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out
 
 
 @compiled
-def euclid(rows: Rows, sizes: Array, w: Array, memory: tuple[Array, Array], t: int, s: Setup, out: Out) -> int:
+def euclid(
+    rows: Rows,
+    sizes: Array,
+    w: Array,
+    memory: tuple[Array, Array],
+    t: int,
+    s: Setup,
+    out: Out,
+) -> int:
     """Gradient steps with any of: AdaGrad, ridge, batches, a ball. memory: squared gradients, pending directions."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
@@ -205,11 +219,22 @@ def _weigh(theta: Array, w: Array, geometry: int, norm: float) -> None:
     for j in range(e.size):
         total += e[j]
     for j in range(w.size):
-        w[j] = e[j] / total if geometry == 1 else norm * ((e[j] - e[j + w.size]) / total)
+        w[j] = (
+            e[j] / total if geometry == 1 else norm * ((e[j] - e[j + w.size]) / total)
+        )
 
 
 @compiled
-def mirror(rows: Rows, sizes: Array, w: Array, theta: Array, t: int, geometry: int, s: Setup, out: Out) -> int:
+def mirror(
+    rows: Rows,
+    sizes: Array,
+    w: Array,
+    theta: Array,
+    t: int,
+    geometry: int,
+    s: Setup,
+    out: Out,
+) -> int:
     """Additive steps in theta, weights w(theta): exponentiated gradient on the simplex, positive, signed."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out

@@ -51,7 +51,9 @@ def promise_of(path: Rounds, comparator: Array | None) -> Guarantee:
     else:
         said = guarantee_of(flat, _displayed_comparator(flat) if u is None else u)
     known = (*said.assumptions, *path.learner.exact(path.start, path.state))
-    known = tuple(replace(a, statement=a.statement.replace("||x||^2", "k(x, x)")) for a in known)
+    known = tuple(
+        replace(a, statement=a.statement.replace("||x||^2", "k(x, x)")) for a in known
+    )
     u = said.comparator
     b = None
     if u is not None and not len(path.start.w):
@@ -60,7 +62,9 @@ def promise_of(path: Rounds, comparator: Array | None) -> Guarantee:
         b = Phi @ np.divide(u, squares, out=np.zeros_like(u), where=squares > 0)
     bound = said.bound if all(a.holds is not False for a in known) else np.inf
     quantity = said.quantity.replace("||x||^2", "k(x, x)")
-    return replace(said, assumptions=known, bound=bound, comparator=b, quantity=quantity)
+    return replace(
+        said, assumptions=known, bound=bound, comparator=b, quantity=quantity
+    )
 
 
 def on_columns(path: Rounds) -> tuple[Rounds, Array]:
@@ -79,23 +83,45 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
         held = w > len(rows) * np.finfo(float).eps * w[-1]
         Phi = U[:, held] * np.sqrt(w[held]) if held.any() else np.zeros((len(rows), 1))
     elif len(anchors) or (isinstance(learner, DualSVR) and learner.step_size is None):
-        why = "a run that went on from others" if len(anchors) else "steps of 1 / k(x, x)"
-        raise DataError(f"{n + len(anchors)} rows and anchors: the bound for {why} is worked out up to {EXACT}")
+        why = (
+            "a run that went on from others" if len(anchors) else "steps of 1 / k(x, x)"
+        )
+        raise DataError(
+            f"{n + len(anchors)} rows and anchors: the bound for {why} is worked out up to {EXACT}"
+        )
     else:
         # orthogonal columns of the same span: Phi V of Phi = U s V'
-        U, d, _ = np.linalg.svd(basis(learner.kernel, X, "cholesky").columns_at(X), full_matrices=False)
+        U, d, _ = np.linalg.svd(
+            basis(learner.kernel, X, "cholesky").columns_at(X), full_matrices=False
+        )
         Phi = (U * d)[:, d > d[0] * n * np.finfo(float).eps]
     Phi, at_anchors = np.ascontiguousarray(Phi[:n]), Phi[n:]
-    first = learner.flat.init(Phi.shape[1]) if learner.flat is not learner else State(np.zeros(Phi.shape[1]))
-    memory = {**first.memory, **{k: at_anchors.T @ v for k, v in path.start.memory.items() if k == "pending"}}
+    first = (
+        learner.flat.init(Phi.shape[1])
+        if learner.flat is not learner
+        else State(np.zeros(Phi.shape[1]))
+    )
+    memory = {
+        **first.memory,
+        **{k: at_anchors.T @ v for k, v in path.start.memory.items() if k == "pending"},
+    }
     start = State(at_anchors.T @ path.start.w, path.start.t, memory)
-    told: dict[str, Any] = {"start": start, "weights": np.zeros((1, Phi.shape[1])), "data": (Phi, y)}
+    told: dict[str, Any] = {
+        "start": start,
+        "weights": np.zeros((1, Phi.shape[1])),
+        "data": (Phi, y),
+    }
     if learner.loss.name == "squared" and not len(anchors):
         # orthogonal columns have the factor [D z; 0 rho] of [Phi y], D diagonal, z = D^-1 Phi'y and rho^2 = |y - Phi D^-1 z|^2
         d = np.sqrt(np.square(Phi).sum(axis=0))
         z = np.divide(Phi.T @ y, d, out=np.zeros_like(d), where=d > 0)
         rest = y - Phi @ np.divide(z, d, out=np.zeros_like(d), where=d > 0)
-        F = np.block([[np.diag(d), z[:, None]], [np.zeros((1, len(d))), np.full((1, 1), np.sqrt(rest @ rest))]])
+        F = np.block(
+            [
+                [np.diag(d), z[:, None]],
+                [np.zeros((1, len(d))), np.full((1, 1), np.sqrt(rest @ rest))],
+            ]
+        )
         told["factor"] = F * np.sqrt(path.totals.rounds / n)
     return replace(path, learner=learner.flat, **told), Phi
 
@@ -124,9 +150,15 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
     learner, (X, y) = path.learner, path.rounds()
     assert isinstance(learner, DualSVR)
     if len(path.losses) != len(y):
-        raise Incompatible("this bound needs the loss of every round: run with record=Record(rows=True)")
+        raise Incompatible(
+            "this bound needs the loss of every round: run with record=Record(rows=True)"
+        )
     q = np.einsum("ij,ij->i", X, X)
-    steps = np.divide(1.0, q, out=np.zeros_like(q), where=q > 0) if learner.step_size is None else learner.step_size
+    steps = (
+        np.divide(1.0, q, out=np.zeros_like(q), where=q > 0)
+        if learner.step_size is None
+        else learner.step_size
+    )
     reach = float(np.max(steps * q))
     known = (
         Assumption("step k(x, x) < 2", reach, reach < 2),
@@ -134,14 +166,25 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
         starts_at_zero(path),
     )
     if u is None:
-        u = best.penalised_comparator(X, y, learner.loss, 1 / (2 * learner.C), np.zeros(X.shape[1]))
+        u = best.penalised_comparator(
+            X, y, learner.loss, 1 / (2 * learner.C), np.zeros(X.shape[1])
+        )
     theirs = path.loss_of(u)
     suffered = float(np.sum(np.minimum(learner.C, steps * path.losses) * path.losses))
     holds = all(a.holds for a in known)
-    bound = (float(u @ u) / 2 + learner.C * theirs) / (1 - reach / 2) if holds else np.inf
+    bound = (
+        (float(u @ u) / 2 + learner.C * theirs) / (1 - reach / 2) if holds else np.inf
+    )
     rest = suffered, bound, path.totals.rounds, known, u, theirs
     quantity = "sum of min(C, step loss) loss"
-    return Guarantee("dual ascent", "potential argument", quantity, *rest, convex=NOT_CONVEX, of_loss=NOT_OF_LOSS)
+    return Guarantee(
+        "dual ascent",
+        "potential argument",
+        quantity,
+        *rest,
+        convex=NOT_CONVEX,
+        of_loss=NOT_OF_LOSS,
+    )
 
 
 def _of_experts(path: Rounds, u: Array | None) -> Guarantee:
@@ -151,14 +194,44 @@ def _of_experts(path: Rounds, u: Array | None) -> Guarantee:
     assert isinstance(learner, Aggregate)
     losses = path.state.memory["losses"] - path.start.memory["losses"]
     if u is None:
-        u = np.eye(len(start))[np.argmin(losses - np.log(np.maximum(start, 1e-300)) / learner.rate)]
-    inside = (float(np.max(path.totals.worst)) <= (learner.high - learner.low) ** 2 * (1 + 1e-9),)
+        u = np.eye(len(start))[
+            np.argmin(losses - np.log(np.maximum(start, 1e-300)) / learner.rate)
+        ]
+    inside = (
+        float(np.max(path.totals.worst))
+        <= (learner.high - learner.low) ** 2 * (1 + 1e-9),
+    )
     known = (
-        Assumption(f"y and the forecasts in [{learner.low:g}, {learner.high:g}]", None, all(inside)),
+        Assumption(
+            f"y and the forecasts in [{learner.low:g}, {learner.high:g}]",
+            None,
+            all(inside),
+        ),
         reachable_assumption(u),
     )
     bound = float(u @ losses) + best.relative_entropy(u, start) / learner.rate
-    name = "aggregating algorithm" if learner.mixing == "vovk" else "exponentially weighted average"
-    rest = path.loss, bound if all(a.holds for a in known) else np.inf, path.totals.rounds, known, u, float(u @ losses)
-    learning = Assumption("the weights are all that predicts, and the learners behind them learn too", None, False)
-    return Guarantee(name, SOURCES[learner.mixing], "cumulative squared loss", *rest, sampling=(learning,))
+    name = (
+        "aggregating algorithm"
+        if learner.mixing == "vovk"
+        else "exponentially weighted average"
+    )
+    rest = (
+        path.loss,
+        bound if all(a.holds for a in known) else np.inf,
+        path.totals.rounds,
+        known,
+        u,
+        float(u @ losses),
+    )
+    learning = Assumption(
+        "the weights are all that predicts, and the learners behind them learn too",
+        None,
+        False,
+    )
+    return Guarantee(
+        name,
+        SOURCES[learner.mixing],
+        "cumulative squared loss",
+        *rest,
+        sampling=(learning,),
+    )

@@ -76,7 +76,9 @@ class Guarantee:
         quantities than mistakes, and where an assumption fails.
         """
         if self.quantity != "mistakes":
-            raise Incompatible(f"a vote errs or does not, and this bound is of the {self.quantity}: see `risk`")
+            raise Incompatible(
+                f"a vote errs or does not, and this bound is of the {self.quantity}: see `risk`"
+            )
         return self._on_new_rows("the vote", 2.0)
 
     def random_risk_limit(self, delta: float = 0.05) -> float:
@@ -87,28 +89,42 @@ class Guarantee:
         Gentile 2004). Incompatible for other quantities than mistakes, and for rows seen more than once.
         """
         if self.quantity != "mistakes":
-            raise Incompatible(f"the limit is for losses between 0 and 1, and this is the {self.quantity}")
+            raise Incompatible(
+                f"the limit is for losses between 0 and 1, and this is the {self.quantity}"
+            )
         if not 0 < delta < 1:
             raise DataError(f"delta is {delta!r}: need a probability, between 0 and 1")
         self._require_assumptions("weights drawn at random", self.sampling)
         # Hoeffding-Azuma: P(mean risk - mean loss >= t) <= exp(-2 T t^2) for losses in [0, 1], solved for t at delta.
-        return self.suffered / self.rounds + float(np.sqrt(np.log(1 / delta) / (2 * self.rounds)))
+        return self.suffered / self.rounds + float(
+            np.sqrt(np.log(1 / delta) / (2 * self.rounds))
+        )
 
     def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
-        self._require_assumptions(what, (*self.assumptions, *self.sampling, self.of_loss, *more))
+        self._require_assumptions(
+            what, (*self.assumptions, *self.sampling, self.of_loss, *more)
+        )
         return factor * self.bound / self.rounds
 
     def _require_assumptions(self, what: str, needed: tuple[Assumption, ...]) -> None:
         if not self.sampling:
-            raise Incompatible(f"no bound for {what} on a new row: these rounds are those of a fit, not of one run")
+            raise Incompatible(
+                f"no bound for {what} on a new row: these rounds are those of a fit, not of one run"
+            )
         if failed := [str(a) for a in needed if a.holds is False]:
             raise Incompatible(f"no bound for {what} on a new row: {'; '.join(failed)}")
 
     def __str__(self) -> str:
-        lines = [f"{self.theorem} ({self.source}): {self.quantity} {self.suffered:.6g}, bound {self.bound:.6g}"]
+        lines = [
+            f"{self.theorem} ({self.source}): {self.quantity} {self.suffered:.6g}, bound {self.bound:.6g}"
+        ]
         lines += [f"  {a}" for a in self.assumptions]
         unknown = any(a.holds is None for a in self.assumptions)
-        verdict = "applies" + " where what cannot be checked holds" * unknown if self.applies else "does not apply"
+        verdict = (
+            "applies" + " where what cannot be checked holds" * unknown
+            if self.applies
+            else "does not apply"
+        )
         return clean_lines(*lines, f"  the bound {verdict}", *self._said_of_new_rows())
 
     def _said_of_new_rows(self) -> list[str]:
@@ -116,7 +132,10 @@ class Guarantee:
             return []
         try:
             if self.quantity == "mistakes":
-                shares = [f"{v:.4g}" if v < 1 else "1 (says nothing)" for v in (self.random_risk, self.vote_risk)]
+                shares = [
+                    f"{v:.4g}" if v < 1 else "1 (says nothing)"
+                    for v in (self.random_risk, self.vote_risk)
+                ]
                 said = f"weights drawn at random err at most {shares[0]} of the time, their vote {shares[1]}"
             else:
                 said = f"the averaged weights have a mean {self.quantity.removeprefix('cumulative ')} of at most {self.risk:.4g}"
@@ -127,7 +146,9 @@ class Guarantee:
 
 
 @check_arguments
-def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None) -> float:
+def additive_step(
+    x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None
+) -> float:
     """The step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
 
     Its least value is (sqrt(L_u) + ||u|| r)^2. Without u_loss, step = 1 / (2 r^2).
@@ -156,7 +177,9 @@ def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | N
 
 
 @check_arguments
-def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None) -> float:
+def multiplicative_step(
+    spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None
+) -> float:
     """The step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
 
     Parameters
@@ -185,12 +208,23 @@ def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegat
 def _best_split(b: float, u_loss: float | None) -> float:
     """Return the z that minimises L_u / (1 - z) + b^2 / z, kept below 1."""
     # d/dz [L / (1 - z) + b^2 / z] = 0 at z = b / (L^(1/2) + b).
-    return 0.5 if u_loss is None else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6)) if b > 0 else 0.5
+    return (
+        0.5
+        if u_loss is None
+        else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6))
+        if b > 0
+        else 0.5
+    )
 
 
 @check_arguments
 def risk_bound(
-    step: Positive, rounds: Count, *, x_norm: NonNegative, u_norm: NonNegative, u_risk: NonNegative
+    step: Positive,
+    rounds: Count,
+    *,
+    x_norm: NonNegative,
+    u_norm: NonNegative,
+    u_risk: NonNegative,
 ) -> float:
     """Online to batch, LMS, any u: E[risk of the averaged weights] <= R_u / (1 - step r^2) + ||u||^2 / (step rounds).
 

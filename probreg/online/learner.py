@@ -54,7 +54,9 @@ class Learner(ABC):
     loss: Loss
     conservative: ClassVar[bool] = False
     linear: ClassVar[bool] = True  # whether it predicts w'x, with one weight per column
-    grows: ClassVar[bool] = False  # whether rounds add weights: those of a function, at rows that were met
+    grows: ClassVar[bool] = (
+        False  # whether rounds add weights: those of a function, at rows that were met
+    )
 
     @property
     def title(self) -> str:
@@ -79,7 +81,9 @@ class Learner(ABC):
         """
 
     @abstractmethod
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         """Steps for the rows of X (n, p), compiled: the state after them and how many were taken before a loss was
         not finite. Predictions reported are made from P (X itself unless a scaler stands before)."""
 
@@ -117,10 +121,14 @@ def checked_rows(learner: Learner, state: State, x: ArrayLike, y: ArrayLike) -> 
     row = floats(x, "x", copy=False)
     width = learner.width(state)
     if row.shape != (width,):
-        raise DataError(f"round {state.t + 1}: x has shape {row.shape}, but the weights are for {width} columns")
+        raise DataError(
+            f"round {state.t + 1}: x has shape {row.shape}, but the weights are for {width} columns"
+        )
     if not np.isfinite(row @ row):
         j = int(np.argmax(~np.isfinite(row)))
-        raise DataError(f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row")
+        raise DataError(
+            f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row"
+        )
     if not learner.admits(np.array([y], dtype=float))[0]:
         raise DataError(
             f"round {state.t + 1}: y is {shown_response(y)}, but this learner needs {learner.loss.labels.advice}"
@@ -134,13 +142,20 @@ def shown_response(y: ArrayLike) -> str:
     >>> shown_response(2.0), shown_response([3.0, 2.0])
     ('2', '(3, 2)')
     """
-    return f"{float(y):g}" if np.ndim(y) == 0 else f"({', '.join(f'{v:g}' for v in np.asarray(y))})"  # type: ignore[arg-type]
+    return (
+        f"{float(y):g}"  # type: ignore[arg-type]
+        if np.ndim(y) == 0
+        else f"({', '.join(f'{v:g}' for v in np.asarray(y))})"
+    )
 
 
 def refuse_infinite_loss(value: float, state: State) -> None:
     """Diverged unless the loss of a round is a finite number."""
     if not np.isfinite(value):
-        raise Diverged(f"the loss of round {state.t + 1} is {value:g}: take a smaller step or scale the columns", state)
+        raise Diverged(
+            f"the loss of round {state.t + 1} is {value:g}: take a smaller step or scale the columns",
+            state,
+        )
 
 
 @dataclass(frozen=True)
@@ -182,10 +197,14 @@ class Gradient(Learner):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.rate.kind == IMPLICIT and self.loss.code != SQUARED.code:
-            raise DataError(f"the implicit step is written for the squared loss, not for {self.loss.name!r}")
+            raise DataError(
+                f"the implicit step is written for the squared loss, not for {self.loss.name!r}"
+            )
         extras = self.ridge != 0 or self.batch != 1 or self.rate.kind == ADAGRAD
         if extras and not isinstance(self.geometry, Euclid):
-            raise DataError("AdaGrad, ridge and batches go with the Euclidean geometry only")
+            raise DataError(
+                "AdaGrad, ridge and batches go with the Euclidean geometry only"
+            )
 
     @property
     def title(self) -> str:
@@ -195,19 +214,29 @@ class Gradient(Learner):
         >>> lms(0.1).title, nlms(0.1).title, descent(HINGE, constant(0.1)).title
         ('least mean squares', 'normalised least mean squares', 'gradient descent on the hinge loss')
         """
-        squared, mistakes = self.loss.code == SQUARED.code, self.loss.name == "perceptron"
+        squared, mistakes = (
+            self.loss.code == SQUARED.code,
+            self.loss.name == "perceptron",
+        )
         if self.rate.kind == PASSIVE:
             return "passive-aggressive"
         if not isinstance(self.geometry, Euclid):
             return (
                 "Winnow"
                 if mistakes
-                else "exponentiated gradient" + ("" if squared else f" on the {self.loss.name} loss")
+                else "exponentiated gradient"
+                + ("" if squared else f" on the {self.loss.name} loss")
             )
         if mistakes:
-            return "perceptron" if self.batch == 1 else f"perceptron in batches of {self.batch}"
+            return (
+                "perceptron"
+                if self.batch == 1
+                else f"perceptron in batches of {self.batch}"
+            )
         if squared and self.bare and self.rate.kind != ADAGRAD:
-            return {NORMALISED: "normalised ", IMPLICIT: "implicit "}.get(self.rate.kind, "") + "least mean squares"
+            return {NORMALISED: "normalised ", IMPLICIT: "implicit "}.get(
+                self.rate.kind, ""
+            ) + "least mean squares"
         how = "AdaGrad" if self.rate.kind == ADAGRAD else "gradient descent"
         return f"{how} on the {self.loss.name} loss"
 
@@ -224,13 +253,20 @@ class Gradient(Learner):
         """Whether the update is w += -a slope x and nothing else."""
         g = self.geometry
         additive = isinstance(g, Euclid) and g.radius == np.inf
-        return additive and self.ridge == 0 and self.batch == 1 and self.rate.kind != ADAGRAD
+        return (
+            additive
+            and self.ridge == 0
+            and self.batch == 1
+            and self.rate.kind != ADAGRAD
+        )
 
     def init(self, p: int) -> State:
         theta = self.geometry.start(p)
         if not isinstance(self.geometry, Euclid):
             return State(self.geometry.weights(theta), 0, {"theta": theta})
-        names = ["squares"] * (self.rate.kind == ADAGRAD) + ["pending"] * (self.batch > 1)
+        names = ["squares"] * (self.rate.kind == ADAGRAD) + ["pending"] * (
+            self.batch > 1
+        )
         return State(theta, 0, {name: np.zeros(p) for name in names})
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
@@ -241,7 +277,11 @@ class Gradient(Learner):
         value, slope = self.loss.at(f, y)
         refuse_infinite_loss(value, state)
         # g = l'(f) x + ridge w, theta <- theta - a g.
-        g, a, memory = slope * row + self.ridge * state.w, self.rate.at(t, float(row @ row), value), {}
+        g, a, memory = (
+            slope * row + self.ridge * state.w,
+            self.rate.at(t, float(row @ row), value),
+            {},
+        )
         if self.rate.kind == ADAGRAD:
             # g_j / (eps + (sum_(s <= t) g_sj^2)^(1/2))   (Duchi, Hazan & Singer 2011)
             memory["squares"] = state.memory["squares"] + g * g
@@ -259,7 +299,9 @@ class Gradient(Learner):
             moved = State(self.geometry.weights(theta), state.t + 1, {"theta": theta})
         return moved, Info(f, value)
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import first_order_loops as loops
 
         w, s, kept = on_cache_line(state.w), self._setup(P is not X), as_tuple(out)
@@ -268,16 +310,31 @@ class Gradient(Learner):
         if self.bare and P is X:
             done = loops.plain_step(X, y, sizes, w, state.t, s, kept)
         elif isinstance(self.geometry, Euclid):
-            squares, pending = (memory.get(k, np.zeros_like(w)) for k in ("squares", "pending"))
-            done = loops.euclid((X, P, y), sizes, w, (squares, pending), state.t, s, kept)
+            squares, pending = (
+                memory.get(k, np.zeros_like(w)) for k in ("squares", "pending")
+            )
+            done = loops.euclid(
+                (X, P, y), sizes, w, (squares, pending), state.t, s, kept
+            )
         else:
-            done = loops.mirror((X, P, y), sizes, w, memory["theta"], state.t, self.geometry.code, s, kept)
+            done = loops.mirror(
+                (X, P, y),
+                sizes,
+                w,
+                memory["theta"],
+                state.t,
+                self.geometry.code,
+                s,
+                kept,
+            )
         return State(w, state.t + done, memory), done
 
     def _setup(self, again: bool) -> Setup:
         g, r = self.geometry, self.rate
         l1 = isinstance(g, Euclid) and g.ball == "l1"
-        step, power, eps, ridge, size = (float(v) for v in (r.step, r.power, r.eps, self.ridge, g.size))
+        step, power, eps, ridge, size = (
+            float(v) for v in (r.step, r.power, r.eps, self.ridge, g.size)
+        )
         codes = self.loss.code, r.kind, self.batch, int(l1), int(again)
         return codes, (float(self.loss.c), step, power, eps, ridge, size)
 

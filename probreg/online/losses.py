@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from probreg.arguments.scalars import NonNegative, Real, Whole, check_arguments, check_fields
+from probreg.arguments.scalars import (
+    NonNegative,
+    Real,
+    Whole,
+    check_arguments,
+    check_fields,
+)
 
 Array = NDArray[np.float64]
 Scalar = Callable[[float, float, float], tuple[float, float]]
@@ -86,16 +92,38 @@ class Labels:
     """The values of y a loss is defined for, and how to say so."""
 
     kind: str
-    valid: Callable[[Array], NDArray[np.bool_]] = field(compare=False)  # false where y is not finite
+    valid: Callable[[Array], NDArray[np.bool_]] = field(
+        compare=False
+    )  # false where y is not finite
     advice: str
 
 
 REAL = Labels("real", np.isfinite, "finite numbers; drop or repair that row")
-SIGN = Labels("sign", lambda y: np.abs(y) == 1, "labels -1 and +1; for labels 0 and 1 pass 2 * y - 1")
-BINARY = Labels("binary", lambda y: (y == 0) | (y == 1), "labels 0 and 1; for labels -1 and +1 pass (y + 1) / 2")
-COUNT = Labels("count", lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y), "counts 0, 1, 2 ...")
-TRIALS = Labels("trials", _successes, "rows (k, n), 0 <= k <= n: y is the successes k, and trials= the trials n")
-CODE = Labels("code", COUNT.valid, "class codes 0, 1, 2 ...; see numpy.unique(y, return_inverse=True)")
+SIGN = Labels(
+    "sign",
+    lambda y: np.abs(y) == 1,
+    "labels -1 and +1; for labels 0 and 1 pass 2 * y - 1",
+)
+BINARY = Labels(
+    "binary",
+    lambda y: (y == 0) | (y == 1),
+    "labels 0 and 1; for labels -1 and +1 pass (y + 1) / 2",
+)
+COUNT = Labels(
+    "count",
+    lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y),
+    "counts 0, 1, 2 ...",
+)
+TRIALS = Labels(
+    "trials",
+    _successes,
+    "rows (k, n), 0 <= k <= n: y is the successes k, and trials= the trials n",
+)
+CODE = Labels(
+    "code",
+    COUNT.valid,
+    "class codes 0, 1, 2 ...; see numpy.unique(y, return_inverse=True)",
+)
 
 
 @dataclass(frozen=True)
@@ -149,17 +177,31 @@ class Loss:
 
     def values(self, f: Array, y: Array) -> Array:
         """The values (n,) at predictions (n,)."""
-        return np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())]) if self.code else (f - y) ** 2
+        return (
+            np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())])
+            if self.code
+            else (f - y) ** 2
+        )
 
     def mistakes(self, f: Array, y: Array) -> int:
         """The number of rounds whose predicted class is wrong; a prediction of exactly the threshold is. 0 for a real response."""
         if self.labels is SIGN:
-            return int(np.count_nonzero(y * (f - (self.c if self.name == "perceptron" else 0.0)) <= 0))
-        return int(np.count_nonzero(np.where(y > 0, f <= 0, f > 0))) if self.labels is BINARY else 0
+            return int(
+                np.count_nonzero(
+                    y * (f - (self.c if self.name == "perceptron" else 0.0)) <= 0
+                )
+            )
+        return (
+            int(np.count_nonzero(np.where(y > 0, f <= 0, f > 0)))
+            if self.labels is BINARY
+            else 0
+        )
 
     def mean(self, f: Array) -> Array:
         """What a prediction says of y: a probability for logistic and binomial, a rate for Poisson, else the prediction itself."""
-        inverse = {"logistic": expit, "binomial": expit, "poisson": np.exp}.get(self.name)
+        inverse = {"logistic": expit, "binomial": expit, "poisson": np.exp}.get(
+            self.name
+        )
         return np.asarray(f) if inverse is None else inverse(f)
 
 
@@ -170,9 +212,23 @@ HINGE = Loss("hinge", _hinge, SIGN, c=1.0, code=3)
 PERCEPTRON = Loss("perceptron", _perceptron, SIGN, code=4)
 LOGISTIC = Loss("logistic", _logistic, BINARY, code=5)
 POISSON = Loss("poisson", _poisson, COUNT, code=6)
-BINOMIAL = Loss("binomial", _binomial_loss, TRIALS, code=8)  # -log p of k successes in n trials, less the coefficient
+BINOMIAL = Loss(
+    "binomial", _binomial_loss, TRIALS, code=8
+)  # -log p of k successes in n trials, less the coefficient
 ON_SIGNS = replace(SQUARED, labels=SIGN)  # Adaline: squared loss of labels -1, +1
-LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PERCEPTRON, LOGISTIC, POISSON, BINOMIAL)}
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        SQUARED,
+        ABSOLUTE,
+        INSENSITIVE,
+        HINGE,
+        PERCEPTRON,
+        LOGISTIC,
+        POISSON,
+        BINOMIAL,
+    )
+}
 
 
 @check_arguments

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from probreg.arguments.scalars import Count, Flag, NonNegative, Positive, Real, check_arguments, shown_value
+from probreg.arguments.scalars import (
+    Count,
+    Flag,
+    NonNegative,
+    Positive,
+    Real,
+    check_arguments,
+    shown_value,
+)
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import CovarianceFunction
 from probreg.online.anchors import Anchored, KernelGradient
@@ -15,7 +23,9 @@ from probreg.online.second_order import RLS
 
 
 @check_arguments
-def kernel(base: Learner, kernel: CovarianceFunction, budget: Count | None = None) -> Learner:
+def kernel(
+    base: Learner, kernel: CovarianceFunction, budget: Count | None = None
+) -> Learner:
     """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in the place of the row x.
 
     `path.state.w` holds the w_j, and `path.state.memory["anchors"]` the rows a_j, oldest first. The guarantees of `base` hold with
@@ -56,7 +66,9 @@ def kernel(base: Learner, kernel: CovarianceFunction, budget: Count | None = Non
     """
     if isinstance(base, RLS):
         if base.forgetting < 1:
-            raise Incompatible("kernel: forgetting is not built for kernel RLS; take rls(precision=...)")
+            raise Incompatible(
+                "kernel: forgetting is not built for kernel RLS; take rls(precision=...)"
+            )
         if base.precision == 0:
             raise Incompatible(
                 "kernel: RLS without precision fits every row of a function exactly; take rls(precision=...)"
@@ -67,7 +79,9 @@ def kernel(base: Learner, kernel: CovarianceFunction, budget: Count | None = Non
             )
         return KernelRLS(kernel, base.precision)
     if isinstance(base, Anchored):
-        raise Incompatible(f"kernel: the base is {type(base).__name__}, a learner of functions already")
+        raise Incompatible(
+            f"kernel: the base is {type(base).__name__}, a learner of functions already"
+        )
     if not isinstance(base, Gradient):
         raise Incompatible(
             f"kernel: it is not built for {type(base).__name__}; take a gradient learner such as lms, or rls"
@@ -122,12 +136,20 @@ def kernel_rls(
         raise Incompatible(
             "kernel_rls: a budget needs a tolerance above 0, by which rows join the dictionary; such as 1e-6"
         )
-    return DictionaryRLS(kernel, precision, tolerance, budget) if tolerance > 0 else KernelRLS(kernel, precision)
+    return (
+        DictionaryRLS(kernel, precision, tolerance, budget)
+        if tolerance > 0
+        else KernelRLS(kernel, precision)
+    )
 
 
 @check_arguments
 def dual_svr(
-    kernel: CovarianceFunction, C: Positive = 1.0, *, eps: NonNegative = 0.1, step: Positive | None = None
+    kernel: CovarianceFunction,
+    C: Positive = 1.0,
+    *,
+    eps: NonNegative = 0.1,
+    step: Positive | None = None,
 ) -> Learner:
     """Support vector regression without offset, min ||f||^2 / 2 + C sum (|f(x_t) - y_t| - eps)_+, by ascent in its dual.
 
@@ -208,6 +230,10 @@ def aggregate(
     >>> path.guarantee().comparator, path.regret().value < 0.5 * 0.7
     (array([0., 1.]), True)
     """
-    if isinstance(learners, Learner | str | bytes) or not isinstance(learners, Sequence):
-        raise DataError(f"aggregate: learners is a list of learners, got {shown_value(learners)}")
+    if isinstance(learners, Learner | str | bytes) or not isinstance(
+        learners, Sequence
+    ):
+        raise DataError(
+            f"aggregate: learners is a list of learners, got {shown_value(learners)}"
+        )
     return Aggregate(tuple(learners), low, high, rule, clip)

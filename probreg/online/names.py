@@ -72,8 +72,16 @@ from probreg.online.recipes import (
 )
 from probreg.online.result import Regret as Regret, Run as Run
 from probreg.online.rounds import RunStatus as RunStatus, Totals as Totals
-from probreg.online.second_order import RLS as RLS, AffineProjection as AffineProjection, Softmax as Softmax
-from probreg.online.signals import Lagged as Lagged, echo_return_loss as echo_return_loss, lags as lags
+from probreg.online.second_order import (
+    RLS as RLS,
+    AffineProjection as AffineProjection,
+    Softmax as Softmax,
+)
+from probreg.online.signals import (
+    Lagged as Lagged,
+    echo_return_loss as echo_return_loss,
+    lags as lags,
+)
 from probreg.online.sources import CSV as CSV, Parquet as Parquet
 from probreg.online.standardise import Standardised as Standardised
 from probreg.online.stream import Record as Record, run as run

@@ -188,7 +188,9 @@ def adagrad(step: scalars.Positive, eps: scalars.NonNegative = 1e-12) -> Rate:
 
 # A gradient learner in numbers: loss, kind of rate, batch, l1 ball?, forecast from other rows?; c, step, power, eps, ridge,
 # radius or norm. Plain tuples, as numba's cache on disk names the classes it was given and fails once one has moved.
-Setup = tuple[tuple[int, int, int, int, int], tuple[float, float, float, float, float, float]]
+Setup = tuple[
+    tuple[int, int, int, int, int], tuple[float, float, float, float, float, float]
+]
 
 
 class Out(NamedTuple):

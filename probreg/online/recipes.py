@@ -79,15 +79,21 @@ def lms(
     0.5
     """
     if isinstance(step, str):
-        step = _theory(step, "x_norm", x_norm, lambda r: additive_step(r, u_norm, u_loss))
+        step = _theory(
+            step, "x_norm", x_norm, lambda r: additive_step(r, u_norm, u_loss)
+        )
     return Gradient(SQUARED, _as_rate(step))
 
 
-def _theory(step: str, name: str, value: float | None, choose: Callable[[float], float]) -> float:
+def _theory(
+    step: str, name: str, value: float | None, choose: Callable[[float], float]
+) -> float:
     if step != "theory":
         raise DataError(f"step is {step!r}: give a number, a Rate, or 'theory'")
     if value is None:
-        raise DataError(f"step='theory' needs {name}, a positive bound on the rows; met None")
+        raise DataError(
+            f"step='theory' needs {name}, a positive bound on the rows; met None"
+        )
     return choose(value)
 
 
@@ -144,7 +150,10 @@ def nlms(step: scalars.Positive = 0.5, eps: scalars.NonNegative = 1e-8) -> Gradi
 
 @scalars.check_arguments
 def affine_projection(
-    step: scalars.Positive = 0.5, *, order: scalars.Count = 5, eps: scalars.NonNegative = 1e-3
+    step: scalars.Positive = 0.5,
+    *,
+    order: scalars.Count = 5,
+    eps: scalars.NonNegative = 1e-3,
 ) -> AffineProjection:
     """Affine projection on the last `order` rows A, b: w += step A' (A A' + eps I)^-1 (b - A w).
 
@@ -175,7 +184,9 @@ def affine_projection(
 
 
 @scalars.check_arguments
-def rls(forgetting: scalars.Positive = 1.0, *, precision: scalars.NonNegative = 0.0) -> RLS:
+def rls(
+    forgetting: scalars.Positive = 1.0, *, precision: scalars.NonNegative = 0.0
+) -> RLS:
     """Recursive least squares: the minimiser of the weighted squares of all rows so far, after every round.
 
     Without forgetting it is exact sequential Bayes. See `RLS`.
@@ -238,7 +249,9 @@ def eg(
     """
     if isinstance(step, str):
         # d(u, w_1) <= log p of the uniform start, whatever u on the simplex.
-        step = _theory(step, "spread", spread, lambda R: multiplicative_step(R, np.log(p), u_loss))
+        step = _theory(
+            step, "spread", spread, lambda R: multiplicative_step(R, np.log(p), u_loss)
+        )
     return Gradient(SQUARED, _as_rate(step), Simplex())
 
 
@@ -297,7 +310,10 @@ def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
 
 @scalars.check_arguments
 def winnow(
-    step: scalars.Positive = 0.5, *, norm: scalars.Positive | None = None, threshold: scalars.Real | None = None
+    step: scalars.Positive = 0.5,
+    *,
+    norm: scalars.Positive | None = None,
+    threshold: scalars.Real | None = None,
 ) -> Gradient:
     """Winnow: on a mistake w_i *= exp(step y x_i), y = -1, +1.
 
@@ -331,7 +347,9 @@ def winnow(
     if threshold is not None:
         # w = exp(theta) from theta = 0: a mistake multiplies w_j by exp(step y x_j).
         return Gradient(perceptron_loss(threshold), constant(step), Positive(1.0))
-    return Gradient(PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm))
+    return Gradient(
+        PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm)
+    )
 
 
 @scalars.check_arguments
@@ -416,7 +434,9 @@ def adaline(step: Step = 0.01) -> Gradient:
 
 
 @scalars.check_arguments
-def passive_aggressive(C: scalars.Limit = np.inf, *, squared: scalars.Flag = False) -> Gradient:
+def passive_aggressive(
+    C: scalars.Limit = np.inf, *, squared: scalars.Flag = False
+) -> Gradient:
     """Passive-aggressive classification: the nearest w with hinge loss 0 on this row; y = -1, +1.
 
     Parameters
@@ -449,7 +469,9 @@ def passive_aggressive(C: scalars.Limit = np.inf, *, squared: scalars.Flag = Fal
 
 
 @scalars.check_arguments
-def passive_aggressive_regression(C: scalars.Limit = np.inf, *, eps: scalars.NonNegative = 0.1) -> Gradient:
+def passive_aggressive_regression(
+    C: scalars.Limit = np.inf, *, eps: scalars.NonNegative = 0.1
+) -> Gradient:
     """Passive-aggressive regression: the nearest w that predicts within eps of y, its step at most C.
 
     Parameters
@@ -582,7 +604,9 @@ class Recipes(dict[str, Callable[..., Learner]]):
     """Name -> recipe; asked for what it lacks, it says what it has."""
 
     def __missing__(self, name: str) -> Callable[..., Learner]:
-        raise ProbregError(f"no learner is called {name!r}. There are: {', '.join(sorted(self))}")
+        raise ProbregError(
+            f"no learner is called {name!r}. There are: {', '.join(sorted(self))}"
+        )
 
 
 LEARNERS = Recipes(

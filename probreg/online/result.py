@@ -17,7 +17,9 @@ from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
 
 _SHOWN = 6  # weights in a print
-Recent = Annotated[float, Number(0.0, 1.0, closed=(False, True))]  # a share of the rounds, the last ones
+Recent = Annotated[
+    float, Number(0.0, 1.0, closed=(False, True))
+]  # a share of the rounds, the last ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +65,15 @@ class Run(Rounds):
         T, w = self.totals.rounds, np.ravel(self.state.w)
         often = f" in {self.passes} passes" if self.passes > 1 else ""
         loss = self.learner.loss
-        lost = f"{loss.name} loss {self.loss:.5g}, {self.loss / T:.4g} a round" if T else "no loss"
+        lost = (
+            f"{loss.name} loss {self.loss:.5g}, {self.loss / T:.4g} a round"
+            if T
+            else "no loss"
+        )
         wrong = f"; {self.mistakes} mistakes" if loss.labels.kind == "sign" else ""
-        ends = ", ".join(f"{v:.4g}" for v in w[:_SHOWN]) + (f" and {len(w) - _SHOWN} more" if len(w) > _SHOWN else "")
+        ends = ", ".join(f"{v:.4g}" for v in w[:_SHOWN]) + (
+            f" and {len(w) - _SHOWN} more" if len(w) > _SHOWN else ""
+        )
         return [
             f"run of {self.learner.title}, {T} rounds{often}: {self.status.value}",
             lost + wrong,
@@ -116,7 +124,9 @@ class Run(Rounds):
         Within a stretch between two recorded times all rounds weigh the same.
         """
         sums, lengths = self._require_snapshots(self.sums), np.diff(self.times)
-        age = (self.totals.rounds - (self.times[1:] + self.times[:-1]) / 2) / (share * self.totals.rounds)
+        age = (self.totals.rounds - (self.times[1:] + self.times[:-1]) / 2) / (
+            share * self.totals.rounds
+        )
         means = np.diff(sums, axis=0) / lengths.reshape(-1, *[1] * (sums.ndim - 1))
         return np.average(means, axis=0, weights=lengths * np.exp(-age))
 
@@ -131,7 +141,11 @@ class Run(Rounds):
         >>> path.draw(seed=0)
         array([1.])
         """
-        return np.array(self._weights_before_rounds()[np.random.default_rng(seed).integers(self.totals.rounds)])
+        return np.array(
+            self._weights_before_rounds()[
+                np.random.default_rng(seed).integers(self.totals.rounds)
+            ]
+        )
 
     def vote(self, X: ArrayLike) -> Array:
         """-1 or +1 for each row of X (n, p): what most weight vectors that predicted say, each round one vote; 0 for a tie.
@@ -145,12 +159,18 @@ class Run(Rounds):
         array([ 1., -1.])
         """
         if self.learner.loss.labels.kind != "sign":
-            raise Incompatible(f"a vote is of two classes, -1 and +1, and the {self.learner.loss.name} loss has none")
-        threshold = self.learner.loss.c if self.learner.loss.name == "perceptron" else 0.0
+            raise Incompatible(
+                f"a vote is of two classes, -1 and +1, and the {self.learner.loss.name} loss has none"
+            )
+        threshold = (
+            self.learner.loss.c if self.learner.loss.name == "perceptron" else 0.0
+        )
         A = np.asarray(X, dtype=float)
         votes = np.zeros(len(A))
         for w in self._weights_before_rounds():
-            votes += np.sign(self.learner.predict(replace(self.state, w=w), A) - threshold)
+            votes += np.sign(
+                self.learner.predict(replace(self.state, w=w), A) - threshold
+            )
         return np.sign(votes)
 
     def _weights_before_rounds(self) -> Array:
@@ -170,7 +190,9 @@ class Run(Rounds):
                 )
         elif u.shape != self.weights.shape[1:]:
             per = "column" if self.learner.linear else "learner"
-            raise DataError(f"comparator is one weight per {per}, shape {self.weights.shape[1:]}, got shape {u.shape}")
+            raise DataError(
+                f"comparator is one weight per {per}, shape {self.weights.shape[1:]}, got shape {u.shape}"
+            )
         return u
 
     def regret(self, comparator: ArrayLike | None = None) -> Regret:
@@ -193,13 +215,18 @@ class Run(Rounds):
 
         The comparator is one weight per column; of a learner of functions, the b_i of f = sum_i b_i k(x_i, .) at its rows.
         """
-        return promise_of(self, None if comparator is None else self._check_comparator(comparator))
+        return promise_of(
+            self, None if comparator is None else self._check_comparator(comparator)
+        )
 
     def to_dataset(self) -> Any:
         """An xarray Dataset: prediction, loss, cumulative_loss over `round`, weights and norm over `time`."""
         import xarray as xr
 
-        coef, extra = ("time", "coef", "level")[: self.weights.ndim], ("round", "level")[: self.predictions.ndim]
+        coef, extra = (
+            ("time", "coef", "level")[: self.weights.ndim],
+            ("round", "level")[: self.predictions.ndim],
+        )
         content = {}
         if len(self.weights):  # none where a budget dropped what they belong to
             content = {
@@ -213,6 +240,12 @@ class Run(Rounds):
                 "loss": ("round", self.losses),
                 "cumulative_loss": ("round", self.cumulative_loss),
             }
-        times = {"time": self.times} | ({"round": np.arange(1, len(self.losses) + 1)} if len(self.losses) else {})
-        about = {"learner": repr(self.learner), "status": self.status.value, "mistakes": self.mistakes}
+        times = {"time": self.times} | (
+            {"round": np.arange(1, len(self.losses) + 1)} if len(self.losses) else {}
+        )
+        about = {
+            "learner": repr(self.learner),
+            "status": self.status.value,
+            "mistakes": self.mistakes,
+        }
         return xr.Dataset(content, coords=times, attrs=about)

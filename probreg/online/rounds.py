@@ -20,7 +20,9 @@ class RunStatus(Enum):
     """How a run ended; the value is advice to the reader."""
 
     FINISHED = "every row was seen as often as asked"
-    SEPARATED = "stopped after a pass without a mistake: these weights separate the classes"
+    SEPARATED = (
+        "stopped after a pass without a mistake: these weights separate the classes"
+    )
     BUDGET = "stopped at its last pass with mistakes left: not separable, or more passes are needed"
 
 
@@ -105,7 +107,9 @@ class Rounds:
         if self.factor is not None:
             return self.factor
         if self.data is None:
-            raise DataError("this stream's rows were not kept, and its loss is not a function of their moments")
+            raise DataError(
+                "this stream's rows were not kept, and its loss is not a function of their moments"
+            )
         X, y = self.data
         return triangular(X, y).astype(float) * np.sqrt(self.totals.rounds / len(y))
 
@@ -116,20 +120,34 @@ class Rounds:
             return self.normalised_factor
         assert isinstance(self.learner, Gradient)
         X, y = self.rows()
-        return triangular(*normalised_rows(X, y, self.learner.rate.eps)).astype(float) * np.sqrt(
-            self.totals.rounds / len(y)
-        )
+        return triangular(*normalised_rows(X, y, self.learner.rate.eps)).astype(
+            float
+        ) * np.sqrt(self.totals.rounds / len(y))
 
     def loss_of(self, u: ArrayLike) -> float:
         """The loss of fixed weights u over the same rounds; of a learner of functions, of f = sum_i u_i k(x_i, .) at its rows."""
         u = floats(u, "u", copy=False)
-        if self.learner.grows and self.data is not None and u.shape == (len(self.data[1]),):
+        if (
+            self.learner.grows
+            and self.data is not None
+            and u.shape == (len(self.data[1]),)
+        ):
             X, y = self.data
-            f = self.learner.predict(replace(self.state, w=u, memory={**self.state.memory, "anchors": X}), X)
-            return float(self.learner.loss.values(f, y).sum()) * self.totals.rounds / len(y)
+            f = self.learner.predict(
+                replace(self.state, w=u, memory={**self.state.memory, "anchors": X}), X
+            )
+            return (
+                float(self.learner.loss.values(f, y).sum())
+                * self.totals.rounds
+                / len(y)
+            )
         if u.shape != self.weights.shape[1:]:
-            raise DataError(f"u is one weight per column, shape {self.weights.shape[1:]}, got shape {u.shape}")
-        if isinstance(self.learner, Aggregate):  # u is one weight per learner: sum_i u_i L_i
+            raise DataError(
+                f"u is one weight per column, shape {self.weights.shape[1:]}, got shape {u.shape}"
+            )
+        if isinstance(
+            self.learner, Aggregate
+        ):  # u is one weight per learner: sum_i u_i L_i
             losses = self.state.memory["losses"] - self.start.memory["losses"]
             return float(u @ losses)
         if self.learner.loss.name == "squared":
@@ -163,18 +181,32 @@ class Rounds:
             return hindsight.Constraint(g.ball, g.radius)
         if isinstance(g, Simplex):
             return hindsight.Constraint("simplex", 1.0)
-        return hindsight.Constraint("l1", g.size) if g.code == 3 else hindsight.Constraint("positive", np.inf)
+        return (
+            hindsight.Constraint("l1", g.size)
+            if g.code == 3
+            else hindsight.Constraint("positive", np.inf)
+        )
 
     def rows(self) -> tuple[Array, Array]:
         """X and y of an array run (of one pass); DataError for a stream, which is not held."""
         if self.data is None:
-            raise DataError(f"the rows of a stream are not kept, and the {self.learner.loss.name} loss of u needs them")
+            raise DataError(
+                f"the rows of a stream are not kept, and the {self.learner.loss.name} loss of u needs them"
+            )
         return self.data
 
     def rounds(self) -> tuple[Array, Array]:
         """X and y of an array run, row by row as the rounds went: shuffled, and repeated in further passes."""
         X, y = self.rows()
-        seeds = [None if self.shuffle is None else [self.shuffle, k] for k in range(self.passes)]
-        order = [np.arange(len(y)) if s is None else np.random.default_rng(s).permutation(len(y)) for s in seeds]
+        seeds = [
+            None if self.shuffle is None else [self.shuffle, k]
+            for k in range(self.passes)
+        ]
+        order = [
+            np.arange(len(y))
+            if s is None
+            else np.random.default_rng(s).permutation(len(y))
+            for s in seeds
+        ]
         taken = np.concatenate(order)[: self.totals.rounds]
         return X[taken], y[taken]

@@ -6,7 +6,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probreg.arguments.scalars import Count, NonNegative, Number, Positive, Several, check_fields
+from probreg.arguments.scalars import (
+    Count,
+    NonNegative,
+    Number,
+    Positive,
+    Several,
+    check_fields,
+)
 from probreg.errors import DataError
 from probreg.numerics.linalg import inverse_upper, merge
 from probreg.online.learner import Learner, checked_rows, refuse_infinite_loss
@@ -50,7 +57,11 @@ class RLS(Learner):
         check_fields(self)
 
     def init(self, p: int) -> State:
-        return State(np.zeros(p), 0, {"factor": np.diag(np.r_[np.full(p, np.sqrt(self.precision)), 0.0])})
+        return State(
+            np.zeros(p),
+            0,
+            {"factor": np.diag(np.r_[np.full(p, np.sqrt(self.precision)), 0.0])},
+        )
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
@@ -59,10 +70,14 @@ class RLS(Learner):
         value = (f - y) ** 2
         refuse_infinite_loss(value, state)
         # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each weighed by f to its age.
-        F = merge(np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None])
+        F = merge(
+            np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None]
+        )
         return State(_solve_triangle(F), state.t + 1, {"factor": F}), Info(f, value)
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
         w, F = np.array(state.w), np.array(state.memory["factor"])
@@ -73,7 +88,9 @@ class RLS(Learner):
         """(sum of f^(T-t) x x' + f^T precision I)^-1 (p, p): the posterior covariance in units of sigma^2."""
         R = state.memory["factor"][:-1, :-1]
         if np.any(np.diag(R) <= 1e-12 * np.sqrt((R**2).sum(axis=0))):
-            raise DataError("the rows so far do not determine all weights: no covariance; give a precision above 0")
+            raise DataError(
+                "the rows so far do not determine all weights: no covariance; give a precision above 0"
+            )
         # (R'R)^-1 = R^-1 R^-1'
         T = inverse_upper(R)
         return T @ T.T
@@ -128,7 +145,11 @@ class AffineProjection(Learner):
         check_fields(self)
 
     def init(self, p: int) -> State:
-        return State(np.zeros(p), 0, {"rows": np.zeros((self.order, p)), "responses": np.zeros(self.order)})
+        return State(
+            np.zeros(p),
+            0,
+            {"rows": np.zeros((self.order, p)), "responses": np.zeros(self.order)},
+        )
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
@@ -139,14 +160,32 @@ class AffineProjection(Learner):
         A = np.vstack([row, state.memory["rows"][:-1]])
         b = np.r_[y, state.memory["responses"][:-1]]
         # w += step A'(A A' + eps)^-1 (b - A w): with eps = 0 and step = 1 the nearest w that fits the last rows.
-        solved = np.linalg.solve(A @ A.T + self.eps * np.eye(self.order), b - A @ state.w)
-        return State(state.w + self.step_size * A.T @ solved, state.t + 1, {"rows": A, "responses": b}), Info(f, value)
+        solved = np.linalg.solve(
+            A @ A.T + self.eps * np.eye(self.order), b - A @ state.w
+        )
+        return State(
+            state.w + self.step_size * A.T @ solved,
+            state.t + 1,
+            {"rows": A, "responses": b},
+        ), Info(f, value)
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
-        w, A, b = np.array(state.w), np.array(state.memory["rows"]), np.array(state.memory["responses"])
-        done = loops.affine((X, P, y), w, (A, b), (float(self.step_size), float(self.eps)), as_tuple(out))
+        w, A, b = (
+            np.array(state.w),
+            np.array(state.memory["rows"]),
+            np.array(state.memory["responses"]),
+        )
+        done = loops.affine(
+            (X, P, y),
+            w,
+            (A, b),
+            (float(self.step_size), float(self.eps)),
+            as_tuple(out),
+        )
         return State(w, state.t + done, {"rows": A, "responses": b}), done
 
 
@@ -154,7 +193,9 @@ def _softmax(f: Any, y: float, c: float) -> tuple[float, float]:
     # -log h_y = log sum_k exp f_k - f_y
     top = f.max()
     e = np.exp(f - top)
-    return float(np.log(e.sum()) + top - f[int(y)]), 0.0  # its slope is a vector: see the step
+    return float(
+        np.log(e.sum()) + top - f[int(y)]
+    ), 0.0  # its slope is a vector: see the step
 
 
 @dataclass(frozen=True)
@@ -203,10 +244,17 @@ class Softmax(Learner):
         step = self.rate.at(state.t + 1, 0.0, 0.0)
         return State(state.w - step * np.outer(row, h), state.t + 1), Info(f, value)
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
-        w, knobs = np.array(state.w), (0.0, float(self.rate.step), float(self.rate.power), 0.0, 0.0, 0.0)
+        w, knobs = (
+            np.array(state.w),
+            (0.0, float(self.rate.step), float(self.rate.power), 0.0, 0.0, 0.0),
+        )
         codes = 7, self.rate.kind, 1, 0, int(P is not X)
-        done = loops.softmax_rounds((X, P, y), w, state.t, (codes, knobs), as_tuple(out))
+        done = loops.softmax_rounds(
+            (X, P, y), w, state.t, (codes, knobs), as_tuple(out)
+        )
         return State(w, state.t + done), done

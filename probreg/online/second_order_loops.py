@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from probreg.online.first_order_loops import HUGE, Array, Out, Rows, Setup, _dot, compiled
+from probreg.online.first_order_loops import (
+    HUGE,
+    Array,
+    Out,
+    Rows,
+    Setup,
+    _dot,
+    compiled,
+)
 
 
 @compiled
@@ -58,7 +66,13 @@ def solve(F: Array, w: Array) -> None:
 
 
 @compiled
-def affine(rows: Rows, w: Array, memory: tuple[Array, Array], knobs: tuple[float, float], out: Out) -> int:
+def affine(
+    rows: Rows,
+    w: Array,
+    memory: tuple[Array, Array],
+    knobs: tuple[float, float],
+    out: Out,
+) -> int:
     """Affine projection: the last rows A (order, p) and their responses b; knobs are (step, eps)."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
@@ -96,7 +110,9 @@ def softmax_rounds(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
         report = P[i] @ w
         prediction[i] = report
         # -log h_y = log sum_k exp f_k - f_y
-        losses[i] = np.log(np.exp(report - report.max()).sum()) + report.max() - report[code]
+        losses[i] = (
+            np.log(np.exp(report - report.max()).sum()) + report.max() - report[code]
+        )
         f = X[i] @ w if s[0][4] else report
         norms[i] = _dot(X[i], X[i])
         if not abs(losses[i] + norms[i]) <= HUGE:
@@ -115,7 +131,9 @@ def softmax_rounds(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
 
 
 @compiled
-def standardise(X: Array, mean: Array, square: Array, count: float, before: Array, after: Array) -> None:
+def standardise(
+    X: Array, mean: Array, square: Array, count: float, before: Array, after: Array
+) -> None:
     """Rows scaled by the running mean and population sd before and after each row joined them (Welford 1962)."""
     for i in range(len(X)):
         for j in range(X.shape[1]):

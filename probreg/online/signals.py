@@ -20,7 +20,9 @@ class Lagged(NamedTuple):
 
 
 @check_arguments
-def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None = None) -> Lagged:
+def lags(
+    s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None = None
+) -> Lagged:
     """The lagged design of a signal s: rows (s[t - delay], ..., s[t - delay - m + 1]), targets y[t].
 
     y is s itself, so that delay = 1 gives the autoregression of order m, for t = m .. n - 1. With delay = 0 and another
@@ -71,7 +73,9 @@ def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None
     first = m + delay - 1
     past = values[: len(values) - delay]
     X = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(past, m)[:, ::-1])
-    return Lagged(X, y[first:].copy(), tuple(f"lag{k}" for k in range(delay, delay + m)))
+    return Lagged(
+        X, y[first:].copy(), tuple(f"lag{k}" for k in range(delay, delay + m))
+    )
 
 
 @check_arguments
@@ -113,14 +117,18 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
         raise DataError(
             f"window is {window}: need a number of rounds from 1 to {len(heard)}, the length of the signals"
         )
-    with np.errstate(divide="ignore", invalid="ignore"):  # silence: the docstring says what it gives
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # silence: the docstring says what it gives
         return _decibels(heard, window) - _decibels(left, window)
 
 
 def _decibels(v: Array, window: int) -> Array:
     """10 log10 of the sliding sums of v^2, scaled so that no square overflows."""
     top = float(np.abs(v).max()) or 1.0
-    return np.asarray(10 * np.log10(_sliding_sums((v / top) ** 2, window)) + 20 * np.log10(top))
+    return np.asarray(
+        10 * np.log10(_sliding_sums((v / top) ** 2, window)) + 20 * np.log10(top)
+    )
 
 
 def _sliding_sums(v: Array, window: int) -> Array:
@@ -140,16 +148,22 @@ def _signal(name: str, values: ArrayLike) -> Array:
     """A signal as floats (n,), after its checks."""
     v = floats(values, name)
     if v.ndim != 1:
-        raise DataError(f"{name} has shape {v.shape}: a signal is one row of values (n,); pass one channel")
+        raise DataError(
+            f"{name} has shape {v.shape}: a signal is one row of values (n,); pass one channel"
+        )
     if not np.isfinite(v).all():
         t = int(np.argmin(np.isfinite(v)))
-        raise DataError(f"{name}[{t}] is {v[t]:g}: lags need every value; fill it or cut the signal there")
+        raise DataError(
+            f"{name}[{t}] is {v[t]:g}: lags need every value; fill it or cut the signal there"
+        )
     return v
 
 
 def _same_length(a: str, first: Array, b: str, second: Array) -> None:
     if len(first) != len(second):
-        raise DataError(f"{a} has {len(first)} values, {b} has {len(second)}: they are heard together, so need as many")
+        raise DataError(
+            f"{a} has {len(first)} values, {b} has {len(second)}: they are heard together, so need as many"
+        )
 
 
 def _room(n: int, m: int, delay: int, *, own: bool) -> None:
@@ -157,7 +171,13 @@ def _room(n: int, m: int, delay: int, *, own: bool) -> None:
     if delay < own:
         raise DataError(
             f"delay is {delay}: need {int(own)} or more"
-            + ("; with 0, y would be the first column of X: give a target" if delay == 0 else "")
+            + (
+                "; with 0, y would be the first column of X: give a target"
+                if delay == 0
+                else ""
+            )
         )
     if m + delay > n:
-        raise DataError(f"{m} lags from {delay} on need {m + delay} values, there are {n}: take fewer lags")
+        raise DataError(
+            f"{m} lags from {delay} on need {m + delay} values, there are {n}: take fewer lags"
+        )

@@ -53,9 +53,14 @@ class Parquet:
         # Left to itself it reads every group of rows ahead, and memory grows with the file.
         with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=READ) as file:
             read = [self.y] if self.trials is None else [self.y, self.trials]
-            names = list(self.columns or [c for c in file.schema_arrow.names if c not in read])
+            names = list(
+                self.columns or [c for c in file.schema_arrow.names if c not in read]
+            )
             for batch in file.iter_batches(self.rows, columns=[*names, *read]):
-                table = [batch.column(c).to_numpy(zero_copy_only=False).astype(float) for c in (*names, *read)]
+                table = [
+                    batch.column(c).to_numpy(zero_copy_only=False).astype(float)
+                    for c in (*names, *read)
+                ]
                 y = table[-1] if self.trials is None else np.column_stack(table[-2:])
                 yield np.column_stack(table[: len(names)]), y
 
@@ -94,7 +99,10 @@ class CSV:
             for chunk in chunks:
                 read = [self.y] if self.trials is None else [self.y, self.trials]
                 names = list(self.columns or chunk.columns.drop(read))
-                yield chunk[names].to_numpy(float), chunk[self.y if self.trials is None else read].to_numpy(float)
+                yield (
+                    chunk[names].to_numpy(float),
+                    chunk[self.y if self.trials is None else read].to_numpy(float),
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,14 +122,20 @@ class Arrays:
 
     def blocks(self, k: int) -> Iterator[Block]:
         n = len(self.y)
-        order = None if self.shuffle is None else np.random.default_rng([self.shuffle, k]).permutation(n)
+        order = (
+            None
+            if self.shuffle is None
+            else np.random.default_rng([self.shuffle, k]).permutation(n)
+        )
         for rows in self._cuts(k * n):
             take: Any = rows if order is None else order[rows]
             yield self.X[take], self.y[take]
 
     def _cuts(self, before: int) -> Iterator[slice]:
         n, cap = len(self.y), row_blocks(len(self.y), self.X.shape[1])[0].stop
-        size = -(-self.every // -(-self.every // max(cap, 1)))  # equal parts of `every` that stay in cache
+        size = -(
+            -self.every // -(-self.every // max(cap, 1))
+        )  # equal parts of `every` that stay in cache
         start = 0
         while start < n:
             left = self.every - (before + start) % self.every
@@ -153,21 +167,27 @@ class RowStream:
 def _require_pair(item: Any) -> Any:
     """Return a row (x, y) or a block (X, y) of a stream."""
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise DataError(f"a stream is of rows (x, y) or blocks (X, y), met {type(item).__name__}: was y= forgotten?")
+        raise DataError(
+            f"a stream is of rows (x, y) or blocks (X, y), met {type(item).__name__}: was y= forgotten?"
+        )
     return item
 
 
 def _stack(rows: list[Any]) -> Array:
     widths = [np.size(x) for x in rows]
     if odd := [i for i, w in enumerate(widths) if w != widths[0]]:
-        raise DataError(f"row {odd[0]} of the stream has {widths[odd[0]]} values, the rows before it {widths[0]}")
+        raise DataError(
+            f"row {odd[0]} of the stream has {widths[odd[0]]} values, the rows before it {widths[0]}"
+        )
     return floats(rows, "X", copy=False)
 
 
 def _read_block(X: ArrayLike, y: ArrayLike) -> Block:
     A, b = floats(X, "X", copy=False), floats(y, "y", copy=False)
     if A.ndim != 2 or b.shape not in ((len(A),), (len(A), 2)) or not A.shape[1]:
-        raise DataError(f"X has shape {A.shape} and y {b.shape}: need (n, p), with one column or more, and (n,)")
+        raise DataError(
+            f"X has shape {A.shape} and y {b.shape}: need (n, p), with one column or more, and (n,)"
+        )
     return A, b
 
 
@@ -181,7 +201,9 @@ def _successes(y: ArrayLike, trials: ArrayLike) -> Array:
     return np.stack(np.broadcast_arrays(k, n), -1)
 
 
-def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: int | None) -> Arrays | RowStream:
+def feed(
+    X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: int | None
+) -> Arrays | RowStream:
     """Arrays when y is given, else the stream X."""
     if trials is not None and y is None:
         raise DataError(
@@ -193,9 +215,17 @@ def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: i
         total = max(len(b) * passes, 1)
         names = tuple(str(c) for c in getattr(X, "columns", ()))
         return Arrays(A, b, passes, shuffle, every or -(-total // 100), names)
-    if not isinstance(X, Iterable) or isinstance(X, str | bytes) or (isinstance(X, np.ndarray) and not X.ndim):
-        raise DataError(f"X is arrays with y=, or a stream of rows (x, y) or blocks (X, y), got {type(X).__name__}")
+    if (
+        not isinstance(X, Iterable)
+        or isinstance(X, str | bytes)
+        or (isinstance(X, np.ndarray) and not X.ndim)
+    ):
+        raise DataError(
+            f"X is arrays with y=, or a stream of rows (x, y) or blocks (X, y), got {type(X).__name__}"
+        )
     if shuffle is not None or (passes > 1 and iter(X) is X):
-        raise DataError("a stream that is read once cannot be shuffled or read again: give arrays, or a file")
+        raise DataError(
+            "a stream that is read once cannot be shuffled or read again: give arrays, or a file"
+        )
     names = tuple(X.columns) if isinstance(X, Parquet | CSV) and X.columns else ()
     return RowStream(X, passes, names)

@@ -83,8 +83,12 @@ class Standardised(Learner):
         d = row - mean
         moved = mean + d / (count + 1)
         own = {"mean": moved, "square": square + d * (row - moved), "count": count + 1}
-        learnt, _ = self.learner.step(_inner_state(state), self._standardise_rows(own, row), y)
-        return replace(learnt, memory={**learnt.memory, **own}), Info(f, self.loss.at(f, y)[0])
+        learnt, _ = self.learner.step(
+            _inner_state(state), self._standardise_rows(own, row), y
+        )
+        return replace(learnt, memory={**learnt.memory, **own}), Info(
+            f, self.loss.at(f, y)[0]
+        )
 
     def _standardise_rows(self, own: "dict[str, Array]", X: Array) -> Array:
         sd = np.sqrt(own["square"] / np.maximum(own["count"], 1.0))
@@ -98,20 +102,30 @@ class Standardised(Learner):
 
     def predict(self, state: State, X: ArrayLike) -> Array:
         return self.learner.predict(
-            _inner_state(state), self._standardise_rows(dict(state.memory), floats(X, "X", copy=False))
+            _inner_state(state),
+            self._standardise_rows(dict(state.memory), floats(X, "X", copy=False)),
         )
 
-    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, P: Array, y: Array, out: Out
+    ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
         mean, square, count = (np.array(state.memory[k]) for k in OWN)
         before, after = np.empty_like(X), np.empty_like(X)
         loops.standardise(X, mean, square, float(count), before, after)
         learnt, done = self.learner.block(
-            _inner_state(state), self._append_constant(after), self._append_constant(before), y, out
+            _inner_state(state),
+            self._append_constant(after),
+            self._append_constant(before),
+            y,
+            out,
         )
         if done < len(y):
-            mean, square = np.array(state.memory["mean"]), np.array(state.memory["square"])
+            mean, square = (
+                np.array(state.memory["mean"]),
+                np.array(state.memory["square"]),
+            )
             loops.standardise(X[:done], mean, square, float(count), before, after)
         own = {"mean": mean, "square": square, "count": count + done}
         return replace(learnt, memory={**learnt.memory, **own}), done
@@ -128,4 +142,6 @@ class Standardised(Learner):
 
 
 def _inner_state(state: State) -> State:
-    return replace(state, memory={k: v for k, v in state.memory.items() if k not in OWN})
+    return replace(
+        state, memory={k: v for k, v in state.memory.items() if k not in OWN}
+    )

@@ -8,7 +8,14 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments, check_fields
 from probreg.errors import DataError, warn_caller
 from probreg.numerics.linalg import merge, triangular
-from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step, shown_response
+from probreg.online.learner import (
+    Diverged,
+    Gradient,
+    Learner,
+    StreamError,
+    fixed_step,
+    shown_response,
+)
 from probreg.online.parts import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
 from probreg.online.result import Run
 from probreg.online.rounds import RunStatus, Totals, normalised_rows
@@ -102,10 +109,18 @@ def run(
     >>> path.predictions, path.state.w
     (array([0.  , 0.5 , 0.75]), array([0.875]))
     """
-    wanted = {"learner": (learner, Learner), "state": (state, State | None), "record": (record, Record)}
-    if wrong := [name for name, (value, kind) in wanted.items() if not isinstance(value, kind)]:
+    wanted = {
+        "learner": (learner, Learner),
+        "state": (state, State | None),
+        "record": (record, Record),
+    }
+    if wrong := [
+        name for name, (value, kind) in wanted.items() if not isinstance(value, kind)
+    ]:
         value, _ = wanted[wrong[0]]
-        raise DataError(f"{wrong[0]} is a {wrong[0].title()} of probreg.online, got {type(value).__name__}")
+        raise DataError(
+            f"{wrong[0]} is a {wrong[0].title()} of probreg.online, got {type(value).__name__}"
+        )
     source = feed(X, y, trials, passes, shuffle, record.every)
     tape: Tape | None = None
     for k in range(passes):
@@ -113,7 +128,9 @@ def run(
             tape.passes += 1
         mistakes = tape.totals.mistakes if tape else 0
         for A, b in source.blocks(k):
-            tape = tape or Tape(learner, state or learner.init(A.shape[1]), source, record)
+            tape = tape or Tape(
+                learner, state or learner.init(A.shape[1]), source, record
+            )
             tape.take(A, b)
         if tape is None:
             raise DataError("the stream has no rows")
@@ -133,12 +150,21 @@ def run(
 class Tape:
     """What a run has seen so far. The one thing here that changes in place; a Run is its frozen copy."""
 
-    def __init__(self, learner: Learner, start: State, source: Arrays | RowStream, record: Record) -> None:
+    def __init__(
+        self, learner: Learner, start: State, source: Arrays | RowStream, record: Record
+    ) -> None:
         arrays = isinstance(source, Arrays)
-        self.learner, self.start, self.state, self.source = learner, start, start, source
+        self.learner, self.start, self.state, self.source = (
+            learner,
+            start,
+            start,
+            source,
+        )
         self.rows = arrays if record.rows is None else record.rows
         small = isinstance(source, Arrays) and source.rounds < SMALL
-        self.compiled = learner.compiles() and (not small if record.compiled is None else record.compiled)
+        self.compiled = learner.compiles() and (
+            not small if record.compiled is None else record.compiled
+        )
         self.every = source.every if isinstance(source, Arrays) else (record.every or 1)
         self.predictions: list[Array] = []
         self.losses: list[Array] = []
@@ -150,13 +176,16 @@ class Tape:
         self.passes = 1
         self.warned = False
 
-    @np.errstate(over="ignore", invalid="ignore")  # of weights that run away; Diverged says it
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # of weights that run away; Diverged says it
     def take(self, A: Array, b: Array) -> None:
         """Steps through a block; the rows before a bad one are learnt from before the error is raised."""
         width = self.learner.width(self.start)
         if A.shape[1] != width:
             raise StreamError(
-                f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {width}", self.state
+                f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {width}",
+                self.state,
             )
         if b.ndim == 2 and self.learner.loss.labels.kind != "trials":
             raise StreamError(
@@ -176,16 +205,27 @@ class Tape:
         known = bool(np.isfinite(y).all())
         if not (known and np.isfinite(x).all()):
             j = int(np.argmin(np.isfinite(x)))
-            name, value = (f"column {columns[j] if columns else j}", x[j]) if known else ("y", y)
+            name, value = (
+                (f"column {columns[j] if columns else j}", x[j]) if known else ("y", y)
+            )
             advice = "drop or repair that row, then go on from the error's `state`, which is from before it"
-            raise StreamError(f"{where}: {name} is {shown_response(value)}; {advice}", self.state)
+            raise StreamError(
+                f"{where}: {name} is {shown_response(value)}; {advice}", self.state
+            )
         if not self.learner.admits(np.array([y]))[0]:
             needs = self.learner.loss.labels.advice
-            raise StreamError(f"{where}: y is {shown_response(y)}, but this learner needs {needs}", self.state)
+            raise StreamError(
+                f"{where}: y is {shown_response(y)}, but this learner needs {needs}",
+                self.state,
+            )
         if why := self.learner.objection(self.state, x):
             raise StreamError(f"{where}: {why}", self.state)
         step, q = fixed_step(self.learner), float(self.learner.squares(x[None])[0])
-        why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}." if step and step * q >= 2 else ""
+        why = (
+            f" {self._advice(step, q, int(np.argmax(np.abs(x))))}."
+            if step and step * q >= 2
+            else ""
+        )
         raise Diverged(
             f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
             f"{np.abs(self.state.w).max(initial=0.0):.3g}.{why} The error's `state` is the last with finite weights.",
@@ -207,7 +247,13 @@ class Tape:
             self._record_totals(
                 A[:done],
                 b[:done],
-                Out(prediction[:done], loss[:done], kept.slope[:done], kept.square[:done], self.sum),
+                Out(
+                    prediction[:done],
+                    loss[:done],
+                    kept.slope[:done],
+                    kept.square[:done],
+                    self.sum,
+                ),
                 before,
             )
         return done
@@ -223,7 +269,9 @@ class Tape:
         here = slice(self.totals.rounds, self.totals.rounds + n)
         return self.predictions[0][here], self.losses[0][here]
 
-    def _pure(self, state: State, A: Array, P: Array, b: Array, kept: Out) -> tuple[State, int]:
+    def _pure(
+        self, state: State, A: Array, P: Array, b: Array, kept: Out
+    ) -> tuple[State, int]:
         for i in range(len(b)):
             if not np.isfinite(A[i] @ A[i]):
                 return state, i
@@ -246,10 +294,14 @@ class Tape:
             rounds=len(b),
             loss=float(kept.loss.sum()),
             loss_square=float(kept.loss @ kept.loss),
-            mistakes=self.learner.loss.mistakes(kept.prediction, b) if kept.prediction.ndim == 1 else 0,
+            mistakes=self.learner.loss.mistakes(kept.prediction, b)
+            if kept.prediction.ndim == 1
+            else 0,
             largest=largest,
             smallest=float(squares.min()),
-            column=int(np.argmax(np.abs(A[np.argmax(squares)]))) if largest > self.totals.largest else 0,
+            column=int(np.argmax(np.abs(A[np.argmax(squares)])))
+            if largest > self.totals.largest
+            else 0,
             spread=self._row_scale(A) if mirrored else 0.0,
             gradient_cost=self._gradient_cost(squares, kept.slope, before.t),
             worst=float(kept.loss.max()),
@@ -259,15 +311,23 @@ class Tape:
         if self.rows and isinstance(self.source, RowStream):
             self.predictions.append(kept.prediction)
             self.losses.append(kept.loss)
-        if isinstance(self.source, RowStream) and self.learner.loss.name == "squared" and self.learner.linear:
+        if (
+            isinstance(self.source, RowStream)
+            and self.learner.loss.name == "squared"
+            and self.learner.linear
+        ):
             self.factor = _joined_factor(self.factor, A, b)
             if (rate := _normalised_rate(self.learner)) is not None:
-                self.normalised_factor = _joined_factor(self.normalised_factor, *normalised_rows(A, b, rate.eps))
+                self.normalised_factor = _joined_factor(
+                    self.normalised_factor, *normalised_rows(A, b, rate.eps)
+                )
         self._snapshot()
         self._guard()
 
     def _row_scale(self, A: Array) -> float:
-        simplex = isinstance(self.learner, Gradient) and isinstance(self.learner.geometry, Simplex)
+        simplex = isinstance(self.learner, Gradient) and isinstance(
+            self.learner.geometry, Simplex
+        )
         return float(np.ptp(A, axis=1).max()) if simplex else float(np.abs(A).max())
 
     def _gradient_cost(self, squares: Array, slope: Array, t: int) -> float:
@@ -283,11 +343,17 @@ class Tape:
         if (rate := _normalised_rate(self.learner)) is None:
             return 0.0
         size = rate.eps + squares
-        return float(np.divide(loss, size, out=np.zeros_like(loss), where=size > 0).sum())
+        return float(
+            np.divide(loss, size, out=np.zeros_like(loss), where=size > 0).sum()
+        )
 
     def _snapshot(self) -> None:
         rounds = self.totals.rounds
-        if isinstance(self.source, Arrays) and rounds % self.every and rounds < self.source.rounds:
+        if (
+            isinstance(self.source, Arrays)
+            and rounds % self.every
+            and rounds < self.source.rounds
+        ):
             return
         if rounds - self.times[-1] < self.every and isinstance(self.source, RowStream):
             return
@@ -300,7 +366,9 @@ class Tape:
 
     def _guard(self) -> None:
         step = fixed_step(self.learner)
-        squared = self.learner.loss.name == "squared" and not isinstance(self.state.memory.get("theta"), np.ndarray)
+        squared = self.learner.loss.name == "squared" and not isinstance(
+            self.state.memory.get("theta"), np.ndarray
+        )
         if self.warned or step is None or not squared or step * self.totals.largest < 2:
             return
         self.warned = True
@@ -326,7 +394,9 @@ class Tape:
             self.weights.append(self.state.w)
             self.sums.append(self.sum.copy())
         shape = (0, *self.start.w.shape[1:])
-        data = (self.source.X, self.source.y) if isinstance(self.source, Arrays) else None
+        data = (
+            (self.source.X, self.source.y) if isinstance(self.source, Arrays) else None
+        )
         return Run(
             learner=self.learner,
             start=self.start,
@@ -349,9 +419,19 @@ class Tape:
         """Stack snapshots (K, ...) of weights, with zeros for weights that were added later."""
         if not self.learner.grows:
             return np.array(snapshots)
-        if "dropped" in self.start.memory and self.state.memory["dropped"] > self.start.memory["dropped"]:
-            return np.empty((0, len(self.state.w)))  # they belong to anchors that are not known any more
-        return np.array([np.concatenate([w, np.zeros(len(self.state.w) - len(w))]) for w in snapshots])
+        if (
+            "dropped" in self.start.memory
+            and self.state.memory["dropped"] > self.start.memory["dropped"]
+        ):
+            return np.empty(
+                (0, len(self.state.w))
+            )  # they belong to anchors that are not known any more
+        return np.array(
+            [
+                np.concatenate([w, np.zeros(len(self.state.w) - len(w))])
+                for w in snapshots
+            ]
+        )
 
 
 def _concatenate(parts: list[Array], empty: tuple[int, ...]) -> Array:

@@ -16,7 +16,16 @@ from probreg.errors import Incompatible
 from probreg.online.guarantee import NOT_OF_LOSS, OF_LOSS, Assumption, Guarantee
 from probreg.online.learner import Gradient, Learner
 from probreg.online.losses import HINGE, LOSSES, PERCEPTRON, SQUARED, Loss
-from probreg.online.parts import IMPLICIT, NORMALISED, PASSIVE, PLAIN, Array, Euclid, Signed, Simplex
+from probreg.online.parts import (
+    IMPLICIT,
+    NORMALISED,
+    PASSIVE,
+    PLAIN,
+    Array,
+    Euclid,
+    Signed,
+    Simplex,
+)
 from probreg.online.rounds import Rounds
 from probreg.online.second_order import RLS
 
@@ -29,30 +38,46 @@ def guarantee_of(path: Rounds, u: Array | None) -> Guarantee:
     for fits, theorem in THEOREMS:
         if fits(path.learner):
             return replace(theorem(path, u), sampling=sampling_of(path))
-    raise Incompatible(f"no theorem is written down for {path.learner!r}; path.regret() works without one")
+    raise Incompatible(
+        f"no theorem is written down for {path.learner!r}; path.regret() works without one"
+    )
 
 
 def sampling_of(path: Rounds) -> tuple[Assumption, ...]:
     """What online to batch assumes beside the theorem: E[l_t(w_t) | the rows before t] is the risk of w_t."""
-    before = Assumption("the run goes on from rows that are not among these", None, None)
+    before = Assumption(
+        "the run goes on from rows that are not among these", None, None
+    )
     return (
-        Assumption("every row is seen once (passes = 1)", path.passes, path.passes == 1),
+        Assumption(
+            "every row is seen once (passes = 1)", path.passes, path.passes == 1
+        ),
         *((before,) if path.start.t else ()),
         Assumption("rows are independent draws of one law", None, None),
-        Assumption("the learner and its constants were fixed before the rows were seen", None, None),
+        Assumption(
+            "the learner and its constants were fixed before the rows were seen",
+            None,
+            None,
+        ),
     )
 
 
 def _gradient(learner: Learner, loss: Loss, geometry: type, *kinds: int) -> bool:
     if not isinstance(learner, Gradient):
         return False
-    fits = learner.loss.function is loss.function and isinstance(learner.geometry, geometry)
+    fits = learner.loss.function is loss.function and isinstance(
+        learner.geometry, geometry
+    )
     fits = fits and learner.rate.kind in kinds and learner.rate.power == 0
     return fits and (learner.bare or not isinstance(learner.geometry, Euclid))
 
 
 def starts_at_zero(path: Rounds) -> Assumption:
-    return Assumption("the weights start at zero", float(np.abs(path.start.w).max()), not np.any(path.start.w))
+    return Assumption(
+        "the weights start at zero",
+        float(np.abs(path.start.w).max()),
+        not np.any(path.start.w),
+    )
 
 
 # ------------------------------------------------------------------------------- squared loss, Euclidean potential
@@ -76,12 +101,20 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
     claim = _linear_bound(path)
     holds = all(a.holds for a in claim.assumptions)
     if u is None:
-        u = best.ridge_comparator(claim.moments, claim.B / claim.A if holds else 0.0, path.start.w)
+        u = best.ridge_comparator(
+            claim.moments, claim.B / claim.A if holds else 0.0, path.start.w
+        )
     # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
     theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
-    bound = claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C if holds else np.inf
+    bound = (
+        claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C
+        if holds
+        else np.inf
+    )
     rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
-    return Guarantee(claim.theorem, claim.source, claim.quantity, *rest, of_loss=claim.of_loss)
+    return Guarantee(
+        claim.theorem, claim.source, claim.quantity, *rest, of_loss=claim.of_loss
+    )
 
 
 def _linear_bound(path: Rounds) -> LinearBound:
@@ -90,11 +123,20 @@ def _linear_bound(path: Rounds) -> LinearBound:
         return _ridge_forecaster(path, learner)
     assert isinstance(learner, Gradient)
     s, own = learner.rate.step, (path.loss, path.moments)
-    if learner.rate.kind == IMPLICIT:  # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
-        return LinearBound("implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s, *own)
-    if learner.rate.kind == NORMALISED:  # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
+    if (
+        learner.rate.kind == IMPLICIT
+    ):  # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
+        return LinearBound(
+            "implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s, *own
+        )
+    if (
+        learner.rate.kind == NORMALISED
+    ):  # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
         small = Assumption("step < 1", s, s < 1)
-        A, of = 1 / (1 - s) if s < 1 else np.inf, "cumulative squared loss over eps + ||x||^2"
+        A, of = (
+            1 / (1 - s) if s < 1 else np.inf,
+            "cumulative squared loss over eps + ||x||^2",
+        )
         scaled = path.totals.normalised, path.normalised_moments
         return LinearBound(
             "normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of,
@@ -102,7 +144,9 @@ def _linear_bound(path: Rounds) -> LinearBound:
         )  # fmt: skip
     small = Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1)
     A = 1 / (1 - s * r2) if s * r2 < 1 else np.inf
-    return LinearBound("Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,))
+    return LinearBound(
+        "Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,)
+    )
 
 
 def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
@@ -113,17 +157,25 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     """
     lam, F = learner.precision, path.moments
     first = learner.init(len(path.start.w))
-    same = np.array_equal(path.start.w, first.w) and np.array_equal(path.start.memory["factor"], first.memory["factor"])
+    same = np.array_equal(path.start.w, first.w) and np.array_equal(
+        path.start.memory["factor"], first.memory["factor"]
+    )
     known = (
         Assumption("precision > 0", lam, lam > 0),
         Assumption("forgetting = 1", learner.forgetting, learner.forgetting == 1),
-        Assumption("the run starts at round 1, from no weights", path.start.t + 1, path.start.t == 0 and same),
+        Assumption(
+            "the run starts at round 1, from no weights",
+            path.start.t + 1,
+            path.start.t == 0 and same,
+        ),
     )
     # log det(1 + X'X / lambda) = sum_j log(1 + d_j^2 / lambda), d_j the singular values of X.
     squares = np.linalg.svd(F[:-1, :-1], compute_uv=False) ** 2
     C = path.totals.worst * float(np.log1p(squares / lam).sum()) if lam > 0 else np.inf
     source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
-    return LinearBound("ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C)
+    return LinearBound(
+        "ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C
+    )
 
 
 def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -> float:
@@ -155,7 +207,9 @@ def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -
     """
     # k L - 2 (L L_u)^(1/2) <= D, a quadratic in L^(1/2).
     k, D = 2 - step * largest, apart / step
-    return float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2 if k > 0 else np.inf
+    return (
+        float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2 if k > 0 else np.inf
+    )
 
 
 # ----------------------------------------------------------------------------------- squared loss, relative entropy
@@ -166,16 +220,35 @@ def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
     """
     s, norm, R, start = _mirror(path)
     rate = s * R**2 / 4
-    small = Assumption("step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1)
+    small = Assumption(
+        "step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1
+    )
     A = 1 / (1 - rate) if rate < 1 else 1.0
     # The comparator of the least bound: argmin_v A L_v + (2 / step) d(v, w_1), d the relative entropy.
-    v = best.entropic(path.moments, A, 2 / s, start, norm) if u is None else _unfold_simplex(u, start, norm)
-    w = v if len(v) == len(path.start.w) else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
+    v = (
+        best.entropic(path.moments, A, 2 / s, start, norm)
+        if u is None
+        else _unfold_simplex(u, start, norm)
+    )
+    w = (
+        v
+        if len(v) == len(path.start.w)
+        else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
+    )
     theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
     known = (small, reachable_assumption(v), _on_the_simplex(path, start))
-    bound = A * theirs + 2 / s * best.relative_entropy(v, start) if all(a.holds for a in known) else np.inf
+    bound = (
+        A * theirs + 2 / s * best.relative_entropy(v, start)
+        if all(a.holds for a in known)
+        else np.inf
+    )
     rest = path.loss, bound, path.totals.rounds, known, w, theirs
-    return Guarantee("exponentiated gradient", "Kivinen & Warmuth 1997", "cumulative squared loss", *rest)
+    return Guarantee(
+        "exponentiated gradient",
+        "Kivinen & Warmuth 1997",
+        "cumulative squared loss",
+        *rest,
+    )
 
 
 def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
@@ -183,7 +256,11 @@ def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
     learner = path.learner
     assert isinstance(learner, Gradient)
     g, start = learner.geometry, np.asarray(softmax(path.start.memory["theta"]))
-    R = path.totals.spread if isinstance(g, Simplex) else 2 * g.size * path.totals.spread
+    R = (
+        path.totals.spread
+        if isinstance(g, Simplex)
+        else 2 * g.size * path.totals.spread
+    )
     return learner.rate.step, g.size, R, start
 
 
@@ -196,8 +273,16 @@ def _on_the_simplex(path: Rounds, start: Array) -> Assumption:
     """The weights of a state given by hand may not be those of its theta."""
     learner = path.learner
     assert isinstance(learner, Gradient)
-    away = float(np.abs(learner.geometry.weights(path.start.memory["theta"]) - path.start.w).max())
-    return Assumption("the weights start where their exponents put them", away, away < 1e-9 and bool(start.min() > 0))
+    away = float(
+        np.abs(
+            learner.geometry.weights(path.start.memory["theta"]) - path.start.w
+        ).max()
+    )
+    return Assumption(
+        "the weights start where their exponents put them",
+        away,
+        away < 1e-9 and bool(start.min() > 0),
+    )
 
 
 def _unfold_simplex(u: Array, start: Array, norm: float) -> Array:
@@ -215,8 +300,12 @@ def _of_perceptron(path: Rounds, u: Array | None) -> Guarantee:
     known = [starts_at_zero(path)]
     if learner.batch > 1:
         away = float(np.abs(path.start.memory["pending"]).max())
-        known.append(Assumption("no correction of an earlier batch is pending", away, away == 0))
-    run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest, learner.batch)
+        known.append(
+            Assumption("no correction of an earlier batch is pending", away, away == 0)
+        )
+    run = Corrections(
+        path.mistakes, path.totals.rounds, path.totals.largest, learner.batch
+    )
     return novikoff(X, y, run, tuple(known), u)
 
 
@@ -231,7 +320,11 @@ class Corrections:
 
 
 def novikoff(
-    X: Array, y: Array, run: Corrections, known: tuple[Assumption, ...] = (), u: Array | None = None
+    X: Array,
+    y: Array,
+    run: Corrections,
+    known: tuple[Assumption, ...] = (),
+    u: Array | None = None,
 ) -> Guarantee:
     """M <= (||u|| r sqrt(B) + sqrt(||u||^2 r^2 B + 4 H))^2 / 4, H = sum max(0, 1 - y u'x), steps shared by B rounds.
 
@@ -252,9 +345,20 @@ def novikoff(
     # M - H <= (q M)^(1/2) with q = ||u||^2 r^2 B, a quadratic in M^(1/2).
     q = float(u @ u) * run.largest * run.batch
     bound = q if lack < 1e-9 else (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
-    wide = Assumption("margin of u / ||u|| > 0", float(margins.min() / np.sqrt(u @ u)), bool(margins.min() > 0))
+    wide = Assumption(
+        "margin of u / ||u|| > 0",
+        float(margins.min() / np.sqrt(u @ u)),
+        bool(margins.min() > 0),
+    )
     known = known if given and lack > 0 else (*known, wide)
-    return _mistakes("Novikoff", run, bound if all(a.holds for a in known) else np.inf, known, u, lack)
+    return _mistakes(
+        "Novikoff",
+        run,
+        bound if all(a.holds for a in known) else np.inf,
+        known,
+        u,
+        lack,
+    )
 
 
 def _margins(path: Rounds, u: Array) -> Array:
@@ -263,9 +367,17 @@ def _margins(path: Rounds, u: Array) -> Array:
 
 
 def _mistakes(
-    name: str, run: Corrections, bound: float, known: tuple[Assumption, ...], u: Array | None, lack: float
+    name: str,
+    run: Corrections,
+    bound: float,
+    known: tuple[Assumption, ...],
+    u: Array | None,
+    lack: float,
 ) -> Guarantee:
-    sources = {"Novikoff": "Novikoff 1962; Freund & Schapire 1999", "Winnow": "Littlestone 1988; Mohri et al. 2018"}
+    sources = {
+        "Novikoff": "Novikoff 1962; Freund & Schapire 1999",
+        "Winnow": "Littlestone 1988; Mohri et al. 2018",
+    }
     rest = float(run.mistakes), bound, run.rounds, known, u, lack
     return Guarantee(name, sources[name], "mistakes", *rest, convex=NOT_CONVEX)
 
@@ -280,7 +392,11 @@ def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
     gain = s * margin - s**2 * R**2 / 8
     wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
     known = (reachable_assumption(v), wide, _on_the_simplex(path, start))
-    bound = best.relative_entropy(v, start) / gain if all(a.holds for a in known) else np.inf
+    bound = (
+        best.relative_entropy(v, start) / gain
+        if all(a.holds for a in known)
+        else np.inf
+    )
     run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest)
     return _mistakes("Winnow", run, bound, known, u, 0.0)
 
@@ -291,10 +407,20 @@ def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
     assert isinstance(path.learner, Gradient)
     rate, r2 = path.learner.rate, path.totals.largest
     u = best.widest_margin(*path.rows()) if u is None else u
-    source, name, known = "Crammer et al. 2006", "passive-aggressive", [starts_at_zero(path)]
+    source, name, known = (
+        "Crammer et al. 2006",
+        "passive-aggressive",
+        [starts_at_zero(path)],
+    )
     quantity = "mistakes" if np.isfinite(rate.step) else "cumulative squared hinge loss"
-    suffered = float(path.mistakes) if np.isfinite(rate.step) else path.totals.loss_square
-    lacks = np.maximum(0.0, 1.0 - _margins(path, u)) if u is not None else np.array([np.inf])
+    suffered = (
+        float(path.mistakes) if np.isfinite(rate.step) else path.totals.loss_square
+    )
+    lacks = (
+        np.maximum(0.0, 1.0 - _margins(path, u))
+        if u is not None
+        else np.array([np.inf])
+    )
     lack = float(lacks.sum()) * path.totals.rounds / len(lacks)
     squares = float(lacks @ lacks) * path.totals.rounds / len(lacks)
     size = float(u @ u) if u is not None else np.inf
@@ -303,11 +429,22 @@ def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
     elif rate.eps > 0:
         bound = (r2 + rate.eps) * (size + squares / rate.eps)
     else:
-        none = Assumption("u has margin 1 everywhere: the sum of its losses is 0", lack, lack < 1e-6)
+        none = Assumption(
+            "u has margin 1 everywhere: the sum of its losses is 0", lack, lack < 1e-6
+        )
         bound, known = size * r2, [*known, none]
-    rest = suffered, bound if all(a.holds for a in known) else np.inf, path.totals.rounds, tuple(known), u, lack
+    rest = (
+        suffered,
+        bound if all(a.holds for a in known) else np.inf,
+        path.totals.rounds,
+        tuple(known),
+        u,
+        lack,
+    )
     convex = Assumption(NOT_CONVEX.statement, None, quantity != "mistakes")
-    of_loss = OF_LOSS if quantity == "mistakes" else NOT_OF_LOSS  # the learner reports the hinge loss, not its square
+    of_loss = (
+        OF_LOSS if quantity == "mistakes" else NOT_OF_LOSS
+    )  # the learner reports the hinge loss, not its square
     return Guarantee(name, source, quantity, *rest, convex=convex, of_loss=of_loss)
 
 
@@ -323,31 +460,60 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
     u = path.best() if u is None else u
     radius, last = learner.geometry.radius, learner.rate.at(path.state.t, 0.0, 0.0)
     norm = float(np.abs(u).sum() if learner.geometry.ball == "l1" else np.sqrt(u @ u))
-    start = path.start.w if learner.geometry.ball == "l2" else np.array([np.abs(path.start.w).sum()])
+    start = (
+        path.start.w
+        if learner.geometry.ball == "l2"
+        else np.array([np.abs(path.start.w).sum()])
+    )
     begun = float(np.sqrt(start @ start))
     known = [
         Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9)),
-        Assumption("the weights start in the ball", begun, begun <= radius * (1 + 1e-9)),
+        Assumption(
+            "the weights start in the ball", begun, begun <= radius * (1 + 1e-9)
+        ),
     ]
     ours = _known_convex(learner.loss)
     known += [] if ours else [_convex_for(path, u)]
     D = float(np.sqrt(np.sum((u - path.start.w) ** 2)))
     if learner.rate.power:
-        known.append(Assumption("weights held in a ball, as the step falls", radius, bool(np.isfinite(radius))))
+        known.append(
+            Assumption(
+                "weights held in a ball, as the step falls",
+                radius,
+                bool(np.isfinite(radius)),
+            )
+        )
         D = 2 * radius
     theirs = path.loss_of(u)
     # sum_t g_t'(w_t - u) <= D^2 / (2 step_T) + sum_t step_t |g_t|^2 / 2 (Zinkevich 2003), and convexity makes regret of
     # it.
-    bound = theirs + learner.loss.derivative * (D**2 / (2 * last) + path.totals.gradient_cost / 2)
+    bound = theirs + learner.loss.derivative * (
+        D**2 / (2 * last) + path.totals.gradient_cost / 2
+    )
     holds = all(a.holds is not False for a in known)
-    rest = path.loss, bound if holds else np.inf, path.totals.rounds, tuple(known), u, theirs
-    quantity, convex = f"cumulative {learner.loss.name} loss", Assumption(NOT_CONVEX.statement, None, ours or None)
-    return Guarantee("online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex)
+    rest = (
+        path.loss,
+        bound if holds else np.inf,
+        path.totals.rounds,
+        tuple(known),
+        u,
+        theirs,
+    )
+    quantity, convex = (
+        f"cumulative {learner.loss.name} loss",
+        Assumption(NOT_CONVEX.statement, None, ours or None),
+    )
+    return Guarantee(
+        "online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex
+    )
 
 
 def _known_convex(loss: Loss) -> bool:
     """Whether a law of the tests says that it is convex, and that its slope is its derivative."""
-    return any(loss.function is known.function and loss.derivative == known.derivative for known in LOSSES.values())
+    return any(
+        loss.function is known.function and loss.derivative == known.derivative
+        for known in LOSSES.values()
+    )
 
 
 def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
@@ -358,16 +524,25 @@ def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
     """
     learner = path.learner
     assert isinstance(learner, Gradient)
-    s, ridge, d, T = learner.rate.step, learner.ridge, learner.loss.derivative, path.totals.rounds
+    s, ridge, d, T = (
+        learner.rate.step,
+        learner.ridge,
+        learner.loss.derivative,
+        path.totals.rounds,
+    )
     pull = d * (ridge * T + 1 / s) / 2
     if u is None:
         X, y = path.rows()
-        u = best.penalised_comparator(X, y, learner.loss, pull * len(y) / T, np.zeros(len(path.start.w)))
+        u = best.penalised_comparator(
+            X, y, learner.loss, pull * len(y) / T, np.zeros(len(path.start.w))
+        )
     if len(path.predictions) != T:
         raise Incompatible(
             "the bound of a learner that decays needs every prediction: run with record=Record(rows=True)"
         )
-    slopes = np.array([learner.loss.at(f, b)[1] for f, b in zip(path.predictions, path.rounds()[1])])
+    slopes = np.array(
+        [learner.loss.at(f, b)[1] for f, b in zip(path.predictions, path.rounds()[1])]
+    )
     known = (
         starts_at_zero(path),
         Assumption("step ridge <= 1", s * ridge, s * ridge <= 1),
@@ -375,7 +550,11 @@ def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
     )
     cost = path.totals.gradient_cost + 2 * s * ridge * float(slopes @ path.predictions)
     theirs = path.loss_of(u)
-    bound = theirs + pull * float(u @ u) + d * cost / 2 if all(a.holds is not False for a in known) else np.inf
+    bound = (
+        theirs + pull * float(u @ u) + d * cost / 2
+        if all(a.holds is not False for a in known)
+        else np.inf
+    )
     rest = f"cumulative {learner.loss.name} loss", path.loss, bound, T, known, u, theirs
     convex = Assumption(NOT_CONVEX.statement, None, _known_convex(learner.loss) or None)
     return Guarantee("descent with decay", "Zinkevich 2003", *rest, convex=convex)
@@ -397,13 +576,19 @@ def descends(learner: Learner) -> bool:
     if not (isinstance(learner, Gradient) and isinstance(learner.geometry, Euclid)):
         return False
     # the slope that the perceptron's loss has at its kink is that of a mistake, and no theorem here is about that loss
-    simple = learner.ridge == 0 and learner.batch == 1 and learner.loss.function is not PERCEPTRON.function
+    simple = (
+        learner.ridge == 0
+        and learner.batch == 1
+        and learner.loss.function is not PERCEPTRON.function
+    )
     return simple and learner.rate.kind == PLAIN
 
 
 def _decays(learner: Learner) -> bool:
     """Gradient descent with a constant step on a loss and ridge ||w||^2 / 2."""
-    if not (isinstance(learner, Gradient) and learner.ridge > 0 and learner.rate.power == 0):
+    if not (
+        isinstance(learner, Gradient) and learner.ridge > 0 and learner.rate.power == 0
+    ):
         return False
     free = isinstance(learner.geometry, Euclid) and learner.geometry.radius == np.inf
     return free and descends(replace(learner, ridge=0.0))
@@ -411,18 +596,26 @@ def _decays(learner: Learner) -> bool:
 
 def _corrects(learner: Learner) -> bool:
     """A perceptron, of which any number of rounds may share a step."""
-    return isinstance(learner, Gradient) and _gradient(replace(learner, batch=1), PERCEPTRON, Euclid, PLAIN)
+    return isinstance(learner, Gradient) and _gradient(
+        replace(learner, batch=1), PERCEPTRON, Euclid, PLAIN
+    )
 
 
 THEOREMS: list[tuple[Callable[[Learner], bool], Theorem]] = [
     (lambda a: isinstance(a, RLS), _of_squared_loss),
-    (lambda a: _gradient(a, SQUARED, Euclid, PLAIN, IMPLICIT, NORMALISED), _of_squared_loss),
+    (
+        lambda a: _gradient(a, SQUARED, Euclid, PLAIN, IMPLICIT, NORMALISED),
+        _of_squared_loss,
+    ),
     (lambda a: _gradient(a, SQUARED, Simplex, PLAIN), _of_exponentiated),
     (lambda a: _gradient(a, SQUARED, Signed, PLAIN), _of_exponentiated),
     (lambda a: _corrects(a) and a.loss.c == 0, _of_perceptron),
     (lambda a: _gradient(a, PERCEPTRON, Simplex, PLAIN) and a.loss.c == 0, _of_winnow),
     (lambda a: _gradient(a, PERCEPTRON, Signed, PLAIN) and a.loss.c == 0, _of_winnow),
-    (lambda a: _gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1, _of_passive_aggressive),
+    (
+        lambda a: _gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1,
+        _of_passive_aggressive,
+    ),
     (descends, _of_descent),
     (_decays, _of_decay),
 ]

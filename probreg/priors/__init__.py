@@ -12,8 +12,14 @@ from probreg.priors.base import (
     SmoothPrior as SmoothPrior,
     WholePrior as WholePrior,
 )
-from probreg.priors.correlations import LKJ as LKJ, PartialCorrelation as PartialCorrelation
-from probreg.priors.covariance import Covariance as Covariance, VaryingEffects as VaryingEffects
+from probreg.priors.correlations import (
+    LKJ as LKJ,
+    PartialCorrelation as PartialCorrelation,
+)
+from probreg.priors.covariance import (
+    Covariance as Covariance,
+    VaryingEffects as VaryingEffects,
+)
 from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
@@ -23,14 +29,21 @@ from probreg.priors.group_laplace import GroupLaplace as GroupLaplace
 from probreg.priors.group_normal import GroupNormal as GroupNormal
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
-from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint
+from probreg.priors.joint import (
+    BlockPrior as BlockPrior,
+    JointPrior as JointPrior,
+    joint as joint,
+)
 from probreg.priors.laplace import Laplace as Laplace
 from probreg.priors.latent import (
     HierarchicalPrior as HierarchicalPrior,
     Hyper as Hyper,
     LatentPrior as LatentPrior,
 )
-from probreg.priors.location_scale import AffinePrior as AffinePrior, LocationScale as LocationScale
+from probreg.priors.location_scale import (
+    AffinePrior as AffinePrior,
+    LocationScale as LocationScale,
+)
 from probreg.priors.mixture import ScaleMixture as ScaleMixture
 from probreg.priors.multivariate import MultivariateNormal as MultivariateNormal
 from probreg.priors.normal import Normal as Normal

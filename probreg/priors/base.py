@@ -25,7 +25,9 @@ from probreg.priors.correlations import CORRELATION_PRIORS
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
-PRIORS: Registry["Prior"] = Registry("prior", parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS))
+PRIORS: Registry["Prior"] = Registry(
+    "prior", parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS)
+)
 
 Array = np.ndarray
 PerColumn = Annotated[float | tuple[float, ...], Columns()]
@@ -45,7 +47,9 @@ class Penalty:
     name: str
     form: str  # R(w), in words of w
     weight: Array  # (q,)
-    function: Callable[[Array], Array] | None = field(default=None, compare=False, repr=False)
+    function: Callable[[Array], Array] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def in_rss(self, sigma: float) -> Array:
         """lam in RSS + lam R(w), where RSS / (2 sigma^2) is the negative log-likelihood: lam = 2 sigma^2 weight."""
@@ -60,15 +64,23 @@ class PriorData:
     columns: tuple[str, ...]
     n: float  # observations, weights counted
     spread: Callable[[], Array]  # (q,) standard deviations with divisor n - 1
-    response_sd: Callable[[], float | None]  # of y, where sigma is a noise scale; None for other likelihoods
-    gram: Callable[[], Array]  # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
-    unit_information: float | None  # Fisher information of one observation, or trial, at eta = 0 and sigma = 1
+    response_sd: Callable[
+        [], float | None
+    ]  # of y, where sigma is a noise scale; None for other likelihoods
+    gram: Callable[
+        [], Array
+    ]  # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
+    unit_information: (
+        float | None
+    )  # Fisher information of one observation, or trial, at eta = 0 and sigma = 1
     # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
     process: KernelBasis | None = None  # whose columns these are, all of them
     grouped: Any = None  # the term of varying effects whose columns these are, all of them: effects, levels, correlated
-    terms: Callable[[], tuple[str, ...]] = tuple  # of each column, the term of the formula that it is of
+    terms: Callable[[], tuple[str, ...]] = (
+        tuple  # of each column, the term of the formula that it is of
+    )
 
     @cached_property
     def sd(self) -> Array:
@@ -90,7 +102,9 @@ class Prior(NamedSettings, ABC):
     whole: ClassVar[bool] = False  # touches every column, the intercept too
     proper: bool = True
     sigma_units: bool = False
-    known: ClassVar[bool] = True  # p(beta) is known without values of its hyperparameters
+    known: ClassVar[bool] = (
+        True  # p(beta) is known without values of its hyperparameters
+    )
     tail: float = np.inf  # degrees of freedom: p falls as |beta|^-(tail + 1) far out, inf where faster than any power
     derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
 
@@ -109,12 +123,20 @@ class Prior(NamedSettings, ABC):
         """log p of a block (..., q, m), summed over the block; `unit` broadcasts against the leading axes."""
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         """Draws of shape (..., q, m), independent over the leading axes; `unit` is one number, or of shape (..., 1, 1).
         DataError for an improper prior."""
 
     def sample_with_hyper(
-        self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
     ) -> tuple[Array, dict[str, Array]]:
         """The same, and the hyperparameters (...,) that each was drawn at by name, where the prior tells them."""
         return self.sample(rng, shape, unit), {}
@@ -200,11 +222,15 @@ class GaussianPrior(SmoothPrior):
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         # log p = -(beta - b)'P(beta - b) / 2 + constant, one such term for each predictor.
         P = self.precision(len(beta)) / unit**2
-        return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(-np.diagonal(P)[:, None], beta.shape[1], 1)
+        return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(
+            -np.diagonal(P)[:, None], beta.shape[1], 1
+        )
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = self.precision(len(beta)) / unit**2
-        return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), map_of_columns(P, beta.shape[1])
+        return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), map_of_columns(
+            P, beta.shape[1]
+        )
 
 
 class WholePrior(SmoothPrior):
@@ -287,7 +313,12 @@ class DataDependentPrior(Prior):
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise self._not_yet()
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         raise self._not_yet()
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:

@@ -61,12 +61,18 @@ class PartialCorrelation(AuxPrior):
         """log p(r), elementwise."""
         # x = (1 + r) / 2 ~ Beta(b, b), dx = dr / 2: p(r) = (1 - r^2)^(b - 1) / (2^(2 b - 1) B(b, b))
         b = self.shape
-        return (b - 1.0) * np.log1p(-np.square(r)) - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b)
+        return (
+            (b - 1.0) * np.log1p(-np.square(r))
+            - (2.0 * b - 1.0) * np.log(2.0)
+            - betaln(b, b)
+        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         # d/dt [-2 b log cosh t] = -2 b tanh t
         t = float(np.log(v))
-        return -2.0 * self.shape * float(np.tanh(t)), -2.0 * self.shape * float(np.cosh(t)) ** -2
+        return -2.0 * self.shape * float(np.tanh(t)), -2.0 * self.shape * float(
+            np.cosh(t)
+        ) ** -2
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         x = rng.beta(self.shape, self.shape, size)
@@ -130,7 +136,11 @@ class LKJ(NamedSettings):
 
     def sample(self, rng: np.random.Generator, size: int, K: int) -> Array:
         """Correlation matrices (size, K, K)."""
-        t = [np.log(self.partial(j, K).sample(rng, size)) for i in range(K) for j in range(i)]
+        t = [
+            np.log(self.partial(j, K).sample(rng, size))
+            for i in range(K)
+            for j in range(i)
+        ]
         T = root_of(np.array(t).reshape(-1, size), K)
         return T @ np.swapaxes(T, -1, -2)
 

@@ -12,10 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Correlation, Count, Positive, read_argument, shown_value
+from probreg.arguments.scalars import (
+    Correlation,
+    Count,
+    Positive,
+    read_argument,
+    shown_value,
+)
 from probreg.errors import DataError, Incompatible
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
-from probreg.priors.correlations import LKJ, pairs_of, partial_of, root_slopes, rows_of_root
+from probreg.priors.correlations import (
+    LKJ,
+    pairs_of,
+    partial_of,
+    root_slopes,
+    rows_of_root,
+)
 from probreg.priors.group_normal import GroupNormal
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.mixture import ScaleMixture
@@ -59,7 +71,12 @@ class Covariance(DataDependentPrior):
     ['sd(Intercept | g)']
     """
 
-    sd: Positive | AuxPrior | Mapping[str, float | AuxPrior] | tuple[tuple[str, float | AuxPrior], ...] = UNKNOWN
+    sd: (
+        Positive
+        | AuxPrior
+        | Mapping[str, float | AuxPrior]
+        | tuple[tuple[str, float | AuxPrior], ...]
+    ) = UNKNOWN
     cor: LKJ | Correlation | None = None
 
     name = "covariance"
@@ -68,7 +85,10 @@ class Covariance(DataDependentPrior):
         if isinstance(self.sd, Mapping | tuple):
             try:
                 pairs = tuple(
-                    (str(name), v) for name, v in (self.sd.items() if isinstance(self.sd, Mapping) else self.sd)
+                    (str(name), v)
+                    for name, v in (
+                        self.sd.items() if isinstance(self.sd, Mapping) else self.sd
+                    )
                 )
             except (TypeError, ValueError):
                 raise DataError(
@@ -77,34 +97,57 @@ class Covariance(DataDependentPrior):
             object.__setattr__(self, "sd", pairs)
         self._read_texts()
         for name, value in self.sd if isinstance(self.sd, tuple) else (("", self.sd),):
-            if not isinstance(value, AuxPrior) and not _is_number_between(value, 0.0, _LARGEST):
+            if not isinstance(value, AuxPrior) and not _is_number_between(
+                value, 0.0, _LARGEST
+            ):
                 of = f" of {name}" if name else ""
                 raise DataError(
                     f"sd{of} is a positive number or a prior such as HalfNormal(1.0), got {shown_value(value)}; an effect that does "
                     "not vary is left out of the term"
                 )
-        if not (self.cor is None or isinstance(self.cor, LKJ) or _is_number_between(self.cor, -1.0, 1.0)):
-            raise DataError(f"cor is LKJ(eta), or a number between -1 and 1, got {shown_value(self.cor)}")
+        if not (
+            self.cor is None
+            or isinstance(self.cor, LKJ)
+            or _is_number_between(self.cor, -1.0, 1.0)
+        ):
+            raise DataError(
+                f"cor is LKJ(eta), or a number between -1 and 1, got {shown_value(self.cor)}"
+            )
 
     def _read_texts(self) -> None:
         """Replace each text by the prior that it describes."""
         if isinstance(self.sd, str):
-            object.__setattr__(self, "sd", read_argument("sd", self.sd, Positive | AuxPrior))
+            object.__setattr__(
+                self, "sd", read_argument("sd", self.sd, Positive | AuxPrior)
+            )
         elif isinstance(self.sd, tuple):
             pairs = tuple(
-                (n, read_argument(f"sd of {n}", v, Positive | AuxPrior) if isinstance(v, str) else v)
+                (
+                    n,
+                    read_argument(f"sd of {n}", v, Positive | AuxPrior)
+                    if isinstance(v, str)
+                    else v,
+                )
                 for n, v in self.sd
             )
             object.__setattr__(self, "sd", pairs)
         if isinstance(self.cor, str):
-            object.__setattr__(self, "cor", read_argument("cor", self.cor, Correlation | LKJ))
+            object.__setattr__(
+                self, "cor", read_argument("cor", self.cor, Correlation | LKJ)
+            )
 
     def prepare(self, rows: PriorData) -> Prior:
         if (term := rows.grouped) is None:
             raise DataError(
                 f"Covariance is the prior of a term (x | g), and {', '.join(rows.columns[:3])} are not the columns of one"
             )
-        bound = VaryingEffects(term.effects, len(term.levels), self._sds(term), self._cors(term), term.group)
+        bound = VaryingEffects(
+            term.effects,
+            len(term.levels),
+            self._sds(term),
+            self._cors(term),
+            term.group,
+        )
         return bound if bound.hyper else bound.given()
 
     def for_posterior(self) -> Prior:
@@ -116,7 +159,9 @@ class Covariance(DataDependentPrior):
             return (sd,) * len(term.effects)
         each = dict(sd)
         if odd := [name for name in each if name not in term.effects]:
-            raise DataError(f"sd names the effect {odd[0]!r}, and {term.key} has {', '.join(term.effects)}")
+            raise DataError(
+                f"sd names the effect {odd[0]!r}, and {term.key} has {', '.join(term.effects)}"
+            )
         return tuple(each.get(name, Reference()) for name in term.effects)
 
     def _cors(self, term: Any) -> tuple[float | AuxPrior, ...]:
@@ -128,16 +173,24 @@ class Covariance(DataDependentPrior):
             )
         if not term.correlated:
             if known and self.cor:
-                raise DataError(f"{term.key} has no correlations, and cor is {self.cor:g}; write | in place of ||")
+                raise DataError(
+                    f"{term.key} has no correlations, and cor is {self.cor:g}; write | in place of ||"
+                )
             return (0.0,) * len(pairs_of(size))
         if self.cor is None:
             return (Reference(),) * len(pairs_of(size))
         cor: Any = self.cor
-        return tuple(float(cor) if known else cor.partial(j, size) for _, j in pairs_of(size))
+        return tuple(
+            float(cor) if known else cor.partial(j, size) for _, j in pairs_of(size)
+        )
 
 
 def _is_number_between(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(low < value < high)
+    return (
+        isinstance(value, int | float | np.number)
+        and not isinstance(value, bool)
+        and bool(low < value < high)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +242,11 @@ class VaryingEffects(LatentPrior):
 
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
-        return {name: Hyper(v) for name, v in self._hyper_values.items() if isinstance(v, AuxPrior)}
+        return {
+            name: Hyper(v)
+            for name, v in self._hyper_values.items()
+            if isinstance(v, AuxPrior)
+        }
 
     @cached_property
     def _hyper_values(self) -> dict[str, float | AuxPrior]:
@@ -213,7 +270,9 @@ class VaryingEffects(LatentPrior):
 
     def collinear(self, values: Mapping[str, float], kept: Sequence[int]) -> list[str]:
         """Which of the effects `kept` are functions of those before them, at the edge of their correlations, in words."""
-        T = self.root_of_groups({**values, **{name: 1.0 for name in values if name.startswith("sd[")}})
+        T = self.root_of_groups(
+            {**values, **{name: 1.0 for name in values if name.startswith("sd[")}}
+        )
         T = T / np.linalg.norm(T, axis=1)[:, None]
         out = []
         for n, i in enumerate(kept):
@@ -223,10 +282,14 @@ class VaryingEffects(LatentPrior):
             near = [j for j in kept[:n] if abs(R[n, kept.index(j)]) > 1.0 - _EDGE**2]
             if near:
                 r, with_ = R[n, kept.index(near[0])], self.effects[near[0]]
-                out.append(f"cor({with_}, {self.effects[i]} | {self.group}) is {'1' if r > 0 else '-1'}")
+                out.append(
+                    f"cor({with_}, {self.effects[i]} | {self.group}) is {'1' if r > 0 else '-1'}"
+                )
             else:
                 names = ", ".join(self.effects[j] for j in kept[:n])
-                out.append(f"{self.effects[i]} | {self.group} is a linear function of {names}")
+                out.append(
+                    f"{self.effects[i]} | {self.group} is a linear function of {names}"
+                )
             break
         return out
 
@@ -241,19 +304,23 @@ class VaryingEffects(LatentPrior):
     def for_posterior(self) -> Prior:
         flat = [isinstance(v, Reference) for v in self.cors]
         each = tuple(
-            LKJ(1.0).partial(j, len(self.effects)) if out else v for v, out, (_, j) in zip(self.cors, flat, self.pairs)
+            LKJ(1.0).partial(j, len(self.effects)) if out else v
+            for v, out, (_, j) in zip(self.cors, flat, self.pairs)
         )
         return replace(self, cors=each) if any(flat) else self
 
     # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
 
-    def _scales_and_correlations(self, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def _scales_and_correlations(
+        self, values: Mapping[str, Any]
+    ) -> tuple[list[Any], list[Any], list[Any]]:
         """sd of each effect, tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
         names, K = list(self._hyper_values), len(self.effects)
         sds = [values.get(name, v) for name, v in zip(names, self.sds)]
         held: list[Any] = list(self.cors)
         turned = [
-            _tanh_sech(values[name]) if name in values else (v, (1.0 - v**2) ** 0.5) for name, v in zip(names[K:], held)
+            _tanh_sech(values[name]) if name in values else (v, (1.0 - v**2) ** 0.5)
+            for name, v in zip(names[K:], held)
         ]
         return sds, [r for r, _ in turned], [s for _, s in turned]
 
@@ -267,7 +334,9 @@ class VaryingEffects(LatentPrior):
     def internal(self, values: Mapping[str, Any]) -> dict[str, Any]:
         unknown = [
             (name, i, j)
-            for name, (i, j) in zip(list(self._hyper_values)[len(self.effects) :], self.pairs)
+            for name, (i, j) in zip(
+                list(self._hyper_values)[len(self.effects) :], self.pairs
+            )
             if name in self.hyper
         ]
         if not unknown:
@@ -275,7 +344,8 @@ class VaryingEffects(LatentPrior):
         each = [np.asarray(values[name], dtype=float) for name, _, _ in unknown]
         shape = np.broadcast_shapes(*(v.shape for v in each))
         R = np.broadcast_to(
-            np.eye(len(self.effects)), (int(np.prod(shape)), len(self.effects), len(self.effects))
+            np.eye(len(self.effects)),
+            (int(np.prod(shape)), len(self.effects), len(self.effects)),
         ).copy()
         for v, (_, i, j) in zip(each, unknown):
             R[:, i, j] = R[:, j, i] = np.broadcast_to(v, shape).ravel()
@@ -287,14 +357,21 @@ class VaryingEffects(LatentPrior):
         """Of a correlation, given those before it in the lower triangle, row by row."""
         inside, K = self.internal(values), len(self.effects)
         names = list(self._hyper_values)
-        out = {name: h.prior.log_prob(np.asarray(inside[name])) for name, h in self.hyper.items()}
+        out = {
+            name: h.prior.log_prob(np.asarray(inside[name]))
+            for name, h in self.hyper.items()
+        }
         _, r, s = self._scales_and_correlations(inside)
         rows = rows_of_root(r, s, K)
         for n, (name, (_, j)) in enumerate(zip(names[K:], self.pairs)):
             if name in out:
                 # R_ij = T_jj T_ij + ..., T_ij = r_ij prod_(k < j) sech(t_ik), and dr / dv = sech(t)^2 / v
                 left = np.prod(s[n - j : n], axis=0)
-                out[name] = out[name] + np.log(inside[name]) - np.log(s[n] ** 2 * left * rows[j][j])
+                out[name] = (
+                    out[name]
+                    + np.log(inside[name])
+                    - np.log(s[n] ** 2 * left * rows[j][j])
+                )
         return out
 
     # ---- the prior of the coefficients ---------------------------------------------------------------------------
@@ -304,11 +381,19 @@ class VaryingEffects(LatentPrior):
         K, at = len(self.effects), dict(zip(self.hyper, logs))
         names, each = list(self._hyper_values), list[Any](self._hyper_values.values())
         sd = np.exp([at[n] if n in at else np.log(v) for n, v in zip(names[:K], each)])
-        t = np.array([at[n] if n in at else np.arctanh(v) for n, v in zip(names[K:], each[K:])])
+        t = np.array(
+            [at[n] if n in at else np.arctanh(v) for n, v in zip(names[K:], each[K:])]
+        )
         T, slopes = root_slopes(t, K)
         D = sd[:, None]
-        own = [np.eye(K)[:, [k]] * D * T for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
-        more = [D * slopes[n] for n, v in enumerate(self.cors) if isinstance(v, AuxPrior)]
+        own = [
+            np.eye(K)[:, [k]] * D * T
+            for k, v in enumerate(self.sds)
+            if isinstance(v, AuxPrior)
+        ]
+        more = [
+            D * slopes[n] for n, v in enumerate(self.cors) if isinstance(v, AuxPrior)
+        ]
         return D * T, np.array([*own, *more]).reshape(len(logs), K, K)
 
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
@@ -317,7 +402,8 @@ class VaryingEffects(LatentPrior):
         K = range(len(self.effects))
         each = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
         if all(
-            isinstance(v, int | float | np.number) or (np.ndim(v) == 0 and isinstance(v, np.ndarray))
+            isinstance(v, int | float | np.number)
+            or (np.ndim(v) == 0 and isinstance(v, np.ndarray))
             for row in each
             for v in row
         ):
@@ -329,7 +415,11 @@ class VaryingEffects(LatentPrior):
     def spread(self, **values: Any) -> Any:
         """The standard deviation (q,) of each column, whatever the correlations."""
         return np.tile(
-            [float(values.get(name, v)) for name, v in zip(self._hyper_values, list[Any](self.sds))], self.groups
+            [
+                float(values.get(name, v))
+                for name, v in zip(self._hyper_values, list[Any](self.sds))
+            ],
+            self.groups,
         )
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
@@ -338,10 +428,16 @@ class VaryingEffects(LatentPrior):
         K, at = len(self.effects), dict(zip(self.hyper, logs))
         own = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
         each: list[Any] = list(self.sds)
-        log_sd = [at[n] if n in at else np.log(v) for n, v in zip(self._hyper_values, each)]
+        log_sd = [
+            at[n] if n in at else np.log(v) for n, v in zip(self._hyper_values, each)
+        ]
         slopes = np.zeros((self.groups, K, len(logs)))
         slopes[:, own, np.arange(len(own))] = 1.0
-        return LogScales(np.tile(log_sd, self.groups), slopes.reshape(q, -1), np.zeros((q, len(logs), len(logs))))
+        return LogScales(
+            np.tile(log_sd, self.groups),
+            slopes.reshape(q, -1),
+            np.zeros((q, len(logs), len(logs))),
+        )
 
     def given(self, **values: Any) -> Prior:
         if self.diagonal:
@@ -354,9 +450,13 @@ class VaryingEffects(LatentPrior):
         return ScaleMixture(Normal(1.0), sd) if isinstance(sd, AuxPrior) else Normal(sd)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        raise DataError("the density of effects without their covariance is not known: fit it, or hold sd and cor")
+        raise DataError(
+            "the density of effects without their covariance is not known: fit it, or hold sd and cor"
+        )
 
-    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+    def log_prob_given(
+        self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0
+    ) -> Array:
         lead, (q, m), K = beta.shape[:-2], beta.shape[-2:], len(self.effects)
         sds, r, s = self._scales_and_correlations(values)
         rows = rows_of_root(r, s, K)
@@ -371,11 +471,19 @@ class VaryingEffects(LatentPrior):
         inside = np.stack(u, -2).reshape(*lead, q, m)
         return self.base.log_prob(inside, unit) - self.groups * m * log_det
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         return self.sample_with_hyper(rng, shape, unit)[0]
 
     def sample_with_hyper(
-        self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
     ) -> tuple[Array, dict[str, Array]]:
         """Hyperparameters from their priors, then effects (..., G K, m); the former as a user reads them."""
         if not self.proper:
@@ -388,8 +496,13 @@ class VaryingEffects(LatentPrior):
         u = rng.standard_normal((lead, self.groups, K, shape[-1]))
         out = np.zeros_like(u)
         for i, row in enumerate(rows_of_root(r, s, K)):
-            out[:, :, i] = _wide(sds[i]) * sum(_wide(a) * u[:, :, j] for j, a in enumerate(row))
-        natural = {name: np.asarray(v).reshape(shape[:-2]) for name, v in self.natural(drawn).items()}
+            out[:, :, i] = _wide(sds[i]) * sum(
+                _wide(a) * u[:, :, j] for j, a in enumerate(row)
+            )
+        natural = {
+            name: np.asarray(v).reshape(shape[:-2])
+            for name, v in self.natural(drawn).items()
+        }
         return unit * out.reshape(shape), natural
 
 

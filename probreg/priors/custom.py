@@ -21,20 +21,32 @@ class Custom:
         import pymc as pm
 
         return pm.CustomDist(
-            name, *parameters.values(), logp=self.logp, random=self.draw, signature=self.signature, dims=dims
+            name,
+            *parameters.values(),
+            logp=self.logp,
+            random=self.draw,
+            signature=self.signature,
+            dims=dims,
         )
 
     def dist(self, **parameters: Any) -> Any:
         import pymc as pm
 
-        return pm.CustomDist.dist(*parameters.values(), logp=self.logp, random=self.draw, signature=self.signature)
+        return pm.CustomDist.dist(
+            *parameters.values(),
+            logp=self.logp,
+            random=self.draw,
+            signature=self.signature,
+        )
 
 
 class Opaque:
     """A function of one array and its gradient, both NumPy, as a node of a PyTensor graph."""
 
     @staticmethod
-    def of(value: Callable[[Any], float], gradient: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def of(
+        value: Callable[[Any], float], gradient: Callable[[Any], Any]
+    ) -> Callable[[Any], Any]:
         """A symbolic scalar function of a symbolic matrix."""
         import numpy as np
         import pytensor.tensor as pt

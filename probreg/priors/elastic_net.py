@@ -70,7 +70,9 @@ class ElasticNet(ProximalLocationScale):
         >>> ElasticNet.from_elastic_net(alpha=1.0, l1_ratio=0.5, of="sklearn", n=1, sigma=1.0)
         ElasticNet(scale=1.0, ratio=0.5, location=0.0, sigma_units=False, scaled=False)
         """
-        read = read_penalty(settings_of(settings), of=of, ridge=False, **asides_of(settings))
+        read = read_penalty(
+            settings_of(settings), of=of, ridge=False, **asides_of(settings)
+        )
         square = read.sigma() ** 2 if read.relative else 1.0
         l1, l2 = read.l1 / square, read.l2 / square
         # ratio / scale = l1 and (1 - ratio) / scale^2 = l2: the positive root of l2 s^2 + l1 s = 1
@@ -78,7 +80,9 @@ class ElasticNet(ProximalLocationScale):
         ratio = float(min(l1 * scale, 1.0))
         if not (read.standardized and read.relative):
             return cls(read.stretch * scale, ratio, scaled=read.standardized)
-        return cls(read.stretch * scale / read.sigma(), ratio, sigma_units=True, scaled=True)
+        return cls(
+            read.stretch * scale / read.sigma(), ratio, sigma_units=True, scaled=True
+        )
 
     @property
     def _log_mass(self) -> float:
@@ -86,13 +90,19 @@ class ElasticNet(ProximalLocationScale):
         if self.ratio == 1.0:
             return float(np.log(2.0))
         tau = (1.0 - self.ratio) ** -0.5
-        return float(np.log(2.0 * tau * _ROOT_HALF_PI * erfcx(self.ratio * tau / np.sqrt(2.0))))
+        return float(
+            np.log(2.0 * tau * _ROOT_HALF_PI * erfcx(self.ratio * tau / np.sqrt(2.0)))
+        )
 
     def standard_log_prob(self, r: Array) -> Array:
         # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass
-        return -self.ratio * np.abs(r) - 0.5 * (1.0 - self.ratio) * r * r - self._log_mass
+        return (
+            -self.ratio * np.abs(r) - 0.5 * (1.0 - self.ratio) * r * r - self._log_mass
+        )
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         sign = rng.choice([-1.0, 1.0], shape)
         if self.ratio == 1.0:
             return sign * rng.exponential(size=shape)
@@ -103,14 +113,22 @@ class ElasticNet(ProximalLocationScale):
 
     def standard_prox(self, r: Array, step: Array) -> Array:
         # argmin_u (u - r)^2 / (2 step) + ratio |u| + (1 - ratio) u^2 / 2: soft thresholding, then shrinkage.
-        return np.sign(r) * np.maximum(np.abs(r) - step * self.ratio, 0.0) / (1.0 + step * (1.0 - self.ratio))
+        return (
+            np.sign(r)
+            * np.maximum(np.abs(r) - step * self.ratio, 0.0)
+            / (1.0 + step * (1.0 - self.ratio))
+        )
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         pull = (1.0 - self.ratio) * r
-        return pull + self.ratio * np.where(r > 0, 1.0, -1.0), pull + self.ratio * np.where(r < 0, -1.0, 1.0)
+        return pull + self.ratio * np.where(
+            r > 0, 1.0, -1.0
+        ), pull + self.ratio * np.where(r < 0, -1.0, 1.0)
 
     def remove_common_shift(self, scores: Array) -> Array:
-        return remove_least_shift(scores, self.ratio / self.scales, (1.0 - self.ratio) / self.scales**2)
+        return remove_least_shift(
+            scores, self.ratio / self.scales, (1.0 - self.ratio) / self.scales**2
+        )
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         def logp(value: Any, location: Any, scale: Any) -> Any:
@@ -120,10 +138,15 @@ class ElasticNet(ProximalLocationScale):
             density = -self.ratio * pm.math.abs(r) - 0.5 * (1.0 - self.ratio) * r**2
             return density - self._log_mass - pm.math.log(scale)
 
-        def draw(location: Any, scale: Any, rng: np.random.Generator, size: Any) -> Array:
+        def draw(
+            location: Any, scale: Any, rng: np.random.Generator, size: Any
+        ) -> Array:
             return location + scale * self.standard_sample(rng, tuple(size))
 
-        return Custom(logp, draw), {"location": np.asarray(self.location), "scale": self.scales * unit}
+        return Custom(logp, draw), {
+            "location": np.asarray(self.location),
+            "scale": self.scales * unit,
+        }
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         scale = np.broadcast_to(unit * self.scales, q)

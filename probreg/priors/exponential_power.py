@@ -11,7 +11,9 @@ from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
 from probreg.priors.location_scale import ProximalLocationScale
 
-_TINY = np.finfo(float).tiny  # where a root is smaller it is 0, and the slope anything up to the one here
+_TINY = np.finfo(
+    float
+).tiny  # where a root is smaller it is 0, and the slope anything up to the one here
 
 
 @PRIORS.register
@@ -65,13 +67,19 @@ class ExponentialPower(ProximalLocationScale):
         # log p(r) = -|r|^q - log 2 - log Gamma(1 + 1/q)
         return -(np.abs(r) ** self.q) - np.log(2.0) - gammaln(1.0 + 1.0 / self.q)
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         # |r|^q ~ Gamma(1/q, 1).
-        return rng.choice([-1.0, 1.0], shape) * rng.gamma(1.0 / self.q, size=shape) ** (1.0 / self.q)
+        return rng.choice([-1.0, 1.0], shape) * rng.gamma(1.0 / self.q, size=shape) ** (
+            1.0 / self.q
+        )
 
     def standard_prox(self, r: Array, step: Array) -> Array:
         """The largest root u of u + step q u^(q-1) = |r|; below q = 1 zero, where that is lower."""
-        size, step = np.broadcast_arrays(np.abs(r).astype(float), np.asarray(step, dtype=float))
+        size, step = np.broadcast_arrays(
+            np.abs(r).astype(float), np.asarray(step, dtype=float)
+        )
         u = _proximal_root(size, step, self.q)
         # The objective (u - |r|)^2 / (2 step) + u^q at the root, against that at zero.
         better = 0.5 * (u - size) ** 2 / step + u**self.q < 0.5 * size**2 / step
@@ -90,12 +98,21 @@ class ExponentialPower(ProximalLocationScale):
         def logp(value: Any, location: Any, scale: Any) -> Any:
             import pymc as pm
 
-            return -(pm.math.abs((value - location) / scale) ** self.q) - constant - pm.math.log(scale)
+            return (
+                -(pm.math.abs((value - location) / scale) ** self.q)
+                - constant
+                - pm.math.log(scale)
+            )
 
-        def draw(location: Any, scale: Any, rng: np.random.Generator, size: Any) -> Array:
+        def draw(
+            location: Any, scale: Any, rng: np.random.Generator, size: Any
+        ) -> Array:
             return location + scale * self.standard_sample(rng, tuple(size))
 
-        return Custom(logp, draw), {"location": np.asarray(self.location), "scale": self.scales * unit}
+        return Custom(logp, draw), {
+            "location": np.asarray(self.location),
+            "scale": self.scales * unit,
+        }
 
     def uniforms(self, name: str, dims: tuple[str, ...], unit: Any = 1.0) -> Any:
         """The same variable in the PyMC model that is open as location + scale v^(1/q) u, u ~ Uniform(-1, 1) and
@@ -111,7 +128,10 @@ class ExponentialPower(ProximalLocationScale):
         near = "|w|" if self.location == 0.0 else "|w - location|"
         weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
         return Penalty(
-            "bridge", f"{near}^{self.q:g}", weight, lambda w: np.abs(w - np.asarray(self.location)) ** self.q
+            "bridge",
+            f"{near}^{self.q:g}",
+            weight,
+            lambda w: np.abs(w - np.asarray(self.location)) ** self.q,
         )
 
 
@@ -133,7 +153,9 @@ def _root_of_power(size: Array, step: Array, q: float) -> Array:
         hessian = shift + (q - 1.0) * w
         value = np.logaddexp(w, hessian)
         # Newton on log(e^w + step q e^((q - 1) w)) = log size.
-        move = (value - target) / (np.exp(w - value) + (q - 1.0) * np.exp(hessian - value))
+        move = (value - target) / (
+            np.exp(w - value) + (q - 1.0) * np.exp(hessian - value)
+        )
         w = w - move
         if (np.abs(move) <= 4e-16 * np.maximum(np.abs(w), 1.0)).all():
             break
@@ -148,7 +170,9 @@ def _root_of_cusp(size: Array, step: Array, q: float) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(200):
             f = u + step * q * u ** (q - 1.0) - size
-            new = np.maximum(u - f / (1.0 + step * q * (q - 1.0) * u ** (q - 2.0)), turn)
+            new = np.maximum(
+                u - f / (1.0 + step * q * (q - 1.0) * u ** (q - 2.0)), turn
+            )
             done = np.abs(new - u) <= 4e-16 * u
             u = new
             if (done | ~exists).all():

@@ -37,8 +37,15 @@ class Flat(GaussianPrior):
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         return np.zeros(beta.shape[:-2])
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
-        raise DataError("a flat prior is improper and has no draws; name a proper prior for these columns")
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
+        raise DataError(
+            "a flat prior is improper and has no draws; name a proper prior for these columns"
+        )
 
     def precision(self, q: int) -> Array:
         return np.zeros((q, q))

@@ -56,10 +56,16 @@ class GPrior(DataDependentPrior):
     def __post_init__(self) -> None:
         check_fields(self)
         if self.jzs and self.g is not None:
-            raise DataError(f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}")
+            raise DataError(
+                f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}"
+            )
 
     def rescale_stated(self, factor: float) -> "GPrior | None":
-        return None if self.g is None or isinstance(self.g, AuxPrior) else replace(self, g=self.g * factor**2)
+        return (
+            None
+            if self.g is None or isinstance(self.g, AuxPrior)
+            else replace(self, g=self.g * factor**2)
+        )
 
     def prepare(self, rows: PriorData) -> Prior:
         unit = unit_information_normal(rows, self.name)
@@ -77,7 +83,10 @@ def unit_information_normal(rows: PriorData, name: str) -> Normal:
     information = 1.0 if rows.unit_information is None else rows.unit_information
     # Precision i X'WX / (n sigma^2): the information of one average row.
     P = (G + G.T) / 2.0 * (information / rows.n)
-    return Normal(precision_matrix=tuple(map(tuple, P)), sigma_units=rows.response_sd() is not None)
+    return Normal(
+        precision_matrix=tuple(map(tuple, P)),
+        sigma_units=rows.response_sd() is not None,
+    )
 
 
 def _require_independent(G: Array, rows: PriorData, name: str) -> None:

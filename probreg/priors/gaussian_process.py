@@ -21,7 +21,13 @@ from probreg.priors.positive import AuxPrior, Reference
 
 Known = float | AuxPrior
 UNKNOWN = Reference()
-_FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the lengths of a kernel, at which a search begins
+_FACTORS = (
+    0.03,
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+)  # of the lengths of a kernel, at which a search begins
 _FLOOR = 23.0  # logs below the largest root of the density: what adds less than 1e-20 of the variance
 _STEP = 2e-3  # of differences of log S over the log of a hyperparameter, whose error is near 1e-9
 
@@ -81,7 +87,11 @@ class GaussianProcess(DataDependentPrior):
         object.__setattr__(self, "amplitude", _read_text("amplitude", self.amplitude))
         object.__setattr__(self, "length", _read_text("length", self.length))
         check_fields(self, "kernel")
-        for name, value in (("amplitude", self.amplitude), ("length", self.length), *pairs):
+        for name, value in (
+            ("amplitude", self.amplitude),
+            ("length", self.length),
+            *pairs,
+        ):
             if not _positive(value) and not (name == "length" and value is None):
                 raise DataError(
                     f"{name} is a positive number or a prior of one such as HalfNormal(1.0), got {shown_value(value)}"
@@ -90,24 +100,39 @@ class GaussianProcess(DataDependentPrior):
     @property
     def proper(self) -> bool:  # type: ignore[override]
         return all(
-            not isinstance(v, AuxPrior) or v.proper for v in (self.amplitude, self.length, *dict(self.others).values())
+            not isinstance(v, AuxPrior) or v.proper
+            for v in (self.amplitude, self.length, *dict(self.others).values())
         )
 
     def kernel_on(self, term: CovarianceFunction) -> CovarianceFunction:
         """k with the values that are stated here, and those of the term's own function where no other is given."""
         k = term if self.kernel is None else self.kernel
-        held = {name: v for name, v in self._known_hyperparameters(k).items() if not isinstance(v, AuxPrior)}
+        held = {
+            name: v
+            for name, v in self._known_hyperparameters(k).items()
+            if not isinstance(v, AuxPrior)
+        }
         return k.at(**held) if held else k
 
     def unknown(self, kernel: CovarianceFunction) -> dict[str, AuxPrior]:
         """The priors of hyperparameters of k that are unknown, by their names in `k.hyper`."""
-        return {name: v for name, v in self._known_hyperparameters(kernel).items() if isinstance(v, AuxPrior)}
+        return {
+            name: v
+            for name, v in self._known_hyperparameters(kernel).items()
+            if isinstance(v, AuxPrior)
+        }
 
     def _known_hyperparameters(self, kernel: CovarianceFunction) -> dict[str, Known]:
         there, others = kernel.hyper, dict(self.others)
         if missing := [name for name in others if name not in there]:
-            raise DataError(f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(there) or 'none'}")
-        lengths = {} if self.length is None else {n: self.length for n in there if n not in others and is_length(n)}
+            raise DataError(
+                f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(there) or 'none'}"
+            )
+        lengths = (
+            {}
+            if self.length is None
+            else {n: self.length for n in there if n not in others and is_length(n)}
+        )
         return lengths | others
 
     def prepare(self, rows: PriorData) -> Prior:
@@ -119,9 +144,13 @@ class GaussianProcess(DataDependentPrior):
         unknown = self.unknown(basis.kernel)
         if not unknown:
             return (
-                ScaleMixture(unit, self.amplitude) if isinstance(self.amplitude, AuxPrior) else Normal(self.amplitude)
+                ScaleMixture(unit, self.amplitude)
+                if isinstance(self.amplitude, AuxPrior)
+                else Normal(self.amplitude)
             )
-        if isinstance(basis, SineBasis) and not basis.plain:  # its columns hold the density at one length
+        if (
+            isinstance(basis, SineBasis) and not basis.plain
+        ):  # its columns hold the density at one length
             raise DataError(
                 f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read by the block: "
                 "state it in the formula, length="
@@ -140,18 +169,30 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
     one is held.
     """
     multiples = kernel.parts if kernel.name == "sum" else (kernel,)
-    held = next(iter(kernel.hyper), "") if all(part.name in ("scaled", "constant") for part in multiples) else ""
-    return GaussianProcess(others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held})
+    held = (
+        next(iter(kernel.hyper), "")
+        if all(part.name in ("scaled", "constant") for part in multiples)
+        else ""
+    )
+    return GaussianProcess(
+        others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held}
+    )
 
 
 def _read_text(name: str, value: Any) -> Any:
     """The prior that a text describes; any other value unchanged."""
-    return read_argument(name, value, Positive | AuxPrior) if isinstance(value, str) else value
+    return (
+        read_argument(name, value, Positive | AuxPrior)
+        if isinstance(value, str)
+        else value
+    )
 
 
 def _positive(value: Any) -> bool:
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return isinstance(value, AuxPrior) or (number and bool(np.isfinite(value)) and value > 0)
+    return isinstance(value, AuxPrior) or (
+        number and bool(np.isfinite(value)) and value > 0
+    )
 
 
 def is_length(name: str) -> bool:
@@ -180,7 +221,11 @@ class ProcessPrior(LatentPrior):
 
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
-        own = {"amplitude": Hyper(self.amplitude)} if isinstance(self.amplitude, AuxPrior) else {}
+        own = (
+            {"amplitude": Hyper(self.amplitude)}
+            if isinstance(self.amplitude, AuxPrior)
+            else {}
+        )
         return own | {name: Hyper(prior) for name, prior in self.unknown}
 
     @property
@@ -193,16 +238,26 @@ class ProcessPrior(LatentPrior):
 
     @property
     def may_vanish(self) -> tuple[bool, ...]:
-        return tuple(name == "amplitude" or name.split(".")[-1] == "variance" for name in self.hyper)
+        return tuple(
+            name == "amplitude" or name.split(".")[-1] == "variance"
+            for name in self.hyper
+        )
 
     def kernel_at(self, **values: float) -> CovarianceFunction:
         """k at these hyperparameters; those that are not given are as the basis has them."""
-        return self.basis.kernel.at(**{name: values[name] for name, _ in self.unknown if name in values})
+        return self.basis.kernel.at(
+            **{name: values[name] for name, _ in self.unknown if name in values}
+        )
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
         """The lengths of the basis and others, times factors common to all lengths."""
         at = self.basis.kernel.hyper
-        return tuple(tuple(at[name] * (f if is_length(name) else 1.0) for name, _ in self.unknown) for f in _FACTORS)
+        return tuple(
+            tuple(
+                at[name] * (f if is_length(name) else 1.0) for name, _ in self.unknown
+            )
+            for f in _FACTORS
+        )
 
     @abstractmethod
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
@@ -220,7 +275,9 @@ class ProcessPrior(LatentPrior):
         return 0.0
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        raise Incompatible("the density of a process without its hyperparameters is not known: fit it, or hold them")
+        raise Incompatible(
+            "the density of a process without its hyperparameters is not known: fit it, or hold them"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,15 +289,26 @@ class SineProcess(ProcessPrior):
     def _log_roots(self, values: Mapping[str, Array]) -> Array:
         """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: what is left out is 1e-20 of the
         variance."""
-        each = {name: np.asarray(values[name], dtype=float)[:, None] for name, _ in self.unknown}
+        each = {
+            name: np.asarray(values[name], dtype=float)[:, None]
+            for name, _ in self.unknown
+        }
         if self._symbolic is not None:
             with np.errstate(divide="ignore", under="ignore"):
                 log = 0.5 * np.log(self._symbolic(self.basis.frequencies, **each))
         else:
-            rows = [dict(zip(each, row)) for row in np.hstack(list(each.values())).tolist()]
+            rows = [
+                dict(zip(each, row)) for row in np.hstack(list(each.values())).tolist()
+            ]
             with np.errstate(divide="ignore", under="ignore"):
                 log = np.array(
-                    [0.5 * np.log(self.kernel_at(**r).spectral_density(self.basis.frequencies)) for r in rows]
+                    [
+                        0.5
+                        * np.log(
+                            self.kernel_at(**r).spectral_density(self.basis.frequencies)
+                        )
+                        for r in rows
+                    ]
                 )
         return np.maximum(log, log.max(1, keepdims=True) - _FLOOR)
 
@@ -252,19 +320,33 @@ class SineProcess(ProcessPrior):
 
     def _log_sds(self, values: Mapping[str, Any]) -> Array:
         """log of the standard deviations (q,) at hyperparameters."""
-        roots = self._log_roots({name: np.array([values[name]]) for name, _ in self.unknown})[0]
+        roots = self._log_roots(
+            {name: np.array([values[name]]) for name, _ in self.unknown}
+        )[0]
         return np.asarray(roots + np.log(float(self.amplitude_at(values))))
 
     def log_scales_at(self, logs: Array, q: int) -> Array:
         values = dict(zip(self.hyper, np.exp(logs).T))
-        return self._log_roots(values) + np.log(self.amplitude_at(values) * np.ones(len(logs)))[:, None]
+        return (
+            self._log_roots(values)
+            + np.log(self.amplitude_at(values) * np.ones(len(logs)))[:, None]
+        )
 
-    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+    def log_prob_given(
+        self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0
+    ) -> Array:
         lead, (q, m) = beta.shape[:-2], beta.shape[-2:]
-        logs = np.log(np.stack([np.broadcast_to(values[name], lead).ravel() for name in self.hyper], axis=1))
+        logs = np.log(
+            np.stack(
+                [np.broadcast_to(values[name], lead).ravel() for name in self.hyper],
+                axis=1,
+            )
+        )
         log_sd = self.log_scales_at(logs, q).reshape(*lead, q)
         # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, D the same for each of m predictors
-        return self.base.log_prob(beta / np.exp(log_sd)[..., None], unit) - m * log_sd.sum(-1)
+        return self.base.log_prob(
+            beta / np.exp(log_sd)[..., None], unit
+        ) - m * log_sd.sum(-1)
 
     def given(self, **values: Any) -> Prior:
         return Normal(tuple(np.exp(self._log_sds(values)).tolist()))
@@ -289,7 +371,9 @@ class SineProcess(ProcessPrior):
         eye = _STEP * np.eye(d)
         moves = [np.zeros(d)]
         moves += [k * eye[i] for i in place for k in (1, 2, -1, -2)]
-        moves += [a * eye[i] + b * eye[j] for i, j in pairs for a in (1, -1) for b in (1, -1)]
+        moves += [
+            a * eye[i] + b * eye[j] for i, j in pairs for a in (1, -1) for b in (1, -1)
+        ]
         f = self.log_scales_at(logs + np.array(moves), q)
         slopes, curvature = np.zeros((q, d)), np.zeros((q, d, d))
         slopes[:, [name == "amplitude" for name in names]] = 1.0
@@ -297,24 +381,38 @@ class SineProcess(ProcessPrior):
             # five points: f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
             one, two, back, twice = f[1 + 4 * n : 5 + 4 * n]
             slopes[:, i] = (8.0 * (one - back) - (two - twice)) / (12.0 * _STEP)
-            curvature[:, i, i] = (16.0 * (one + back) - (two + twice) - 30.0 * f[0]) / (12.0 * _STEP**2)
+            curvature[:, i, i] = (16.0 * (one + back) - (two + twice) - 30.0 * f[0]) / (
+                12.0 * _STEP**2
+            )
         for n, (i, j) in enumerate(pairs):
             a, b, c, e = f[1 + 4 * (len(place) + n) : 5 + 4 * (len(place) + n)]
             curvature[:, i, j] = curvature[:, j, i] = (a - b - c + e) / (4.0 * _STEP**2)
         return LogScales(f[0], slopes, curvature)
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
-        return replace(self.basis, kernel=kernel, plain=False, error=self.basis.error_of(kernel) * kernel.bound)
+        return replace(
+            self.basis,
+            kernel=kernel,
+            plain=False,
+            error=self.basis.error_of(kernel) * kernel.bound,
+        )
 
     def error_at(self, values: Mapping[str, float]) -> float:
         return self.basis.error_of(self.kernel_at(**values))
 
     def times(self, factor: float) -> Prior:
         if isinstance(self.amplitude, AuxPrior):
-            raise DataError("the amplitude of this process is unknown, and a factor of it is no other prior")
+            raise DataError(
+                "the amplitude of this process is unknown, and a factor of it is no other prior"
+            )
         return replace(self, amplitude=self.amplitude * factor)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         return _sample_coefficients(self, rng, shape)
 
 
@@ -354,7 +452,12 @@ class InducingPoints(UnknownLength):
         assert x is not None  # evidence asks for rows in memory
         return self.basis.rebuilt(kernel, x)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         raise self.moved_columns()
 
 
@@ -364,39 +467,67 @@ class FunctionValues(UnknownLength):
 
     basis: RowValues
 
-    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+    def log_prob_given(
+        self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0
+    ) -> Array:
         lead, (a, m) = beta.shape[:-2], beta.shape[-2:]
-        table = np.stack([np.broadcast_to(values[name], lead).ravel() for name, _ in self.unknown], axis=1)
+        table = np.stack(
+            [np.broadcast_to(values[name], lead).ravel() for name, _ in self.unknown],
+            axis=1,
+        )
         f, out = beta.reshape(-1, a, m), np.empty(len(table))
-        size = np.broadcast_to(np.asarray(self.amplitude_at(values), dtype=float), lead).ravel()
+        size = np.broadcast_to(
+            np.asarray(self.amplitude_at(values), dtype=float), lead
+        ).ravel()
         for at, mine in nodes_of(table):
             made, _, places = root_at_rows(
-                self.kernel_at(**dict(zip((n for n, _ in self.unknown), at))), self.basis.anchors
+                self.kernel_at(**dict(zip((n for n, _ in self.unknown), at))),
+                self.basis.anchors,
             )
             # of the anchors that explain all others up to rounding: f_p = amplitude T'^-1 u, u ~ N(0, I)
-            u = np.einsum("pq,spm->sqm", made.T, f[mine][:, places]) / size[mine, None, None]
-            log_det = m * (float(np.log(np.diagonal(made.T)).sum()) - made.size * np.log(size[mine]))
-            out[mine] = log_det - 0.5 * (np.square(u).sum((1, 2)) + made.size * m * np.log(2.0 * np.pi))
+            u = (
+                np.einsum("pq,spm->sqm", made.T, f[mine][:, places])
+                / size[mine, None, None]
+            )
+            log_det = m * (
+                float(np.log(np.diagonal(made.T)).sum())
+                - made.size * np.log(size[mine])
+            )
+            out[mine] = log_det - 0.5 * (
+                np.square(u).sum((1, 2)) + made.size * m * np.log(2.0 * np.pi)
+            )
         return out.reshape(lead)
 
     def given(self, **values: Any) -> Prior:
         raise self.moved_columns()
 
     def root_given(self, **values: Any) -> Array:
-        F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[1] * self.size_at(values)
+        F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[
+            1
+        ] * self.size_at(values)
         return np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return root_at_rows(kernel, self.basis.anchors)[0]
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         """Hyperparameters from their priors, then values (..., a, m)."""
-        lead, out = int(np.prod(shape[:-2])), np.empty((int(np.prod(shape[:-2])), *shape[-2:]))
+        lead, out = (
+            int(np.prod(shape[:-2])),
+            np.empty((int(np.prod(shape[:-2])), *shape[-2:])),
+        )
         drawn = drawn_hyper(self, rng, lead)
         for i in range(lead):
             here = {name: float(v[i]) for name, v in drawn.items()}
             F = root_at_rows(self.kernel_at(**here), self.basis.anchors)[1]
-            out[i] = self.size_at(here) * F @ rng.standard_normal((F.shape[1], shape[-1]))
+            out[i] = (
+                self.size_at(here) * F @ rng.standard_normal((F.shape[1], shape[-1]))
+            )
         return out.reshape(shape)
 
 
@@ -404,10 +535,14 @@ def nodes_of(table: Array) -> list[tuple[list[float], Array]]:
     """Each distinct row of hyperparameters (S, d), and the numbers of the draws that have it."""
     found, of = np.unique(table, axis=0, return_inverse=True)
     order = np.argsort(of.ravel(), kind="stable")
-    return list(zip(found.tolist(), np.split(order, np.cumsum(np.bincount(of.ravel()))[:-1])))
+    return list(
+        zip(found.tolist(), np.split(order, np.cumsum(np.bincount(of.ravel()))[:-1]))
+    )
 
 
-def drawn_hyper(prior: ProcessPrior, rng: np.random.Generator, size: int) -> dict[str, Array]:
+def drawn_hyper(
+    prior: ProcessPrior, rng: np.random.Generator, size: int
+) -> dict[str, Array]:
     """Hyperparameters (size,) from their priors. DataError where one is improper."""
     if not prior.proper:
         raise DataError(
@@ -416,9 +551,14 @@ def drawn_hyper(prior: ProcessPrior, rng: np.random.Generator, size: int) -> dic
     return {name: h.prior.sample(rng, size) for name, h in prior.hyper.items()}
 
 
-def _sample_coefficients(prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+def _sample_coefficients(
+    prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]
+) -> Array:
     """Hyperparameters from their priors, then coefficients (..., q, m)."""
     lead = int(np.prod(shape[:-2]))
     drawn = drawn_hyper(prior, rng, lead)
-    each = [prior.given(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
+    each = [
+        prior.given(**{name: float(v[i]) for name, v in drawn.items()})
+        for i in range(lead)
+    ]
     return np.array([one.sample(rng, shape[-2:]) for one in each]).reshape(shape)

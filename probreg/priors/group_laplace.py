@@ -9,7 +9,16 @@ import numpy as np
 from probreg.arguments.scalars import Flag, shown_value
 from probreg.errors import DataError
 from probreg.numerics.special import gammaln
-from probreg.priors.base import PRIORS, Array, GroupedPrior, Penalty, PerColumn, Prior, PriorData, Scale
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    GroupedPrior,
+    Penalty,
+    PerColumn,
+    Prior,
+    PriorData,
+    Scale,
+)
 from probreg.priors.custom import Custom
 from probreg.priors.joint import columns_called
 from probreg.priors.location_scale import AffinePrior
@@ -97,7 +106,9 @@ class GroupLaplace(AffinePrior, GroupedPrior):
     name = "group_laplace"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "groups", None if self.groups is None else _read_groups(self.groups))
+        object.__setattr__(
+            self, "groups", None if self.groups is None else _read_groups(self.groups)
+        )
         self._check_arguments()
 
     @property
@@ -110,9 +121,15 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     def prepare(self, rows: PriorData) -> Prior:
         q = len(rows.columns)
-        placed = self if _is_by_place(self.groups) else replace(self, groups=_group_columns(self.groups, rows))
+        placed = (
+            self
+            if _is_by_place(self.groups)
+            else replace(self, groups=_group_columns(self.groups, rows))
+        )
         groups = placed.members(q)
-        bound = replace(self, groups=tuple(tuple(g.tolist()) for g in groups), root_size=False)
+        bound = replace(
+            self, groups=tuple(tuple(g.tolist()) for g in groups), root_size=False
+        )
         prior = super(GroupLaplace, bound).prepare(rows)
         if not self.root_size:
             return prior
@@ -126,12 +143,17 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         groups = [np.array(g, dtype=int) for g in self.groups or ()]
         met = np.concatenate([*groups, np.zeros(0, dtype=int)])
         if len(met) and met.max() >= q:
-            raise DataError(f"a group of the {self.name} prior has column {met.max()}, and there are {q} from 0 on")
+            raise DataError(
+                f"a group of the {self.name} prior has column {met.max()}, and there are {q} from 0 on"
+            )
         return (*groups, *(np.array([j]) for j in np.setdiff1d(np.arange(q), met)))
 
     def _lengths(self, r: Array) -> list[tuple[int, Array]]:
         """The size of each group and |r_g| (...,), of r with the columns on the last axis."""
-        return [(len(g), np.linalg.norm(r[..., g], axis=-1)) for g in self.members(r.shape[-1])]
+        return [
+            (len(g), np.linalg.norm(r[..., g], axis=-1))
+            for g in self.members(r.shape[-1])
+        ]
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p(beta) = -sum_g [|r_g| + log Z_d] - sum_j log s_j, r_j = (beta_j - location_j) / s_j.
@@ -141,17 +163,24 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             total = total - length - log_mass(d)
         return np.asarray(total.sum(-1))
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         z = rng.standard_normal(shape)
         for g in self.members(shape[-2]):
             # |r_g| ~ Gamma(d, 1), and its direction is that of a normal.
             part = z[..., g, :]
             radius = rng.gamma(len(g), size=(*shape[:-2], 1, shape[-1]))
-            z[..., g, :] = part * (radius / np.linalg.norm(part, axis=-2, keepdims=True))
+            z[..., g, :] = part * (
+                radius / np.linalg.norm(part, axis=-2, keepdims=True)
+            )
         return z
 
     def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        center, s = (
+            self.on_columns(self.location, len(beta)),
+            self.on_columns(self.scales, len(beta)) * unit,
+        )
         # Over r = (u - location) / s it is argmin h |r|^2 / 2 - b'r + |r|, h = s^2 / step, b = s (beta - location) / step.
         h = np.broadcast_to(s**2 / step, beta.shape)
         b, out = h * (beta - center) / s, np.empty(beta.shape)
@@ -161,14 +190,20 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         return np.where(out == 0.0, center, center + s * out)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        center, s = (
+            self.on_columns(self.location, len(beta)),
+            self.on_columns(self.scales, len(beta)) * unit,
+        )
         r, low = (beta - center) / s, np.empty(beta.shape)
         high = low.copy()
         for g in self.members(len(beta)):
             # d|r_g| = r_g / |r_g|, and the unit ball at the kink, which reaches from -1 to 1 over each entry.
             length = np.linalg.norm(r[g], axis=0)
             slope = r[g] / np.where(length > 0, length, 1.0)
-            low[g], high[g] = np.where(length > 0, slope, -1.0), np.where(length > 0, slope, 1.0)
+            low[g], high[g] = (
+                np.where(length > 0, slope, -1.0),
+                np.where(length > 0, slope, 1.0),
+            )
         return low / s, high / s
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
@@ -183,12 +218,24 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             lengths = sum(pt.sqrt((r[..., g] ** 2).sum(-1)) for g in groups)
             return -lengths - constant - pt.log(scale).sum(-1)
 
-        def draw(location: Any, scale: Any, rng: np.random.Generator, size: Any) -> Array:
-            shape = (*(() if size is None else tuple(np.atleast_1d(size))), np.shape(location)[-1], 1)
+        def draw(
+            location: Any, scale: Any, rng: np.random.Generator, size: Any
+        ) -> Array:
+            shape = (
+                *(() if size is None else tuple(np.atleast_1d(size))),
+                np.shape(location)[-1],
+                1,
+            )
             return location + scale * self.standard_sample(rng, shape)[..., 0]
 
-        location, scale = (np.broadcast_to(np.asarray(v, dtype=float), q) for v in (self.location, self.scales))
-        return Custom(logp, draw, "(q),(q)->(q)"), {"location": location, "scale": scale * unit}
+        location, scale = (
+            np.broadcast_to(np.asarray(v, dtype=float), q)
+            for v in (self.location, self.scales)
+        )
+        return Custom(logp, draw, "(q),(q)->(q)"), {
+            "location": location,
+            "scale": scale * unit,
+        }
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         s = np.broadcast_to(unit * self.scales, q)
@@ -232,15 +279,21 @@ def _read_groups(given: Any) -> Groups:
     """Groups as tuples of names, or of places. DataError for anything else, an empty group, and a column in two of them."""
     listed = list(given.values()) if isinstance(given, Mapping) else given
     if isinstance(listed, str) or not isinstance(listed, Sequence | np.ndarray):
-        raise DataError(f"groups= is a sequence of groups, each of columns by name, got {shown_value(given)}")
+        raise DataError(
+            f"groups= is a sequence of groups, each of columns by name, got {shown_value(given)}"
+        )
     groups = tuple(_read_group(g) for g in listed)
     kinds = {type(j) for g in groups for j in g}
     if not groups or len(kinds) > 1:
-        raise DataError(f"groups= has groups of names, or of places, not of both or none; got {shown_value(given)}")
+        raise DataError(
+            f"groups= has groups of names, or of places, not of both or none; got {shown_value(given)}"
+        )
     every = [j for g in groups for j in g]
     for j in every:
         if every.count(j) > 1:
-            raise DataError(f"{j!r} stands in two groups, and a column is in one: name it once")
+            raise DataError(
+                f"{j!r} stands in two groups, and a column is in one: name it once"
+            )
     return groups
 
 
@@ -250,26 +303,39 @@ def _read_group(given: Any) -> Any:
         out = tuple(j if isinstance(j, str) else int(j) for j in members)
     except (TypeError, ValueError):
         out = ()
-    if not out or any(not isinstance(j, str) and (j != k or j < 0) for j, k in zip(out, members)):
-        raise DataError(f"a group is a sequence of columns by name, got {shown_value(given)}")
+    if not out or any(
+        not isinstance(j, str) and (j != k or j < 0) for j, k in zip(out, members)
+    ):
+        raise DataError(
+            f"a group is a sequence of columns by name, got {shown_value(given)}"
+        )
     return out
 
 
-def _group_columns(groups: Groups | None, rows: PriorData) -> tuple[tuple[int, ...], ...]:
+def _group_columns(
+    groups: Groups | None, rows: PriorData
+) -> tuple[tuple[int, ...], ...]:
     """The columns of each group, by default those of each term. DataError for names that are no columns, or are twice."""
     if groups is None:
         terms = rows.terms() or rows.columns
-        return tuple(tuple(j for j, t in enumerate(terms) if t == term) for term in dict.fromkeys(terms))
+        return tuple(
+            tuple(j for j, t in enumerate(terms) if t == term)
+            for term in dict.fromkeys(terms)
+        )
     out, of = [], dict[int, str]()
     for g in groups:
         found: list[int] = []
         for name in map(str, g):
             columns = columns_called(name, rows.columns)
             if not columns:
-                raise DataError(f"a group has {name!r}, which is no column under this prior: {', '.join(rows.columns)}")
+                raise DataError(
+                    f"a group has {name!r}, which is no column under this prior: {', '.join(rows.columns)}"
+                )
             for j in columns:
                 if j in of:
-                    raise DataError(f"column {rows.columns[j]!r} is in two groups, by {of[j]!r} and by {name!r}")
+                    raise DataError(
+                        f"column {rows.columns[j]!r} is in two groups, by {of[j]!r} and by {name!r}"
+                    )
                 of[j] = name
             found += columns
         out.append(tuple(found))

@@ -50,9 +50,13 @@ class GroupNormal(GaussianPrior):
         check_fields(self)
         L = np.array(self.root, dtype=float)
         if L.ndim != 2 or L.shape[0] != L.shape[1] or np.triu(L, 1).any():
-            raise DataError(f"the root of a covariance is a square lower triangular matrix, got {self.root}")
+            raise DataError(
+                f"the root of a covariance is a square lower triangular matrix, got {self.root}"
+            )
         if not np.isfinite(L).all() or not L.any():
-            raise DataError(f"the root of a covariance is finite and not all zero, got {self.root}")
+            raise DataError(
+                f"the root of a covariance is finite and not all zero, got {self.root}"
+            )
 
     @property
     def effects(self) -> int:
@@ -76,7 +80,9 @@ class GroupNormal(GaussianPrior):
         sd = np.linalg.norm(L, axis=1)
         gone = sd == 0.0
         # S = D R D, R = T T' the correlations, T = U s V': a singular value below the floor is raised to it
-        T = np.where(gone[:, None], np.eye(len(L)), L / np.where(gone, 1.0, sd)[:, None])
+        T = np.where(
+            gone[:, None], np.eye(len(L)), L / np.where(gone, 1.0, sd)[:, None]
+        )
         U, s, _ = np.linalg.svd(T)
         D = np.where(gone, _NO_SD * sd.max(), sd)[:, None]
         if s[-1] >= _FLAT:
@@ -101,13 +107,20 @@ class GroupNormal(GaussianPrior):
         L, (q, m) = self.held_root, beta.shape[-2:]
         u = np.asarray(unit, dtype=float)
         # log p = - G m log |Lambda| - q m log(u sqrt(2 pi)) - |Lambda^-1 b_g|^2 / (2 u^2), summed over groups and predictors
-        b = np.moveaxis(beta.reshape(*beta.shape[:-2], self.groups, self.effects, m), -2, 0)
+        b = np.moveaxis(
+            beta.reshape(*beta.shape[:-2], self.groups, self.effects, m), -2, 0
+        )
         r = solve_triangular(L, b.reshape(len(L), -1), lower=True).reshape(b.shape)
         square = np.square(r).sum((0, -2, -1))
         log_det = self.groups * m * float(np.log(np.abs(np.diagonal(L))).sum())
         return -0.5 * square / u**2 - q * m * (np.log(u) + 0.5 * _LOG_2PI) - log_det
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         u = rng.standard_normal((*shape[:-2], self.groups, self.effects, shape[-1]))
         return unit * np.einsum("kl,...glm->...gkm", self.held_root, u).reshape(shape)
 
@@ -125,13 +138,22 @@ class GroupNormal(GaussianPrior):
 
     def independent(self, q: int) -> Array | None:
         L = self.held_root
-        return np.tile(np.diagonal(L), self.groups) if not np.tril(L, -1).any() else None
+        return (
+            np.tile(np.diagonal(L), self.groups) if not np.tril(L, -1).any() else None
+        )
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         """One variable of all coefficients; the graph of a model has one of groups and effects, by `root_of_groups`."""
         import pymc as pm
 
-        return pm.MvNormal, {"mu": np.zeros(self.size), "chol": np.kron(np.eye(self.groups), self.held_root) * unit}
+        return pm.MvNormal, {
+            "mu": np.zeros(self.size),
+            "chol": np.kron(np.eye(self.groups), self.held_root) * unit,
+        }
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Penalty("ridge", "w_g' S^-1 w_g, S the covariance of the effects of a group", np.full(q, 0.5 / unit**2))
+        return Penalty(
+            "ridge",
+            "w_g' S^-1 w_g, S the covariance of the effects of a group",
+            np.full(q, 0.5 / unit**2),
+        )

@@ -13,9 +13,7 @@ from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
 
-_STEP = (
-    0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
-)
+_STEP = 0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
 _MOST = 2_000_000  # numbers held at once
 
 
@@ -92,7 +90,10 @@ class Horseshoe(HierarchicalPrior):
 
     @property
     def hyper(self) -> Mapping[str, Hyper]:
-        return {"tau": Hyper(HalfCauchy(self.tau)), "lambda": Hyper(HalfCauchy(1.0), each=True)}
+        return {
+            "tau": Hyper(HalfCauchy(self.tau)),
+            "lambda": Hyper(HalfCauchy(1.0), each=True),
+        }
 
     def spread(self, **values: Any) -> Any:
         # sd = c s / (c^2 + s^2)^(1/2), s = tau lambda: s where s is small, c where it is large (Piironen & Vehtari
@@ -101,18 +102,36 @@ class Horseshoe(HierarchicalPrior):
         return self.slab * s / (self.slab**2 + s**2) ** 0.5
 
     def given(self, **values: Any) -> Prior:
-        factor: Any = self.spread(tau=float(values["tau"]), **{"lambda": np.asarray(values["lambda"], dtype=float)})
+        factor: Any = self.spread(
+            tau=float(values["tau"]),
+            **{"lambda": np.asarray(values["lambda"], dtype=float)},
+        )
         return self.base.times(factor)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         tau = self.tau * np.abs(rng.standard_cauchy((*shape[:-2], 1, 1)))
         local = np.abs(rng.standard_cauchy(shape))
         scale = np.broadcast_to(np.asarray(self.scale, dtype=float), shape[-2])[:, None]
-        return scale * unit * self.spread(tau=tau, **{"lambda": local}) * rng.standard_normal(shape)
+        return (
+            scale
+            * unit
+            * self.spread(tau=tau, **{"lambda": local})
+            * rng.standard_normal(shape)
+        )
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         unit = np.asarray(unit, dtype=float)
-        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), beta.shape[-2])[:, None] * unit[..., None, None]
+        scale = (
+            np.broadcast_to(np.asarray(self.scale, dtype=float), beta.shape[-2])[
+                :, None
+            ]
+            * unit[..., None, None]
+        )
         lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
         size = np.broadcast_to(np.abs(beta) / scale, (*lead, *beta.shape[-2:])).reshape(
             -1, beta.shape[-2] * beta.shape[-1]
@@ -120,7 +139,9 @@ class Horseshoe(HierarchicalPrior):
         rule = _Rule.of(size, self.tau, self.slab)
         k = max(1, int(_MOST / ((len(rule.s) + len(rule.log_weight)) * size.shape[1])))
         parts = [rule.log_prob(size[i : i + k]) for i in range(0, len(size), k)]
-        log_scale = np.broadcast_to(np.log(scale), (*lead, *beta.shape[-2:])).sum((-1, -2))
+        log_scale = np.broadcast_to(np.log(scale), (*lead, *beta.shape[-2:])).sum(
+            (-1, -2)
+        )
         return np.concatenate(parts).reshape(lead) - log_scale
 
 
@@ -141,9 +162,13 @@ class _Rule:
         top = np.log(tau)
         log_s = np.arange(min(least, np.log(slab), top) - 4.0, top + 28.0, _STEP)
         step = min(_STEP, 0.35 / np.sqrt(size.shape[1]))
-        log_tau = np.arange(min(least, top) - 25.0 / (1.0 + size.shape[1]), top + 25.0, step)
+        log_tau = np.arange(
+            min(least, top) - 25.0 / (1.0 + size.shape[1]), top + 25.0, step
+        )
         s = np.exp(log_s)
-        given = _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)  # 2/pi tau s / (tau^2 + s^2)
+        given = (
+            _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)
+        )  # 2/pi tau s / (tau^2 + s^2)
         weight = np.log(2.0 * step / np.pi) - np.logaddexp(log_tau - top, top - log_tau)
         return cls(s, slab * s / np.hypot(slab, s), given, weight)
 
@@ -152,9 +177,15 @@ class _Rule:
         with np.errstate(over="ignore"):
             # p(b) = int p(tau) prod_j [int N(b_j; 0, sd(s)^2) p(s | tau) ds] dtau, each by a sum over nodes; the
             # largest term of the inner sum is taken out before it is exponentiated.
-            log_n = -0.5 * np.square(size[..., None] / self.spread) - np.log(self.spread) - 0.5 * np.log(2.0 * np.pi)
+            log_n = (
+                -0.5 * np.square(size[..., None] / self.spread)
+                - np.log(self.spread)
+                - 0.5 * np.log(2.0 * np.pi)
+            )
         highest = log_n.max(-1, keepdims=True)
         inner = np.exp(log_n - highest) @ self.given_tau
         with np.errstate(divide="ignore"):
-            total = logsumexp((np.log(inner) + highest).sum(-2) + self.log_weight, axis=-1)
+            total = logsumexp(
+                (np.log(inner) + highest).sum(-2) + self.log_weight, axis=-1
+            )
         return np.where((size == 0).any(-1), np.inf, total)

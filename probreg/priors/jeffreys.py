@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, DataDependentPrior, Penalty, Prior, PriorData, WholePrior
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    DataDependentPrior,
+    Penalty,
+    Prior,
+    PriorData,
+    WholePrior,
+)
 from probreg.priors.custom import Opaque
 from probreg.priors.flat import Flat
 
@@ -43,11 +51,18 @@ class Jeffreys(DataDependentPrior):
     def prepare(self, rows: PriorData) -> Prior:
         return Flat() if rows.fisher is None else FisherPrior(rows.fisher)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         raise _no_draws()
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Penalty("Firth", "log |I(w)| of all coefficients together", np.full(q, -0.5))
+        return Penalty(
+            "Firth", "log |I(w)| of all coefficients together", np.full(q, -0.5)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +80,9 @@ class FisherPrior(WholePrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         lead = beta.shape[:-2]
-        each = [half_log_det(self.fisher(b)[0]) for b in beta.reshape(-1, *beta.shape[-2:])]
+        each = [
+            half_log_det(self.fisher(b)[0]) for b in beta.reshape(-1, *beta.shape[-2:])
+        ]
         return np.array(each).reshape(lead)
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
@@ -80,17 +97,27 @@ class FisherPrior(WholePrior):
         for j, h in enumerate(_STEP * np.minimum(size, 1e6)):
             move = np.zeros(beta.size)
             move[j] = h
-            ahead, behind = (self.fisher(beta + s * move.reshape(beta.shape))[1] for s in (1.0, -1.0))
+            ahead, behind = (
+                self.fisher(beta + s * move.reshape(beta.shape))[1] for s in (1.0, -1.0)
+            )
             # -d^2 log p / d beta_j d beta by (g(beta + h e_j) - g(beta - h e_j)) / (2 h).
             H[j] = -(ahead - behind) / (2.0 * h)
         return g, 0.5 * (H + H.T)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         raise _no_draws()
 
     def potential(self, beta: Any) -> Any:
         """log p as a symbolic scalar of symbolic coefficients (p, m), evaluated by NumPy."""
-        return Opaque.of(lambda b: float(self.log_prob(b)), lambda b: self.fisher(b)[1].reshape(b.shape))(beta)
+        return Opaque.of(
+            lambda b: float(self.log_prob(b)),
+            lambda b: self.fisher(b)[1].reshape(b.shape),
+        )(beta)
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         return Jeffreys().as_penalty(q, unit)

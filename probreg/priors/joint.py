@@ -11,7 +11,15 @@ import numpy as np
 from probreg.arguments.scalars import shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.numerics.frame import map_of_columns, vec_entries
-from probreg.priors.base import Array, DataDependentPrior, GaussianPrior, Prior, PriorData, ProximalPrior, SmoothPrior
+from probreg.priors.base import (
+    Array,
+    DataDependentPrior,
+    GaussianPrior,
+    Prior,
+    PriorData,
+    ProximalPrior,
+    SmoothPrior,
+)
 from probreg.priors.flat import Flat
 from probreg.priors.latent import HierarchicalPrior
 
@@ -92,11 +100,19 @@ class BlockPrior:
     def take(self, beta: Any) -> Any:
         """The coefficients (..., q, m) or (..., q, 1) of beta (..., p, m)."""
         inside = beta[..., list(self.columns), :]
-        return inside if self.predictor is None else inside[..., self.predictor : self.predictor + 1]
+        return (
+            inside
+            if self.predictor is None
+            else inside[..., self.predictor : self.predictor + 1]
+        )
 
     def put(self, out: Array, values: Array) -> None:
         """Write the coefficients into out (..., p, m)."""
-        at = slice(None) if self.predictor is None else slice(self.predictor, self.predictor + 1)
+        at = (
+            slice(None)
+            if self.predictor is None
+            else slice(self.predictor, self.predictor + 1)
+        )
         out[..., list(self.columns), at] = values
 
 
@@ -158,7 +174,9 @@ class JointPrior:
         # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for b in self.blocks:
-            total = total + b.prior.log_prob(self._argument(b, beta), sigma if b.prior.sigma_units else 1.0)
+            total = total + b.prior.log_prob(
+                self._argument(b, beta), sigma if b.prior.sigma_units else 1.0
+            )
         return total
 
     def log_prob_given(
@@ -173,7 +191,11 @@ class JointPrior:
         (...,) each; with `proper` of proper blocks alone that are known."""
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
-            inside, unit, prior = self._argument(b, beta), sigma if b.prior.sigma_units else 1.0, b.prior
+            inside, unit, prior = (
+                self._argument(b, beta),
+                sigma if b.prior.sigma_units else 1.0,
+                b.prior,
+            )
             if proper and not (prior.proper and prior.known):
                 continue
             if i in hyper and isinstance(prior, HierarchicalPrior):
@@ -182,7 +204,9 @@ class JointPrior:
                 total = total + prior.log_prob(inside, unit)
         return total
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0) -> Array:
+    def sample(
+        self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
+    ) -> Array:
         """One draw (p, m). DataError names the columns whose prior is improper."""
         return self.sample_with_hyper(rng, shape, sigma)[0]
 
@@ -194,7 +218,9 @@ class JointPrior:
         out, hyper = np.empty(shape), {}
         for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0
-            drawn, hyper[i] = b.prior.sample_with_hyper(rng, (len(b.columns), b.width(shape[1])), unit)
+            drawn, hyper[i] = b.prior.sample_with_hyper(
+                rng, (len(b.columns), b.width(shape[1])), unit
+            )
             b.put(out, drawn)
         return out, hyper
 
@@ -265,7 +291,9 @@ class JointPrior:
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
             # A scale of s sigma is a precision of s^-2 / sigma^2.
-            out[np.ix_(b.columns, b.columns)] = _gaussian_prior(b).precision(len(b.columns)) / unit**2
+            out[np.ix_(b.columns, b.columns)] = (
+                _gaussian_prior(b).precision(len(b.columns)) / unit**2
+            )
         return out
 
     @cached_property
@@ -276,7 +304,9 @@ class JointPrior:
             out[list(b.columns)] = _gaussian_prior(b).center(len(b.columns))
         return out
 
-    def value_grad_hessian(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
+    def value_grad_hessian(
+        self, beta: Array, sigma: float
+    ) -> tuple[float, Array, Array]:
         """log p with gradient and curvature over (vec beta, log sigma), vec row by row; smooth blocks only.
 
         A prior in units of sigma is a function of r / sigma, r = beta - location, less q m log sigma: with g and h the first
@@ -313,7 +343,11 @@ def location_of(block: BlockPrior) -> Array:
     """(q,), what a block is centred at: the r of `value_grad_hessian` is beta less this."""
     this: Any = block.prior
     q = len(block.columns)
-    return this.center(q) if isinstance(this, GaussianPrior) else np.broadcast_to(np.asarray(this.location), q)
+    return (
+        this.center(q)
+        if isinstance(this, GaussianPrior)
+        else np.broadcast_to(np.asarray(this.location), q)
+    )
 
 
 def _gaussian_prior(block: BlockPrior) -> GaussianPrior:
@@ -343,9 +377,14 @@ def joint(
         touched = tuple(int(i) for i in np.flatnonzero(~free | spec.whole))
         chosen = [(spec, touched)] if touched else []
     elif isinstance(spec, Mapping):
-        chosen = [(_a_prior(prior, key), _columns_of(key, columns, shown or columns)) for key, prior in spec.items()]
+        chosen = [
+            (_a_prior(prior, key), _columns_of(key, columns, shown or columns))
+            for key, prior in spec.items()
+        ]
     else:
-        raise DataError(f"prior is a Prior or a mapping from columns to Priors, got {_describe_value(spec)}")
+        raise DataError(
+            f"prior is a Prior or a mapping from columns to Priors, got {_describe_value(spec)}"
+        )
     taken = [i for _, c in chosen for i in c]
     if len(taken) != len(set(taken)):
         twice = sorted({columns[i] for i in taken if taken.count(i) > 1})
@@ -354,7 +393,9 @@ def joint(
         if prior.size not in (None, len(where)):
             names = ", ".join(columns[i] for i in where)
             hint = (
-                " (the intercept is free unless named in a mapping)" if isinstance(spec, Prior) and free.any() else ""
+                " (the intercept is free unless named in a mapping)"
+                if isinstance(spec, Prior) and free.any()
+                else ""
             )
             raise DataError(
                 f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
@@ -363,16 +404,24 @@ def joint(
     rest = tuple(i for i in range(len(columns)) if i not in named)
     for prior, _ in chosen:
         if prior.whole and rest:
-            raise DataError(f"the {prior.name} prior is one of all columns together: give it alone, not by column")
+            raise DataError(
+                f"the {prior.name} prior is one of all columns together: give it alone, not by column"
+            )
     blocks = [
         block
         for prior, where in chosen
-        for block in _blocks_of(prior.prepare(rows(where)) if rows else prior, where, outcomes)
+        for block in _blocks_of(
+            prior.prepare(rows(where)) if rows else prior, where, outcomes
+        )
     ]
-    return JointPrior(tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks))
+    return JointPrior(
+        tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks)
+    )
 
 
-def _blocks_of(prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]) -> list[BlockPrior]:
+def _blocks_of(
+    prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]
+) -> list[BlockPrior]:
     """One block, or one for each linear predictor with a prior or hyperparameters of its own."""
     if isinstance(prior, PerPredictor):
         if len(prior.priors) != len(outcomes):
@@ -384,12 +433,17 @@ def _blocks_of(prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]) ->
         each = (prior,) * len(outcomes)
     else:
         return [BlockPrior(prior, where)]
-    return [BlockPrior(p, where, predictor=k, outcome=name) for k, (p, name) in enumerate(zip(each, outcomes))]
+    return [
+        BlockPrior(p, where, predictor=k, outcome=name)
+        for k, (p, name) in enumerate(zip(each, outcomes))
+    ]
 
 
 def _a_prior(prior: Any, key: Key) -> Prior:
     if not isinstance(prior, Prior):
-        raise DataError(f"the prior of {key!r} is a Prior, got {_describe_value(prior)}")
+        raise DataError(
+            f"the prior of {key!r} is a Prior, got {_describe_value(prior)}"
+        )
     return prior
 
 
@@ -401,13 +455,21 @@ def _describe_value(value: Any) -> str:
         return "None: write pr.Flat() for no prior"
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
         return f"{value}: write pr.Normal({value}) for a scale"
-    return f"{shown_value(value)}, a {type(value).__name__} from {type(value).__module__}"
+    return (
+        f"{shown_value(value)}, a {type(value).__name__} from {type(value).__module__}"
+    )
 
 
-def _columns_of(key: Key, columns: Sequence[str], shown: Sequence[str]) -> tuple[int, ...]:
+def _columns_of(
+    key: Key, columns: Sequence[str], shown: Sequence[str]
+) -> tuple[int, ...]:
     if isinstance(key, tuple) and key:
         place = {c: i for i, c in enumerate(columns)}
-        return tuple(i for k in key for i in ((place[k],) if k in place else _columns_of(k, columns, shown)))
+        return tuple(
+            i
+            for k in key
+            for i in ((place[k],) if k in place else _columns_of(k, columns, shown))
+        )
     if not isinstance(key, str):
         raise DataError(
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
@@ -416,7 +478,11 @@ def _columns_of(key: Key, columns: Sequence[str], shown: Sequence[str]) -> tuple
         near = _terms_with(key, shown)
         raise DataError(
             f"a prior was given for {key!r}, which is not a column"
-            + (f"; did you mean {' or '.join(map(repr, near))}?" if near else f": {', '.join(shown)}")
+            + (
+                f"; did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f": {', '.join(shown)}"
+            )
         )
     return found
 
@@ -428,7 +494,11 @@ def _terms_with(name: str, shown: Sequence[str]) -> list[str]:
     ['C(job)', 's(job, k=5)']
     """
     word = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
-    return list(dict.fromkeys(re.split(r"\[| \(\d", text)[0] for text in shown if word.search(text)))
+    return list(
+        dict.fromkeys(
+            re.split(r"\[| \(\d", text)[0] for text in shown if word.search(text)
+        )
+    )
 
 
 def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
@@ -438,11 +508,19 @@ def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
     (1, 2)
     """
     exact = tuple(i for i, c in enumerate(columns) if c == key)
-    return exact or _of_term(key, columns) or _of_term(_strip_spaces(key), [_strip_spaces(c) for c in columns])
+    return (
+        exact
+        or _of_term(key, columns)
+        or _of_term(_strip_spaces(key), [_strip_spaces(c) for c in columns])
+    )
 
 
 def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
-    return tuple(i for i, c in enumerate(columns) if _is_of_term(factors_of_name(c), factors_of_name(key)))
+    return tuple(
+        i
+        for i, c in enumerate(columns)
+        if _is_of_term(factors_of_name(c), factors_of_name(key))
+    )
 
 
 def same_term(one: str, other: str) -> bool:
@@ -463,13 +541,19 @@ def _strip_spaces(name: str) -> str:
     parts = []
     for factor in factors_of_name(name):
         head, bracket, rest = factor.strip().partition("(")
-        parts.append(head.rstrip() + bracket + "".join(rest.split()).replace('"', "'") if bracket else head)
+        parts.append(
+            head.rstrip() + bracket + "".join(rest.split()).replace('"', "'")
+            if bracket
+            else head
+        )
     return ":".join(parts)
 
 
 def _is_of_term(column: list[str], term: list[str]) -> bool:
     """Factor by factor, a column of this term: `g[T.b]:x` is of `g:x` and of nothing else."""
-    return len(column) == len(term) and all(c == t or c.startswith(f"{t}[") for c, t in zip(column, term))
+    return len(column) == len(term) and all(
+        c == t or c.startswith(f"{t}[") for c, t in zip(column, term)
+    )
 
 
 def factors_of_name(name: str) -> list[str]:

@@ -66,9 +66,13 @@ class Laplace(ProximalLocationScale):
         >>> Laplace.from_lasso(alpha=0.25, of="sklearn", n=8, sigma=2.0).scale
         2.0
         """
-        read = read_penalty(settings_of(settings), of=of, ridge=False, **asides_of(settings))
+        read = read_penalty(
+            settings_of(settings), of=of, ridge=False, **asides_of(settings)
+        )
         if read.l2:
-            raise DataError(f"this penalty has a part in w^2 of weight {read.l2:g}: see ElasticNet.from_elastic_net")
+            raise DataError(
+                f"this penalty has a part in w^2 of weight {read.l2:g}: see ElasticNet.from_elastic_net"
+            )
         scale = read.stretch / read.l1 * (read.sigma() ** 2 if read.relative else 1.0)
         if not (read.standardized and read.relative):
             return cls(scale, scaled=read.standardized)
@@ -78,7 +82,9 @@ class Laplace(ProximalLocationScale):
         # log p(r) = -|r| - log 2
         return -np.abs(r) - np.log(2.0)
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         return rng.laplace(size=shape)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
@@ -102,4 +108,9 @@ class Laplace(ProximalLocationScale):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         form = "|w|" if self.location == 0.0 else "|w - location|"
-        return Penalty("lasso", form, np.broadcast_to(1.0 / (unit * self.scales), q), self._distance_from_location)
+        return Penalty(
+            "lasso",
+            form,
+            np.broadcast_to(1.0 / (unit * self.scales), q),
+            self._distance_from_location,
+        )

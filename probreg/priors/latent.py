@@ -28,7 +28,9 @@ class HierarchicalPrior(Prior):
     """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior: `base`, its scales times `spread(h)`."""
 
     base: Prior
-    shared: bool = False  # several linear predictors have the same values of the hyperparameters
+    shared: bool = (
+        False  # several linear predictors have the same values of the hyperparameters
+    )
 
     @property
     def in_columns(self) -> tuple[str, ...]:
@@ -55,7 +57,10 @@ class HierarchicalPrior(Prior):
 
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """log densities, elementwise, of what a user reads, by the names of the hyperparameters."""
-        return {name: h.prior.log_prob(np.asarray(values[name])) for name, h in self.hyper.items()}
+        return {
+            name: h.prior.log_prob(np.asarray(values[name]))
+            for name, h in self.hyper.items()
+        }
 
     def prior_of_column(self, j: int) -> Prior | None:
         """The prior of one coefficient of column j alone, where it is simpler than that of the block."""
@@ -74,9 +79,13 @@ class HierarchicalPrior(Prior):
         """A (q, q) with beta = A u, u of the prior `base`, at these hyperparameters; None where `given` is a prior of beta itself."""
         return None
 
-    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+    def log_prob_given(
+        self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0
+    ) -> Array:
         """log p(beta | h) of blocks (..., q, m) at hyperparameters (...,); of priors that are not `known` without them."""
-        raise DataError(f"the {self.name} prior has a density without its hyperparameters: `log_prob`")
+        raise DataError(
+            f"the {self.name} prior has a density without its hyperparameters: `log_prob`"
+        )
 
     def size_at(self, values: Mapping[str, float]) -> float | None:
         """The standard deviation of the function of these columns, where hyperparameters say it beside the scale of each column."""
@@ -130,7 +139,9 @@ class LatentPrior(HierarchicalPrior):
 
     def log_scales_at(self, logs: Array, q: int) -> Array:
         """log D (S, q) at each of logs (S, d), without derivatives."""
-        return np.array([self.log_scales(each, q).value for each in logs]).reshape(len(logs), q)
+        return np.array([self.log_scales(each, q).value for each in logs]).reshape(
+            len(logs), q
+        )
 
     def root(self, logs: Array) -> tuple[Array, Array] | None:
         """Lambda (K, K) with its slopes (d, K, K) where beta ~ N(0, I kron Lambda Lambda') repeats; None where D says all."""

@@ -14,7 +14,15 @@ import numpy as np
 from probreg.arguments.scalars import check_fields, declared_fields, read_argument
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
-from probreg.priors.base import Array, PerColumn, Prior, PriorData, ProximalPrior, Scale, SmoothPrior
+from probreg.priors.base import (
+    Array,
+    PerColumn,
+    Prior,
+    PriorData,
+    ProximalPrior,
+    Scale,
+    SmoothPrior,
+)
 from probreg.priors.positive import AuxPrior
 
 
@@ -22,11 +30,15 @@ def common_size(*parts: Any) -> int | None:
     """The number of columns that per-column settings agree on."""
     sizes = {len(p) for p in parts if isinstance(p, tuple)}
     if len(sizes) > 1:
-        raise DataError(f"a prior is stated for different numbers of columns: {sorted(sizes)}")
+        raise DataError(
+            f"a prior is stated for different numbers of columns: {sorted(sizes)}"
+        )
     return sizes.pop() if sizes else None
 
 
-_ROUNDING = 64 * np.finfo(float).eps  # relative, of scores that are sums over the linear predictors
+_ROUNDING = (
+    64 * np.finfo(float).eps
+)  # relative, of scores that are sums over the linear predictors
 _DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slopes"})
 
 
@@ -47,11 +59,19 @@ class AffinePrior(Prior):
         check_fields(self)
         kind = type(self).__name__
         for name, what in (("scale", Scale), ("location", PerColumn)):
-            if name not in declared_fields(type(self)):  # of a subclass that says nothing of it
-                object.__setattr__(self, name, read_argument(f"{kind} {name}", getattr(self, name), what))
+            if name not in declared_fields(
+                type(self)
+            ):  # of a subclass that says nothing of it
+                object.__setattr__(
+                    self,
+                    name,
+                    read_argument(f"{kind} {name}", getattr(self, name), what),
+                )
 
     @abstractmethod
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         """Draws of the standard density, (..., q, m)."""
 
     @property
@@ -93,15 +113,28 @@ class AffinePrior(Prior):
         this: Any = self
         if not self.data_dependent:
             return self.times(factor)
-        return None if isinstance(self.scale, AuxPrior) else replace(this, scale=np.asarray(self.scale) * factor)
+        return (
+            None
+            if isinstance(self.scale, AuxPrior)
+            else replace(this, scale=np.asarray(self.scale) * factor)
+        )
 
-    def standardise(self, beta: Array, unit: Array | float = 1.0) -> tuple[Array, Array]:
+    def standardise(
+        self, beta: Array, unit: Array | float = 1.0
+    ) -> tuple[Array, Array]:
         """((beta - location) / (scale unit), log(scale unit)), both with the columns on the last axis: (..., m, q)."""
         s = self.scales * np.asarray(unit)[..., None, None]
         return (np.swapaxes(beta, -1, -2) - np.asarray(self.location)) / s, np.log(s)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
-        center, scale = (self.on_columns(v, shape[-2]) for v in (self.location, self.scales))
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
+        center, scale = (
+            self.on_columns(v, shape[-2]) for v in (self.location, self.scales)
+        )
         return center + scale * unit * self.standard_sample(rng, shape)
 
     @staticmethod
@@ -115,7 +148,9 @@ class AffinePrior(Prior):
         return "w" if self.location == 0.0 else "(w - location)"
 
 
-def remove_least_shift(scores: Array, l1: Array | float, l2: Array | float = 0.0) -> Array:
+def remove_least_shift(
+    scores: Array, l1: Array | float, l2: Array | float = 0.0
+) -> Array:
     """Return scores - c with c = argmin_c sum_k l1 |s_k - c| + l2 (s_k - c)^2 / 2, for each column of scores (..., q, K).
 
     l1 and l2 are numbers or of shape (q,). Where c is not unique (l2 = 0 and K even) it is the middle of its interval, as in
@@ -129,14 +164,18 @@ def remove_least_shift(scores: Array, l1: Array | float, l2: Array | float = 0.0
     l1, l2 = (np.broadcast_to(v, scores.shape[-2])[:, None] for v in (l1, l2))
     # With i scores below c the slope l1 (2 i - K) + l2 K (c - mean) is zero at c_i, and the least point is the median of
     # s_1, ..., s_K, c_0, ..., c_K   (Li & Osher 2009).
-    roots = scores.mean(-1, keepdims=True) + l1 * (K - 2 * np.arange(K + 1)) / (K * np.where(l2 > 0, l2, 1.0))
+    roots = scores.mean(-1, keepdims=True) + l1 * (K - 2 * np.arange(K + 1)) / (
+        K * np.where(l2 > 0, l2, 1.0)
+    )
     c = np.where(
         l2 > 0,
         np.median(np.concatenate([scores, roots], -1), -1, keepdims=True),
         np.median(scores, -1, keepdims=True),
     )
     out = scores - c
-    return np.where(np.abs(out) <= _ROUNDING * np.abs(scores).max(-1, keepdims=True), 0.0, out)
+    return np.where(
+        np.abs(out) <= _ROUNDING * np.abs(scores).max(-1, keepdims=True), 0.0, out
+    )
 
 
 class LocationScale(AffinePrior):
@@ -157,7 +196,8 @@ class LocationScale(AffinePrior):
     def part(self, places: Sequence[int]) -> Prior | None:
         this: Any = self
         scale, location = (
-            tuple(v[j] for j in places) if isinstance(v, tuple) else v for v in (self.scale, self.location)
+            tuple(v[j] for j in places) if isinstance(v, tuple) else v
+            for v in (self.scale, self.location)
         )
         return replace(this, scale=scale, location=location)
 
@@ -181,7 +221,9 @@ class SmoothLocationScale(LocationScale, SmoothPrior):
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         s = self.on_columns(self.scales, len(beta)) * unit
         # d/d beta = f'/f (r) / s, and 1/s^2 for the second derivative.
-        first, second = self.standard_slopes((beta - self.on_columns(self.location, len(beta))) / s)
+        first, second = self.standard_slopes(
+            (beta - self.on_columns(self.location, len(beta))) / s
+        )
         return first / s, second / s**2
 
 
@@ -197,12 +239,18 @@ class ProximalLocationScale(LocationScale, ProximalPrior):
         """Ends of the subdifferential of -log p, elementwise."""
 
     def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        center, s = (
+            self.on_columns(self.location, len(beta)),
+            self.on_columns(self.scales, len(beta)) * unit,
+        )
         # In units of s the squared distance counts s^2 times: prox of step / s^2.
         found = self.standard_prox((beta - center) / s, step / s**2)
         return np.where(found == 0.0, center, center + s * found)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        center, s = (
+            self.on_columns(self.location, len(beta)),
+            self.on_columns(self.scales, len(beta)) * unit,
+        )
         low, high = self.standard_subgradient((beta - center) / s)
         return low / s, high / s

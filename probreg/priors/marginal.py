@@ -15,8 +15,14 @@ from probreg.priors.location_scale import LocationScale
 from probreg.priors.mixture import log_rule
 from probreg.priors.positive import AuxPrior
 
-_MOST = 10**6  # nodes: of sigma, and of the hyperparameters of a prior, all combinations
-_LEAST, _LAST, _WIDTH = -60.0, 120.0, 0.25  # of log r, in panels of 16 Gauss-Legendre nodes
+_MOST = (
+    10**6
+)  # nodes: of sigma, and of the hyperparameters of a prior, all combinations
+_LEAST, _LAST, _WIDTH = (
+    -60.0,
+    120.0,
+    0.25,
+)  # of log r, in panels of 16 Gauss-Legendre nodes
 
 
 class Standard(Protocol):
@@ -34,7 +40,9 @@ class ByPanels:
     @cached_property
     def _panel_sums(self) -> tuple[Array, Array]:
         edges = np.arange(_LEAST, _LAST + _WIDTH / 2, _WIDTH)
-        return edges, np.append(0.0, np.cumsum(self._panel_integrals(edges[:-1], edges[1:])))
+        return edges, np.append(
+            0.0, np.cumsum(self._panel_integrals(edges[:-1], edges[1:]))
+        )
 
     def _panel_integrals(self, a: Array, b: Array) -> Array:
         # The integral of f(r) dr = f(exp t) exp t dt over [a, b] of t = log r, by 16 nodes.
@@ -78,7 +86,9 @@ class OfCoefficient:
         """P(|w| <= x) = sum_u weight_u [F((x - location) / (scale u)) - F((-x - location) / (scale u))]."""
         s = self.scale * self.unit
         with np.errstate(over="ignore"):
-            inside = self.standard((x - self.location) / s) - self.standard((-x - self.location) / s)
+            inside = self.standard((x - self.location) / s) - self.standard(
+                (-x - self.location) / s
+            )
         return float(self.weight @ inside)
 
     def size_quantile(self, share: float) -> float:
@@ -91,13 +101,19 @@ class OfCoefficient:
         return float(
             np.exp(
                 scipy.optimize.brentq(
-                    lambda t: self.within(float(np.exp(t))) - share, low, high, xtol=1e-13, rtol=1e-14
+                    lambda t: self.within(float(np.exp(t))) - share,
+                    low,
+                    high,
+                    xtol=1e-13,
+                    rtol=1e-14,
                 )
             )
         )
 
 
-def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) -> OfCoefficient | None:
+def of_coefficient(
+    prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0
+) -> OfCoefficient | None:
     """The prior of entry j of a block of q columns and one predictor; None where only draws can say.
 
     `sigma` multiplies the scales of a prior in units of the noise; one that is unknown is integrated over, as are the
@@ -105,34 +121,57 @@ def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) 
     """
     unit, log_weight = np.ones(1), np.zeros(1)
     if prior.sigma_units:
-        unit, log_weight = (np.array([sigma]), log_weight) if not isinstance(sigma, AuxPrior) else log_rule(sigma, 1)
-    if isinstance(prior, HierarchicalPrior) and (own := prior.prior_of_column(j)) is not None:
+        unit, log_weight = (
+            (np.array([sigma]), log_weight)
+            if not isinstance(sigma, AuxPrior)
+            else log_rule(sigma, 1)
+        )
+    if (
+        isinstance(prior, HierarchicalPrior)
+        and (own := prior.prior_of_column(j)) is not None
+    ):
         prior, j, q = own, 0, 1
     base = prior
     if isinstance(prior, HierarchicalPrior):
-        base, rules = prior.base, {name: log_rule(h.prior, 1) for name, h in prior.hyper.items()}
+        base, rules = (
+            prior.base,
+            {name: log_rule(h.prior, 1) for name, h in prior.hyper.items()},
+        )
         if np.prod([len(v) for v, _ in rules.values()], initial=len(unit)) > _MOST:
             return None
-        for name, grid in zip(rules, np.meshgrid(*(v for v, _ in rules.values()), indexing="ij")):
+        for name, grid in zip(
+            rules, np.meshgrid(*(v for v, _ in rules.values()), indexing="ij")
+        ):
             rules[name] = grid, rules[name][1]
         spread = np.ravel(prior.spread(**{name: v for name, (v, _) in rules.items()}))
         over = np.zeros(1)
         for _, w in rules.values():
             over = np.add.outer(over, w).ravel()
         # p(w) = sum over nodes (sigma, h) of weight times the density of scale sigma spread(h).
-        unit, log_weight = np.multiply.outer(unit, spread).ravel(), np.add.outer(log_weight, over).ravel()
+        unit, log_weight = (
+            np.multiply.outer(unit, spread).ravel(),
+            np.add.outer(log_weight, over).ravel(),
+        )
     weight = np.exp(log_weight - log_weight.max())
     found = _standard_form(base, j, q)
     return None if found is None else OfCoefficient(*found, unit, weight / weight.sum())
 
 
-def _standard_form(prior: Prior, j: int, q: int) -> tuple[Standard, float, float] | None:
+def _standard_form(
+    prior: Prior, j: int, q: int
+) -> tuple[Standard, float, float] | None:
     """Standard distribution, location and scale of entry j."""
     if isinstance(prior, GaussianPrior):
         # Entry j of N(b, P^-1): b_j and ((P^-1)_jj)^(1/2).
-        return ndtr, float(prior.center(q)[j]), float(np.sqrt(np.linalg.inv(prior.precision(q))[j, j]))
+        return (
+            ndtr,
+            float(prior.center(q)[j]),
+            float(np.sqrt(np.linalg.inv(prior.precision(q))[j, j])),
+        )
     if not isinstance(prior, LocationScale):
         return None
     standard = ByPanels(prior)
-    location, scale = (float(prior.on_columns(v, q)[j, 0]) for v in (prior.location, prior.scales))
+    location, scale = (
+        float(prior.on_columns(v, q)[j, 0]) for v in (prior.location, prior.scales)
+    )
     return (standard, location, scale) if standard.whole else None

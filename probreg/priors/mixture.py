@@ -14,7 +14,10 @@ from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.positive import AuxPrior
 
 _MOST = 2e6  # numbers held at once by the quadrature
-_FAR, _GONE = 46.0, -800.0  # scales between exp(-46) and exp(46) count, and log weights above -800
+_FAR, _GONE = (
+    46.0,
+    -800.0,
+)  # scales between exp(-46) and exp(46) count, and log weights above -800
 
 
 @dataclass(frozen=True)
@@ -88,18 +91,29 @@ class ScaleMixture(LatentPrior):
         # log p(beta) = log int p(beta | tau = v) p(v) dv, dv = v d log v: log sum_k exp(log p(beta | v_k) + log
         # weight_k).
         v, weight = log_rule(self.tau, beta.shape[-2] * beta.shape[-1])
-        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        with np.errstate(
+            over="ignore", under="ignore", divide="ignore", invalid="ignore"
+        ):
             unit = np.asarray(unit, dtype=float)
             lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
             total = np.full(lead, -np.inf)
             k = max(1, int(_MOST / max(1, beta.size)))
             for i in range(0, len(v), k):
-                part = self.base.log_prob(beta[None], v[i : i + k].reshape(-1, *[1] * len(lead)) * unit)
-                part = np.where(np.isnan(part), -np.inf, part) + weight[i : i + k].reshape(-1, *[1] * len(lead))
+                part = self.base.log_prob(
+                    beta[None], v[i : i + k].reshape(-1, *[1] * len(lead)) * unit
+                )
+                part = np.where(np.isnan(part), -np.inf, part) + weight[
+                    i : i + k
+                ].reshape(-1, *[1] * len(lead))
                 total = np.logaddexp(total, logsumexp(part, axis=0))
         return total
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         if not self.proper:
             raise DataError(
                 f"the scale of this {self.name} prior has an improper prior, so there are no draws; give a proper one"
@@ -122,7 +136,10 @@ def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
         edges = np.linspace(low, high, 2 + int((high - low) / (8.0 * step)))
         nodes, share = np.polynomial.legendre.leggauss(16)
         half = np.diff(edges)[:, None] / 2.0
-        u, each = (edges[:-1, None] + half * (1.0 + nodes)).ravel(), (half * share).ravel()
+        u, each = (
+            (edges[:-1, None] + half * (1.0 + nodes)).ravel(),
+            (half * share).ravel(),
+        )
     else:
         top = _top(prior)
         coarse = np.linspace(low, high, 921)

@@ -44,8 +44,13 @@ class MultivariateNormal(WholePrior):
         check_fields(self)
         mean, P = np.array(self.mean), np.array(self.precision)
         if P.shape != (mean.size, mean.size):
-            raise DataError(f"a mean (p, m) goes with a precision (p m, p m), got shapes {mean.shape} and {P.shape}")
-        if not np.allclose(P, P.T, rtol=1e-10, atol=0.0) or np.linalg.eigvalsh(P)[0] <= 0:
+            raise DataError(
+                f"a mean (p, m) goes with a precision (p m, p m), got shapes {mean.shape} and {P.shape}"
+            )
+        if (
+            not np.allclose(P, P.T, rtol=1e-10, atol=0.0)
+            or np.linalg.eigvalsh(P)[0] <= 0
+        ):
             raise DataError("a precision is symmetric and positive definite")
 
     @property
@@ -56,27 +61,42 @@ class MultivariateNormal(WholePrior):
         """beta - mean as vectors (..., p m). DataError for another number of predictors."""
         mean = np.array(self.mean)
         if beta.shape[-2:] != mean.shape:
-            raise DataError(f"this prior is one of {mean.shape} coefficients, and the model has {beta.shape[-2:]}")
+            raise DataError(
+                f"this prior is one of {mean.shape} coefficients, and the model has {beta.shape[-2:]}"
+            )
         return (beta - mean).reshape(*beta.shape[:-2], -1)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p = log |P|^(1/2) - (p m / 2) log(2 pi) - r'P r / 2
         r, P = self._away(beta), np.array(self.precision)
-        return -0.5 * ((r @ P) * r).sum(-1) + 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
+        return (
+            -0.5 * ((r @ P) * r).sum(-1)
+            + 0.5 * np.linalg.slogdet(P)[1]
+            - 0.5 * len(P) * _LOG_2PI
+        )
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = np.array(self.precision)
-        return -(P @ self._away(beta)).reshape(beta.shape), -np.diagonal(P).reshape(beta.shape)
+        return -(P @ self._away(beta)).reshape(beta.shape), -np.diagonal(P).reshape(
+            beta.shape
+        )
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = np.array(self.precision)
         return -P @ self._away(beta), P
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         mean, L = np.array(self.mean), np.linalg.cholesky(np.array(self.precision))
         z = rng.standard_normal((*shape[:-2], mean.size))
         # P = L L': L'^-1 z has covariance P^-1.
-        return mean + np.linalg.solve(L.T, z[..., None])[..., 0].reshape(*shape[:-2], *mean.shape)
+        return mean + np.linalg.solve(L.T, z[..., None])[..., 0].reshape(
+            *shape[:-2], *mean.shape
+        )
 
     def potential(self, beta: Any) -> Any:
         P, mean = np.array(self.precision), np.array(self.mean)
@@ -85,4 +105,8 @@ class MultivariateNormal(WholePrior):
         return -0.5 * (r @ (P @ r)) + constant
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return Penalty("ridge", "(w - mean)' P (w - mean), P the precision of all coefficients", np.full(q, 0.5))
+        return Penalty(
+            "ridge",
+            "(w - mean)' P (w - mean), P the precision of all coefficients",
+            np.full(q, 0.5),
+        )

@@ -9,7 +9,15 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Matrix, Positive, read_argument
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity
-from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, Prior, Scale
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    GaussianPrior,
+    Penalty,
+    PerColumn,
+    Prior,
+    Scale,
+)
 from probreg.priors.location_scale import LocationScale, common_size
 from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
@@ -65,9 +73,13 @@ class Normal(LocationScale, GaussianPrior):
     def __post_init__(self) -> None:
         self._check_arguments()
         if self.precision_matrix is not None:
-            object.__setattr__(self, "precision_matrix", _positive_definite(self.precision_matrix))
+            object.__setattr__(
+                self, "precision_matrix", _positive_definite(self.precision_matrix)
+            )
             if self.scale != 1.0 or self.scaled:
-                raise DataError("a Normal prior takes a scale or a precision_matrix, not both")
+                raise DataError(
+                    "a Normal prior takes a scale or a precision_matrix, not both"
+                )
 
     @classmethod
     def from_ridge(cls, *, of: str = "sklearn", **settings: Any) -> "Normal":
@@ -82,9 +94,13 @@ class Normal(LocationScale, GaussianPrior):
         >>> Normal.from_ridge(C=4.0, of="sklearn", likelihood="bernoulli").scale
         2.0
         """
-        read = read_penalty(settings_of(settings), of=of, ridge=True, **asides_of(settings))
+        read = read_penalty(
+            settings_of(settings), of=of, ridge=True, **asides_of(settings)
+        )
         if read.l1:
-            raise DataError(f"this penalty has a part in |w| of weight {read.l1:g}: see ElasticNet.from_elastic_net")
+            raise DataError(
+                f"this penalty has a part in |w| of weight {read.l1:g}: see ElasticNet.from_elastic_net"
+            )
         scale = read.stretch * read.l2**-0.5
         return cls(scale, sigma_units=read.relative, scaled=read.standardized)
 
@@ -114,7 +130,9 @@ class Normal(LocationScale, GaussianPrior):
         # log p(r) = -r^2/2 - log(2 pi)/2
         return -0.5 * r * r - 0.5 * _LOG_2PI
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         return rng.standard_normal(shape)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
@@ -125,10 +143,17 @@ class Normal(LocationScale, GaussianPrior):
         # log p = log |P|^(1/2) - (q/2) log(2 pi) - q log u - d'P d / (2 u^2), d = beta - location, one for each
         # predictor.
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
-        per_predictor = -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
+        per_predictor = (
+            -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
+        )
         return per_predictor.sum(-1)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+    def sample(
+        self,
+        rng: np.random.Generator,
+        shape: tuple[int, ...],
+        unit: Array | float = 1.0,
+    ) -> Array:
         z = rng.standard_normal(shape)
         if self.precision_matrix is None:
             return self.center(shape[-2])[:, None] + unit * self.scales[..., None] * z
@@ -139,7 +164,12 @@ class Normal(LocationScale, GaussianPrior):
     def times(self, factor: float) -> Prior:
         if self.precision_matrix is None:
             return super().times(factor)
-        return replace(self, precision_matrix=_positive_definite(np.array(self.precision_matrix) / factor**2))
+        return replace(
+            self,
+            precision_matrix=_positive_definite(
+                np.array(self.precision_matrix) / factor**2
+            ),
+        )
 
     def precision(self, q: int) -> Array:
         if self.precision_matrix is not None:
@@ -150,7 +180,11 @@ class Normal(LocationScale, GaussianPrior):
         return None if self.precision_matrix is not None else super().part(places)
 
     def independent(self, q: int) -> Array | None:
-        return None if self.precision_matrix is not None else np.broadcast_to(self.scales, q)
+        return (
+            None
+            if self.precision_matrix is not None
+            else np.broadcast_to(self.scales, q)
+        )
 
     def center(self, q: int) -> Array:
         return np.broadcast_to(np.asarray(self.location), q).astype(float)
@@ -159,9 +193,15 @@ class Normal(LocationScale, GaussianPrior):
         import pymc as pm
 
         if self.precision_matrix is None:
-            return pm.Normal, {"mu": np.asarray(self.location), "sigma": self.scales * unit}
+            return pm.Normal, {
+                "mu": np.asarray(self.location),
+                "sigma": self.scales * unit,
+            }
         q = len(self.precision_matrix)
-        return pm.MvNormal, {"mu": self.center(q), "tau": np.array(self.precision_matrix) / unit**2}
+        return pm.MvNormal, {
+            "mu": self.center(q),
+            "tau": np.array(self.precision_matrix) / unit**2,
+        }
 
     def quadratic(self, beta: Any, unit: Any) -> Any:
         """log p of symbolic coefficients (q, m) by the precision matrix as it stands, without a factorisation."""
@@ -172,7 +212,9 @@ class Normal(LocationScale, GaussianPrior):
         r = beta - self.center(q)[:, None]
         # log p = m (log |P|^(1/2) - q/2 log 2 pi - q log u) - tr r'P r / (2 u^2), r = beta - b (q, m).
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * q * _LOG_2PI
-        return -0.5 * (r * (P @ r)).sum() / unit**2 + m * (constant - q * pm.math.log(unit))
+        return -0.5 * (r * (P @ r)).sum() / unit**2 + m * (
+            constant - q * pm.math.log(unit)
+        )
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         if self.precision_matrix is not None:
@@ -181,7 +223,10 @@ class Normal(LocationScale, GaussianPrior):
         # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
         weight = np.broadcast_to(self.scales**-2.0, q) / (2.0 * unit**2)
         return Penalty(
-            "ridge", f"{self.deviation_formula}^2", weight, lambda w: np.square(w - np.asarray(self.location))
+            "ridge",
+            f"{self.deviation_formula}^2",
+            weight,
+            lambda w: np.square(w - np.asarray(self.location)),
         )
 
 
@@ -192,6 +237,10 @@ def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
     if not np.allclose(P, P.T, rtol=1e-10, atol=0.0):
         raise DataError("a precision matrix is symmetric, and this one is not")
     if not np.isfinite(P).all() or (smallest := np.linalg.eigvalsh(P)[0]) <= 0:
-        found = "not finite" if not np.isfinite(P).all() else f"its smallest eigenvalue is {smallest:.3g}"
+        found = (
+            "not finite"
+            if not np.isfinite(P).all()
+            else f"its smallest eigenvalue is {smallest:.3g}"
+        )
         raise DataError(f"a precision matrix is positive definite: {found}")
     return tuple(tuple(float(v) for v in row) for row in P)

@@ -10,7 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import Limit, NamedSettings, NonNegative, Positive, Real, check_fields
+from probreg.arguments.scalars import (
+    Limit,
+    NamedSettings,
+    NonNegative,
+    Positive,
+    Real,
+    check_fields,
+)
 from probreg.errors import DataError
 from probreg.numerics.special import gammaln
 from probreg.registry import Registry
@@ -26,7 +33,9 @@ class AuxPrior(NamedSettings, ABC):
 
     name: ClassVar[str]
     proper: ClassVar[bool] = True
-    names_scale: ClassVar[bool] = False  # printed with scale=, because other packages take another argument first
+    names_scale: ClassVar[bool] = (
+        False  # printed with scale=, because other packages take another argument first
+    )
 
     @classmethod
     def from_text(cls, text: str) -> "AuxPrior":
@@ -148,7 +157,11 @@ class HalfNormal(AuxPrior):
 
     def log_prob(self, v: Array) -> Array:
         # log p(v) = log(2/pi)/2 - log s - v^2 / (2 s^2)
-        return 0.5 * np.log(2.0 / np.pi) - np.log(self.scale) - 0.5 * np.square(v / self.scale)
+        return (
+            0.5 * np.log(2.0 / np.pi)
+            - np.log(self.scale)
+            - 0.5 * np.square(v / self.scale)
+        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         r = (v / self.scale) ** 2
@@ -197,14 +210,25 @@ class HalfStudentT(AuxPrior):
 
     def log_prob(self, v: Array) -> Array:
         nu = self.nu
-        constant = np.log(2.0) + gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        constant = (
+            np.log(2.0)
+            + gammaln((nu + 1) / 2)
+            - gammaln(nu / 2)
+            - 0.5 * np.log(nu * np.pi)
+        )
         # Twice the Student-t density on v > 0.
-        return constant - np.log(self.scale) - (nu + 1) / 2 * np.log1p(np.square(v / self.scale) / nu)
+        return (
+            constant
+            - np.log(self.scale)
+            - (nu + 1) / 2 * np.log1p(np.square(v / self.scale) / nu)
+        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         # Over u = log v, q = v^2 / (nu s^2) and dq/du = 2 q: 1 - (nu + 1) q/(1 + q).
         q = (v / self.scale) ** 2 / self.nu
-        return 1.0 - (self.nu + 1) * q / (1 + q), -2.0 * (self.nu + 1) * q / (1 + q) ** 2
+        return 1.0 - (self.nu + 1) * q / (1 + q), -2.0 * (self.nu + 1) * q / (
+            1 + q
+        ) ** 2
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return self.scale * np.abs(rng.standard_t(self.nu, size))
@@ -319,7 +343,9 @@ class Uniform(AuxPrior):
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.low < self.high:
-            raise DataError(f"a uniform prior of a scale needs 0 <= low < high, got ({self.low}, {self.high})")
+            raise DataError(
+                f"a uniform prior of a scale needs 0 <= low < high, got ({self.low}, {self.high})"
+            )
 
     @property
     def proper(self) -> bool:  # type: ignore[override]
@@ -331,7 +357,9 @@ class Uniform(AuxPrior):
 
     def log_prob(self, v: Array) -> Array:
         height = -np.log(self.high - self.low) if self.proper else 0.0
-        return np.where((np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf)
+        return np.where(
+            (np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf
+        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         # Over u = log v: p(v) is constant, and the Jacobian leaves u.
@@ -339,7 +367,13 @@ class Uniform(AuxPrior):
 
     def start(self, name: str, v: float) -> dict[str, float]:
         reach = (self.high - self.low) if self.proper else np.inf
-        return {name: float(np.clip(v, self.low + 0.01 * min(reach, v), self.high - 0.01 * min(reach, v)))}
+        return {
+            name: float(
+                np.clip(
+                    v, self.low + 0.01 * min(reach, v), self.high - 0.01 * min(reach, v)
+                )
+            )
+        }
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         if not self.proper:
@@ -353,7 +387,9 @@ class Uniform(AuxPrior):
             return pm.Uniform(name, self.low, self.high, dims=dims)
         if self.low == 0.0:
             return pm.HalfFlat(name, dims=dims)
-        raise DataError(f"PyMC has no uniform prior on ({self.low}, inf); give a finite upper bound")
+        raise DataError(
+            f"PyMC has no uniform prior on ({self.low}, inf); give a finite upper bound"
+        )
 
 
 @AUX_PRIORS.register
@@ -386,7 +422,13 @@ class InverseGamma(AuxPrior):
     def log_prob(self, v: Array) -> Array:
         a, b = self.shape, self.scale
         # p(v) = p(v^2) 2 v: the Jacobian of the variance.
-        return np.log(2.0) + a * np.log(b) - gammaln(a) - (2 * a + 1) * np.log(v) - b / np.square(v)
+        return (
+            np.log(2.0)
+            + a * np.log(b)
+            - gammaln(a)
+            - (2 * a + 1) * np.log(v)
+            - b / np.square(v)
+        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         r = self.scale / v**2
@@ -400,7 +442,9 @@ class InverseGamma(AuxPrior):
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        variance = pm.InverseGamma(f"{name}_squared", alpha=self.shape, beta=self.scale, dims=dims)
+        variance = pm.InverseGamma(
+            f"{name}_squared", alpha=self.shape, beta=self.scale, dims=dims
+        )
         return pm.Deterministic(name, pm.math.sqrt(variance), dims=dims)
 
     def start(self, name: str, v: float) -> dict[str, float]:
@@ -438,7 +482,12 @@ class LogNormal(AuxPrior):
     def log_prob(self, v: Array) -> Array:
         u = np.log(v)
         # log p(v) = log N(u; location, scale^2) - u, the Jacobian of u = log v.
-        return -0.5 * np.square((u - self.location) / self.scale) - u - np.log(self.scale) - 0.5 * np.log(2.0 * np.pi)
+        return (
+            -0.5 * np.square((u - self.location) / self.scale)
+            - u
+            - np.log(self.scale)
+            - 0.5 * np.log(2.0 * np.pi)
+        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         # Over u = log v the density is N(location, scale^2).

@@ -60,13 +60,17 @@ class BetaPrime(AuxPrior):
         return 2.0 * (self.a - total * share), -4.0 * total * share * (1.0 - share)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        return self.scale * np.sqrt(rng.gamma(self.a, size=size) / rng.gamma(self.b, size=size))
+        return self.scale * np.sqrt(
+            rng.gamma(self.a, size=size) / rng.gamma(self.b, size=size)
+        )
 
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
         share = pm.Beta(f"{name}_share", self.a, self.b, dims=dims)
-        return pm.Deterministic(name, self.scale * pm.math.sqrt(share / (1.0 - share)), dims=dims)
+        return pm.Deterministic(
+            name, self.scale * pm.math.sqrt(share / (1.0 - share)), dims=dims
+        )
 
     def start(self, name: str, v: float) -> dict[str, float]:
         return {f"{name}_share": 1.0 / (1.0 + (self.scale / v) ** 2)}

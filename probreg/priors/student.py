@@ -16,7 +16,11 @@ from probreg.priors.location_scale import SmoothLocationScale
 def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
     # log p(r) = constant - (nu + 1)/2 log(1 + r^2/nu), of slope -(nu + 1) r / (nu + r^2).
     nu = t[0]
-    return t[1] - 0.5 * (nu + 1.0) * log1p(r * r / nu), -(nu + 1.0) * r / (nu + r * r), 0.0
+    return (
+        t[1] - 0.5 * (nu + 1.0) * log1p(r * r / nu),
+        -(nu + 1.0) * r / (nu + r * r),
+        0.0,
+    )
 
 
 class _Student(SmoothLocationScale):
@@ -31,7 +35,9 @@ class _Student(SmoothLocationScale):
     def settings(self) -> tuple[float, ...]:
         nu = self.nu
         # log p(0) = log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2
-        return nu, float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
+        return nu, float(
+            gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        )
 
     def standard_log_prob(self, r: Array) -> Array:
         nu, constant = self.settings
@@ -41,15 +47,23 @@ class _Student(SmoothLocationScale):
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         nu = self.nu
         # d/dr = -(nu + 1) r / (nu + r^2), d^2/dr^2 = -(nu + 1)(nu - r^2) / (nu + r^2)^2, positive beyond r^2 = nu.
-        return -(nu + 1) * r / (nu + r * r), -(nu + 1) * (nu - r * r) / (nu + r * r) ** 2
+        return -(nu + 1) * r / (nu + r * r), -(nu + 1) * (nu - r * r) / (
+            nu + r * r
+        ) ** 2
 
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
         return rng.standard_t(self.nu, shape)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.StudentT, {"nu": self.nu, "mu": np.asarray(self.location), "sigma": self.scales * unit}
+        return pm.StudentT, {
+            "nu": self.nu,
+            "mu": np.asarray(self.location),
+            "sigma": self.scales * unit,
+        }
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
@@ -60,7 +74,9 @@ class _Student(SmoothLocationScale):
             "log",
             form,
             np.full(q, (self.nu + 1) / 2),
-            lambda w: np.log1p(np.square((w - np.asarray(self.location)) / scale) / self.nu),
+            lambda w: np.log1p(
+                np.square((w - np.asarray(self.location)) / scale) / self.nu
+            ),
         )
 
 
@@ -151,4 +167,7 @@ class Cauchy(_Student):
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.Cauchy, {"alpha": np.asarray(self.location), "beta": self.scales * unit}
+        return pm.Cauchy, {
+            "alpha": np.asarray(self.location),
+            "beta": self.scales * unit,
+        }

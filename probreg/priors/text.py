@@ -21,7 +21,10 @@ def read_prior(spec: PriorLike) -> Any:
     Normal(scale=2.5, location=0.0, precision_matrix=None, sigma_units=False, scaled=True)
     """
     if isinstance(spec, Mapping):
-        return {key: _parse_alone(prior) if isinstance(prior, str) else prior for key, prior in spec.items()}
+        return {
+            key: _parse_alone(prior) if isinstance(prior, str) else prior
+            for key, prior in spec.items()
+        }
     return parse_prior(spec) if isinstance(spec, str) else spec
 
 
@@ -37,7 +40,10 @@ def read_aux(spec: AuxLike) -> dict[str, Any]:
         raise DataError(
             f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {shown_value(spec)}"
         )
-    return {n: read_argument(n, v, Positive | AuxPrior) if isinstance(v, str) else v for n, v in spec.items()}
+    return {
+        n: read_argument(n, v, Positive | AuxPrior) if isinstance(v, str) else v
+        for n, v in spec.items()
+    }
 
 
 def parse_prior(text: str) -> Prior | dict[Key, Prior]:
@@ -79,8 +85,14 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
     for part in split_arguments(text) if text.strip() else ():
         name, equals, value = (p.strip() for p in part.partition("="))
         if not equals or not name.isidentifier():
-            raise DataError(f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)")
-        out[name] = AUX_PRIORS.parse(value) if value[:1].isalpha() else finite_number(value, part)
+            raise DataError(
+                f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)"
+            )
+        out[name] = (
+            AUX_PRIORS.parse(value)
+            if value[:1].isalpha()
+            else finite_number(value, part)
+        )
     return out
 
 
@@ -93,5 +105,7 @@ def _parse_alone(text: str) -> Prior:
     if name in PRIORS or name in {cls.__name__ for cls in PRIORS.values()}:
         return PRIORS.parse(text)
     known: Registry[Any] = Registry("prior", words=PRIORS.words)
-    known.update({**PRIORS, "weak": type(WEAK)})  # so that a name close to "weak" is answered with it
+    known.update(
+        {**PRIORS, "weak": type(WEAK)}
+    )  # so that a name close to "weak" is answered with it
     return known.parse(text)

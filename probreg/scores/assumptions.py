@@ -28,8 +28,12 @@ class Assumption:
 
     def __post_init__(self) -> None:
         if self.holds is not None:
-            object.__setattr__(self, "holds", bool(self.holds))  # NumPy's False is not False
+            object.__setattr__(
+                self, "holds", bool(self.holds)
+            )  # NumPy's False is not False
 
     def __str__(self) -> str:
         verdict = {True: "met", False: "NOT MET", None: "cannot be checked"}[self.holds]
-        return f"{verdict}: {self.statement}" + ("" if self.met is None else f" (so far {self.met:.4g})")
+        return f"{verdict}: {self.statement}" + (
+            "" if self.met is None else f" (so far {self.met:.4g})"
+        )

@@ -10,7 +10,13 @@ from scipy.special import stdtrit
 from probreg.arguments.arrays import as_array, floats
 from probreg.arguments.scalars import Probability, check_arguments, shown_value
 from probreg.errors import DataError
-from probreg.scores.reading import alike, finite_numbers, first_bad, frequencies, read_scored
+from probreg.scores.reading import (
+    alike,
+    finite_numbers,
+    first_bad,
+    frequencies,
+    read_scored,
+)
 from probreg.scores.rules import RULES, Rule
 from probreg.system.terminal import clean_lines
 
@@ -48,12 +54,16 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     """
     a, b = _scores(score, "the score"), _scores(reference, "the reference")
     if a.shape != b.shape:
-        raise DataError(f"the score has shape {a.shape} and the reference {b.shape}: they are of the same rows")
+        raise DataError(
+            f"the score has shape {a.shape} and the reference {b.shape}: they are of the same rows"
+        )
     w = frequencies(weights, a.shape)
     # skill = 1 - mean S / mean S_reference, means weighted by the frequencies.
     ours, theirs = float(a @ w / w.sum()), float(b @ w / w.sum())
     if not theirs > 0:
-        raise DataError(f"the mean score of the reference is {theirs:g}: skill needs one greater than 0")
+        raise DataError(
+            f"the mean score of the reference is {theirs:g}: skill needs one greater than 0"
+        )
     return 1.0 - ours / theirs
 
 
@@ -102,7 +112,10 @@ class PairedComparison:
     def verdict(self) -> str:
         """Which is better, by which interval, in words."""
         better = self.first if self.difference < 0 else self.second
-        sure = [ends is not None and (ends[0] > 0 or ends[1] < 0) for ends in (self.t_interval, self.hoeffding)]
+        sure = [
+            ends is not None and (ends[0] > 0 or ends[1] < 0)
+            for ends in (self.t_interval, self.hoeffding)
+        ]
         if all(sure):
             return f"{better} is better, by both intervals"
         if sure[0] and self.hoeffding is None:
@@ -113,7 +126,11 @@ class PairedComparison:
 
     def __str__(self) -> str:
         rows = "row" if self.n == 1 else f"{self.n:g} rows"
-        t = "none from one row" if np.isinf(self.t_interval[0]) else _to(self.t_interval)
+        t = (
+            "none from one row"
+            if np.isinf(self.t_interval[0])
+            else _to(self.t_interval)
+        )
         any_law = "" if self.hoeffding is None else f", Hoeffding {_to(self.hoeffding)}"
         return clean_lines(
             f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
@@ -124,7 +141,12 @@ class PairedComparison:
 
 @check_arguments
 def compare_forecasts(
-    y: Any, forecasts: Mapping[str, Any], *, rule: str | Rule = "brier", prob: Probability = 0.95, weights: Any = None
+    y: Any,
+    forecasts: Mapping[str, Any],
+    *,
+    rule: str | Rule = "brier",
+    prob: Probability = 0.95,
+    weights: Any = None,
 ) -> PairedComparison:
     """Two forecasters of the same outcomes, by a rule of `RULES`.
 
@@ -165,13 +187,23 @@ def compare_forecasts(
     one, two = _two(forecasts)
     a, b = (read_scored(y, forecasts[k]) for k in (one, two))
     if a.p.shape != b.p.shape:
-        raise DataError(f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same")
+        raise DataError(
+            f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same"
+        )
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
     unit = r.pair if a.pair else 1.0
-    with np.errstate(invalid="ignore"):  # both infinite: both called it impossible, and differ in nothing
+    with np.errstate(
+        invalid="ignore"
+    ):  # both infinite: both called it impossible, and differ in nothing
         each = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
     scores = {k: r.at(s.outcome, s.p) * unit for k, s in ((one, a), (two, b))}
-    return compare_scores(scores, scored_by=r.title, span=np.ptp(each, axis=-1), prob=prob, weights=weights)
+    return compare_scores(
+        scores,
+        scored_by=r.title,
+        span=np.ptp(each, axis=-1),
+        prob=prob,
+        weights=weights,
+    )
 
 
 @check_arguments
@@ -218,7 +250,9 @@ def compare_scores(
     one, two = _two(scores)
     a, b = (_scores(scores[k], f"the score of {k}") for k in (one, two))
     if a.shape != b.shape or not len(a):
-        raise DataError(f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one")
+        raise DataError(
+            f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one"
+        )
     w = frequencies(weights, a.shape)
     n, d = float(w.sum()), a - b
     mean = float(d @ w / n)
@@ -237,12 +271,16 @@ def compare_scores(
         difference=mean,
         std_error=error,
         t_interval=(mean - half, mean + half),
-        hoeffding=None if span is None else _hoeffding_interval(mean, _spans(span, d), w, prob),
+        hoeffding=None
+        if span is None
+        else _hoeffding_interval(mean, _spans(span, d), w, prob),
         prob=prob,
     )
 
 
-def _hoeffding_interval(mean: float, span: Array, w: Array, prob: float) -> tuple[float, float]:
+def _hoeffding_interval(
+    mean: float, span: Array, w: Array, prob: float
+) -> tuple[float, float]:
     with np.errstate(invalid="ignore"):
         total = np.where(w > 0, w * span**2, 0.0).sum()
     # P(|mean d - E| >= t) <= 2 exp(-2 n^2 t^2 / sum_i c_i^2), solved for t at probability delta (Hoeffding 1963).
@@ -274,12 +312,18 @@ def _scores(values: Any, what: str) -> Array:
 
 def _two(named: Mapping[str, Any]) -> tuple[str, str]:
     if not isinstance(named, Mapping):
-        raise DataError(f"a paired comparison is of a mapping from two names to numbers, got {shown_value(named)}")
+        raise DataError(
+            f"a paired comparison is of a mapping from two names to numbers, got {shown_value(named)}"
+        )
     if len(named) != 2:
-        raise DataError(f"a paired comparison is of two forecasters by name, got {len(named)}: {', '.join(named)}")
+        raise DataError(
+            f"a paired comparison is of two forecasters by name, got {len(named)}: {', '.join(named)}"
+        )
     one, two = named
     if not isinstance(one, str) or not isinstance(two, str):
-        raise DataError(f"a paired comparison is of two forecasters by name, got {one!r} and {two!r}")
+        raise DataError(
+            f"a paired comparison is of two forecasters by name, got {one!r} and {two!r}"
+        )
     return one, two
 
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, check_arguments
 from probreg.errors import DataError, Incompatible
-from probreg.scores.reading import Scored, both, finite_numbers, first_bad, frequencies, read_scored
+from probreg.scores.reading import (
+    Scored,
+    both,
+    finite_numbers,
+    first_bad,
+    frequencies,
+    read_scored,
+)
 from probreg.scores.rules import RULES, Rule
 from probreg.system.terminal import clean_lines
 
@@ -151,7 +158,11 @@ class Decomposition:
     def __str__(self) -> str:
         within = f" + within bins {self.within:.4g}" if self.within else ""
         groups = f"{len(self.count)} groups of {self.count.sum():g} forecasts"
-        thin = "; hardly any forecast repeats, so give bins=" if len(self.count) > 0.5 * self.count.sum() else ""
+        thin = (
+            "; hardly any forecast repeats, so give bins="
+            if len(self.count) > 0.5 * self.count.sum()
+            else ""
+        )
         return clean_lines(
             f"{RULES[self.rule].title} {self.score:.4g} = calibration {self.calibration:.4g} + refinement {self.refinement:.4g}"
             f" (uncertainty {self.uncertainty:.4g} - resolution {self.resolution:.4g}){within}; {groups}{thin}"
@@ -211,17 +222,23 @@ def decompose(
     """
     r = RULES.resolve(rule)
     if r.proper == "no":
-        raise Incompatible(f"the {r.title} is improper, so it has no calibration to speak of; use brier or log")
+        raise Incompatible(
+            f"the {r.title} is improper, so it has no calibration to speak of; use brier or log"
+        )
     s = read_scored(y, forecast)
     if s.outcome.ndim != 1 or not len(s.outcome):
-        raise DataError(f"outcomes are one per row and at least one, got shape {s.outcome.shape}")
+        raise DataError(
+            f"outcomes are one per row and at least one, got shape {s.outcome.shape}"
+        )
     w = frequencies(weights, s.outcome.shape)
     place = _number_forecasts(s) if bins is None else _number_bins(s, bins, w)
     unit = r.pair if s.pair else 1.0
     return _decompose_groups(r, s, place, w, unit)
 
 
-def _decompose_groups(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposition:
+def _decompose_groups(
+    r: Rule, s: Scored, place: Array, w: Array, unit: float
+) -> Decomposition:
     count = np.bincount(place, w)
     keep = np.flatnonzero(count > 0)
     # h_g = sum_{i in g} w_i h_i / W_g and o_g = sum_{i in g} w_i e_(y_i) / W_g, W_g = sum_{i in g} w_i.
@@ -234,9 +251,13 @@ def _decompose_groups(r: Rule, s: Scored, place: Array, w: Array, unit: float) -
     # S(o_g; o_g)], uncertainty = S(o; o), o the overall share (Broecker 2009).
     inner = r.mean(o[keep], o[keep])
     score = r.at(s.outcome, s.p)
-    with np.errstate(invalid="ignore"):  # infinite on both sides where a repeated forecast is 0; set to 0 below
+    with np.errstate(
+        invalid="ignore"
+    ):  # infinite on both sides where a repeated forecast is 0; set to 0 below
         # within = mean_i [S(h_i, y_i) - S(h_g, y_i)]   (Stephenson, Coelho & Jolliffe 2008)
-        apart = np.where((s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place]))
+        apart = np.where(
+            (s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place])
+        )
     return Decomposition(
         rule=r.name,
         score=_weighted_mean(score, w) * unit,
@@ -273,9 +294,15 @@ def _number_forecasts(s: Scored) -> Array:
 
 def _number_bins(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
     if not s.pair:
-        raise DataError("bins put forecasts of one event in order; for K classes take one class against the rest")
+        raise DataError(
+            "bins put forecasts of one event in order; for K classes take one class against the rest"
+        )
     p = s.p[:, 1]
-    edges = _equal_shares(p, bins, w) if isinstance(bins, int | np.integer) else _edges(bins)
+    edges = (
+        _equal_shares(p, bins, w)
+        if isinstance(bins, int | np.integer)
+        else _edges(bins)
+    )
     # Bin g holds the forecasts in [edge_g, edge_(g+1)).
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
@@ -297,5 +324,7 @@ def _edges(bins: Sequence[float]) -> Array:
             if edges.ndim == 1
             else f"they have shape {edges.shape}"
         )
-        raise DataError(f"bins is a number of bins or their edges in rising order, and {found}")
+        raise DataError(
+            f"bins is a number of bins or their edges in rising order, and {found}"
+        )
     return edges

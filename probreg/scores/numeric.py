@@ -7,7 +7,13 @@ from scipy.special import betaln, gammaln, ndtr, stdtr
 
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.errors import DataError
-from probreg.scores.reading import alike, finite_numbers, first_bad, level, positive_numbers
+from probreg.scores.reading import (
+    alike,
+    finite_numbers,
+    first_bad,
+    level,
+    positive_numbers,
+)
 
 Array = np.ndarray
 _ROOT_PI, _ROOT_2PI = np.sqrt(np.pi), np.sqrt(2.0 * np.pi)
@@ -47,11 +53,19 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     >>> float(crps_normal(0.0, 0.0, sd=1.0).round(6))
     0.233695
     """
-    y, mean, sd = finite_numbers(y, "y"), finite_numbers(mean, "the mean"), positive_numbers(sd, "sd")
+    y, mean, sd = (
+        finite_numbers(y, "y"),
+        finite_numbers(mean, "the mean"),
+        positive_numbers(sd, "sd"),
+    )
     alike(y=y, mean=mean, sd=sd)
     z = (y - mean) / sd
     # CRPS = sd (z (2 Phi(z) - 1) + 2 phi(z) - pi^(-1/2)) (Gneiting & Raftery 2007, equation 21)
-    return sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * np.exp(-0.5 * z**2) / _ROOT_2PI - 1.0 / _ROOT_PI)
+    return sd * (
+        z * (2.0 * ndtr(z) - 1.0)
+        + 2.0 * np.exp(-0.5 * z**2) / _ROOT_2PI
+        - 1.0 / _ROOT_PI
+    )
 
 
 def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
@@ -89,7 +103,11 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     >>> float(crps_student(1.0, 0.0, scale=2.0, df=5.0).round(6))
     0.699291
     """
-    y, centre, scale = finite_numbers(y, "y"), finite_numbers(centre, "the centre"), positive_numbers(scale, "scale")
+    y, centre, scale = (
+        finite_numbers(y, "y"),
+        finite_numbers(centre, "the centre"),
+        positive_numbers(scale, "scale"),
+    )
     df = positive_numbers(df, "df", above=1.0)
     alike(y=y, centre=centre, scale=scale, df=df)
     z = (y - centre) / scale
@@ -98,8 +116,15 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     density = np.exp(log_density - (df + 1) / 2 * np.log1p(z**2 / df))
     # CRPS = scale [z (2 F(z) - 1) + 2 f(z) (df + z^2) / (df - 1) - spread]   (Jordan, Krueger & Lerch 2019, appendix A)
     # with spread = 2 df^(1/2) / (df - 1) B(1/2, df - 1/2) / B(1/2, df/2)^2.
-    spread = 2.0 * np.sqrt(df) / (df - 1) * np.exp(betaln(0.5, df - 0.5) - 2.0 * betaln(0.5, df / 2))
-    return scale * (z * (2.0 * stdtr(df, z) - 1.0) + 2.0 * density * (df + z**2) / (df - 1) - spread)
+    spread = (
+        2.0
+        * np.sqrt(df)
+        / (df - 1)
+        * np.exp(betaln(0.5, df - 0.5) - 2.0 * betaln(0.5, df / 2))
+    )
+    return scale * (
+        z * (2.0 * stdtr(df, z) - 1.0) + 2.0 * density * (df + z**2) / (df - 1) - spread
+    )
 
 
 @check_arguments
@@ -134,7 +159,9 @@ def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     """
     y, x = finite_numbers(y, "y"), finite_numbers(draws, "a draw")
     if x.ndim != y.ndim + 1 or x.shape[1:] != y.shape:
-        raise DataError(f"draws come first: expected shape (S, {', '.join(map(str, y.shape))}), got {x.shape}")
+        raise DataError(
+            f"draws come first: expected shape (S, {', '.join(map(str, y.shape))}), got {x.shape}"
+        )
     s = len(x)
     if s < 1 + fair:
         raise DataError(f"the CRPS of a sample needs {1 + fair} or more draws, got {s}")
@@ -173,7 +200,11 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
     >>> pinball([1.0, 3.0], 2.0, prob=0.9).round(2)
     array([0.1, 0.9])
     """
-    y, q, prob = finite_numbers(y, "y"), finite_numbers(quantile, "the quantile"), level(prob)
+    y, q, prob = (
+        finite_numbers(y, "y"),
+        finite_numbers(quantile, "the quantile"),
+        level(prob),
+    )
     alike(y=y, quantile=q, prob=prob)
     # prob (y - q) above the quantile, (1 - prob)(q - y) below.
     return np.maximum(prob * (y - q), (prob - 1.0) * (y - q))
@@ -213,11 +244,18 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     >>> interval_score([0.0, 3.0], (-1.0, 2.0), prob=0.8)
     array([ 3., 13.])
     """
-    lower, upper = (finite_numbers(e, f"the {w} end") for e, w in zip(ends, ("lower", "upper"), strict=True))
+    lower, upper = (
+        finite_numbers(e, f"the {w} end")
+        for e, w in zip(ends, ("lower", "upper"), strict=True)
+    )
     y, alpha = finite_numbers(y, "y"), 1.0 - level(prob)
     alike(y=y, lower=lower, upper=upper, prob=alpha)
     width = np.asarray(upper - lower)
     if (bad := width < 0).any():
-        raise DataError(f"the lower end lies below the upper, and {first_bad('upper - lower', width, bad)}")
+        raise DataError(
+            f"the lower end lies below the upper, and {first_bad('upper - lower', width, bad)}"
+        )
     # (u - l) + (2 / alpha) [(l - y)_+ + (y - u)_+]   (Winkler 1972)
-    return width + 2.0 / alpha * (np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0))
+    return width + 2.0 / alpha * (
+        np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    )

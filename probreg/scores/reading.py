@@ -9,7 +9,9 @@ from probreg.errors import DataError
 
 Array = np.ndarray
 _ROUNDING = 1e-12  # by which sums of probabilities may leave [0, 1]
-_SUM = 1e-6  # by which the probabilities of one row may miss 1, single precision included
+_SUM = (
+    1e-6  # by which the probabilities of one row may miss 1, single precision included
+)
 
 
 class Scored(NamedTuple):
@@ -35,14 +37,18 @@ def read_scored(y: Any, p: Any) -> Scored:
     if (bad := (happened < 0) | (happened > last) | (happened % 1 != 0)).any():
         kind = "0 or 1" if pair else f"a class 0 to {last}"
         hint = "; y comes first and the forecast second" if pair else ""
-        raise DataError(f"an outcome is {kind}, and {first_bad('y', happened, bad)}{hint}")
+        raise DataError(
+            f"an outcome is {kind}, and {first_bad('y', happened, bad)}{hint}"
+        )
     return Scored(happened.astype(int), full, pair)
 
 
 def distributions(p: Array) -> Array:
     """Rows of K probabilities (..., K) that sum to one. DataError names the row that does not, and its sum."""
     if p.ndim == 0 or p.shape[-1] < 2:
-        raise DataError(f"class probabilities have two or more columns, got an array of shape {p.shape}")
+        raise DataError(
+            f"class probabilities have two or more columns, got an array of shape {p.shape}"
+        )
     inside, total = in_range(p), p.sum(-1)
     if (bad := np.abs(total - 1.0) > _SUM).any():
         raise DataError(
@@ -58,8 +64,14 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
     """
     p, h = finite_numbers(truth, "the truth"), finite_numbers(forecast, "the forecast")
     if p.shape != h.shape:
-        raise DataError(f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows")
-    return (distributions(p), distributions(h), False) if p.ndim > 1 else (_to_pairs(p), _to_pairs(h), True)
+        raise DataError(
+            f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows"
+        )
+    return (
+        (distributions(p), distributions(h), False)
+        if p.ndim > 1
+        else (_to_pairs(p), _to_pairs(h), True)
+    )
 
 
 def in_range(p: Array) -> Array:
@@ -80,10 +92,14 @@ def finite_numbers(values: Any, what: str) -> Array:
     """Finite floats of any shape. DataError names the first row that is none."""
     given = as_array(values, what)
     if given.dtype.kind not in "fiub":
-        raise DataError(f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}")
+        raise DataError(
+            f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}"
+        )
     out = given.astype(float)
     if (bad := ~np.isfinite(out)).any():
-        raise DataError(f"{what} is finite, and {first_bad(what, out, bad)}; drop the row or complete it")
+        raise DataError(
+            f"{what} is finite, and {first_bad(what, out, bad)}; drop the row or complete it"
+        )
     return out
 
 
@@ -91,7 +107,9 @@ def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
     """Finite floats greater than `above`."""
     out = finite_numbers(values, what)
     if (bad := out <= above).any():
-        raise DataError(f"{what} is greater than {above:g}, and {first_bad(what, out, bad)}")
+        raise DataError(
+            f"{what} is greater than {above:g}, and {first_bad(what, out, bad)}"
+        )
     return out
 
 
@@ -120,9 +138,13 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
         return np.ones(shape)
     w = finite_numbers(weights, "weights")
     if w.shape != shape:
-        raise DataError(f"weights are one frequency per row: expected shape {shape}, got {w.shape}")
+        raise DataError(
+            f"weights are one frequency per row: expected shape {shape}, got {w.shape}"
+        )
     if (bad := w < 0).any():
-        raise DataError(f"a frequency is not negative, and {first_bad('weights', w, bad)}")
+        raise DataError(
+            f"a frequency is not negative, and {first_bad('weights', w, bad)}"
+        )
     if not w.sum() > 0:
         raise DataError("the weights sum to zero: no observation is left")
     return w

@@ -25,7 +25,9 @@ class Rule(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     proper: ClassVar[Literal["strictly", "weakly", "no"]]
-    pair: ClassVar[float] = 1.0  # of the two-class score, where one probability of one event is given
+    pair: ClassVar[float] = (
+        1.0  # of the two-class score, where one probability of one event is given
+    )
 
     @abstractmethod
     def losses(self, p: Array) -> Array:
@@ -70,7 +72,9 @@ class BrierRule(Rule):
 
     def losses(self, p: Array) -> Array:
         # sum_j (p_j - 1[j = k])^2 = sum_j p_j^2 - p_k^2 + (1 - p_k)^2
-        return (p**2).sum(-1, keepdims=True) - p**2 + (1.0 - p) ** 2  # (1-p)^2 - p^2 without cancellation near 1
+        return (
+            (p**2).sum(-1, keepdims=True) - p**2 + (1.0 - p) ** 2
+        )  # (1-p)^2 - p^2 without cancellation near 1
 
 
 @RULES.register

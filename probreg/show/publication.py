@@ -5,7 +5,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Names, Probability, Word, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Flag,
+    Names,
+    Probability,
+    Word,
+    check_arguments,
+)
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison import format_rounded
 from probreg.comparison.same_question import by_method, fits_by_name, named_as_text
@@ -126,9 +133,14 @@ def table(
     | x | 0.980 | 0.980 |
     |  | (0.038) | (0.054) |
     """
-    several = by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
+    several = (
+        by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
+    )
     asked = _covariances(several, covariance)
-    columns = [_fit_column(n, fit, prob, kind, asked.get(n), exp=exp) for n, fit in several.items()]
+    columns = [
+        _fit_column(n, fit, prob, kind, asked.get(n), exp=exp)
+        for n, fit in several.items()
+    ]
     labels = _select_labels(columns, _names_as_list(keep), _names_as_list(order))
     renamed = dict(rename or {})
     _known_labels(columns, renamed, "rename")
@@ -137,7 +149,11 @@ def table(
     smooth = dict.fromkeys(label for c in columns for label in c.smooths)
     shown += tuple(
         TableEntry(
-            renamed.get(s, s), tuple((_edf_words(c.smooths[s]), "") if s in c.smooths else ("", "") for c in columns)
+            renamed.get(s, s),
+            tuple(
+                (_edf_words(c.smooths[s]), "") if s in c.smooths else ("", "")
+                for c in columns
+            ),
         )
         for s in smooth
         if keep is None or s in _names_as_list(keep)
@@ -145,11 +161,24 @@ def table(
     met = dict.fromkeys(key for c in columns for key in c.statistics)
     effects = [key for key in met if key.startswith(OF_EFFECTS)]
     rest = [key for key in _ORDER if key in met and key != "N"]
-    below = [*["N"] * ("N" in met), *effects, *rest, *sorted(set(met).difference(_ORDER, effects))]
-    statistics = tuple(TableEntry(key, tuple((c.statistics.get(key, ""), "") for c in columns)) for key in below)
+    below = [
+        *["N"] * ("N" in met),
+        *effects,
+        *rest,
+        *sorted(set(met).difference(_ORDER, effects)),
+    ]
+    statistics = tuple(
+        TableEntry(key, tuple((c.statistics.get(key, ""), "") for c in columns))
+        for key in below
+    )
     responses = {fit.model.design.response for fit in several.values()}
-    heading = (responses.pop() if len(responses) == 1 else "") if title is None else title
-    notes = (*_table_notes(columns, beneath, prob, stars=stars), *_of_responses(columns))
+    heading = (
+        (responses.pop() if len(responses) == 1 else "") if title is None else title
+    )
+    notes = (
+        *_table_notes(columns, beneath, prob, stars=stars),
+        *_of_responses(columns),
+    )
     return PublicationTable(heading, tuple(several), shown, statistics, notes)
 
 
@@ -161,14 +190,26 @@ def _covariances(fits: Mapping[str, Fit], given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         given = {named_as_text(name): of for name, of in given.items()}
         if unknown := [n for n in given if n not in fits]:
-            raise DataError(f"covariance= names {unknown[0]!r}, which is no fit of the table: {', '.join(fits)}")
+            raise DataError(
+                f"covariance= names {unknown[0]!r}, which is no fit of the table: {', '.join(fits)}"
+            )
         return dict(given)
-    return {} if given is None else {n: given for n, fit in fits.items() if fit.target == "mode"}
+    return (
+        {}
+        if given is None
+        else {n: given for n, fit in fits.items() if fit.target == "mode"}
+    )
 
 
-def _fit_column(name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool) -> _Column:
+def _fit_column(
+    name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool
+) -> _Column:
     own = kind if kind in KINDS[fit.target] else None
-    if kind is not None and own is None and not any(kind in known for known in KINDS.values()):
+    if (
+        kind is not None
+        and own is None
+        and not any(kind in known for known in KINDS.values())
+    ):
         own = kind  # refused by the fit, with the kinds that there are
     found = fit.summary(prob, own, covariance=covariance, exp=exp)
     if exact_fit(fit):
@@ -181,9 +222,20 @@ def _fit_column(name: str, fit: Fit, prob: float, kind: str | None, covariance: 
         if coef not in terms:
             value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
             error = row.get("std_error", row.get("sd", np.nan))
-            cells[f"{coef}: {outcome}" if outcome else str(coef)] = {**row, "value": value, "error": error}
+            cells[f"{coef}: {outcome}" if outcome else str(coef)] = {
+                **row,
+                "value": value,
+                "error": error,
+            }
     smooths = fit.smooths["edf"].to_dict() if terms else {}
-    return _Column(name, fit, cells, {str(k): float(v) for k, v in smooths.items()}, _statistics(fit), found.attrs)
+    return _Column(
+        name,
+        fit,
+        cells,
+        {str(k): float(v) for k, v in smooths.items()},
+        _statistics(fit),
+        found.attrs,
+    )
 
 
 def _statistics(fit: Fit) -> dict[str, str]:
@@ -194,13 +246,21 @@ def _statistics(fit: Fit) -> dict[str, str]:
             value = getattr(fit, name)
         except ProbregError:
             continue
-        if not np.isfinite(value) or (exact_fit(fit) and name in ("residual_sd", "log_likelihood")):
+        if not np.isfinite(value) or (
+            exact_fit(fit) and name in ("residual_sd", "log_likelihood")
+        ):
             continue
         if name == "r_squared" and not fit.model.likelihood.least_squares:
             label = "R² (deviance)" if is_density(fit.model) else "McFadden's R²"
         if name == "residual_sd":
             label = str(fit.model.likelihood.noise_scale)
-        out[label] = f"{value:d}" if name == "nobs" else f"{value:.3f}" if "R²" in label else _significant(value, 4)
+        out[label] = (
+            f"{value:d}"
+            if name == "nobs"
+            else f"{value:.3f}"
+            if "R²" in label
+            else _significant(value, 4)
+        )
     if has_effects(fit.model):
         return _of_groups(fit, out)
     others = {a: v for a, v in fit.aux.items() if a != fit.model.likelihood.noise_scale}
@@ -210,13 +270,25 @@ def _statistics(fit: Fit) -> dict[str, str]:
 def _of_groups(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
     """Statistics of a fit with effects of groups: their standard deviations and correlations, R² of groups, and the criterion."""
     row, found = fit.glance().iloc[0], fit.solution.found
-    out = {"N": plain.get("N", "")} | {name: _significant(v, 4) for name, v in fit.hyper.items()}
+    out = {"N": plain.get("N", "")} | {
+        name: _significant(v, 4) for name, v in fit.hyper.items()
+    }
     out |= {
-        name: f"{_significant(v, 4)} (held)" for name, v in held_scales(fit.stated_model).items() if name not in out
+        name: f"{_significant(v, 4)} (held)"
+        for name, v in held_scales(fit.stated_model).items()
+        if name not in out
     }
     out |= {a: _significant(v, 4) for a, v in fit.aux.items()}
-    shares = {"R² marginal": "r2.marginal", "R² conditional": "r2.conditional", "ICC": "icc"}
-    out |= {label: f"{row[name]:.3f}" for label, name in shares.items() if np.isfinite(row[name])}
+    shares = {
+        "R² marginal": "r2.marginal",
+        "R² conditional": "r2.conditional",
+        "ICC": "icc",
+    }
+    out |= {
+        label: f"{row[name]:.3f}"
+        for label, name in shares.items()
+        if np.isfinite(row[name])
+    }
     if found is not None and found.criterion == "REML":
         out["REML criterion"] = _significant(-2.0 * found.value, 4)
     elif found is not None:
@@ -230,7 +302,11 @@ def _significant(value: float, digits: int) -> str:
     >>> _significant(3.0, 4), _significant(122.71, 4), _significant(123456.7, 4)
     ('3.000', '122.7', '123457')
     """
-    return format_rounded(value, digits - 1 - int(np.floor(np.log10(abs(value))))) if value else "0"
+    return (
+        format_rounded(value, digits - 1 - int(np.floor(np.log10(abs(value)))))
+        if value
+        else "0"
+    )
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------
@@ -244,16 +320,25 @@ def _known_labels(columns: Sequence[_Column], names: Any, what: str) -> None:
     every = [*dict.fromkeys(label for c in columns for label in (*c.cells, *c.smooths))]
     met = {*every, *(label.split(": ")[0] for label in every)}
     if unknown := [n for n in names if n not in met]:
-        raise DataError(f"{what}= names {unknown[0]!r}, which is no coefficient of these fits: {', '.join(every[:12])}")
+        raise DataError(
+            f"{what}= names {unknown[0]!r}, which is no coefficient of these fits: {', '.join(every[:12])}"
+        )
 
 
-def _select_labels(columns: Sequence[_Column], keep: list[str], order: list[str]) -> list[str]:
+def _select_labels(
+    columns: Sequence[_Column], keep: list[str], order: list[str]
+) -> list[str]:
     """The labels of the lines: all, or those that are kept, and first those that are ordered."""
     _known_labels(columns, keep, "keep")
     _known_labels(columns, order, "order")
     every = [*dict.fromkeys(label for c in columns for label in c.cells)]
     kept = [label for label in every if not keep or _is_one(label, keep)]
-    return sorted(kept, key=lambda label: next((i for i, o in enumerate(order) if _is_one(label, [o])), len(order)))
+    return sorted(
+        kept,
+        key=lambda label: next(
+            (i for i, o in enumerate(order) if _is_one(label, [o])), len(order)
+        ),
+    )
 
 
 def _is_one(label: str, names: Sequence[str]) -> bool:
@@ -262,11 +347,15 @@ def _is_one(label: str, names: Sequence[str]) -> bool:
 
 def _rename_label(label: str, names: Mapping[str, str]) -> str:
     coef, _, outcome = label.partition(": ")
-    called = names.get(label, names.get(coef, coef) + (f": {outcome}" if outcome else ""))
+    called = names.get(
+        label, names.get(coef, coef) + (f": {outcome}" if outcome else "")
+    )
     return str(called)
 
 
-def _entry(label: str, columns: Sequence[_Column], beneath: str, digits: int, *, stars: bool) -> TableEntry:
+def _entry(
+    label: str, columns: Sequence[_Column], beneath: str, digits: int, *, stars: bool
+) -> TableEntry:
     """One line: every number to the places that give the smallest error its digits."""
     here = [c.cells.get(label) for c in columns]
     places = _decimal_places([row for row in here if row is not None], digits)
@@ -277,18 +366,31 @@ def _entry(label: str, columns: Sequence[_Column], beneath: str, digits: int, *,
             return f"{value:#.{digits}g}".rstrip(".")
         return format_rounded(value, places) if value else "0"
 
-    cells = (("", "") if row is None else _cell(row, shown, beneath, stars=stars) for row in here)
+    cells = (
+        ("", "") if row is None else _cell(row, shown, beneath, stars=stars)
+        for row in here
+    )
     return TableEntry(label, tuple(cells))
 
 
 def _decimal_places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
-    sizes = [row["error"] for row in rows] + [(row["upper"] - row["lower"]) / 4 for row in rows]
-    sizes = [s for s in sizes if np.isfinite(s) and s > 0] or [abs(r["value"]) for r in rows if r["value"]]
+    sizes = [row["error"] for row in rows] + [
+        (row["upper"] - row["lower"]) / 4 for row in rows
+    ]
+    sizes = [s for s in sizes if np.isfinite(s) and s > 0] or [
+        abs(r["value"]) for r in rows if r["value"]
+    ]
     finite = [s for s in sizes if np.isfinite(s)]
     return digits - 1 - int(np.floor(np.log10(min(finite)))) if finite else digits
 
 
-def _cell(row: Mapping[str, float], shown: Callable[[float], str], beneath: str, *, stars: bool) -> tuple[str, str]:
+def _cell(
+    row: Mapping[str, float],
+    shown: Callable[[float], str],
+    beneath: str,
+    *,
+    stars: bool,
+) -> tuple[str, str]:
     if not np.isfinite(row["value"]):
         return ("no estimate" if np.isnan(row["value"]) else "inf"), ""
     p = row.get("p_value", np.nan)
@@ -296,7 +398,9 @@ def _cell(row: Mapping[str, float], shown: Callable[[float], str], beneath: str,
     return shown(row["value"]) + mark, _beneath(row, shown, beneath)
 
 
-def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: str) -> str:
+def _beneath(
+    row: Mapping[str, float], shown: Callable[[float], str], beneath: str
+) -> str:
     if beneath == "interval":
         ends = [row["lower"], row["upper"]]
         return "" if np.isnan(ends).any() else f"[{shown(ends[0])}, {shown(ends[1])}]"
@@ -307,7 +411,9 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
             return f"P(> 0) {format_probability(row['p_positive'])}"
         said = p_cell(row.get("p_value", np.nan))
         return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
-    if np.isnan(row["error"]) and "median" in row:  # a ratio of a posterior, which has an interval alone
+    if (
+        np.isnan(row["error"]) and "median" in row
+    ):  # a ratio of a posterior, which has an interval alone
         return _beneath(row, shown, "interval")
     return "" if np.isnan(row["error"]) else f"({shown(row['error'])})"
 
@@ -315,7 +421,9 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
 # ---- notes -------------------------------------------------------------------------------------------------------------
 
 
-def _table_notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool) -> list[str]:
+def _table_notes(
+    columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool
+) -> list[str]:
     posterior = [c.name for c in columns if c.fit.target == "posterior"]
     said = {
         "se": _describe_errors(columns, posterior, prob),
@@ -325,17 +433,25 @@ def _table_notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars
     }[beneath]  # fmt: skip
     notes = [said]
     ratios = dict.fromkeys(c.words["ratio"] for c in columns if "ratio" in c.words)
-    notes += [f"Coefficients are {' and '.join(f'{r}s' for r in ratios)}."] if ratios else []
+    notes += (
+        [f"Coefficients are {' and '.join(f'{r}s' for r in ratios)}."] if ratios else []
+    )
     notes += [_kind(c) for c in columns]
     notes += _noise_scales(columns)
     if stars:
-        notes.append("* p < 0.05, ** p < 0.01, *** p < 0.001; a mode under a prior and a posterior have no p.")
+        notes.append(
+            "* p < 0.05, ** p < 0.01, *** p < 0.001; a mode under a prior and a posterior have no p."
+        )
     return notes
 
 
-def _describe_errors(columns: Sequence[_Column], posterior: list[str], prob: float) -> str:
+def _describe_errors(
+    columns: Sequence[_Column], posterior: list[str], prob: float
+) -> str:
     """What stands beneath: standard errors and deviations in parentheses; ratios of a posterior have intervals, in brackets."""
-    ratios = [n for n in posterior if any(c.name == n and "ratio" in c.words for c in columns)]
+    ratios = [
+        n for n in posterior if any(c.name == n and "ratio" in c.words for c in columns)
+    ]
     told = [n for n in posterior if n not in ratios]
     modes = any(_has_errors(c) for c in columns if c.name not in posterior)
     said = ["Standard errors in parentheses"] if modes else []
@@ -357,26 +473,44 @@ def _has_errors(c: _Column) -> bool:
 
 def _noise_scales(columns: Sequence[_Column]) -> list[str]:
     """What each number in the line of the noise scale is, where they are not all the same."""
-    of = {c.name: _noise_scale(c.fit) for c in columns if c.fit.model.likelihood.noise_scale in c.statistics}
-    names = dict.fromkeys(c.fit.model.likelihood.noise_scale for c in columns if c.name in of)
-    each = [f"{what} ({', '.join(n for n, w in of.items() if w == what)})" for what in dict.fromkeys(of.values())]
+    of = {
+        c.name: _noise_scale(c.fit)
+        for c in columns
+        if c.fit.model.likelihood.noise_scale in c.statistics
+    }
+    names = dict.fromkeys(
+        c.fit.model.likelihood.noise_scale for c in columns if c.name in of
+    )
+    each = [
+        f"{what} ({', '.join(n for n, w in of.items() if w == what)})"
+        for what in dict.fromkeys(of.values())
+    ]
     if not each:
         return []
-    return [f"{' and '.join(map(str, names))}: {'; '.join(each) if len(each) > 1 else next(iter(of.values()))}."]
+    return [
+        f"{' and '.join(map(str, names))}: {'; '.join(each) if len(each) > 1 else next(iter(of.values()))}."
+    ]
 
 
 def _noise_scale(fit: Fit) -> str:
     """What the noise scale of a fit is."""
     found = fit.solution.found
     if found is not None and fit.model.likelihood.noise_scale in found.values:
-        return f"at the maximum of {found.criterion}" if found.plain else "at the maximum, under priors of scales"
+        return (
+            f"at the maximum of {found.criterion}"
+            if found.plain
+            else "at the maximum, under priors of scales"
+        )
     if fit.model.noise_held is not None:
         return "held"
     if fit.target == "posterior":
         return "posterior mean"
     if not fit.model.flat:
         return "joint mode with the coefficients"
-    of_rss = fit.model.likelihood.least_squares and fit.model.design.weight_kind != "sampling"
+    of_rss = (
+        fit.model.likelihood.least_squares
+        and fit.model.design.weight_kind != "sampling"
+    )
     return "sqrt(RSS / df)" if of_rss else "maximum likelihood"
 
 
@@ -390,10 +524,14 @@ def _kind(c: _Column) -> str:
     said = f"{c.name}: {what} by {fit.method.name if fit.solution.found is None else 'evidence'}"
     covariance = c.words.get("covariance", "none")
     said += (
-        f", {covariance} standard errors" if fit.target == "mode" and covariance != "none" and _has_errors(c) else ""
+        f", {covariance} standard errors"
+        if fit.target == "mode" and covariance != "none" and _has_errors(c)
+        else ""
     )
     prior = prior_line(fit.stated_model)
-    return said + ("." if prior == "flat" and fit.target == "mode" else f"; prior {prior}.")
+    return said + (
+        "." if prior == "flat" and fit.target == "mode" else f"; prior {prior}."
+    )
 
 
 def _describe_estimate(fit: Fit) -> str:
@@ -402,10 +540,18 @@ def _describe_estimate(fit: Fit) -> str:
         return "weights that separate classes, no maximum of a likelihood,"
     maximum = "maximum likelihood" if fit.model.flat else "mode under a prior"
     if tested_at_found_scales(fit) and fit.solution.found is not None:
-        return "restricted maximum likelihood" if fit.solution.found.criterion == "REML" else "maximum likelihood"
+        return (
+            "restricted maximum likelihood"
+            if fit.solution.found.criterion == "REML"
+            else "maximum likelihood"
+        )
     if fit.solution.status is Status.SHORT or fit.solution.status.unfinished:
         return f"stopped short of {'the ' * (not fit.model.flat)}{maximum}"
-    return "no maximum of the likelihood exists, fit" if fit.solution.status is Status.NO_MAXIMUM else maximum
+    return (
+        "no maximum of the likelihood exists, fit"
+        if fit.solution.status is Status.NO_MAXIMUM
+        else maximum
+    )
 
 
 def _of_responses(columns: Sequence[_Column]) -> list[str]:

@@ -10,7 +10,14 @@ from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
 from probreg.system.cell_widths import cells_of, to_left, to_right
-from probreg.system.terminal import WIDTH, clean_lines, cut_apart, truncate_lines, visible, wrap_line
+from probreg.system.terminal import (
+    WIDTH,
+    clean_lines,
+    cut_apart,
+    truncate_lines,
+    visible,
+    wrap_line,
+)
 
 _LINES = 40  # of a print at most
 _NOTES = 12  # of them, of the notes
@@ -86,7 +93,11 @@ class PublicationTable:
             for line, place in zip(entry.lines, ("", "beneath")):
                 rows.append(line[1:])
                 index.append((entry.label, place))
-        return pd.DataFrame(rows, pd.MultiIndex.from_tuples(index, names=[self.title, ""]), list(self.fits))
+        return pd.DataFrame(
+            rows,
+            pd.MultiIndex.from_tuples(index, names=[self.title, ""]),
+            list(self.fits),
+        )
 
     def to_markdown(self) -> str:
         """The table in Markdown, with its notes under it.
@@ -100,7 +111,12 @@ class PublicationTable:
         lines += [_pipes(line) for entry in self.coefficients for line in entry.lines]
         lines += [_pipes([""] * (1 + len(self.fits)))] if self.statistics else []
         lines += [_pipes(line) for entry in self.statistics for line in entry.lines]
-        return "\n".join([*lines, "", *(f"{_escape_markdown(n)}  " for n in self.notes)]).rstrip() + "\n"
+        return (
+            "\n".join(
+                [*lines, "", *(f"{_escape_markdown(n)}  " for n in self.notes)]
+            ).rstrip()
+            + "\n"
+        )
 
     def to_latex(self) -> str:
         """The table in LaTeX, for the package booktabs.
@@ -113,7 +129,9 @@ class PublicationTable:
 
         def row(line: list[str]) -> str:
             first, *others = map(_latex, line)
-            first = f"{{}}{first}" if first[:1] in ("[", "*") else first  # which are an argument of the \\ before
+            first = (
+                f"{{}}{first}" if first[:1] in ("[", "*") else first
+            )  # which are an argument of the \\ before
             return " & ".join([first, *others]) + r" \\"
 
         body = [row(line) for entry in self.coefficients for line in entry.lines]
@@ -135,16 +153,24 @@ class PublicationTable:
         str
             Every name escaped; the style is inline.
         """
-        right, rule = "text-align:right;padding:0 0 0 1.5em", "border-top:1px solid currentColor"
+        right, rule = (
+            "text-align:right;padding:0 0 0 1.5em",
+            "border-top:1px solid currentColor",
+        )
 
         def row(line: list[str], tag: str = "td", style: str = "") -> str:
-            cells = [f'<{tag} style="{right};{style}">{html.escape(c)}</{tag}>' for c in line[1:]]
+            cells = [
+                f'<{tag} style="{right};{style}">{html.escape(c)}</{tag}>'
+                for c in line[1:]
+            ]
             first = f'<th scope="row" style="text-align:left;font-weight:normal;{style}">{html.escape(line[0])}</th>'
             return f"<tr>{first}{''.join(cells)}</tr>"
 
         body = [row(line) for entry in self.coefficients for line in entry.lines]
         lines = [line for entry in self.statistics for line in entry.lines]
-        under = [row(line, style=rule if i == 0 else "") for i, line in enumerate(lines)]
+        under = [
+            row(line, style=rule if i == 0 else "") for i, line in enumerate(lines)
+        ]
         notes = "".join(f"<div>{html.escape(n)}</div>" for n in self.notes)
         foot = f'<tfoot><tr><td colspan="{1 + len(self.fits)}" style="text-align:left;font-size:smaller;{rule}">{notes}</td></tr></tfoot>'
         return (
@@ -161,8 +187,17 @@ class PublicationTable:
         str
             One line per line of the table, then the notes.
         """
-        lines = [self._head, *(line for e in (*self.coefficients, *self.statistics) for line in e.lines)]
-        return "\n".join(["\t".join(map(_one_line, line)) for line in lines] + list(map(_one_line, self.notes))) + "\n"
+        lines = [
+            self._head,
+            *(line for e in (*self.coefficients, *self.statistics) for line in e.lines),
+        ]
+        return (
+            "\n".join(
+                ["\t".join(map(_one_line, line)) for line in lines]
+                + list(map(_one_line, self.notes))
+            )
+            + "\n"
+        )
 
     @check_arguments
     def copy(self, output: ClipboardFormat = "tsv") -> None:
@@ -193,7 +228,12 @@ class PublicationTable:
     def __repr__(self) -> str:
         # two lines per coefficient, of which so many are shown as leave room for the rest
         notes = truncate_lines(self.notes, ".notes", _NOTES)
-        room = _LINES - 4 - sum(len(e.lines) for e in self.statistics) - sum(len(wrap_line(visible(n))) for n in notes)
+        room = (
+            _LINES
+            - 4
+            - sum(len(e.lines) for e in self.statistics)
+            - sum(len(wrap_line(visible(n))) for n in notes)
+        )
         entries, size = [], 0
         for entry in self.coefficients:
             size += len(entry.lines)
@@ -202,17 +242,31 @@ class PublicationTable:
         body = [line for e in entries for line in e.lines]
         under = [line for e in self.statistics for line in e.lines]
         every = [[visible(c) for c in line] for line in (self._head, *body, *under)]
-        labels, names = (cut_apart(texts, _LABEL) for texts in ((line[0] for line in every[1:]), every[0]))
-        every = [[names[c] for c in every[0]], *([labels[line[0]], *line[1:]] for line in every[1:])]
-        widths = [max(cells_of(line[i]) for line in every) for i in range(1 + len(self.fits))]
+        labels, names = (
+            cut_apart(texts, _LABEL)
+            for texts in ((line[0] for line in every[1:]), every[0])
+        )
+        every = [
+            [names[c] for c in every[0]],
+            *([labels[line[0]], *line[1:]] for line in every[1:]),
+        ]
+        widths = [
+            max(cells_of(line[i]) for line in every) for i in range(1 + len(self.fits))
+        ]
         shown = _beside(widths)
         made = [_pad_cells(line[: 1 + shown], widths) for line in every]
         gone = len(self.fits) - shown
         rule = "-" * max(map(cells_of, made))
         apart = [f"… {gone} more fits: to_pandas() has all"] if gone else []
-        apart += [f"… {more} more coefficients: keep= chooses, to_pandas() has all"] if more else []
+        apart += (
+            [f"… {more} more coefficients: keep= chooses, to_pandas() has all"]
+            if more
+            else []
+        )
         last = [rule, *made[1 + len(body) :]] if under else []
-        return clean_lines(made[0], rule, *made[1 : 1 + len(body)], *apart, *last, *notes)
+        return clean_lines(
+            made[0], rule, *made[1 : 1 + len(body)], *apart, *last, *notes
+        )
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -220,14 +274,22 @@ class PublicationTable:
 
 def _beside(widths: list[int]) -> int:
     """How many fits have room beside one another, one at least; the first width is that of the labels."""
-    ends = [widths[0] + sum(w + 3 for w in widths[1 : 2 + i]) for i in range(len(widths) - 1)]
+    ends = [
+        widths[0] + sum(w + 3 for w in widths[1 : 2 + i])
+        for i in range(len(widths) - 1)
+    ]
     return max(sum(end <= WIDTH for end in ends), 1)
 
 
 def _pad_cells(line: list[str], widths: list[int]) -> str:
     """Cells under one another: what is beneath in parentheses ends one place further right than its number."""
     cells = [c + ("" if c.endswith((")", "]")) else " ") for c in line[1:]]
-    return "  ".join([to_left(line[0], widths[0]), *(to_right(c, w + 1) for c, w in zip(cells, widths[1:]))]).rstrip()
+    return "  ".join(
+        [
+            to_left(line[0], widths[0]),
+            *(to_right(c, w + 1) for c, w in zip(cells, widths[1:])),
+        ]
+    ).rstrip()
 
 
 def _one_line(text: str) -> str:

@@ -7,7 +7,9 @@ summaries, comparisons and pictures read. docs/how-to/scikit-learn.md says more.
 try:
     import sklearn as sklearn
 except ImportError as error:
-    raise ImportError("probreg.sklearn needs scikit-learn: pip install 'probreg[sklearn]'") from error
+    raise ImportError(
+        "probreg.sklearn needs scikit-learn: pip install 'probreg[sklearn]'"
+    ) from error
 
 from probreg.sklearn.classifier import Classifier
 from probreg.sklearn.regressor import Regressor

@@ -11,7 +11,14 @@ from probreg.arguments.types import ArrayLike
 from probreg.data.checked_arrays import own_name
 from probreg.errors import DataError, Incompatible
 from probreg.inference import Method, MethodName
-from probreg.likelihoods import Bernoulli, Categorical, Likelihood, LikelihoodName, OfClasses, OfTrials
+from probreg.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Likelihood,
+    LikelihoodName,
+    OfClasses,
+    OfTrials,
+)
 from probreg.priors.weak import PriorLike
 from probreg.sklearn.estimator import Array, ModelEstimator, read_likelihood
 
@@ -113,7 +120,9 @@ class Classifier(ClassifierMixin, ModelEstimator):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weights = self._read_weights(sample_weight, len(X))
-        self.classes_ = np.unique(y if weights is None or not weights.any() else y[weights > 0])
+        self.classes_ = np.unique(
+            y if weights is None or not weights.any() else y[weights > 0]
+        )
         if len(self.classes_) == 1:
             raise DataError(
                 f"Classifier needs two or more classes; the rows hold 1 class, {self.classes_.tolist()[0]!r}"
@@ -194,7 +203,9 @@ class Classifier(ClassifierMixin, ModelEstimator):
 
     def likelihood_for(self, response: Array) -> Likelihood:
         if isinstance(self.likelihood, str) and self.likelihood == "auto":
-            return Bernoulli() if len(self.classes_) == 2 else Categorical(symmetric=True)
+            return (
+                Bernoulli() if len(self.classes_) == 2 else Categorical(symmetric=True)
+            )
         found = read_likelihood(self.likelihood)
         if not isinstance(found, OfClasses) or isinstance(found, OfTrials):
             raise Incompatible(

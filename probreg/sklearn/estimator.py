@@ -50,7 +50,9 @@ class ModelEstimator(BaseEstimator):
             likelihood=self.likelihood_for(y),
             prior=self.prior,
             aux=self.aux or {},
-            weights=weights if weights is None or self.weights == "frequency" else RowWeights(self.weights, weights),
+            weights=weights
+            if weights is None or self.weights == "frequency"
+            else RowWeights(self.weights, weights),
             response=response,
         )
         return fit(model, self.method, seed=self.seed)
@@ -58,13 +60,19 @@ class ModelEstimator(BaseEstimator):
     def _read_weights(self, sample_weight: Any, n: int) -> Array | None:
         """One number per row. DataError for what is not of the kind that `weights` says."""
         if self.weights not in get_args(WeightKind):
-            raise DataError(f"weights is 'frequency', 'precision' or 'sampling', got {self.weights!r}")
+            raise DataError(
+                f"weights is 'frequency', 'precision' or 'sampling', got {self.weights!r}"
+            )
         if sample_weight is None:
             return None
         w = floats(sample_weight, "sample_weight")
         if w.shape != (n,):
-            raise DataError(f"sample_weight is one number per row: expected shape ({n},), got {w.shape}")
-        if self.weights == "frequency" and len(bad := np.flatnonzero(np.isfinite(w) & (w % 1 != 0))):
+            raise DataError(
+                f"sample_weight is one number per row: expected shape ({n},), got {w.shape}"
+            )
+        if self.weights == "frequency" and len(
+            bad := np.flatnonzero(np.isfinite(w) & (w % 1 != 0))
+        ):
             raise DataError(
                 f"the weight of row {bad[0]} is {w[bad[0]]:g}, and plain weights are frequencies, whole numbers of equal rows. "
                 "Other weights say what they are: weights='precision', a noise variance of sigma²/w, or weights='sampling', "
@@ -76,9 +84,14 @@ class ModelEstimator(BaseEstimator):
         """p(y | draw, or estimate) at blocks of the rows."""
         model, solution = self.fit_.model, self.fit_.solution
         if solution.draws is None:
-            aux = {a: np.full((1, 1), v) for a, v in ({**model.fixed, **solution.aux}).items()}
+            aux = {
+                a: np.full((1, 1), v)
+                for a, v in ({**model.fixed, **solution.aux}).items()
+            }
             # eta = X beta; where columns are combinations of others, beta is the estimate of least norm
-            yield Predictive(model.likelihood, (self._design_rows(X) @ solution.beta)[None], aux)
+            yield Predictive(
+                model.likelihood, (self._design_rows(X) @ solution.beta)[None], aux
+            )
             return
         size = max(1, _NUMBERS // (solution.draws.count * model.shape[1]))
         for start in range(0, len(X), size):

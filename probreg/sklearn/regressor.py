@@ -100,8 +100,14 @@ class Regressor(RegressorMixin, ModelEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         given = self.likelihood
-        kind = LIKELIHOODS.get(given.partition("(")[0]) if isinstance(given, str) else type(given)
-        tags.target_tags.positive_only = isinstance(kind, type) and issubclass(kind, CountLikelihood)
+        kind = (
+            LIKELIHOODS.get(given.partition("(")[0])
+            if isinstance(given, str)
+            else type(given)
+        )
+        tags.target_tags.positive_only = isinstance(kind, type) and issubclass(
+            kind, CountLikelihood
+        )
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -129,8 +135,12 @@ class Regressor(RegressorMixin, ModelEstimator):
             Where the method cannot fit the model, and for a likelihood of classes.
         """
         response = own_name(y)
-        X, y = validate_data(self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2)
-        self.fit_ = self._fit_rows(X, y, self._read_weights(sample_weight, len(X)), response)
+        X, y = validate_data(
+            self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
+        )
+        self.fit_ = self._fit_rows(
+            X, y, self._read_weights(sample_weight, len(X)), response
+        )
         coef = self._coefficients_by_outcome()
         self.intercept_ = float(coef[0]) if self.fit_intercept else 0.0
         self.coef_ = coef[int(self.fit_intercept) :]
@@ -172,7 +182,10 @@ class Regressor(RegressorMixin, ModelEstimator):
         return self._predict_mean(new)
 
     def _predict_mean(self, X: Array) -> Array:
-        if self.fit_.solution.draws is not None and self.fit_.model.likelihood.link.name == "identity":
+        if (
+            self.fit_.solution.draws is not None
+            and self.fit_.model.likelihood.link.name == "identity"
+        ):
             # E[x'beta] = x'E[beta], without Monte Carlo error
             return (self._design_rows(X) @ self.fit_.solution.beta)[:, 0]
         return np.concatenate([p.mean() for p in self._predictives(X)])
@@ -180,12 +193,19 @@ class Regressor(RegressorMixin, ModelEstimator):
     def _variance(self, X: Array) -> Array:
         """Var(y) of a new observation at each row. Incompatible where an estimate has no standard error."""
         model, solution = self.fit_.model, self.fit_.solution
-        refuse_sampling(model.design.weight_kind, "the standard deviation of a new observation")
+        refuse_sampling(
+            model.design.weight_kind, "the standard deviation of a new observation"
+        )
         require_estimable(model, solution, model.design.at(X))
         noise = noise_of_scale(model, solution)
         if noise is None and solution.draws is not None:
             # Var(y) = E[Var(y | draw)] + Var(E[y | draw])
-            return np.concatenate([_noise_variance(p).mean(0) + p.means().var(0) for p in self._predictives(X)])
+            return np.concatenate(
+                [
+                    _noise_variance(p).mean(0) + p.means().var(0)
+                    for p in self._predictives(X)
+                ]
+            )
         if not has_standard_error(solution):
             raise Incompatible(
                 f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
@@ -205,7 +225,9 @@ class Regressor(RegressorMixin, ModelEstimator):
     def likelihood_for(self, response: Array) -> Likelihood:
         found = read_likelihood(self.likelihood)
         if isinstance(found, OfClasses) or not isinstance(found, UnivariateLikelihood):
-            raise Incompatible(f"Regressor: {found.name} is a likelihood of classes, for which there is Classifier")
+            raise Incompatible(
+                f"Regressor: {found.name} is a likelihood of classes, for which there is Classifier"
+            )
         return found
 
 
@@ -213,5 +235,7 @@ def _noise_variance(p: Predictive) -> Array:
     """Return Var(y | draw), (S, n)."""
     found = p.likelihood.response_variance(p.eta, **p.aux)
     if found is None:
-        raise Incompatible(f"return_std: {p.likelihood.named} likelihood has no formula for its variance")
+        raise Incompatible(
+            f"return_std: {p.likelihood.named} likelihood has no formula for its variance"
+        )
     return found

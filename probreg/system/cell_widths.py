@@ -70,7 +70,9 @@ def last_cells(text: str, most: int) -> str:
 
 def with_fillers(text: str) -> str:
     """Text with a filler behind each wide character, so that its length is not less than its cells."""
-    return text if text.isascii() else "".join(c + _FILLER * (_cells(c) - 1) for c in text)
+    return (
+        text if text.isascii() else "".join(c + _FILLER * (_cells(c) - 1) for c in text)
+    )
 
 
 def without_fillers(text: str) -> str:

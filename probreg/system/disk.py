@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 from probreg.errors import DataError
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would write \r\n otherwise
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait for one
+_AT_ONCE = getattr(
+    os, "O_NONBLOCK", 0
+)  # opening a pipe without a writer would wait for one
 _WHY = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of this disk is used up",
@@ -41,17 +43,27 @@ def destination(path: Any) -> Path:
         place = Path(os.path.realpath(asked))
         there = _status(place)
         if there is not None and stat.S_ISDIR(there.st_mode):
-            raise DataError(f"cannot write to {asked}: it is a folder; name a file in it")
+            raise DataError(
+                f"cannot write to {asked}: it is a folder; name a file in it"
+            )
         if there is not None and not stat.S_ISREG(there.st_mode):
-            raise DataError(f"cannot write to {asked}: it is a device, a pipe or a socket; name a plain file")
+            raise DataError(
+                f"cannot write to {asked}: it is a device, a pipe or a socket; name a plain file"
+            )
         if not place.parent.is_dir():
-            raise DataError(f"cannot write to {asked}: there is no folder {place.parent}; make it first")
+            raise DataError(
+                f"cannot write to {asked}: there is no folder {place.parent}; make it first"
+            )
         if there is not None and not os.access(place, os.W_OK):
-            raise DataError(f"cannot write to {asked}: the file is read-only; choose another name")
+            raise DataError(
+                f"cannot write to {asked}: the file is read-only; choose another name"
+            )
     return place
 
 
-def write_whole(path: Any, content: bytes | memoryview | Iterable[bytes | memoryview]) -> Path:
+def write_whole(
+    path: Any, content: bytes | memoryview | Iterable[bytes | memoryview]
+) -> Path:
     """Writes a file that is there as a whole or not at all; returns the path as it was given.
 
     What was there before stays until the new file is synced, and its permissions are kept. DataError says why it
@@ -75,7 +87,9 @@ def write_whole(path: Any, content: bytes | memoryview | Iterable[bytes | memory
     return Path(path)
 
 
-def _write_synced(beside: Path, parts: Iterable[bytes | memoryview], before: os.stat_result | None) -> None:
+def _write_synced(
+    beside: Path, parts: Iterable[bytes | memoryview], before: os.stat_result | None
+) -> None:
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
     with open(handle, "wb") as out:
         if before is not None and hasattr(os, "fchmod"):
@@ -110,9 +124,13 @@ def read_plain(path: Any, *, most: int | None = None) -> bytes:
         require_plain(asked)
         with open(asked, "rb", opener=_opened_at_once) as file:
             found = os.fstat(file.fileno())
-            _require_plain_file(asked, found)  # again, for it may have been replaced meanwhile
+            _require_plain_file(
+                asked, found
+            )  # again, for it may have been replaced meanwhile
             if most is not None and found.st_size > most:
-                raise DataError(f"cannot read {asked}: it has {found.st_size:,} bytes, and at most {most:,} are taken")
+                raise DataError(
+                    f"cannot read {asked}: it has {found.st_size:,} bytes, and at most {most:,} are taken"
+                )
             return file.read(found.st_size)
 
 
@@ -135,7 +153,9 @@ def _require_plain_file(asked: Path, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise DataError(f"cannot read {asked}: it is a folder; name a file in it")
     if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"cannot read {asked}: it is a device, a pipe or a socket, and a plain file is read")
+        raise DataError(
+            f"cannot read {asked}: it is a device, a pipe or a socket, and a plain file is read"
+        )
 
 
 class Stamp(NamedTuple):
@@ -155,10 +175,14 @@ class Stamp(NamedTuple):
 
 def _path(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a path is a text or a pathlib.Path, got {type(path).__name__}")
+        raise DataError(
+            f"a path is a text or a pathlib.Path, got {type(path).__name__}"
+        )
     text = os.fspath(path)
     if not isinstance(text, str) or "\0" in text or not text:
-        raise DataError(f"{text!r} names no file: a path is a text, not empty, without a null character")
+        raise DataError(
+            f"{text!r} names no file: a path is a text, not empty, without a null character"
+        )
     return Path(text)
 
 

@@ -35,27 +35,59 @@ def notebook_html(
         import pandas as pd
 
         with pd.option_context("display.max_colwidth", None):  # cells whole
-            body = str(table.to_html(index=index, float_format=number, na_rep="", border=0, justify="left"))
-        text = all(kind.kind in "OUST" or kind.name == "str" for kind in table.dtypes) and not index
+            body = str(
+                table.to_html(
+                    index=index,
+                    float_format=number,
+                    na_rep="",
+                    border=0,
+                    justify="left",
+                )
+            )
+        text = (
+            all(kind.kind in "OUST" or kind.name == "str" for kind in table.dtypes)
+            and not index
+        )
         return body.replace("<td>", '<td style="text-align:left">') if text else body
 
     def shown(part: Any) -> str:
         if isinstance(part, str):
             return f"<p>{escape(part)}</p>"
         if isinstance(part, list | tuple):
-            return f"<ul>{''.join(f'<li>{escape(n)}</li>' for n in part)}</ul>" if part else ""
+            return (
+                f"<ul>{''.join(f'<li>{escape(n)}</li>' for n in part)}</ul>"
+                if part
+                else ""
+            )
         if not len(part):
             return ""
         rest, lost = len(part) - _ROWS, len(part) - _MOST
-        more = _details(f"{rest} more rows", rows(part[_ROWS:_MOST])) if rest > 0 else ""
-        return rows(part[:_ROWS]) + more + (f"<p>{lost} more rows in the object's table</p>" if lost > 0 else "")
+        more = (
+            _details(f"{rest} more rows", rows(part[_ROWS:_MOST])) if rest > 0 else ""
+        )
+        return (
+            rows(part[:_ROWS])
+            + more
+            + (f"<p>{lost} more rows in the object's table</p>" if lost > 0 else "")
+        )
 
-    first, others = [escape(line) for line in head[:1]], [escape(line) for line in head[1:]]
-    out = f"<p>{'<br>'.join([*(f'<strong>{line}</strong>' for line in first), *others])}</p>" if head else ""
+    first, others = (
+        [escape(line) for line in head[:1]],
+        [escape(line) for line in head[1:]],
+    )
+    out = (
+        f"<p>{'<br>'.join([*(f'<strong>{line}</strong>' for line in first), *others])}</p>"
+        if head
+        else ""
+    )
     out += "".join(map(shown, tables))
     out += f"<p>{'<br>'.join(map(escape, foot))}</p>" if foot else ""
     out += shown(list(notes))
-    out += "".join(_details(title, shown(part)) for title, part in (folded or {}).items() if len(part))
+    out += "".join(
+        _details(title, shown(part))
+        for title, part in (folded or {}).items()
+        if len(part)
+    )
     return f'<div style="{_STYLE}">{out}</div>'
 
 

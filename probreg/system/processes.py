@@ -11,7 +11,12 @@ from probreg.system.progress import each_of, progress_bar
 
 
 def in_processes[A, B](
-    work: Callable[[A], B], items: Sequence[A], name: str, *, workers: int = 1, show: bool | None = None
+    work: Callable[[A], B],
+    items: Sequence[A],
+    name: str,
+    *,
+    workers: int = 1,
+    show: bool | None = None,
 ) -> list[B]:
     """work(item) of every item, here or in several processes, with a bar.
 
@@ -30,7 +35,9 @@ def in_processes[A, B](
     ):
         try:
             with _children_deaf():
-                found: Any = pool.map(work, items, chunksize=min(max(1, len(items) // (8 * workers)), 100))
+                found: Any = pool.map(
+                    work, items, chunksize=min(max(1, len(items) // (8 * workers)), 100)
+                )
             return list(bar.over(found))
         except BaseException:
             for child in set(multiprocessing.active_children()) - before:

@@ -34,7 +34,9 @@ _DEEP = 3  # bars at a time
 class Task:
     """A loop of which so much is `done`; `total` is None where nobody knows it."""
 
-    def __init__(self, name: str, total: int | None, display: "_Display | None") -> None:
+    def __init__(
+        self, name: str, total: int | None, display: "_Display | None"
+    ) -> None:
         self.name, self.total, self.done = name, total, 0
         self.display = display
         self.start = time.monotonic()
@@ -65,10 +67,16 @@ class Task:
     def words(self) -> str:
         """How much is done, for how long, and how long it may still take."""
         spent = time.monotonic() - self.start
-        part = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
+        part = (
+            f"{self.done:,}"
+            if self.total is None
+            else f"{self.done:,} of {self.total:,}"
+        )
         left = ""
         if self.total and 0 < self.done < self.total:
-            left = f", about {_clock(spent * (self.total - self.done) / self.done)} left"
+            left = (
+                f", about {_clock(spent * (self.total - self.done) / self.done)} left"
+            )
         return f"{part}, {_clock(spent)}{left}"
 
 
@@ -81,14 +89,20 @@ _CURRENT: ContextVar[Task | None] = ContextVar("task", default=None)
 
 
 @contextmanager
-def progress_bar(name: str, total: int | None = None, *, show: bool | None = None) -> Iterator[Task]:
+def progress_bar(
+    name: str, total: int | None = None, *, show: bool | None = None
+) -> Iterator[Task]:
     """A task, with a bar once it has run for a second.
 
     `show` None draws at a terminal or in a notebook, in the main thread of the main process, unless the environment has
     PROBREG_PROGRESS=0; True also writes lines where stderr is neither; False draws nothing, nor do the tasks within.
     """
     outer, token = _CURRENT.get(), None
-    display = (outer.display if show is not False else None) if outer is not None else _display_for(show)
+    display = (
+        (outer.display if show is not False else None)
+        if outer is not None
+        else _display_for(show)
+    )
     task = Task(name, total, display)
     try:
         token = _CURRENT.set(task)
@@ -103,7 +117,12 @@ def progress_bar(name: str, total: int | None = None, *, show: bool | None = Non
 
 
 def each_of[A, B](
-    work: Callable[[A], B], items: Sequence[A], name: str, *, workers: int | None = 1, show: bool | None = None
+    work: Callable[[A], B],
+    items: Sequence[A],
+    name: str,
+    *,
+    workers: int | None = 1,
+    show: bool | None = None,
 ) -> list[B]:
     """work(item) of every item, in `workers` threads (None: one per core), with a bar.
 
@@ -118,7 +137,9 @@ def each_of[A, B](
             return list(bar.over(map(work, items)))
         with ThreadPoolExecutor(threads) as pool:
             try:
-                waiting: deque[Future[B]] = deque()  # few, for an interrupt has to take back what waits
+                waiting: deque[Future[B]] = (
+                    deque()
+                )  # few, for an interrupt has to take back what waits
                 done: list[B] = []
                 for item in items:
                     waiting.append(pool.submit(work, item))
@@ -127,16 +148,21 @@ def each_of[A, B](
                         bar.advance()
                 return [*done, *bar.over(future.result() for future in waiting)]
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)  # leaving waits for what is under way
+                pool.shutdown(
+                    wait=False, cancel_futures=True
+                )  # leaving waits for what is under way
                 raise
 
 
 def _display_for(show: bool | None) -> "_Display | None":
     """Where the bars of an outermost task go, or nowhere."""
     elsewhere = (
-        threading.current_thread() is not threading.main_thread() or multiprocessing.parent_process() is not None
+        threading.current_thread() is not threading.main_thread()
+        or multiprocessing.parent_process() is not None
     )
-    if show is False or (show is None and (elsewhere or os.environ.get("PROBREG_PROGRESS") == "0")):
+    if show is False or (
+        show is None and (elsewhere or os.environ.get("PROBREG_PROGRESS") == "0")
+    ):
         return None
     wait = _QUIET if show is None else 0.0
     if _in_notebook():
@@ -188,8 +214,12 @@ class _Terminal(_Drawing):
 
         grid = Table.grid(padding=(0, 1))
         for t in tasks:
-            bar = ProgressBar(total=t.total, completed=t.done, width=20, pulse=t.total is None)
-            grid.add_row(Text(visible(t.name), no_wrap=True), bar, Text(t.words, no_wrap=True))
+            bar = ProgressBar(
+                total=t.total, completed=t.done, width=20, pulse=t.total is None
+            )
+            grid.add_row(
+                Text(visible(t.name), no_wrap=True), bar, Text(t.words, no_wrap=True)
+            )
         self.live.update(grid, refresh=True)
 
     def end(self, tasks: list[Task]) -> None:
@@ -233,7 +263,9 @@ class _Lines(_Drawing):
         self._write(tasks)
 
     def _write(self, tasks: list[Task]) -> None:
-        sys.stderr.write("; ".join(f"{visible(t.name)}: {t.words}" for t in tasks) + "\n")
+        sys.stderr.write(
+            "; ".join(f"{visible(t.name)}: {t.words}" for t in tasks) + "\n"
+        )
         sys.stderr.flush()
 
 
@@ -245,7 +277,9 @@ class _Display:
         self.tasks: list[Task] = []
         self.first: Task | None = None
         self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._run, name="probreg-progress", daemon=True)
+        self.thread = threading.Thread(
+            target=self._run, name="probreg-progress", daemon=True
+        )
 
     def open(self, task: Task) -> None:
         """A task begins; the first starts the thread."""
@@ -265,7 +299,9 @@ class _Display:
     def _run(self) -> None:
         if self.wait and self.ended.wait(self.wait):
             return
-        with suppress(OSError, ValueError):  # the terminal is gone, or stderr was closed
+        with suppress(
+            OSError, ValueError
+        ):  # the terminal is gone, or stderr was closed
             drawing = self.drawing()
             try:
                 while not self.ended.is_set():
@@ -277,4 +313,6 @@ class _Display:
     def _lasting_tasks(self) -> list[Task]:
         """Return the tasks that have run for a second; shorter ones would only flicker."""
         now = time.monotonic()
-        return [t for t in self.tasks if t is self.first or now - t.start > _QUIET][:_DEEP]
+        return [t for t in self.tasks if t is self.first or now - t.start > _QUIET][
+            :_DEEP
+        ]

@@ -10,13 +10,27 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from probreg.system.cell_widths import StandIns, cells_of, first_cells, last_cells, with_fillers, without_fillers
+from probreg.system.cell_widths import (
+    StandIns,
+    cells_of,
+    first_cells,
+    last_cells,
+    with_fillers,
+    without_fillers,
+)
 
 WIDTH = 110  # columns of a print
 _LABEL = 24  # columns that are left at least to the labels of a table, and to words in its cells
 
-_HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # controls, halves of characters, line and paragraph separators
-_TURNING = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they reverse what follows
+_HIDDEN = {
+    "Cc",
+    "Cs",
+    "Zl",
+    "Zp",
+}  # controls, halves of characters, line and paragraph separators
+_TURNING = set(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)  # they reverse what follows
 
 
 def visible(text: str) -> str:
@@ -28,7 +42,10 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     obeyed = (unicodedata.category(c) in _HIDDEN or c in _TURNING for c in text)
-    return "".join(c.encode("unicode_escape").decode("ascii") if yes else c for c, yes in zip(text, obeyed))
+    return "".join(
+        c.encode("unicode_escape").decode("ascii") if yes else c
+        for c, yes in zip(text, obeyed)
+    )
 
 
 def clean_lines(*lines: str) -> str:
@@ -49,7 +66,12 @@ def wrap_line(line: str, width: int = WIDTH) -> list[str]:
     if cells_of(line) <= width:
         return [line]
     start = line[: len(line) - len(line.lstrip(" "))]
-    parts = textwrap.wrap(with_fillers(line), width, subsequent_indent=f"{start}    ", break_on_hyphens=False)
+    parts = textwrap.wrap(
+        with_fillers(line),
+        width,
+        subsequent_indent=f"{start}    ",
+        break_on_hyphens=False,
+    )
     return [without_fillers(part) for part in parts]
 
 
@@ -76,14 +98,24 @@ def cut_apart(texts: Iterable[str], most: int) -> dict[str, str]:
     for text, short in cut.items():
         alike.setdefault(short, []).append(text)
     for group in (each for each in alike.values() if len(each) > 1):
-        apart = next((i for i, letters in enumerate(zip(*group)) if len(set(letters)) > 1), min(map(len, group)))
+        apart = next(
+            (i for i, letters in enumerate(zip(*group)) if len(set(letters)) > 1),
+            min(map(len, group)),
+        )
         start = max(apart - most // 3, 0)
         head = group[0][: most // 4]
         head = first_cells(head, most // 4)
-        cut |= {text: f"{head}…{first_cells(text[start:], most - cells_of(head) - 2)}…" for text in group}
-    if len(set(cut.values())) < len(cut):  # a number tells apart what so few letters do not
         cut |= {
-            text: f"{first_cells(short, most - 5)}… {i}" for i, (text, short) in enumerate(cut.items()) if short != text
+            text: f"{head}…{first_cells(text[start:], most - cells_of(head) - 2)}…"
+            for text in group
+        }
+    if len(set(cut.values())) < len(
+        cut
+    ):  # a number tells apart what so few letters do not
+        cut |= {
+            text: f"{first_cells(short, most - 5)}… {i}"
+            for i, (text, short) in enumerate(cut.items())
+            if short != text
         }
     return cut
 
@@ -112,8 +144,15 @@ def _table_rows(table: Any, how: dict[str, Any]) -> list[str]:
     if all(map(str.isascii, _words_of(table))):
         return [line.rstrip() for line in visible_lines(str(table.to_string(**how)))]
     names = StandIns()  # pandas pads by characters
-    short = _with_words(table, lambda values: [names.stand_in(visible(v)) if isinstance(v, str) else v for v in values])
-    return [names.back(line).rstrip() for line in visible_lines(str(short.to_string(**how)))]
+    short = _with_words(
+        table,
+        lambda values: [
+            names.stand_in(visible(v)) if isinstance(v, str) else v for v in values
+        ],
+    )
+    return [
+        names.back(line).rstrip() for line in visible_lines(str(short.to_string(**how)))
+    ]
 
 
 def visible_lines(text: str) -> list[str]:
@@ -122,16 +161,26 @@ def visible_lines(text: str) -> list[str]:
 
 
 def _is_text(values: Any) -> bool:
-    return values.dtype.kind in "OUST" or values.dtype.name in ("str", "string", "category")
+    return values.dtype.kind in "OUST" or values.dtype.name in (
+        "str",
+        "string",
+        "category",
+    )
 
 
 def _words_of(table: Any) -> list[str]:
     """The labels of a table and the texts in its cells."""
     labels = [
-        str(v) for axis in (table.index, table.columns) for i in range(axis.nlevels) for v in axis.get_level_values(i)
+        str(v)
+        for axis in (table.index, table.columns)
+        for i in range(axis.nlevels)
+        for v in axis.get_level_values(i)
     ]
     return labels + [
-        str(v) for name in range(table.shape[1]) if _is_text(table.iloc[:, name]) for v in table.iloc[:, name]
+        str(v)
+        for name in range(table.shape[1])
+        if _is_text(table.iloc[:, name])
+        for v in table.iloc[:, name]
     ]
 
 
@@ -150,7 +199,11 @@ def _with_words(table: Any, changed: Callable[[Iterable[Any]], list[Any]]) -> An
         of = getattr(table, axis)
         each = [changed(of.get_level_values(i)) for i in range(of.nlevels)]
         if any(isinstance(v, str) for values in each for v in values):
-            made = type(of).from_arrays(each, names=of.names) if of.nlevels > 1 else type(of)(each[0], name=of.name)
+            made = (
+                type(of).from_arrays(each, names=of.names)
+                if of.nlevels > 1
+                else type(of)(each[0], name=of.name)
+            )
             setattr(out, axis, made)
     return out
 
@@ -171,7 +224,11 @@ def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]
     if not ends or ends[-1] <= most:
         return list(lines)
     kept = max(sum(end < most for end in ends), 1)
-    return [*lines[:kept], f"… {len(lines) - kept} more in {rest}"] if kept < len(lines) else list(lines)
+    return (
+        [*lines[:kept], f"… {len(lines) - kept} more in {rest}"]
+        if kept < len(lines)
+        else list(lines)
+    )
 
 
 def truncate_table(table: Any, rest: str, most: int = 25, **how: Any) -> list[str]:
@@ -184,9 +241,14 @@ def truncate_table(table: Any, rest: str, most: int = 25, **how: Any) -> list[st
     lines = table_lines(table, **how)
     if len(lines) <= most:
         return lines
-    times = -(-len(lines) // (len(table) + 2))  # more than one where columns stand below one another
+    times = -(
+        -len(lines) // (len(table) + 2)
+    )  # more than one where columns stand below one another
     kept = max(most // times - 2, 1)
-    return [*table_lines(table.head(kept), **how), f"… {len(table) - kept} more in {rest}"]
+    return [
+        *table_lines(table.head(kept), **how),
+        f"… {len(table) - kept} more in {rest}",
+    ]
 
 
 def cut_text(text: str, most: int = 160) -> str:
@@ -228,7 +290,11 @@ def format_number(value: float, digits: int = 5) -> str:
     >>> format_number(84925.04), format_number(124859.18), format_number(99999.7), format_number(0.0123456), format_number(-62419.6, 3)
     ('84925', '124859', '100000', '0.012346', '-62420')
     """
-    return f"{value:.0f}" if 10.0**digits - 0.5 <= abs(value) < 1e15 else f"{value:.{digits}g}"
+    return (
+        f"{value:.0f}"
+        if 10.0**digits - 0.5 <= abs(value) < 1e15
+        else f"{value:.{digits}g}"
+    )
 
 
 def format_p(p: float) -> str:
@@ -248,4 +314,8 @@ def few_names(names: Sequence[str]) -> str:
     >>> few_names("ab"), few_names([f"x{j}" for j in range(40)])
     ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
     """
-    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    return (
+        ", ".join(names)
+        if len(names) <= 12
+        else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    )

@@ -13,7 +13,11 @@ def arrow_of(shape, rng, lead=()):
     """D, E, F and the whole matrix, of random positive definite ones."""
     G, K, r = shape
     n = 3 * (G * K + r)
-    codes, Z, X = rng.integers(0, G, n), rng.normal(size=(n, K)), rng.normal(size=(n, r))
+    codes, Z, X = (
+        rng.integers(0, G, n),
+        rng.normal(size=(n, K)),
+        rng.normal(size=(n, r)),
+    )
     W = np.zeros((n, G, K))
     W[np.arange(n), codes] = Z
     A = np.hstack([W.reshape(n, G * K), X])
@@ -30,20 +34,35 @@ def test_an_arrow_is_its_matrix(shape):
     found = Arrow(D, E, F)
     for k in (r, 0, r - 1):
         inner = H[: G * K + k, : G * K + k]
-        np.testing.assert_allclose(found.log_det(k), np.linalg.slogdet(inner)[1], rtol=1e-12)
+        np.testing.assert_allclose(
+            found.log_det(k), np.linalg.slogdet(inner)[1], rtol=1e-12
+        )
         right = rng.normal(size=(G * K + r, 2))
         a, c = found.solve(right[: G * K].reshape(G, K, 2), right[G * K :], k)
         solved = np.linalg.solve(inner, right[: G * K + k])
-        np.testing.assert_allclose(np.vstack([a.reshape(G * K, 2), c]), solved, atol=1e-12)
+        np.testing.assert_allclose(
+            np.vstack([a.reshape(G * K, 2), c]), solved, atol=1e-12
+        )
         y, z = found.half(right[: G * K].reshape(G, K, 2), right[G * K :], k)
-        np.testing.assert_allclose(np.square(y).sum((0, 1)) + np.square(z).sum(0), (right[: G * K + k] * solved).sum(0))
+        np.testing.assert_allclose(
+            np.square(y).sum((0, 1)) + np.square(z).sum(0),
+            (right[: G * K + k] * solved).sum(0),
+        )
         S = np.linalg.inv(inner)
         own, border, corner = found.inverse(k)
         at = np.arange(G * K).reshape(G, K)
-        np.testing.assert_allclose(own, np.stack([S[np.ix_(i, i)] for i in at]), atol=1e-12)
-        np.testing.assert_allclose(border.reshape(G * K, k), S[: G * K, G * K :], atol=1e-12)
+        np.testing.assert_allclose(
+            own, np.stack([S[np.ix_(i, i)] for i in at]), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            border.reshape(G * K, k), S[: G * K, G * K :], atol=1e-12
+        )
         np.testing.assert_allclose(corner, S[G * K :, G * K :], atol=1e-12)
-        left = np.linalg.inv(np.linalg.inv(H)[G * K + k :, G * K + k :]) if k < r else np.zeros((0, 0))
+        left = (
+            np.linalg.inv(np.linalg.inv(H)[G * K + k :, G * K + k :])
+            if k < r
+            else np.zeros((0, 0))
+        )
         np.testing.assert_allclose(found.schur(k), left, atol=1e-10)
 
 
@@ -51,7 +70,11 @@ def test_arrows_side_by_side():
     rng = np.random.default_rng(1)
     many = [arrow_of((4, 2, 3), rng) for _ in range(3)]
     D, E, F = (np.stack([each[i] for each in many]) for i in range(3))
-    together, a, c = Arrow(D, E, F), rng.normal(size=(3, 4, 2, 1)), rng.normal(size=(3, 3, 1))
+    together, a, c = (
+        Arrow(D, E, F),
+        rng.normal(size=(3, 4, 2, 1)),
+        rng.normal(size=(3, 3, 1)),
+    )
     for s, (d, e, f, _) in enumerate(many):
         one = Arrow(d, e, f)
         np.testing.assert_allclose(together.log_det(2)[s], one.log_det(2))
@@ -68,7 +91,9 @@ def test_draws_have_the_covariance_of_the_inverse():
     draws = np.vstack([a.reshape(4, -1), c])
     # 40,000 draws: correlations are known to 0.005
     S, root = np.cov(draws), np.sqrt(np.diagonal(np.linalg.inv(H)))
-    np.testing.assert_allclose(S / np.outer(root, root), np.linalg.inv(H) / np.outer(root, root), atol=0.03)
+    np.testing.assert_allclose(
+        S / np.outer(root, root), np.linalg.inv(H) / np.outer(root, root), atol=0.03
+    )
 
 
 def test_what_is_not_positive_definite_is_refused():
@@ -88,15 +113,21 @@ def test_a_sparse_border_is_a_border(k):
     D = np.array([H[K * g : K * g + K, K * g : K * g + K] for g in range(G)])
     E = H[: G * K, G * K :] * (rng.random((G * K, r)) < 0.5)
     F = H[G * K :, G * K :]
-    dense, other = Arrow(D, E.reshape(G, K, r), F), SparseArrow(D, sparse.csr_array(E), F)
+    dense, other = (
+        Arrow(D, E.reshape(G, K, r), F),
+        SparseArrow(D, sparse.csr_array(E), F),
+    )
     a, c = rng.normal(size=(G, K, 4)), rng.normal(size=(r, 4))
     np.testing.assert_allclose(other.log_det(k), dense.log_det(k), rtol=1e-12)
     for name in ("half", "solve", "transposed"):
         given = c[:k] if name == "transposed" else c
-        for one, two in zip(getattr(other, name)(a, given, k), getattr(dense, name)(a, given, k)):
+        for one, two in zip(
+            getattr(other, name)(a, given, k), getattr(dense, name)(a, given, k)
+        ):
             np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
             for wide, narrow in zip(
-                getattr(other.side_by_side(), name)(a, given, k), getattr(dense, name)(a, given, k)
+                getattr(other.side_by_side(), name)(a, given, k),
+                getattr(dense, name)(a, given, k),
             ):
                 np.testing.assert_allclose(wide[0], narrow, rtol=1e-9, atol=1e-12)
     for one, two in zip(other.inverse(k), dense.inverse(k)):

@@ -8,9 +8,20 @@ import pytest
 import probreg as pr
 from tests.conftest import covering
 
-METHODS = {"gaussian": ("conjugate", "quadrature", "laplace", "nuts"), "bernoulli": ("laplace", "nuts")}
-METHODS |= {"poisson": ("laplace",), "student": ("laplace",), "categorical": ("laplace", "nuts")}
-CASES = [(likelihood, method) for likelihood, methods in METHODS.items() for method in methods]
+METHODS = {
+    "gaussian": ("conjugate", "quadrature", "laplace", "nuts"),
+    "bernoulli": ("laplace", "nuts"),
+}
+METHODS |= {
+    "poisson": ("laplace",),
+    "student": ("laplace",),
+    "categorical": ("laplace", "nuts"),
+}
+CASES = [
+    (likelihood, method)
+    for likelihood, methods in METHODS.items()
+    for method in methods
+]
 SHORT = {"nuts": pr.NUTS(draws=250, chains=2, tune=200)}
 
 
@@ -24,17 +35,23 @@ def model(likelihood: str, rng: np.random.Generator) -> pr.Model:
         "poisson": rng.poisson(np.exp(eta)),
         "categorical": rng.integers(3, size=40),
     }[likelihood]
-    return pr.Model.from_arrays(x, y, columns=["x"], likelihood=likelihood, prior=pr.Normal(1.5))
+    return pr.Model.from_arrays(
+        x, y, columns=["x"], likelihood=likelihood, prior=pr.Normal(1.5)
+    )
 
 
-@pytest.mark.parametrize(("likelihood", "method"), covering(CASES, lambda _, method: method))
+@pytest.mark.parametrize(
+    ("likelihood", "method"), covering(CASES, lambda _, method: method)
+)
 def test_arviz_runs_on_the_tree(likelihood: str, method: str, rng: np.random.Generator):
     if method == "conjugate":
         built = model(likelihood, rng).with_prior(pr.Normal(1.5, sigma_units=True))
     else:
         built = model(likelihood, rng)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what ArviZ and its own libraries warn of is theirs
+        warnings.simplefilter(
+            "ignore"
+        )  # what ArviZ and its own libraries warn of is theirs
         import arviz as az
         import matplotlib
 
@@ -48,13 +65,22 @@ def test_arviz_runs_on_the_tree(likelihood: str, method: str, rng: np.random.Gen
         ranking = az.compare({"one": tree, "same": tree})
     parameters = 2 * max(1, len(built.likelihood.outcomes)) + len(built.unknown)
     assert len(summary) == len(sensitivity) == parameters
-    draws = tree["posterior"]["beta"].values.reshape(-1, 2, parameters // 2 if likelihood == "categorical" else 1)
+    draws = tree["posterior"]["beta"].values.reshape(
+        -1, 2, parameters // 2 if likelihood == "categorical" else 1
+    )
     assert summary["mean"].iloc[0] == pytest.approx(draws[:, 0, 0].mean(), rel=1e-9)
     assert loo.n_data_points == 40
-    assert loo.elpd == pytest.approx(tree["log_likelihood"]["y"].values.reshape(-1, 40).mean(0).sum(), rel=0.1)
+    assert loo.elpd == pytest.approx(
+        tree["log_likelihood"]["y"].values.reshape(-1, 40).mean(0).sum(), rel=0.1
+    )
     assert (ranking["elpd_diff"] == 0).all()
 
 
 def test_a_point_estimate_has_no_posterior(rng: np.random.Generator):
     tree = pr.fit(model("gaussian", rng), "newton").tree
-    assert set(tree.children) == {"estimate", "sampling", "observed_data", "constant_data"}
+    assert set(tree.children) == {
+        "estimate",
+        "sampling",
+        "observed_data",
+        "constant_data",
+    }

@@ -48,12 +48,25 @@ class LackingError(Exception):
 
 
 def table(rng: np.random.Generator) -> pd.DataFrame:
-    x, g, s = rng.normal(size=N), np.resize(list("abc"), N), np.resize(list("uvwxyz"), N)
+    x, g, s = (
+        rng.normal(size=N),
+        np.resize(list("abc"), N),
+        np.resize(list("uvwxyz"), N),
+    )
     eta = 0.3 + 0.5 * x + 0.6 * (g == "b")
-    columns = {"x": x, "g": g, "s": s, "weight": eta + rng.normal(size=N), "count": rng.poisson(np.exp(eta))}
+    columns = {
+        "x": x,
+        "g": g,
+        "s": s,
+        "weight": eta + rng.normal(size=N),
+        "count": rng.poisson(np.exp(eta)),
+    }
     return pd.DataFrame(
         columns
-        | {"won": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int), "kind": np.resize(["p", "q", "r", "q"], N)}
+        | {
+            "won": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int),
+            "kind": np.resize(["p", "q", "r", "q"], N),
+        }
     )
 
 
@@ -71,17 +84,28 @@ class Case:
         return self.dt[self.group].to_dataset()
 
     def of_group(self, function, *given, **more):
-        return function(self.dt, *given, **({"group": "sampling"} if self.kind == "ML" else {}), **more)
+        return function(
+            self.dt,
+            *given,
+            **({"group": "sampling"} if self.kind == "ML" else {}),
+            **more,
+        )
 
 
 def cases() -> dict[str, Case]:
     data = table(np.random.default_rng(0))
     prior = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.5), "g": pr.Normal(1.5)}
     short, sd = pr.NUTS(draws=60, tune=120, chains=2), {"sigma": pr.HalfNormal(2.0)}
-    varying = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.5), "(1 | s)": pr.Covariance(sd=pr.HalfNormal(1.0))}
+    varying = {
+        "Intercept": pr.Normal(2.0),
+        "x": pr.Normal(1.5),
+        "(1 | s)": pr.Covariance(sd=pr.HalfNormal(1.0)),
+    }
 
     def model(formula, likelihood="gaussian", prior=prior, aux=None):
-        return pr.Model.from_formula(formula, data, likelihood=likelihood, prior=prior, aux=aux or {})
+        return pr.Model.from_formula(
+            formula, data, likelihood=likelihood, prior=prior, aux=aux or {}
+        )
 
     made = {
         "exact": (model("weight ~ x + g", aux=sd), pr.Quadrature(draws=60, chains=2)),
@@ -117,11 +141,16 @@ def wrapped(case: Case):
         def log_likelihood__i(self, rows, tree):
             draws = self.fit.solution.posterior.values
             aux = {a: draws[a] for a in self.model.unknown}
-            each = [self.fit.model.at(rows.iloc[[i]]).log_lik(draws["beta"], **aux) for i in range(len(rows))]
+            each = [
+                self.fit.model.at(rows.iloc[[i]]).log_lik(draws["beta"], **aux)
+                for i in range(len(rows))
+            ]
             return xr.DataArray(np.stack(each, -1), dims=("chain", "draw", "obs"))
 
     if case.kind == "ML":
-        raise LackingError("log likelihood not found: a point estimate has none by draw")
+        raise LackingError(
+            "log likelihood not found: a point estimate has none by draw"
+        )
     return Refit(case.fit.model, idata_orig=case.dt)
 
 
@@ -137,11 +166,17 @@ def with_mean(case: Case):
         raise LackingError("classes have no mean")
     if case.kind == "ML":
         raise LackingError("Can not extract posterior: there is none")
-    draws, model, tree = case.fit.solution.posterior.values, case.fit.model, case.dt.copy()
+    draws, model, tree = (
+        case.fit.solution.posterior.values,
+        case.fit.model,
+        case.dt.copy(),
+    )
     mu = model.likelihood.mean(model.design.X @ draws["beta"])
     variance = mu * (1.0 - mu) if case.kind == "logistic" else mu
     tree["posterior"]["mu"] = xr.DataArray(mu, dims=("chain", "draw", "obs"))
-    tree["posterior"]["variance"] = xr.DataArray(variance.mean(-1), dims=("chain", "draw"))  # Gelman et al. 2019
+    tree["posterior"]["variance"] = xr.DataArray(
+        variance.mean(-1), dims=("chain", "draw")
+    )  # Gelman et al. 2019
     return tree
 
 
@@ -149,7 +184,12 @@ def bayesian_r2(case: Case):
     import arviz as az
 
     own = case.kind in ("exact", "grouped")
-    return az.bayesian_r2(with_mean(case), "mu", "sigma" if own else "variance", scale_kind="sd" if own else "var")
+    return az.bayesian_r2(
+        with_mean(case),
+        "mu",
+        "sigma" if own else "variance",
+        scale_kind="sd" if own else "var",
+    )
 
 
 def moment_match(case: Case):
@@ -159,7 +199,9 @@ def moment_match(case: Case):
     loo = az.loo(case.dt, pointwise=True)
     with pytensor.config.change_flags(mode="FAST_COMPILE"):
         graph = case.fit.model.to_pymc(noncentered=False)
-        found = az.loo_moment_match(case.dt, loo, model=graph, k_threshold=second_largest(loo))
+        found = az.loo_moment_match(
+            case.dt, loo, model=graph, k_threshold=second_largest(loo)
+        )
     # the posterior has the names and dims of the PyMC model, so that one row moves and little
     assert float(np.abs(found.elpd_i - loo.elpd_i).max()) < 0.15
     return found
@@ -177,9 +219,13 @@ def approximate(case: Case):
     import arviz as az
 
     if case.kind == "ML":
-        raise LackingError("log likelihood not found: a point estimate has none by draw")
+        raise LackingError(
+            "log likelihood not found: a point estimate has none by draw"
+        )
     tree = pr.fit(case.fit.model, "laplace", seed=1).inference_data()
-    return az.loo_approximate_posterior(tree, tree["sample_stats"]["lp"], tree["sample_stats"]["log_q"])
+    return az.loo_approximate_posterior(
+        tree, tree["sample_stats"]["lp"], tree["sample_stats"]["log_q"]
+    )
 
 
 def calibration(case: Case):
@@ -188,10 +234,17 @@ def calibration(case: Case):
 
     if case.kind == "ML":
         raise LackingError("a point estimate has no posterior to calibrate")
-    method = {"exact": "quadrature", "grouped": pr.NUTS(draws=20, tune=50, chains=2)}.get(case.kind, "laplace")
+    method = {
+        "exact": "quadrature",
+        "grouped": pr.NUTS(draws=20, tune=50, chains=2),
+    }.get(case.kind, "laplace")
     found = pr.sbc(case.fit.model, method, reps=4, draws=19, progress=False)
-    ranks = (found.ranks.rename(replicate="draw").expand_dims("chain") + 0.5) / (found.draws + 1)
-    return az.plot_ecdf_pit(xr.DataTree.from_dict({"prior_sbc": ranks.to_dataset(dim="quantity")}))
+    ranks = (found.ranks.rename(replicate="draw").expand_dims("chain") + 0.5) / (
+        found.draws + 1
+    )
+    return az.plot_ecdf_pit(
+        xr.DataTree.from_dict({"prior_sbc": ranks.to_dataset(dim="quantity")})
+    )
 
 
 def of_events(function, case: Case, **more):
@@ -202,7 +255,9 @@ def of_events(function, case: Case, **more):
 
 
 def some_variables(case: Case) -> dict[str, list[str]]:
-    return {"var_names": ["Intercept", "x"]} if case.kind in ("softmax", "grouped") else {}
+    return (
+        {"var_names": ["Intercept", "x"]} if case.kind in ("softmax", "grouped") else {}
+    )
 
 
 def calls():
@@ -229,11 +284,15 @@ def calls():
         "dataset_to_dataframe": lambda c: az.dataset_to_dataframe(c.draws),
         "diagnose": lambda c: c.of_group(az.diagnose, show_diagnostics=False),
         "ecdf": lambda c: az.ecdf(c.draws),
-        "explode_dataset_dims": lambda c: az.explode_dataset_dims(c.draws, "s" if c.kind == "grouped" else "g_dim"),
+        "explode_dataset_dims": lambda c: az.explode_dataset_dims(
+            c.draws, "s" if c.kind == "grouped" else "g_dim"
+        ),
         "hexbin": lambda c: az.hexbin(c.draws["x"], c.draws["Intercept"]),
         "histogram2d": lambda c: az.histogram2d(c.draws["x"], c.draws["Intercept"]),
         "kde2d": lambda c: az.kde2d(c.draws["x"], c.draws["Intercept"]),
-        "kl_divergence": lambda c: az.kl_divergence(c.dt, c.dt, group=c.group, num_samples=50),
+        "kl_divergence": lambda c: az.kl_divergence(
+            c.dt, c.dt, group=c.group, num_samples=50
+        ),
         "lfo_cv": lambda c: az.lfo_cv(c.dt, wrapped(c), N - 2, 1, time_dim="obs"),
         "loo_approximate_posterior": approximate,
         "loo_i": lambda c: az.loo_i(0, c.dt),
@@ -249,18 +308,28 @@ def calls():
         "plot_loo_pava": lambda c: of_events(az.plot_loo_pava, c),
         "plot_pair": lambda c: c.of_group(az.plot_pair, **some_variables(c)),
         "plot_pair_focus": lambda c: c.of_group(
-            az.plot_pair_focus, "x", **({"focus_var_coords": {"outcome": "q"}} if c.kind == "softmax" else {})
+            az.plot_pair_focus,
+            "x",
+            **({"focus_var_coords": {"outcome": "q"}} if c.kind == "softmax" else {}),
         ),
         "plot_ppc_pava": lambda c: of_events(az.plot_ppc_pava, c),
-        "plot_ppc_pava_residuals": lambda c: of_events(az.plot_ppc_pava_residuals, c, x_var="x"),
+        "plot_ppc_pava_residuals": lambda c: of_events(
+            az.plot_ppc_pava_residuals, c, x_var="x"
+        ),
         "references_to_dataset": lambda c: az.references_to_dataset({"x": 0}, c.draws),
         "reloo": reloo,
         "residual_r2": lambda c: az.residual_r2(with_mean(c), "mu", c.y),
-        "rhat_nested": lambda c: c.of_group(az.rhat_nested, superchain_ids=list(range(c.draws.sizes["chain"]))),
+        "rhat_nested": lambda c: c.of_group(
+            az.rhat_nested, superchain_ids=list(range(c.draws.sizes["chain"]))
+        ),
         "thin": lambda c: c.of_group(az.thin, factor=2),
         "update_subsample": lambda c: az.update_subsample(half_of(c), c.dt, N // 4),
-        "wasserstein": lambda c: az.wasserstein(c.dt, c.dt, group=c.group, num_samples=50),
-        "weight_predictions": lambda c: az.weight_predictions([c.dt, c.dt], weights=[0.5, 0.5]),
+        "wasserstein": lambda c: az.wasserstein(
+            c.dt, c.dt, group=c.group, num_samples=50
+        ),
+        "weight_predictions": lambda c: az.weight_predictions(
+            [c.dt, c.dt], weights=[0.5, 0.5]
+        ),
         "xarray_sel_iter": lambda c: list(az.xarray_sel_iter(c.draws)),
         "xarray_to_ndarray": lambda c: az.xarray_to_ndarray(c.draws),
         "xarray_var_iter": lambda c: list(az.xarray_var_iter(c.draws)),
@@ -275,7 +344,11 @@ def functions() -> list[str]:
     import arviz as az
 
     public = {n: getattr(az, n) for n in dir(az) if not n.startswith("_")}
-    return sorted(n for n, f in public.items() if callable(f) and not inspect.isclass(f) and not inspect.ismodule(f))
+    return sorted(
+        n
+        for n, f in public.items()
+        if callable(f) and not inspect.isclass(f) and not inspect.ismodule(f)
+    )
 
 
 def cell(name: str, case: Case, special) -> str:
@@ -287,7 +360,12 @@ def cell(name: str, case: Case, special) -> str:
     try:
         if name in special:
             special[name](case)
-        elif getattr(inspect.signature(function).parameters.get("group"), "default", None) == "posterior":
+        elif (
+            getattr(
+                inspect.signature(function).parameters.get("group"), "default", None
+            )
+            == "posterior"
+        ):
             case.of_group(function)
         else:
             function(case.dt)
@@ -296,7 +374,9 @@ def cell(name: str, case: Case, special) -> str:
         if case.kind != "ML":
             met = [letter for letter in met if letter not in "abci"]
         if len(met) != 1:
-            raise AssertionError(f"az.{name} on {case.kind}: {type(error).__name__}: {str(error)[:300]}") from error
+            raise AssertionError(
+                f"az.{name} on {case.kind}: {type(error).__name__}: {str(error)[:300]}"
+            ) from error
         return met[0]
     finally:
         plt.close("all")
@@ -310,7 +390,9 @@ def found_table() -> list[list[str]]:
     matplotlib.use("Agg")
     elsewhere = set().union(*ELSEWHERE.values())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few draws need not have mixed; and what ArviZ warns of is its own
+        warnings.simplefilter(
+            "ignore"
+        )  # so few draws need not have mixed; and what ArviZ warns of is its own
         special, every = calls(), cases()
         assert elsewhere <= set(functions())
         with az.rc_context({"plot.max_subplots": 50}):
@@ -328,7 +410,11 @@ def test_the_table_of_the_page_is_what_arviz_does():
     if not az.__version__.startswith("1.3."):
         pytest.skip("the page is of ArviZ 1.3")
     text = PAGE.read_text()
-    shown = [[v.strip() for v in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
+    shown = [
+        [v.strip() for v in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
     assert shown == found_table()
     for said, names in ELSEWHERE.items():
         line = next(line for line in text.splitlines() if line.startswith(f"- {said}"))
@@ -339,4 +425,6 @@ if __name__ == "__main__":
     rows = found_table()
     flat = [v for row in rows for v in row[1:]]
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    sys.stdout.write("\n".join([*lines, str({v: flat.count(v) for v in sorted(set(flat))}), ""]))
+    sys.stdout.write(
+        "\n".join([*lines, str({v: flat.count(v) for v in sorted(set(flat))}), ""])
+    )

@@ -50,15 +50,43 @@ F = np.stack([DATA["f"] == level for level in "pqr"], 1).astype(float)
         ("(0 + x | g)", dense(DATA["g"], X), ["x"]),
         ("(x - 1 | g)", dense(DATA["g"], X), ["x"]),
         ("(1 | g:h)", dense(BOTH, ONES), ["Intercept"]),
-        ("(1 | g / h)", np.hstack([dense(DATA["g"], ONES), dense(BOTH, ONES)]), ["Intercept"]),
-        ("(1 | g) + (1 | h)", np.hstack([dense(DATA["g"], ONES), dense(DATA["h"], ONES)]), ["Intercept"]),
-        ("((1 | g) + (1 | h))", np.hstack([dense(DATA["g"], ONES), dense(DATA["h"], ONES)]), ["Intercept"]),
-        ("(f | g)", dense(DATA["g"], np.hstack([ONES, F[:, 1:]])), ["Intercept", "f[T.q]", "f[T.r]"]),
+        (
+            "(1 | g / h)",
+            np.hstack([dense(DATA["g"], ONES), dense(BOTH, ONES)]),
+            ["Intercept"],
+        ),
+        (
+            "(1 | g) + (1 | h)",
+            np.hstack([dense(DATA["g"], ONES), dense(DATA["h"], ONES)]),
+            ["Intercept"],
+        ),
+        (
+            "((1 | g) + (1 | h))",
+            np.hstack([dense(DATA["g"], ONES), dense(DATA["h"], ONES)]),
+            ["Intercept"],
+        ),
+        (
+            "(f | g)",
+            dense(DATA["g"], np.hstack([ONES, F[:, 1:]])),
+            ["Intercept", "f[T.q]", "f[T.r]"],
+        ),
         ("(0 + f | g)", dense(DATA["g"], F), ["f[p]", "f[q]", "f[r]"]),
-        ("(f || g)", dense(DATA["g"], np.hstack([ONES, F[:, 1:]])), ["Intercept", "f[T.q]", "f[T.r]"]),
-        ("(0 + log(x**2) | number)", dense(DATA["number"], np.log(X**2)), ["log(x ** 2)"]),
+        (
+            "(f || g)",
+            dense(DATA["g"], np.hstack([ONES, F[:, 1:]])),
+            ["Intercept", "f[T.q]", "f[T.r]"],
+        ),
+        (
+            "(0 + log(x**2) | number)",
+            dense(DATA["number"], np.log(X**2)),
+            ["log(x ** 2)"],
+        ),
         ("(0 + center(x) | g)", dense(DATA["g"], X - X.mean()), ["center(x)"]),
-        ("(0 + x:h | g)", dense(DATA["g"], X * (DATA["h"] == np.array([["u"], ["v"]])).T), ["x:h[u]", "x:h[v]"]),
+        (
+            "(0 + x:h | g)",
+            dense(DATA["g"], X * (DATA["h"] == np.array([["u"], ["v"]])).T),
+            ["x:h[u]", "x:h[v]"],
+        ),
         ("(1 | `my group`)", dense(DATA["my group"], ONES), ["Intercept"]),
     ],
 )
@@ -68,7 +96,9 @@ def test_columns_are_indicators_times_what_varies(bars, expected, effects):
     assert reading.recipe.columns[:2] == ("Intercept", "x")
     for term in reading.recipe.grouped.values():
         assert list(term.effects) == effects
-        np.testing.assert_array_equal(term.columns_at(reading.inputs[term.key]), reading.X[:, _of(reading, term)])
+        np.testing.assert_array_equal(
+            term.columns_at(reading.inputs[term.key]), reading.X[:, _of(reading, term)]
+        )
 
 
 def _of(reading, term):
@@ -81,8 +111,13 @@ def test_bars_stand_beside_everything_else():
     assert list(model.design.recipe.grouped) == ["(poly(x, 2) | number)", "(1 || g:h)"]
     assert model.design.columns[-1] == "(1 || g:h)[d:v, Intercept]"
     found = terms(model.design)
-    assert [len(found[key]) for key in ("(poly(x, 2) | number)", "(1 || g:h)")] == [12, 8]
-    assert "(poly(x, 2) | number) (4 groups of 3 effects)" in repr(model) or "more" in repr(model)
+    assert [len(found[key]) for key in ("(poly(x, 2) | number)", "(1 || g:h)")] == [
+        12,
+        8,
+    ]
+    assert "(poly(x, 2) | number) (4 groups of 3 effects)" in repr(
+        model
+    ) or "more" in repr(model)
 
 
 def test_a_dot_leaves_out_the_columns_of_groups():
@@ -94,15 +129,30 @@ def test_a_dot_leaves_out_the_columns_of_groups():
 
 def test_new_rows_keep_levels_and_number_new_groups():
     model = pr.Model.from_formula("y ~ x + (x | g) + (1 | h)", DATA)
-    new = {"x": [1.0, 2.0, 3.0, 4.0], "g": ["zz", "b", "yy", "zz"], "h": ["u", "u", "w", "v"]}
+    new = {
+        "x": [1.0, 2.0, 3.0, 4.0],
+        "g": ["zz", "b", "yy", "zz"],
+        "h": ["u", "u", "w", "v"],
+    }
     design = model.design.at(new)
-    np.testing.assert_array_equal(design.inputs["(x | g)"], [[4, 1, 1], [1, 1, 2], [5, 1, 3], [4, 1, 4]])
+    np.testing.assert_array_equal(
+        design.inputs["(x | g)"], [[4, 1, 1], [1, 1, 2], [5, 1, 3], [4, 1, 4]]
+    )
     np.testing.assert_array_equal(design.inputs["(1 | h)"][:, 0], [0, 0, 2, 1])
-    columns = [design.columns.index(f"(x | g)[b, {effect}]") for effect in ("Intercept", "x")]
-    np.testing.assert_array_equal(design.X[:, columns], [[0, 0], [1, 2], [0, 0], [0, 0]])
+    columns = [
+        design.columns.index(f"(x | g)[b, {effect}]") for effect in ("Intercept", "x")
+    ]
+    np.testing.assert_array_equal(
+        design.X[:, columns], [[0, 0], [1, 2], [0, 0], [0, 0]]
+    )
     assert not design.X[[0, 2, 3]][:, _named(design, "(x | g)")].any()
     term = design.recipe.grouped["(x | g)"]
-    assert term.labels_of(design.inputs["(x | g)"]).tolist() == ["new 1", "b", "new 2", "new 1"]
+    assert term.labels_of(design.inputs["(x | g)"]).tolist() == [
+        "new 1",
+        "b",
+        "new 2",
+        "new 1",
+    ]
 
 
 def _named(design, key):
@@ -118,7 +168,10 @@ def test_a_fixed_factor_still_refuses_new_levels():
         slopes.design.at({"g": ["new"], "f": ["zz"]})
 
 
-@pytest.mark.parametrize("formula", ["y ~ center(x) + (center(x) | g) + (1 | g:h)", "y ~ 0 + (0 + f || number)"])
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ center(x) + (center(x) | g) + (1 | g:h)", "y ~ 0 + (0 + f || number)"],
+)
 def test_a_recipe_comes_back_from_json(formula):
     recipe = read_formula(formula, DATA).recipe
     text = json.dumps(recipe.to_json(), sort_keys=True)
@@ -133,7 +186,13 @@ def test_a_recipe_comes_back_from_json(formula):
 
 
 @pytest.mark.parametrize(
-    "table", [pd.DataFrame, pl.DataFrame, pa.table, lambda d: pd.DataFrame(d).astype({"g": "category"})]
+    "table",
+    [
+        pd.DataFrame,
+        pl.DataFrame,
+        pa.table,
+        lambda d: pd.DataFrame(d).astype({"g": "category"}),
+    ],
 )
 def test_every_kind_of_table_says_the_same(table):
     formula = "y ~ x + (x | g) + (1 | number:`my group`)"
@@ -149,25 +208,41 @@ def test_declared_orders_and_levels_without_rows():
     reading = read_formula("y ~ (1 | g)", DATA | {"g": declared})
     assert reading.recipe.grouped["(1 | g)"].levels == ("d", "c", "b", "a")
     assert any("levels without rows, left out: never" in note for note in reading.notes)
-    assert reading.recipe.inputs_at({"g": ["never", "a"]})["(1 | g)"][:, 0].tolist() == [4, 3]
+    assert reading.recipe.inputs_at({"g": ["never", "a"]})["(1 | g)"][
+        :, 0
+    ].tolist() == [4, 3]
 
 
 def test_numbers_are_groups_however_a_table_stores_them():
     recipe = read_formula("y ~ (1 | number)", DATA).recipe
     assert recipe.grouped["(1 | number)"].levels == ("308", "309", "310", "1000")
-    for stored in ([308.0, 1000.0], ["308", "1000"], np.array([308, 1000], dtype=np.uint16)):
-        assert recipe.inputs_at({"number": stored})["(1 | number)"][:, 0].tolist() == [0, 3]
-    decimals = read_formula("y ~ (1 | dose)", DATA | {"dose": np.tile([0.5, 1.5, 2.0], N // 3)}).recipe
+    for stored in (
+        [308.0, 1000.0],
+        ["308", "1000"],
+        np.array([308, 1000], dtype=np.uint16),
+    ):
+        assert recipe.inputs_at({"number": stored})["(1 | number)"][:, 0].tolist() == [
+            0,
+            3,
+        ]
+    decimals = read_formula(
+        "y ~ (1 | dose)", DATA | {"dose": np.tile([0.5, 1.5, 2.0], N // 3)}
+    ).recipe
     assert decimals.grouped["(1 | dose)"].levels == ("0.5", "1.5", "2")
 
 
-@pytest.mark.parametrize("parts", list(itertools.product(["a", "a:b", "", "c\\", ":", "\\:"], repeat=2)))
+@pytest.mark.parametrize(
+    "parts", list(itertools.product(["a", "a:b", "", "c\\", ":", "\\:"], repeat=2))
+)
 def test_combined_levels_are_told_apart(parts):
     assert split_levels(joined_levels(parts)) == parts
 
 
 def test_colons_in_levels_do_not_join_groups():
-    clash = DATA | {"a": np.tile(["p:q", "p"], N // 2), "b": np.tile(["r", "q:r"], N // 2)}
+    clash = DATA | {
+        "a": np.tile(["p:q", "p"], N // 2),
+        "b": np.tile(["r", "q:r"], N // 2),
+    }
     term = read_formula("y ~ (1 | a:b)", clash).recipe.grouped["(1 | a:b)"]
     assert term.levels == (r"p:q\:r", r"p\:q:r")
     model = pr.Model.from_formula("y ~ 1 + (1 | a:b)", clash)
@@ -188,7 +263,9 @@ def test_a_prior_is_given_by_the_term_however_it_is_spelled(key):
 def test_rows_are_taken_with_their_groups():
     design = pr.Model.from_formula("y ~ x + (x | g)", DATA).design
     some = design.take(np.array([5, 2, 2]))
-    np.testing.assert_array_equal(some.inputs["(x | g)"], design.inputs["(x | g)"][[5, 2, 2]])
+    np.testing.assert_array_equal(
+        some.inputs["(x | g)"], design.inputs["(x | g)"][[5, 2, 2]]
+    )
     np.testing.assert_array_equal(some.X, design.X[[5, 2, 2]])
 
 
@@ -198,7 +275,9 @@ def test_rows_of_weight_zero_keep_their_groups():
     design = pr.Model.from_formula("y ~ x + (x | g)", DATA, weights=w).design
     plain = pr.Model.from_formula("y ~ x + (x | g)", DATA).design
     assert design.n == len(design.inputs["(x | g)"]) == N - 2
-    np.testing.assert_array_equal(design.whole.inputs["(x | g)"], plain.inputs["(x | g)"])
+    np.testing.assert_array_equal(
+        design.whole.inputs["(x | g)"], plain.inputs["(x | g)"]
+    )
     np.testing.assert_array_equal(design.whole.X, plain.X)
 
 

@@ -39,11 +39,17 @@ def same(a: pr.Model, b: pr.Model) -> None:
     assert a.design.recipe.grouped == b.design.recipe.grouped
     gram = [m.design.fold(lambda block: block.X.T @ block.X) for m in (a, b)]
     np.testing.assert_allclose(gram[0], gram[1], rtol=1e-9, atol=1e-9)
-    held = [pr.fit(m.with_prior(HELD).with_aux(sigma=1.0), "closed_form").coef.values for m in (a, b)]
+    held = [
+        pr.fit(m.with_prior(HELD).with_aux(sigma=1.0), "closed_form").coef.values
+        for m in (a, b)
+    ]
     np.testing.assert_allclose(held[0], held[1], rtol=1e-7, atol=1e-8)
 
 
-HELD = {key: pr.priors.Normal(0.7) for key in ("center(x) | g", "1 | h", "1 | h:k", "0 + f || number")}
+HELD = {
+    key: pr.priors.Normal(0.7)
+    for key in ("center(x) | g", "1 | h", "1 | h:k", "0 + f || number")
+}
 
 
 @pytest.mark.parametrize("format", ["parquet", "feather", "csv"])
@@ -53,15 +59,22 @@ def test_files_hold_the_groups_of_the_table(format, rng, tmp_path):
     paths = [tmp_path / f"{i}.{format}" for i in range(2)]
     for path, part in zip(paths, (data[:350], data[350:])):
         part = part.reset_index(drop=True)
-        part.to_csv(path, index=False) if format == "csv" else getattr(part, f"to_{format}")(path)
+        part.to_csv(path, index=False) if format == "csv" else getattr(
+            part, f"to_{format}"
+        )(path)
     model = pr.Model.from_files(FORMULA, paths)
     # the order of levels is that of the type, which a CSV does not have
-    plain = pr.Model.from_formula(FORMULA, data.astype({"h": str}) if format == "csv" else data)
+    plain = pr.Model.from_formula(
+        FORMULA, data.astype({"h": str}) if format == "csv" else data
+    )
     same(model, plain)
     assert any(
-        "levels were collected over all 600 rows: f (2), g (12), h (2), h:k (6)" in n for n in model.design.notes
+        "levels were collected over all 600 rows: f (2), g (12), h (2), h:k (6)" in n
+        for n in model.design.notes
     )
-    new = {name: data[name][:1] for name in ("x", "h", "k", "number", "f")} | {"g": ["new"]}
+    new = {name: data[name][:1] for name in ("x", "h", "k", "number", "f")} | {
+        "g": ["new"]
+    }
     assert model.design.at(new).inputs["(center(x) | g)"][0, 0] == 12
 
 
@@ -82,7 +95,9 @@ def test_partitions_of_dask_hold_the_groups_of_the_table(rng):
         ("y ~ (1 | when)", r"\(1 \| when\) has the single group '2020-01-01'"),
     ],
 )
-def test_groups_of_files_are_refused_as_those_of_tables(formula, message, rng, tmp_path):
+def test_groups_of_files_are_refused_as_those_of_tables(
+    formula, message, rng, tmp_path
+):
     pytest.importorskip("pyarrow")
     data = table(rng).assign(one="z", gap=1.0, when=pd.Timestamp("2020-01-01"))
     data.loc[5, "gap"] = np.nan

@@ -44,18 +44,29 @@ QUARTICS = {
     "logistic": ({"likelihood": "bernoulli"}, None, "", None),
     "softmax": ({"likelihood": "categorical"}, None, "", None),
 }
-RESPONSE = {"Poisson": "k", "negative binomial": "over", "logistic": "b", "softmax": "s"}
+RESPONSE = {
+    "Poisson": "k",
+    "negative binomial": "over",
+    "logistic": "b",
+    "softmax": "s",
+}
 
 
 @pytest.mark.parametrize("name", QUARTICS)
 @pytest.mark.parametrize("terms", [RAW, CENTRED, "poly(t, 4)"])
-def test_errors_of_a_quartic_do_not_depend_on_its_columns(name: str, terms: str) -> None:
+def test_errors_of_a_quartic_do_not_depend_on_its_columns(
+    name: str, terms: str
+) -> None:
     settings, method, rest, right = QUARTICS[name]
     response = RESPONSE.get(name, "y")
     found = fit(f"{response} ~ {terms}{rest}", BY_YEAR, method, **settings)
     if right is None:
-        right = errors(fit(f"{response} ~ {CENTRED}{rest}", BY_YEAR, method, **settings), AT)
-    np.testing.assert_allclose(errors(found, AT), right, rtol=3e-6)  # six printed digits
+        right = errors(
+            fit(f"{response} ~ {CENTRED}{rest}", BY_YEAR, method, **settings), AT
+        )
+    np.testing.assert_allclose(
+        errors(found, AT), right, rtol=3e-6
+    )  # six printed digits
 
 
 def test_intervals_of_new_observations_of_a_raw_quartic() -> None:
@@ -66,7 +77,10 @@ def test_intervals_of_new_observations_of_a_raw_quartic() -> None:
 
 def test_f_test_of_a_raw_quartic() -> None:
     found = fit(f"y ~ {RAW}", BY_YEAR)
-    tests = pr.hypothesis(found, ", ".join(f"`{name}` = 0" for name in found.coef.coords["coef"].values[1:]))
+    tests = pr.hypothesis(
+        found,
+        ", ".join(f"`{name}` = 0" for name in found.coef.coords["coef"].values[1:]),
+    )
     found = [tests[t].statistic for t in ("F", "LR", "score")]
     np.testing.assert_allclose(found, [27.3069, 56.6418, 30.2931], atol=6e-5)
 
@@ -78,7 +92,10 @@ BY_STAMP = {
     "g": np.repeat([f"r{q}" for q in range(20)], 10),
 }  # fmt: skip
 HOUR = np.arange(60.0)
-BY_HOUR = {"y": 1 + 0.05 * HOUR - 0.0004 * HOUR**2 + 0.3 * np.cos(2.3 * HOUR), "t": 1.7092512e18 + 3.6e12 * HOUR}
+BY_HOUR = {
+    "y": 1 + 0.05 * HOUR - 0.0004 * HOUR**2 + 0.3 * np.cos(2.3 * HOUR),
+    "t": 1.7092512e18 + 3.6e12 * HOUR,
+}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +106,9 @@ BY_HOUR = {"y": 1 + 0.05 * HOUR - 0.0004 * HOUR**2 + 0.3 * np.cos(2.3 * HOUR), "
         ("y ~ t + I(t**2)", BY_HOUR, None, [3, 50], [0.066527, 0.045382]),
     ],
 )  # fmt: skip
-def test_errors_of_times_since_1970(formula: str, data: Any, method: Any, rows: list[int], right: list[float]) -> None:
+def test_errors_of_times_since_1970(
+    formula: str, data: Any, method: Any, rows: list[int], right: list[float]
+) -> None:
     at = {name: values[rows] for name, values in data.items() if name != "y"}
     np.testing.assert_allclose(errors(fit(formula, data, method), at), right, atol=6e-7)
 
@@ -111,25 +130,37 @@ COUNTS = np.random.default_rng(0).negative_binomial(2, 2 / (2 + np.exp(1 + Z)))
         ("gaussian", 2 * Z + np.cos(9 * Z), None),
     ],
 )  # fmt: skip
-def test_a_column_far_from_zero_has_the_slope_of_its_deviations(likelihood: Any, response: Any, right: Any) -> None:
+def test_a_column_far_from_zero_has_the_slope_of_its_deviations(
+    likelihood: Any, response: Any, right: Any
+) -> None:
     far = fit("y ~ t", {"y": response, "t": FAR}, likelihood=likelihood)
     near = fit("y ~ t", {"y": response, "t": FAR - 1e11}, likelihood=likelihood)
     slope = far.coef.values[1]
     if right is not None:
         np.testing.assert_allclose(slope, right, rtol=3e-6)
     np.testing.assert_allclose(slope, near.coef.values[1], rtol=1e-7)
-    np.testing.assert_allclose(far.std_error.values[1], near.std_error.values[1], rtol=1e-6)
+    np.testing.assert_allclose(
+        far.std_error.values[1], near.std_error.values[1], rtol=1e-6
+    )
     assert far.solution.status is near.solution.status
 
 
-@pytest.mark.parametrize("name", ["least squares", "Poisson", "negative binomial", "Huber"])
+@pytest.mark.parametrize(
+    "name", ["least squares", "Poisson", "negative binomial", "Huber"]
+)
 @pytest.mark.parametrize("kind", ["observed", "expected", "HC0", "HC3"])
-def test_errors_of_raw_powers_by_level_are_those_of_centred_powers(name: str, kind: str) -> None:
+def test_errors_of_raw_powers_by_level_are_those_of_centred_powers(
+    name: str, kind: str
+) -> None:
     data = {**BY_YEAR, "f": np.array(list("abcab"))[(7 * INDEX % 5).astype(int)]}
     settings, response = QUARTICS[name][0], RESPONSE.get(name, "y")
-    raw, centred = (fit(f"{response} ~ ({terms}) * f", data, **settings) for terms in (RAW, CENTRED))
+    raw, centred = (
+        fit(f"{response} ~ ({terms}) * f", data, **settings) for terms in (RAW, CENTRED)
+    )
     found, right = (
-        pr.predictions(f, at={v: value}, covariance=kind, average_over="sample").table[["estimate", "std_error"]]
+        pr.predictions(f, at={v: value}, covariance=kind, average_over="sample").table[
+            ["estimate", "std_error"]
+        ]
         for f, v, value in ((raw, "t", 1993.0), (centred, "c", -7.0))
     )
     # |X beta| loses 1e10 eps of raw quartics by level
@@ -137,21 +168,39 @@ def test_errors_of_raw_powers_by_level_are_those_of_centred_powers(name: str, ki
 
 
 def test_degrees_of_freedom_do_not_depend_on_where_the_columns_lie() -> None:
-    raw, centred = (fit(f"y ~ {terms} + (1 | g)", BY_YEAR, "evidence") for terms in (RAW, CENTRED))
+    raw, centred = (
+        fit(f"y ~ {terms} + (1 | g)", BY_YEAR, "evidence") for terms in (RAW, CENTRED)
+    )
     found, right = (
-        pr.predictions(f, at={v: value}, average_over="sample").table[["lower", "upper"]]
+        pr.predictions(f, at={v: value}, average_over="sample").table[
+            ["lower", "upper"]
+        ]
         for f, v, value in ((raw, "t", 1993.0), (centred, "c", -7.0))
     )
     np.testing.assert_allclose(found, right, rtol=1e-5)
-    powers = (", ".join(f"{c} = 0" for c in terms.split(" + ")) for terms in (RAW, CENTRED))
-    found, right = (pr.hypothesis(f, text)["F"] for f, text in zip((raw, centred), powers))
-    np.testing.assert_allclose([*found.df, found.statistic], [*right.df, right.statistic], rtol=1e-5)
+    powers = (
+        ", ".join(f"{c} = 0" for c in terms.split(" + ")) for terms in (RAW, CENTRED)
+    )
+    found, right = (
+        pr.hypothesis(f, text)["F"] for f, text in zip((raw, centred), powers)
+    )
+    np.testing.assert_allclose(
+        [*found.df, found.statistic], [*right.df, right.statistic], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("offset", [1e11, 1e13])
-def test_a_quantile_of_a_column_far_from_zero_has_the_slope_of_its_deviations(offset: float) -> None:
+def test_a_quantile_of_a_column_far_from_zero_has_the_slope_of_its_deviations(
+    offset: float,
+) -> None:
     t = offset + np.round(Z * 500) / 500
     data = {"y": 2 * Z + np.cos(9 * Z), "t": t, "c": t - offset}
-    far, near = (fit(f"y ~ {v}", data, likelihood=pr.likelihoods.Quantile(0.5)) for v in "tc")
-    np.testing.assert_allclose(far.coef.values[1], near.coef.values[1], rtol=1e-3)  # sums near 1e13 keep three digits
-    np.testing.assert_allclose(far.std_error.values[1], near.std_error.values[1], rtol=1e-3)
+    far, near = (
+        fit(f"y ~ {v}", data, likelihood=pr.likelihoods.Quantile(0.5)) for v in "tc"
+    )
+    np.testing.assert_allclose(
+        far.coef.values[1], near.coef.values[1], rtol=1e-3
+    )  # sums near 1e13 keep three digits
+    np.testing.assert_allclose(
+        far.std_error.values[1], near.std_error.values[1], rtol=1e-3
+    )

@@ -19,15 +19,29 @@ def rows(seed: int = 4, n: int = 40) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     x, z = rng.normal(50.0, 5.0, n), rng.normal(size=n)
     eta = 0.2 * (x - 50) + 0.5 * z
-    frame = pd.DataFrame({"x": x, "z": z, "line": eta + rng.normal(size=n), "count": rng.poisson(np.exp(0.4 * eta))})
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "line": eta + rng.normal(size=n),
+            "count": rng.poisson(np.exp(0.4 * eta)),
+        }
+    )
     frame["binary"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
     u = np.stack([np.zeros(n), 0.5 * eta, -0.5 * eta], 1) + rng.gumbel(size=(n, 3))
     frame["kind"] = np.array(["r", "s", "t"])[u.argmax(1)]
     return frame
 
 
-def fitted(response: str, likelihood="gaussian", right: str = "x + z", method="auto", **more) -> pr.Fit:
-    return pr.fit(pr.Model.from_formula(f"{response} ~ {right}", rows(), likelihood=likelihood, **more), method)
+def fitted(
+    response: str, likelihood="gaussian", right: str = "x + z", method="auto", **more
+) -> pr.Fit:
+    return pr.fit(
+        pr.Model.from_formula(
+            f"{response} ~ {right}", rows(), likelihood=likelihood, **more
+        ),
+        method,
+    )
 
 
 def by_refitting(fit: pr.Fit) -> np.ndarray:
@@ -60,17 +74,26 @@ def test_leaving_out_is_refitting_without_the_row(case):
 @pytest.mark.parametrize("more", [{}, {"prior": pr.Normal(0.5, sigma_units=True), "aux": {"sigma": pr.priors.InverseGamma(2.0, 1.5)}}, {"prior": pr.Normal(0.5), "aux": {"sigma": 0.9}}])  # fmt: skip
 def test_a_conjugate_posterior_is_left_out_exactly(more):
     fit = fitted("line", method="conjugate", **more)
-    only_draws = replace(fit.solution, draws=replace(fit.solution.draws, elliptical=False))
-    found, importance = leave_one_out(fit), compare_models({"a": replace(fit, solution=only_draws)})
+    only_draws = replace(
+        fit.solution, draws=replace(fit.solution.draws, elliptical=False)
+    )
+    found, importance = (
+        leave_one_out(fit),
+        compare_models({"a": replace(fit, solution=only_draws)}),
+    )
     assert found.how == "closed form"
     assert importance.table["loo"].item() == "PSIS"
     # PSIS from 4,000 draws errs by about sqrt(var / 4000) per observation: a few hundredths of their sum.
-    assert found.elpd.sum() == pytest.approx(importance.table["elpd_loo"].item(), abs=0.1)
+    assert found.elpd.sum() == pytest.approx(
+        importance.table["elpd_loo"].item(), abs=0.1
+    )
     np.testing.assert_allclose(found.elpd, importance.pointwise.sel(fit="a"), atol=0.05)
     if not fit.model.unknown:
         return
     quadrature = fitted("line", method="quadrature", **more)
-    assert found.elpd.sum() == pytest.approx(leave_one_out(quadrature).elpd.sum(), abs=0.1)
+    assert found.elpd.sum() == pytest.approx(
+        leave_one_out(quadrature).elpd.sum(), abs=0.1
+    )
 
 
 def test_least_squares_under_a_flat_prior_has_the_externally_studentised_density():
@@ -95,11 +118,17 @@ def test_a_row_of_weight_three_is_three_observations(case):
     long = data.loc[np.repeat(data.index, w)].reset_index(drop=True)
     case = dict(case)
     response, method = case.pop("response"), case.pop("method", "auto")
-    short = pr.fit(pr.Model.from_formula(f"{response} ~ x + z", data, weights=w, **case), method)
+    short = pr.fit(
+        pr.Model.from_formula(f"{response} ~ x + z", data, weights=w, **case), method
+    )
     full = pr.fit(pr.Model.from_formula(f"{response} ~ x + z", long, **case), method)
-    np.testing.assert_allclose(leave_one_out(short).elpd, leave_one_out(full).elpd, rtol=1e-6)
+    np.testing.assert_allclose(
+        leave_one_out(short).elpd, leave_one_out(full).elpd, rtol=1e-6
+    )
     a, b = compare_models({"w": short}).table, compare_models({"w": full}).table
-    same = ["elpd_loo", "se_loo", "p_loo"] + ([] if method == "conjugate" else ["k", "AIC", "AICc", "BIC"])
+    same = ["elpd_loo", "se_loo", "p_loo"] + (
+        [] if method == "conjugate" else ["k", "AIC", "AICc", "BIC"]
+    )
     np.testing.assert_allclose(a[same].astype(float), b[same].astype(float), rtol=1e-6)
 
 
@@ -113,7 +142,9 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize(("response", "likelihood"), SAMPLED, ids=[str(case[1]) for case in SAMPLED])
+@pytest.mark.parametrize(
+    ("response", "likelihood"), SAMPLED, ids=[str(case[1]) for case in SAMPLED]
+)
 @pytest.mark.parametrize("prior", [pr.Flat(), pr.Normal(0.5)], ids=["flat", "normal"])
 def test_a_sampling_weight_leaves_with_its_row(response, likelihood, prior):
     """The truth is a refit of the other rows; the score is w_i log p(y_i), w of sum n."""
@@ -122,13 +153,22 @@ def test_a_sampling_weight_leaves_with_its_row(response, likelihood, prior):
     def model_of(kept):
         weights = pr.weights.sampling(SAMPLING[kept])
         table = frame.iloc[kept]
-        return pr.Model.from_formula(f"{response} ~ x + z", table, likelihood=likelihood, prior=prior, weights=weights)
+        return pr.Model.from_formula(
+            f"{response} ~ x + z",
+            table,
+            likelihood=likelihood,
+            prior=prior,
+            weights=weights,
+        )
 
     fit = pr.fit(model_of(np.arange(n)))
     d, expected = fit.model.design, []
     for i in range(n):
         again = pr.fit(model_of(np.delete(np.arange(n), i)))
-        eta, aux = d.X[[i]] @ again.solution.beta, {**fit.model.fixed, **again.solution.aux}
+        eta, aux = (
+            d.X[[i]] @ again.solution.beta,
+            {**fit.model.fixed, **again.solution.aux},
+        )
         log_p = fit.model.likelihood.log_prob(d.observed[[i]], eta, **aux)
         expected.append(float(log_p[0]) * SAMPLING[i] * n / SAMPLING.sum())
     found = compare_models({"fit": fit})
@@ -140,9 +180,14 @@ def test_a_sampling_weight_leaves_with_its_row(response, likelihood, prior):
 def test_equal_sampling_weights_change_no_score():
     weights = [None, pr.weights.sampling(np.full(40, 3.0))]
     rights = ("x + z", "x")
-    one, other = (compare_models({r: fitted("count", "poisson", r, weights=w) for r in rights}) for w in weights)
+    one, other = (
+        compare_models({r: fitted("count", "poisson", r, weights=w) for r in rights})
+        for w in weights
+    )
     for column in ("elpd_loo", "se_loo", "elpd_diff", "se_diff", "weight", "p_loo"):
-        np.testing.assert_allclose(other.table[column], one.table[column], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            other.table[column], one.table[column], rtol=1e-6, atol=1e-9
+        )
     assert other.difference(*rights) == pytest.approx(one.difference(*rights))
 
 
@@ -150,17 +195,25 @@ def test_stacking_by_shares_is_stacking_of_repeated_rows():
     log_p = np.log(np.random.default_rng(2).uniform(0.05, 1.0, (12, 3)))
     times = np.arange(12) % 3 + 1
     np.testing.assert_allclose(
-        stacking(log_p, times / times.sum()), stacking(np.repeat(log_p, times, axis=0)), atol=1e-6
+        stacking(log_p, times / times.sum()),
+        stacking(np.repeat(log_p, times, axis=0)),
+        atol=1e-6,
     )
 
 
 def test_a_row_without_sampling_weight_says_nothing():
     weight = SAMPLING * (np.arange(40) != 3)
-    fits = {r: fitted("count", "poisson", r, weights=pr.weights.sampling(weight)) for r in ("x + z", "x")}
+    fits = {
+        r: fitted("count", "poisson", r, weights=pr.weights.sampling(weight))
+        for r in ("x + z", "x")
+    }
     some = {
         r: pr.fit(
             pr.Model.from_formula(
-                f"count ~ {r}", rows().drop(3), likelihood="poisson", weights=pr.weights.sampling(np.delete(weight, 3))
+                f"count ~ {r}",
+                rows().drop(3),
+                likelihood="poisson",
+                weights=pr.weights.sampling(np.delete(weight, 3)),
             )
         )
         for r in ("x + z", "x")
@@ -188,15 +241,23 @@ def test_criteria_are_those_of_statsmodels(response, likelihood, peer):
 
 
 def test_differences_are_paired():
-    fits = {"full": fitted("line"), "x": fitted("line", right="x"), "bayes": fitted("line", method="conjugate")}
+    fits = {
+        "full": fitted("line"),
+        "x": fitted("line", right="x"),
+        "bayes": fitted("line", method="conjugate"),
+    }
     found = compare_models(fits)
     a, b = found.pointwise.sel(fit="x").values, found.pointwise.sel(fit="full").values
     gap, se = found.difference("x", "full")
     assert gap == pytest.approx((a - b).sum())
     assert se == pytest.approx(np.sqrt(40) * (a - b).std(ddof=1))
     best = found.table.index[0]
-    assert found.table.loc["x", "elpd_diff"] == pytest.approx(found.difference("x", best)[0])
-    assert found.table.loc["x", "se_diff"] < found.table.loc["x", "se_loo"]  # the rows are the same, so noise cancels
+    assert found.table.loc["x", "elpd_diff"] == pytest.approx(
+        found.difference("x", best)[0]
+    )
+    assert (
+        found.table.loc["x", "se_diff"] < found.table.loc["x", "se_loo"]
+    )  # the rows are the same, so noise cancels
     assert (found.table["elpd_diff"] <= 0).all()
     assert found.table["weight"].sum() == pytest.approx(1.0)
     assert np.isnan(found.table.loc["bayes", "AIC"])
@@ -215,7 +276,9 @@ def by_em(log_p, steps):
 @pytest.mark.parametrize("models", [2, 5])
 def test_longer_steps_of_stacking_end_where_em_would_or_higher(models, apart):
     rng = np.random.default_rng(models)
-    log_p = -0.5 * (rng.normal(size=(300, 1)) + apart * rng.normal(size=(300, models))) ** 2
+    log_p = (
+        -0.5 * (rng.normal(size=(300, 1)) + apart * rng.normal(size=(300, models))) ** 2
+    )
     p, w = np.exp(log_p), stacking(log_p)
     assert w.min() >= 0.0
     assert w.sum() == pytest.approx(1.0, abs=1e-12)
@@ -225,8 +288,12 @@ def test_longer_steps_of_stacking_end_where_em_would_or_higher(models, apart):
     if models == 2 and apart == 0.3:
         np.testing.assert_allclose(w, by_em(log_p, 3000), atol=1e-5)
     twice = stacking(log_p[:, [*range(models), 0]])
-    assert twice[0] == pytest.approx(twice[-1], abs=1e-6)  # equal models have equal weights
-    assert twice[0] + twice[-1] == pytest.approx(w[0], abs=2e-3 if apart < 0.1 else 1e-4)
+    assert twice[0] == pytest.approx(
+        twice[-1], abs=1e-6
+    )  # equal models have equal weights
+    assert twice[0] + twice[-1] == pytest.approx(
+        w[0], abs=2e-3 if apart < 0.1 else 1e-4
+    )
 
 
 def test_stacking_finds_the_best_mixture_and_the_truth():
@@ -247,23 +314,33 @@ def test_stacking_finds_the_best_mixture_and_the_truth():
     x = rng.normal(size=400)
     y = 1.0 + x + rng.normal(size=400)
     data = {"y": y, "x": x, "noise": rng.normal(size=400)}
-    right = {t: pr.fit(pr.Model.from_formula(f"y ~ {t}", data)) for t in ("x", "noise", "1")}
+    right = {
+        t: pr.fit(pr.Model.from_formula(f"y ~ {t}", data)) for t in ("x", "noise", "1")
+    }
     assert compare_models(right).table["weight"]["x"] > 0.95
-    with pytest.raises(pr.DataError, match="observation 1 has log density -inf under model 0"):
+    with pytest.raises(
+        pr.DataError, match="observation 1 has log density -inf under model 0"
+    ):
         stacking(np.array([[0.0, 0.0], [-np.inf, 0.0]]))
 
 
 def test_held_out_rows_are_scored_by_the_predictive_density():
     data = rows(n=60)
     train, test = data.iloc[:40], data.iloc[40:]
-    for response, likelihood in (("line", "gaussian"), ("binary", "bernoulli"), ("kind", "categorical")):
-        model = pr.Model.from_formula(f"{response} ~ x + z", train, likelihood=likelihood)
+    for response, likelihood in (
+        ("line", "gaussian"),
+        ("binary", "bernoulli"),
+        ("kind", "categorical"),
+    ):
+        model = pr.Model.from_formula(
+            f"{response} ~ x + z", train, likelihood=likelihood
+        )
         fit = pr.fit(model)
         p = fit.predict(test)["mean"].values
         if response == "line":
-            by_hand = -0.5 * np.log(2 * np.pi * fit.aux["sigma"] ** 2) - (test["line"] - p) ** 2 / (
-                2 * fit.aux["sigma"] ** 2
-            )
+            by_hand = -0.5 * np.log(2 * np.pi * fit.aux["sigma"] ** 2) - (
+                test["line"] - p
+            ) ** 2 / (2 * fit.aux["sigma"] ** 2)
         elif response == "binary":
             by_hand = np.log(np.where(test["binary"] == 1, p, 1 - p))
         else:
@@ -272,9 +349,13 @@ def test_held_out_rows_are_scored_by_the_predictive_density():
         row = compare_models({"a": fit}, heldout=test).table.iloc[0]
         assert row["heldout"] == pytest.approx(np.sum(by_hand))
         assert row["se_heldout"] == pytest.approx(np.sqrt(20) * np.std(by_hand, ddof=1))
-    arrays = pr.fit(pr.Model.from_arrays(train[["x", "z"]], train["line"], response="line"))
+    arrays = pr.fit(
+        pr.Model.from_arrays(train[["x", "z"]], train["line"], response="line")
+    )
     np.testing.assert_allclose(
-        held_out_log_density(arrays, test), held_out_log_density(fitted_line(train), test), rtol=1e-9
+        held_out_log_density(arrays, test),
+        held_out_log_density(fitted_line(train), test),
+        rtol=1e-9,
     )
     with pytest.raises(pr.DataError, match="no column 'line', the response"):
         held_out_log_density(arrays, test[["x", "z"]])
@@ -291,9 +372,13 @@ def test_a_row_of_trials_is_scored_as_one_observation():
     assert found.pointwise.sizes["obs"] == 4
     p = fit.predict({"x": table["x"]})["mean"].values
     s = np.array(table["s"])
-    np.testing.assert_allclose(held_out_log_density(fit, table), stats.binom.logpmf(s, 20, p), rtol=1e-10)
+    np.testing.assert_allclose(
+        held_out_log_density(fit, table), stats.binom.logpmf(s, 20, p), rtol=1e-10
+    )
     row, k, n = found.table.loc["a"], 2, 4
-    assert row["AICc"] == pytest.approx(row["AIC"] + 2 * k * (k + 1) / (n - k - 1), rel=1e-12)
+    assert row["AICc"] == pytest.approx(
+        row["AIC"] + 2 * k * (k + 1) / (n - k - 1), rel=1e-12
+    )
     assert row["BIC"] == pytest.approx(k * np.log(n) - 2 * row["log_lik"], rel=1e-12)
 
 
@@ -302,9 +387,14 @@ def test_other_observations_are_refused_by_name():
     fit = fitted("line")
     refused = {
         r"they model line and count": fitted("count", "poisson"),
-        r"40 rows against 39 rows": pr.fit(pr.Model.from_formula("line ~ x", data.iloc[1:])),
+        r"40 rows against 39 rows": pr.fit(
+            pr.Model.from_formula("line ~ x", data.iloc[1:])
+        ),
         r"the response of row 2 is .* against 9": pr.fit(
-            pr.Model.from_formula("line ~ x", data.assign(line=np.where(data.index == 2, 9.0, data["line"])))
+            pr.Model.from_formula(
+                "line ~ x",
+                data.assign(line=np.where(data.index == 2, 9.0, data["line"])),
+            )
         ),
         r"40 rows against 40 rows \(weight 80\)": pr.fit(
             pr.Model.from_formula("line ~ x", data, weights=np.full(40, 2))
@@ -316,8 +406,15 @@ def test_other_observations_are_refused_by_name():
     with pytest.raises(pr.Incompatible, match="a gaussian and a poisson likelihood"):
         compare_models({"a": fitted("count"), "b": fitted("count", "poisson")})
     # Which level is the event, and which the reference, is a matter of words.
-    a, b = (pr.fit(pr.Model.from_formula("binary ~ x", data, likelihood="bernoulli", event=e)) for e in (0, 1))
-    assert compare_models({"a": a, "b": b}).difference("a", "b")[0] == pytest.approx(0.0, abs=1e-6)
+    a, b = (
+        pr.fit(
+            pr.Model.from_formula("binary ~ x", data, likelihood="bernoulli", event=e)
+        )
+        for e in (0, 1)
+    )
+    assert compare_models({"a": a, "b": b}).difference("a", "b")[0] == pytest.approx(
+        0.0, abs=1e-6
+    )
     robust = compare_models({"gauss": fit, "student": fitted("line", "student")})
     assert np.isfinite(robust.table["elpd_loo"].astype(float)).all()
 
@@ -327,25 +424,40 @@ def test_what_cannot_be_left_out_is_said():
     data["only"] = (np.arange(40) == 7).astype(float)
     alone = pr.fit(pr.Model.from_formula("line ~ x + only", data))
     found = compare_models({"a": alone, "b": fitted("line")})
-    assert any("without row 7 some coefficient has no estimate" in n for n in found.notes)
+    assert any(
+        "without row 7 some coefficient has no estimate" in n for n in found.notes
+    )
     assert np.isnan(found.table.loc["a", "elpd_loo"])
     assert found.table.loc["b", "weight"] == 1.0
     with pytest.warns(pr.ProbregWarning):
-        separated = pr.fit(pr.Model.from_arrays(np.arange(8.0), np.arange(8) > 3, likelihood="bernoulli"))
+        separated = pr.fit(
+            pr.Model.from_arrays(
+                np.arange(8.0), np.arange(8) > 3, likelihood="bernoulli"
+            )
+        )
     other = pr.fit(separated.model.with_prior(pr.Normal(1.0)))
     both = compare_models({"ML": separated, "mode": other})
-    assert any(n.startswith("ML: no maximum likelihood estimate exists") for n in both.notes)
+    assert any(
+        n.startswith("ML: no maximum likelihood estimate exists") for n in both.notes
+    )
     assert both.table.index[0] == "mode"
 
 
 def test_evidence_under_other_flat_columns_is_said_to_be_no_comparison():
     prior = {"z": pr.Normal(pr.HalfNormal(1.0))}
-    one, more = (fitted("line", right=r, prior=prior, method="evidence") for r in ("z", "x + z"))
-    assert any(
-        n.startswith("log_evidence: the models differ in flat columns") for n in compare_models([one, more]).notes
+    one, more = (
+        fitted("line", right=r, prior=prior, method="evidence") for r in ("z", "x + z")
     )
-    again = fitted("line", right="z", prior={"z": pr.Normal(pr.HalfNormal(2.0))}, method="evidence")
-    assert not any(n.startswith("log_evidence") for n in compare_models([one, again]).notes)
+    assert any(
+        n.startswith("log_evidence: the models differ in flat columns")
+        for n in compare_models([one, more]).notes
+    )
+    again = fitted(
+        "line", right="z", prior={"z": pr.Normal(pr.HalfNormal(2.0))}, method="evidence"
+    )
+    assert not any(
+        n.startswith("log_evidence") for n in compare_models([one, again]).notes
+    )
 
 
 def test_groups_have_the_marginal_likelihood_of_ml_and_reml_none_of_it():
@@ -353,11 +465,18 @@ def test_groups_have_the_marginal_likelihood_of_ml_and_reml_none_of_it():
     rng = np.random.default_rng(4)
     y = rng.normal(size=(8, 1)) + 0.6 * rng.normal(size=(8, 5))
     rows = {"y": y.ravel(), "x": rng.normal(size=40), "g": np.repeat([*"abcdefgh"], 5)}
-    means, ml = {"mean": "y ~ 1 + (1 | g)", "line": "y ~ x + (1 | g)"}, pr.Evidence(criterion="ML")
-    found = pr.compare_models({name: pr.fit(pr.Model.from_formula(f, rows), ml) for name, f in means.items()})
+    means, ml = (
+        {"mean": "y ~ 1 + (1 | g)", "line": "y ~ x + (1 | g)"},
+        pr.Evidence(criterion="ML"),
+    )
+    found = pr.compare_models(
+        {name: pr.fit(pr.Model.from_formula(f, rows), ml) for name, f in means.items()}
+    )
     within = np.square(y - y.mean(1, keepdims=True)).sum() / 32
     between = 5 * np.square(y.mean(1) - y.mean()).sum() / 8
-    expected = -0.5 * (40 * np.log(2 * np.pi) + 32 * np.log(within) + 8 * np.log(between) + 40)
+    expected = -0.5 * (
+        40 * np.log(2 * np.pi) + 32 * np.log(within) + 8 * np.log(between) + 40
+    )
     one = found.table.loc["mean"]
     assert one["log_lik"] == pytest.approx(expected, rel=1e-9)
     assert one["k"] == 3
@@ -365,9 +484,14 @@ def test_groups_have_the_marginal_likelihood_of_ml_and_reml_none_of_it():
     assert one["BIC"] == pytest.approx(3 * np.log(40) - 2 * expected, rel=1e-9)
     assert found.table["AIC"].notna().all()
     assert not any("AIC" in note for note in found.notes)
-    reml = pr.compare_models({name: pr.fit(pr.Model.from_formula(f, rows)) for name, f in means.items()})
+    reml = pr.compare_models(
+        {name: pr.fit(pr.Model.from_formula(f, rows)) for name, f in means.items()}
+    )
     assert reml.table[["AIC", "BIC", "log_evidence"]].isna().all(axis=None)
-    assert any("REML compares only models of the same flat columns" in note for note in reml.notes)
+    assert any(
+        "REML compares only models of the same flat columns" in note
+        for note in reml.notes
+    )
 
 
 def many_rows(likelihood: str, n: int = 240) -> pr.Model:
@@ -380,39 +504,60 @@ def many_rows(likelihood: str, n: int = 240) -> pr.Model:
         "bernoulli": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
         "poisson": rng.poisson(np.exp(eta)),
         "negative_binomial": rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, n)),
-        "categorical": (np.stack([0 * eta, eta, -eta], 1) + rng.gumbel(size=(n, 3))).argmax(1),
+        "categorical": (
+            np.stack([0 * eta, eta, -eta], 1) + rng.gumbel(size=(n, 3))
+        ).argmax(1),
         "student": eta + rng.standard_t(4.0, n),
     }
     kind = pr.StudentT(nu=4.0) if likelihood == "student" else likelihood
-    more = {"weights": rng.integers(1, 4, n).astype(float)} if likelihood == "poisson" else {}
+    more = (
+        {"weights": rng.integers(1, 4, n).astype(float)}
+        if likelihood == "poisson"
+        else {}
+    )
     return pr.Model.from_arrays(X, noisy[likelihood], likelihood=kind, **more)
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "negative_binomial", "categorical", "student"])
-def test_one_step_with_refits_in_doubt_is_within_a_hundredth_of_a_nat_of_all_refits(likelihood, monkeypatch):
+@pytest.mark.parametrize(
+    "likelihood",
+    ["bernoulli", "poisson", "negative_binomial", "categorical", "student"],
+)
+def test_one_step_with_refits_in_doubt_is_within_a_hundredth_of_a_nat_of_all_refits(
+    likelihood, monkeypatch
+):
     monkeypatch.setattr(left_out_modes, "_FEW", 100)
     fit = pr.fit(many_rows(likelihood))
     found = left_out_modes.without_each_row(fit)
-    refitted = int(re.fullmatch(r"one Newton step, (\d+) of 240 rows refitted", found.how)[1])
+    refitted = int(
+        re.fullmatch(r"one Newton step, (\d+) of 240 rows refitted", found.how)[1]
+    )
     assert 0 < refitted < 240
     monkeypatch.setattr(left_out_modes, "_FEW", 240)
     exact = left_out_modes.without_each_row(fit)
     assert exact.how == "240 refits"
-    weight = np.ones(240) if fit.model.design.weights is None else fit.model.design.weights
+    weight = (
+        np.ones(240) if fit.model.design.weights is None else fit.model.design.weights
+    )
     assert abs(weight @ (found.log_p - exact.log_p)) < left_out_modes._ALLOWED
     assert np.abs(found.log_p - exact.log_p).max() < left_out_modes._ALLOWED
     # by the slow way, some of them
     for i in (0, 200):
-        assert exact.log_p[i] == pytest.approx(left_out_modes._without(fit, i), rel=1e-6)
+        assert exact.log_p[i] == pytest.approx(
+            left_out_modes._without(fit, i), rel=1e-6
+        )
 
 
 def test_where_one_step_does_not_hold_every_row_is_refitted(monkeypatch):
     monkeypatch.setattr(left_out_modes, "_FEW", 100)
     model = many_rows("bernoulli")
-    scaled = pr.fit(model.with_prior(pr.Normal(1.0, scaled=True)))  # the scales are of the rows that are left
+    scaled = pr.fit(
+        model.with_prior(pr.Normal(1.0, scaled=True))
+    )  # the scales are of the rows that are left
     assert leave_one_out(scaled).how == "240 refits"
     found = pr.fit(model)
-    near = replace(found, solution=replace(found.solution, beta=found.solution.beta + 0.05))  # no mode
+    near = replace(
+        found, solution=replace(found.solution, beta=found.solution.beta + 0.05)
+    )  # no mode
     assert left_out_modes.without_each_row(near).how == "240 refits"
 
 
@@ -446,10 +591,14 @@ def test_a_row_far_from_the_mode_of_the_others_is_left_out(prior):
     X = rng.normal(size=(60, 3))
     y = rng.poisson(np.exp(X @ [1.0, -0.5, 0.2] - 0.5))
     y[0] = 5000
-    stated = {} if prior is None else {"prior": dict.fromkeys(["x1", "x2", "x3"], prior)}
+    stated = (
+        {} if prior is None else {"prior": dict.fromkeys(["x1", "x2", "x3"], prior)}
+    )
     recipe = {"likelihood": "poisson", **stated}
     found = leave_one_out(pr.fit(pr.Model.from_arrays(X, y, **recipe)))
     others = pr.fit(pr.Model.from_arrays(X[1:], y[1:], **recipe))
     eta = others.solution.beta[0, 0] + X[0] @ others.solution.beta[1:, 0]
-    np.testing.assert_allclose(found.elpd[0], stats.poisson.logpmf(5000, np.exp(eta)), rtol=1e-6)
+    np.testing.assert_allclose(
+        found.elpd[0], stats.poisson.logpmf(5000, np.exp(eta)), rtol=1e-6
+    )
     assert np.isfinite(found.elpd).all()

@@ -24,7 +24,12 @@ LIKELIHOODS: dict[str, Any] = {
     "categorical": pr.Categorical(),
 }
 
-PAIRS = [(n, s) for n, likelihood in LIKELIHOODS.items() for s in SCORES if SCORES[s]().suits(likelihood)]
+PAIRS = [
+    (n, s)
+    for n, likelihood in LIKELIHOODS.items()
+    for s in SCORES
+    if SCORES[s]().suits(likelihood)
+]
 
 
 def drawn(name: str, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -42,17 +47,24 @@ def model(name: str, n: int = 60, seed: int = 1, **more: Any) -> pr.Model:
 # ---- jackknife+ ----------------------------------------------------------------------------------------------------
 
 
-def by_refits(fit: pr.Fit, new: Array, shift: Array | float, prob: float) -> tuple[Array, Array]:
+def by_refits(
+    fit: pr.Fit, new: Array, shift: Array | float, prob: float
+) -> tuple[Array, Array]:
     """The definition: each row left out, the model fitted anew."""
     design, ends = fit.model.design, []
     for i in range(design.n):
         others = np.delete(np.arange(design.n), i)
-        left = pr.fit(replace(fit.model, design=design.take(others)), "closed_form").solution.beta[:, 0]
+        left = pr.fit(
+            replace(fit.model, design=design.take(others)), "closed_form"
+        ).solution.beta[:, 0]
         own = 0.0 if design.offset is None else design.offset[i, 0]
         miss = abs(design.observed[i] - own - design.X[i] @ left)
         mean = np.c_[np.ones(len(new)), new] @ left + shift
         ends.append((mean - miss, mean + miss))
-    low, high = np.sort([e[0] for e in ends], axis=0), np.sort([e[1] for e in ends], axis=0)
+    low, high = (
+        np.sort([e[0] for e in ends], axis=0),
+        np.sort([e[1] for e in ends], axis=0),
+    )
     k = int(np.ceil((design.n + 1) * prob))
     return low[design.n - k], high[k - 1]
 
@@ -69,8 +81,17 @@ RIDGE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("offset", [False, True])
 def test_the_closed_jackknife_is_that_of_all_refits(name, offset):
     n, at = 23, np.array([0.5, 0.0, -1.0])
-    fit = pr.fit(model("gaussian", n, offset=np.linspace(-1, 1, n) if offset else None, **RIDGE[name]))
-    found = conformal(fit, prob=0.8, kind="jackknife+").predict(NEW, **({"offset": at} if offset else {}))
+    fit = pr.fit(
+        model(
+            "gaussian",
+            n,
+            offset=np.linspace(-1, 1, n) if offset else None,
+            **RIDGE[name],
+        )
+    )
+    found = conformal(fit, prob=0.8, kind="jackknife+").predict(
+        NEW, **({"offset": at} if offset else {})
+    )
     lower, upper = by_refits(fit, NEW, at if offset else 0.0, 0.8)
     np.testing.assert_allclose(found["lower"], lower, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(found["upper"], upper, rtol=1e-10, atol=1e-10)
@@ -78,7 +99,10 @@ def test_the_closed_jackknife_is_that_of_all_refits(name, offset):
 
 def test_the_jackknife_of_a_posterior_is_that_of_its_mean():
     one = model("gaussian", prior=Normal(0.3, sigma_units=True))
-    ml, posterior = (conformal(pr.fit(one, m), kind="jackknife+").predict(NEW) for m in ("closed_form", "conjugate"))
+    ml, posterior = (
+        conformal(pr.fit(one, m), kind="jackknife+").predict(NEW)
+        for m in ("closed_form", "conjugate")
+    )
     np.testing.assert_allclose(posterior["upper"], ml["upper"], rtol=1e-12)
 
 
@@ -86,11 +110,18 @@ def test_a_weight_is_so_many_rows():
     X, y = drawn("gaussian", 12, np.random.default_rng(3))
     w = np.arange(12) % 3 + 1.0
     rows = np.repeat(np.arange(12), w.astype(int))
-    short, long = pr.Model.from_arrays(X, y, weights=w), pr.Model.from_arrays(X[rows], y[rows])
+    short, long = (
+        pr.Model.from_arrays(X, y, weights=w),
+        pr.Model.from_arrays(X[rows], y[rows]),
+    )
     for kind in ("jackknife+", Split(seed=4)):
         a, b = (conformal(pr.fit(m), prob=0.7, kind=kind) for m in (short, long))
-        np.testing.assert_allclose(a.predict(NEW)["upper"], b.predict(NEW)["upper"], rtol=1e-10)
-        assert any("weight w counts as w rows: 24 in all" in n for n in a.calibrated.notes)
+        np.testing.assert_allclose(
+            a.predict(NEW)["upper"], b.predict(NEW)["upper"], rtol=1e-10
+        )
+        assert any(
+            "weight w counts as w rows: 24 in all" in n for n in a.calibrated.notes
+        )
 
 
 # ---- the share that is held ----------------------------------------------------------------------------------------
@@ -102,7 +133,10 @@ def shares(name: str, kind: Any, method: Any, n: int, reps: int) -> Array:
     for _ in range(reps):
         X, y = drawn(name, n, rng)
         new, at = drawn(name, 40, rng)
-        fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=LIKELIHOODS[name], prior=Normal(1.0)), method)
+        fit = pr.fit(
+            pr.Model.from_arrays(X, y, likelihood=LIKELIHOODS[name], prior=Normal(1.0)),
+            method,
+        )
         said = conformal(fit, prob=0.8, kind=kind).predict(new)
         inside = (
             said["set"].values[np.arange(40), at.astype(int)]
@@ -120,7 +154,9 @@ def test_a_split_holds_at_least_its_share(name, score):
     found = shares(name, Split(score=score), "newton", 60, 60)
     error = found.std() / np.sqrt(len(found))
     assert found.mean() > 25 / 31 - 5 * error
-    if name != "poisson":  # counts have few values, so that an interval of whole numbers holds more
+    if (
+        name != "poisson"
+    ):  # counts have few values, so that an interval of whole numbers holds more
         assert found.mean() < 25 / 31 + 5 * error
 
 
@@ -130,7 +166,9 @@ def test_a_split_holds_its_share_where_the_model_is_wrong():
     for _ in range(200):
         x = rng.uniform(-3, 3, 140)
         y = 3 * np.sin(2 * x) + rng.exponential(1 + np.abs(x)) ** 1.5
-        said = conformal(pr.ols(x[:100, None], y[:100]), prob=0.9).predict(x[100:, None])
+        said = conformal(pr.ols(x[:100, None], y[:100]), prob=0.9).predict(
+            x[100:, None]
+        )
         held.append(((said["lower"] <= y[100:]) & (y[100:] <= said["upper"])).mean())
     exact = ConformalRank(0.9, 50).k / 51
     assert np.mean(held) == pytest.approx(exact, abs=5 * np.std(held) / np.sqrt(200))
@@ -144,12 +182,16 @@ def test_the_jackknife_holds_its_share_where_the_estimate_is_stable():
         said = conformal(pr.ols(X, y), prob=0.8, kind=JackknifePlus()).predict(new)
         held.append(((said["lower"] <= at) & (at <= said["upper"])).mean())
     error = np.std(held) / np.sqrt(200)
-    assert np.mean(held) == pytest.approx(33 / 41, abs=0.01 + 5 * error)  # 0.01: near, not exact, by the theory
+    assert np.mean(held) == pytest.approx(
+        33 / 41, abs=0.01 + 5 * error
+    )  # 0.01: near, not exact, by the theory
     assert np.mean(held) > 0.6  # the guarantee
 
 
 def test_a_posterior_is_calibrated_by_its_predictive():
-    found = shares("poisson", Split(), pr.LaplaceApproximation(draws=200, chains=1), 60, 60)
+    found = shares(
+        "poisson", Split(), pr.LaplaceApproximation(draws=200, chains=1), 60, 60
+    )
     assert found.mean() > 25 / 31 - 5 * found.std() / np.sqrt(60)
 
 
@@ -162,25 +204,39 @@ def test_a_region_is_the_responses_with_no_more_than_the_score(name, score):
     said, p = found.predict(NEW), found.fit.predictive(NEW)
     chosen, most = SCORES[score](), found.calibrated.most
     levels = LIKELIHOODS[name].levels
-    for y in range(len(said["level"])) if levels else np.linspace(-6, 12, 181 if name != "poisson" else 19):
+    for y in (
+        range(len(said["level"]))
+        if levels
+        else np.linspace(-6, 12, 181 if name != "poisson" else 19)
+    ):
         if not levels and name == "poisson" and y < 0:
             continue
         inside = chosen.of(p, np.full(3, float(y))) <= most
-        expected = said["set"].values[:, y] if levels else (said["lower"].values <= y) & (y <= said["upper"].values)
+        expected = (
+            said["set"].values[:, y]
+            if levels
+            else (said["lower"].values <= y) & (y <= said["upper"].values)
+        )
         np.testing.assert_array_equal(inside, expected)
 
 
 def test_sets_by_hand():
     """Scores 1 - p of four calibrating rows 0.2, 0.4, 0.5, 0.9 and prob 0.6: k = ceil(5 * 0.6) = 3, the score 0.5."""
     rank = ConformalRank(0.6, 4)
-    assert (rank.k, rank.upper(np.array([0.9, 0.2, 0.5, 0.4])), rank.lower(np.array([0.9, 0.2, 0.5, 0.4]))) == (
+    assert (
+        rank.k,
+        rank.upper(np.array([0.9, 0.2, 0.5, 0.4])),
+        rank.lower(np.array([0.9, 0.2, 0.5, 0.4])),
+    ) == (
         3,
         0.5,
         0.4,
     )
     p = pr.fit(model("categorical")).predictive(NEW)
     shares = p.mean()
-    np.testing.assert_array_equal(SCORES["probability"]().region(p, 0.6)["set"], 1 - shares <= 0.6)
+    np.testing.assert_array_equal(
+        SCORES["probability"]().region(p, 0.6)["set"], 1 - shares <= 0.6
+    )
 
 
 def test_a_response_far_out_gives_the_whole_line():
@@ -211,8 +267,13 @@ def test_rows_kept_apart_calibrate_the_fit_as_it_stands():
 
 
 def test_predictions_carry_labels_and_the_guarantee():
-    table = pd.DataFrame({"x": np.arange(30.0), "y": np.sin(np.arange(30.0))}, index=[f"r{i}" for i in range(30)])
-    found = conformal(pr.fit(pr.Model.from_formula("y ~ x", table)), prob=0.8, kind="jackknife+")
+    table = pd.DataFrame(
+        {"x": np.arange(30.0), "y": np.sin(np.arange(30.0))},
+        index=[f"r{i}" for i in range(30)],
+    )
+    found = conformal(
+        pr.fit(pr.Model.from_formula("y ~ x", table)), prob=0.8, kind="jackknife+"
+    )
     said = found.predict(table.iloc[:2])
     assert list(said["obs"].values) == ["r0", "r1"]
     assert said.attrs["kind"] == "jackknife+"
@@ -223,7 +284,10 @@ def test_predictions_carry_labels_and_the_guarantee():
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
-    found = [conformal(pr.fit(model("poisson"))), conformal(pr.fit(model("gaussian")), kind="jackknife+")]
+    found = [
+        conformal(pr.fit(model("poisson"))),
+        conformal(pr.fit(model("gaussian")), kind="jackknife+"),
+    ]
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
     monkeypatch.setattr(sys.modules["probreg.assess.conformal.base"], "_NUMBERS", 20)
@@ -234,13 +298,19 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
 
 def test_the_same_seed_deals_the_same_rows():
     fit = pr.fit(model("gaussian"))
-    one, two, other = (conformal(fit, kind=Split(seed=s)).calibrated.most for s in (1, 1, 2))
+    one, two, other = (
+        conformal(fit, kind=Split(seed=s)).calibrated.most for s in (1, 1, 2)
+    )
     assert one == two != other
 
 
 def test_the_upper_limit_of_a_split_is_prob_and_one_of_the_next_count():
     """k = ceil((n + 1) prob) of n scores holds a new row with probability k / (n + 1) < prob + 1 / (n + 1)."""
     x = np.arange(40.0)
-    found = conformal(pr.fit(pr.Model.from_arrays(x, x + np.sin(7 * x))), kind=pr.Split(share=0.5), prob=0.8)
+    found = conformal(
+        pr.fit(pr.Model.from_arrays(x, x + np.sin(7 * x))),
+        kind=pr.Split(share=0.5),
+        prob=0.8,
+    )
     assert found.calibrated.count == 20
     assert f"at most {0.8 + 1 / 21:.4g} if no two scores" in found.calibrated.guarantee

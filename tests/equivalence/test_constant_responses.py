@@ -28,14 +28,20 @@ DATA = {
 
 
 def model(likelihood, y, prior=PRIOR, **options):
-    return pr.Model.from_arrays(X, y, columns=["x"], likelihood=likelihood, prior=prior, **options)
+    return pr.Model.from_arrays(
+        X, y, columns=["x"], likelihood=likelihood, prior=prior, **options
+    )
 
 
 def test_every_likelihood_that_may_diverge_has_a_case():
-    assert set(DATA) == {name for name, kind in LIKELIHOODS.items() if issubclass(kind, MayDiverge)}
+    assert set(DATA) == {
+        name for name, kind in LIKELIHOODS.items() if issubclass(kind, MayDiverge)
+    }
 
 
-@pytest.mark.parametrize(("likelihood", "value"), [("poisson", 0), ("bernoulli", 0), ("bernoulli", 1)])
+@pytest.mark.parametrize(
+    ("likelihood", "value"), [("poisson", 0), ("bernoulli", 0), ("bernoulli", 1)]
+)
 def test_mode_and_posterior_equal_dense_quadrature(likelihood, value):
     y, log_prob = np.full(N, value), LOG_PROB[likelihood]
 
@@ -43,7 +49,9 @@ def test_mode_and_posterior_equal_dense_quadrature(likelihood, value):
         eta = np.asarray(a)[..., None] + np.asarray(b)[..., None] * X
         return log_prob(y, eta).sum(-1) - (a**2 + b**2) / 8.0
 
-    a, b = np.meshgrid(np.linspace(-14, 14, 561), np.linspace(-12, 12, 481), indexing="ij")
+    a, b = np.meshgrid(
+        np.linspace(-14, 14, 561), np.linspace(-12, 12, 481), indexing="ij"
+    )
     log_p = log_joint(a, b)
     p = np.exp(log_p - logsumexp(log_p))
     mean = np.array([(p * a).sum(), (p * b).sum()])
@@ -54,7 +62,9 @@ def test_mode_and_posterior_equal_dense_quadrature(likelihood, value):
     np.testing.assert_allclose(np.ravel(pr.fit(m).coef), mode, atol=1e-5)
     posterior = pr.fit(m, "importance", seed=1)
     # a Monte Carlo error of sd / sqrt(1000 effective draws), times 4
-    np.testing.assert_array_less(np.abs(np.ravel(posterior.coef) - mean), 4.0 * sd / np.sqrt(1000.0))
+    np.testing.assert_array_less(
+        np.abs(np.ravel(posterior.coef) - mean), 4.0 * sd / np.sqrt(1000.0)
+    )
 
 
 @pytest.mark.parametrize("method", ["newton", "laplace", "importance"])
@@ -70,9 +80,14 @@ def test_proper_priors_give_a_fit(likelihood, method):
 @pytest.mark.parametrize("likelihood", DATA)
 def test_markov_chains_and_posterior_agree(likelihood):
     m = model(likelihood, **DATA[likelihood])
-    chains, weighted = pr.fit(m, pr.NUTS(target_accept=0.99), seed=1), pr.fit(m, "posterior", seed=1)
+    chains, weighted = (
+        pr.fit(m, pr.NUTS(target_accept=0.99), seed=1),
+        pr.fit(m, "posterior", seed=1),
+    )
     assert weighted.solution.status.good
-    gap = np.abs(np.ravel(chains.coef) - np.ravel(weighted.coef)) / np.ravel(weighted.std_error)
+    gap = np.abs(np.ravel(chains.coef) - np.ravel(weighted.coef)) / np.ravel(
+        weighted.std_error
+    )
     assert gap.max() < 0.2  # four errors of a mean over 400 effective draws
 
 
@@ -89,11 +104,18 @@ def test_pymc_has_the_same_density(likelihood):
     from pymc.model.transform.conditioning import remove_value_transforms
 
     m, rng = model(likelihood, **DATA[likelihood]), np.random.default_rng(1)
-    log_p = remove_value_transforms(m.to_pymc()).compile_logp(jacobian=False, mode="FAST_COMPILE")
+    log_p = remove_value_transforms(m.to_pymc()).compile_logp(
+        jacobian=False, mode="FAST_COMPILE"
+    )
     for _ in range(2):
         beta, aux = rng.normal(size=m.shape), dict.fromkeys(m.unknown, 0.7)
-        columns = {name: v if m.likelihood.outcomes else v[0] for name, v in zip(m.design.columns, beta)}
-        np.testing.assert_allclose(log_p(aux | columns), m.log_posterior(beta, **aux), rtol=1e-12)
+        columns = {
+            name: v if m.likelihood.outcomes else v[0]
+            for name, v in zip(m.design.columns, beta)
+        }
+        np.testing.assert_allclose(
+            log_p(aux | columns), m.log_posterior(beta, **aux), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("likelihood", [name for name in DATA if name != "multinomial"])
@@ -103,14 +125,20 @@ def test_constant_responses_in_dask(likelihood):
     table = pd.DataFrame({"x": X, "y": given.pop("y"), "n": given.pop("trials", ONES)})
     parts = dask.from_pandas(table, npartitions=3)
     left = "p(y, n)" if likelihood == "binomial" else "y"
-    there = pr.Model.from_dask(f"{left} ~ x", parts, likelihood=likelihood, prior=PRIOR, **given)
+    there = pr.Model.from_dask(
+        f"{left} ~ x", parts, likelihood=likelihood, prior=PRIOR, **given
+    )
     here = pr.fit(model(likelihood, **DATA[likelihood]))
-    np.testing.assert_allclose(np.ravel(pr.fit(there).coef), np.ravel(here.coef), atol=1e-6)
+    np.testing.assert_allclose(
+        np.ravel(pr.fit(there).coef), np.ravel(here.coef), atol=1e-6
+    )
     with pytest.raises(pr.DataError):
         pr.Model.from_dask(f"{left} ~ x", parts, likelihood=likelihood, **given)
 
 
-@pytest.mark.parametrize("prior", [pr.Flat(), pr.Normal(2.0)], ids=["flat", "flat intercept"])
+@pytest.mark.parametrize(
+    "prior", [pr.Flat(), pr.Normal(2.0)], ids=["flat", "flat intercept"]
+)
 @pytest.mark.parametrize("likelihood", DATA)
 def test_a_flat_intercept_has_no_estimate(likelihood, prior):
     with pytest.raises(pr.DataError, match="is flat"):
@@ -131,13 +159,19 @@ def test_flat_dispersion_of_zero_counts_has_no_estimate():
         (ONES, {"event": 2}, (1, 2)),
         (ONES.astype(bool), {}, (False, True)),
         (np.full(N, "no"), {"event": "yes"}, ("no", "yes")),
-        (np.full(N, "no"), {"likelihood": pr.Bernoulli(levels=("no", "yes"))}, ("no", "yes")),
+        (
+            np.full(N, "no"),
+            {"likelihood": pr.Bernoulli(levels=("no", "yes"))},
+            ("no", "yes"),
+        ),
         (pd.Categorical(["b"] * N, categories=["a", "b"]), {}, ("a", "b")),
     ],
 )
 def test_second_level_of_a_response_of_one_level(y, options, levels):
     table = pd.DataFrame({"y": y, "x": X})
-    found = pr.Model.from_formula("y ~ x", table, **{"likelihood": "bernoulli", "prior": PRIOR} | options)
+    found = pr.Model.from_formula(
+        "y ~ x", table, **{"likelihood": "bernoulli", "prior": PRIOR} | options
+    )
     assert found.likelihood.levels == levels
     assert (found.design.observed == levels.index(y[0])).all()
 
@@ -153,7 +187,13 @@ def test_unknown_second_level(likelihood, y):
 def test_constant_responses_in_files(tmp_path, likelihood):
     table = pd.DataFrame({"y": ZEROS, "x": X})
     table.to_parquet(tmp_path / "a.parquet")
-    found = pr.Model.from_files("y ~ x", tmp_path / "a.parquet", likelihood=likelihood, prior=PRIOR)
-    np.testing.assert_allclose(np.ravel(pr.fit(found).coef), np.ravel(pr.fit(model(likelihood, ZEROS)).coef), atol=1e-6)
+    found = pr.Model.from_files(
+        "y ~ x", tmp_path / "a.parquet", likelihood=likelihood, prior=PRIOR
+    )
+    np.testing.assert_allclose(
+        np.ravel(pr.fit(found).coef),
+        np.ravel(pr.fit(model(likelihood, ZEROS)).coef),
+        atol=1e-6,
+    )
     with pytest.raises(pr.DataError, match="flat"):
         pr.Model.from_files("y ~ x", tmp_path / "a.parquet", likelihood=likelihood)

@@ -13,16 +13,38 @@ import probreg as pr
 from probreg.errors import Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.model.model import Model
-from probreg.priors import R2, Covariance, GaussianProcess, GPrior, HalfNormal, Horseshoe, Laplace, LogNormal, Normal
+from probreg.priors import (
+    R2,
+    Covariance,
+    GaussianProcess,
+    GPrior,
+    HalfNormal,
+    Horseshoe,
+    Laplace,
+    LogNormal,
+    Normal,
+)
 
 N = 30
 
 
 def data() -> dict[str, Any]:
     rng = np.random.default_rng(3)
-    g, x, z, w = rng.integers(0, 5, N), rng.normal(size=N), np.sort(rng.uniform(0, 5, N)), rng.normal(size=N)
+    g, x, z, w = (
+        rng.integers(0, 5, N),
+        rng.normal(size=N),
+        np.sort(rng.uniform(0, 5, N)),
+        rng.normal(size=N),
+    )
     y = 1 + x + np.sin(z) + 0.7 * rng.normal(size=5)[g] + 0.5 * rng.normal(size=N)
-    return {"y": y, "k": rng.poisson(np.exp(0.3 * y)), "x": x, "z": z, "w": w, "g": g.astype(str)}
+    return {
+        "y": y,
+        "k": rng.poisson(np.exp(0.3 * y)),
+        "x": x,
+        "z": z,
+        "w": w,
+        "g": g.astype(str),
+    }
 
 
 DATA = data()
@@ -32,7 +54,10 @@ BESIDE: dict[str, tuple[str, dict[Any, Any]]] = {
     "smooth": ("s(z, k=6)", {"s(z, k=6)": Normal(HalfNormal(1.0))}),
     "sines": ("gp(z, basis='hsgp')", {"gp(z, basis='hsgp')": PROCESS}),
     "process": ("gp(z)", {"gp(z)": PROCESS}),
-    "known length": ("gp(z, length=1.5)", {"gp(z, length=1.5)": Normal(HalfNormal(1.0))}),
+    "known length": (
+        "gp(z, length=1.5)",
+        {"gp(z, length=1.5)": Normal(HalfNormal(1.0))},
+    ),
     "ridge": ("w", {"x": Normal(HalfNormal(1.0)), "w": Normal(HalfNormal(2.0))}),
     "g prior": ("w", {("x", "w"): GPrior()}),
     "r2": ("w", {("x", "w"): R2()}),
@@ -45,7 +70,11 @@ def model(response: str, beside: str, effects: str, **more: Any) -> Model:
     own = {f"{effects} | g": Covariance(sd=HalfNormal(1.0), cor=pr.LKJ(2.0))}
     likelihood = {"y": "gaussian", "k": "poisson"}[response]
     return Model.from_formula(
-        f"{response} ~ x + {term} + ({effects} | g)", DATA, likelihood=likelihood, prior={**prior, **own}, **more
+        f"{response} ~ x + {term} + ({effects} | g)",
+        DATA,
+        likelihood=likelihood,
+        prior={**prior, **own},
+        **more,
     )
 
 
@@ -59,7 +88,9 @@ def covariance_of_effects(effects: str, values: dict[str, float]) -> np.ndarray:
     return (z @ S @ z.T) * (DATA["g"][:, None] == DATA["g"])
 
 
-def by_hand(problem: EvidenceProblem, theta: np.ndarray, effects: str) -> tuple[np.ndarray, np.ndarray]:
+def by_hand(
+    problem: EvidenceProblem, theta: np.ndarray, effects: str
+) -> tuple[np.ndarray, np.ndarray]:
     """Flat columns, and the covariance of what the terms give at the rows."""
     made, hyper = problem.model, np.exp(theta[: len(problem.groups.priors)])
     values = {name: float(v) for name, v in problem.natural(hyper).items()}
@@ -76,11 +107,17 @@ def by_hand(problem: EvidenceProblem, theta: np.ndarray, effects: str) -> tuple[
         if "| g" in names[0]:
             continue
         if names[0].startswith("gp(z)"):
-            amplitude, length = (values[f"{what}[gp(z)]"] for what in ("amplitude", "length"))
-            K += amplitude**2 * np.exp(-0.5 * np.square(np.subtract.outer(DATA["z"], DATA["z"]) / length))
+            amplitude, length = (
+                values[f"{what}[gp(z)]"] for what in ("amplitude", "length")
+            )
+            K += amplitude**2 * np.exp(
+                -0.5 * np.square(np.subtract.outer(DATA["z"], DATA["z"]) / length)
+            )
         elif names[0].startswith("gp(z, length"):
             tau = values["tau[gp(z, length=1.5)]"]
-            K += tau**2 * np.exp(-0.5 * np.square(np.subtract.outer(DATA["z"], DATA["z"]) / 1.5))
+            K += tau**2 * np.exp(
+                -0.5 * np.square(np.subtract.outer(DATA["z"], DATA["z"]) / 1.5)
+            )
         else:
             X = made.design.X[:, columns]
             unit = sigma if block.prior.sigma_units else 1.0
@@ -110,13 +147,20 @@ def laplace(F: np.ndarray, K: np.ndarray) -> float:
         H = A.T @ (mean[:, None] * A) + keep
         step = np.linalg.solve(H, A.T @ (DATA["k"] - mean) - keep @ v)
         v = v + step * min(1.0, 2.0 / np.abs(A @ step).max())
-    log_factorial = np.array([np.log(np.arange(1, k + 1)).sum() for k in DATA["k"]]).sum()
+    log_factorial = np.array(
+        [np.log(np.arange(1, k + 1)).sum() for k in DATA["k"]]
+    ).sum()
     log_p = DATA["k"] @ (A @ v) - mean.sum() - log_factorial - 0.5 * v @ keep @ v
-    return float(log_p - 0.5 * np.linalg.slogdet(H)[1] + 0.5 * F.shape[1] * np.log(2 * np.pi))
+    return float(
+        log_p - 0.5 * np.linalg.slogdet(H)[1] + 0.5 * F.shape[1] * np.log(2 * np.pi)
+    )
 
 
 def differences(f: Any, x: np.ndarray, h: float = 1e-3) -> np.ndarray:
-    each = [8 * (f(x + h * e) - f(x - h * e)) - (f(x + 2 * h * e) - f(x - 2 * h * e)) for e in np.eye(len(x))]
+    each = [
+        8 * (f(x + h * e) - f(x - h * e)) - (f(x + 2 * h * e) - f(x - 2 * h * e))
+        for e in np.eye(len(x))
+    ]
     return np.array(each) / (12 * h)
 
 
@@ -128,10 +172,14 @@ def test_a_gaussian_evidence_is_that_of_dense_matrices(criterion, beside, effect
     f = problem.surface
     theta = np.random.default_rng(0).normal(-0.3, 0.3, len(f.priors))
     at = f(theta)
-    wanted = gaussian(*by_hand(problem, theta, effects), float(np.exp(theta[-1])), criterion)
+    wanted = gaussian(
+        *by_hand(problem, theta, effects), float(np.exp(theta[-1])), criterion
+    )
     # sines and an exact basis leave 1e-8 of a process
     np.testing.assert_allclose(at.evidence, wanted, atol=1e-6)
-    np.testing.assert_allclose(at.gradient, differences(lambda t: f(t).value, theta), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        at.gradient, differences(lambda t: f(t).value, theta), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("effects", EFFECTS)
@@ -140,7 +188,9 @@ def test_an_approximate_evidence_is_that_of_dense_matrices(beside, effects):
     problem = EvidenceProblem(model("k", beside, effects), False)
     f = problem.surface
     theta = np.random.default_rng(0).normal(-0.5, 0.2, len(f.priors))
-    np.testing.assert_allclose(f(theta).evidence, laplace(*by_hand(problem, theta, effects)), atol=2e-5)
+    np.testing.assert_allclose(
+        f(theta).evidence, laplace(*by_hand(problem, theta, effects)), atol=2e-5
+    )
 
 
 def test_coefficients_beside_a_process_are_those_of_dense_matrices():
@@ -157,30 +207,48 @@ def test_coefficients_beside_a_process_are_those_of_dense_matrices():
 
 @pytest.mark.parametrize("effects", ["1", "x"])
 @pytest.mark.parametrize("response", ["y", "k"])
-@pytest.mark.parametrize("prior", [Horseshoe(), Laplace(1.0), Laplace(HalfNormal(1.0))], ids=repr)
+@pytest.mark.parametrize(
+    "prior", [Horseshoe(), Laplace(1.0), Laplace(HalfNormal(1.0))], ids=repr
+)
 @pytest.mark.parametrize("method", ["evidence", "integrate"])
 def test_what_has_no_smooth_evidence_is_refused(method, prior, response, effects):
-    own = {f"{effects} | g": Covariance(sd=HalfNormal(1.0), cor=pr.LKJ(2.0)), ("x", "w"): prior}
+    own = {
+        f"{effects} | g": Covariance(sd=HalfNormal(1.0), cor=pr.LKJ(2.0)),
+        ("x", "w"): prior,
+    }
     likelihood = {"y": "gaussian", "k": "poisson"}[response]
-    made = Model.from_formula(f"{response} ~ x + w + ({effects} | g)", DATA, prior=own, likelihood=likelihood)
+    made = Model.from_formula(
+        f"{response} ~ x + w + ({effects} | g)", DATA, prior=own, likelihood=likelihood
+    )
     with pytest.raises(Incompatible, match="nuts"):
         pr.fit(made, method)
 
 
 def test_a_search_that_comes_too_far_out_for_a_double_leaves_the_others():
     # a start with large scales runs to a standard deviation of e^20 and a correlation of 1, where the factor has no digits
-    made = Model.from_formula("y ~ x + s(z, k=6) + (x | g)", DATA, prior=BESIDE["smooth"][1])
+    made = Model.from_formula(
+        "y ~ x + s(z, k=6) + (x | g)", DATA, prior=BESIDE["smooth"][1]
+    )
     top = EvidenceProblem(made, False).maximise(300)
     assert np.isfinite(top.at.value)
     assert np.linalg.norm(top.at.gradient[~np.append(top.vanished, False)]) < 1e-3
 
 
 def test_a_mode_is_found_again_where_the_last_one_is_no_start():
-    prior = {("x", "w"): GPrior(), "x | g": Covariance(sd=HalfNormal(1.0), cor=pr.LKJ(1.0))}
+    prior = {
+        ("x", "w"): GPrior(),
+        "x | g": Covariance(sd=HalfNormal(1.0), cor=pr.LKJ(1.0)),
+    }
     f = EvidenceProblem(
-        Model.from_formula("k ~ x + w + (x | g)", DATA, prior=prior, likelihood="poisson"), False
+        Model.from_formula(
+            "k ~ x + w + (x | g)", DATA, prior=prior, likelihood="poisson"
+        ),
+        False,
     ).surface
-    near, far = np.array([-0.5, -0.5, 0.0]), np.array([-5.84623232, 5.39963509, -7.00637163])
+    near, far = (
+        np.array([-0.5, -0.5, 0.0]),
+        np.array([-5.84623232, 5.39963509, -7.00637163]),
+    )
     alone = f.values(far[None])
     f.values(near[None])
     np.testing.assert_allclose(f.values(far[None]), alone, rtol=1e-9)

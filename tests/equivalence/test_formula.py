@@ -74,23 +74,42 @@ def test_training_rows_come_back_whatever_rows_are_asked_for(formula, data):
     reading = read_formula(formula, data)
     recipe = Recipe.from_json(json.loads(json.dumps(reading.recipe.to_json())))
     assert recipe == reading.recipe
-    np.testing.assert_array_equal(recipe.matrix(data), reading.X)  # to the last bit: the same numbers, the same order
+    np.testing.assert_array_equal(
+        recipe.matrix(data), reading.X
+    )  # to the last bit: the same numbers, the same order
     rng = np.random.default_rng(1)
     for rows in ([7], [0, 4, 8], rng.permutation(N)):
-        some = {name: [values[i] for i in rows] for name, values in data.items() if name != "y"}
+        some = {
+            name: [values[i] for i in rows]
+            for name, values in data.items()
+            if name != "y"
+        }
         # centred splines multiply by a matrix, whose sums depend on the number of rows in the last bits
-        np.testing.assert_allclose(recipe.matrix(some), reading.X[rows], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            recipe.matrix(some), reading.X[rows], rtol=0, atol=1e-13
+        )
 
 
 def test_a_fresh_process_makes_the_same_numbers(data):
     readings = [read_formula(formula, data) for formula in FORMULAS]
-    saved = json.dumps([[r.recipe.to_json() for r in readings], {k: np.asarray(v).tolist() for k, v in data.items()}])
+    saved = json.dumps(
+        [
+            [r.recipe.to_json() for r in readings],
+            {k: np.asarray(v).tolist() for k, v in data.items()},
+        ]
+    )
     code = (
         "import json, sys\nfrom probreg.data.formula.formula import Recipe\n"
         "recipes, data = json.load(sys.stdin)\n"
         "json.dump([Recipe.from_json(r).matrix(data).tolist() for r in recipes], sys.stdout)"
     )
-    out = subprocess.run([sys.executable, "-c", code], input=saved, capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        input=saved,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     for matrix, reading in zip(json.loads(out.stdout), readings, strict=True):
         np.testing.assert_array_equal(matrix, reading.X)
 
@@ -105,9 +124,14 @@ def test_a_fresh_process_makes_the_same_numbers(data):
     ],
 )
 def test_contrasts_as_patsy_spells_them_are_ours(patsy, ours, data):
-    one, other = read_formula(f"y ~ C(g, {patsy})*x", data), read_formula(f"y ~ C(g, {ours})*x", data)
+    one, other = (
+        read_formula(f"y ~ C(g, {patsy})*x", data),
+        read_formula(f"y ~ C(g, {ours})*x", data),
+    )
     np.testing.assert_array_equal(one.X, other.X)
-    assert [c.replace(patsy, ours) for c in one.recipe.columns] == list(other.recipe.columns)
+    assert [c.replace(patsy, ours) for c in one.recipe.columns] == list(
+        other.recipe.columns
+    )
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -135,8 +159,13 @@ def test_every_kind_of_table_gives_the_same_columns(formula, data):
         pa.table(data),
         xr.Dataset.from_dataframe(frame),
     ]
-    tables += [frame.to_records(index=False), frame.astype({"g": "category", "h": "category"})]
-    tables.append(pl.DataFrame(data).with_columns(pl.col("g", "h").cast(pl.Categorical)))
+    tables += [
+        frame.to_records(index=False),
+        frame.astype({"g": "category", "h": "category"}),
+    ]
+    tables.append(
+        pl.DataFrame(data).with_columns(pl.col("g", "h").cast(pl.Categorical))
+    )
     for table in tables:
         other = read_formula(formula, table)
         assert other.recipe == reading.recipe
@@ -146,10 +175,23 @@ def test_every_kind_of_table_gives_the_same_columns(formula, data):
 
 def test_declared_order_of_levels_is_kept():
     g, order = ["lo", "hi", "mid", "lo"], ["lo", "mid", "hi"]
-    frame = pd.DataFrame({"y": [1.0, 2, 3, 4], "g": pd.Categorical(g, categories=order, ordered=True)})
-    polars = pl.DataFrame({"y": [1.0, 2, 3, 4], "g": pl.Series(g, dtype=pl.Enum(order))})
-    for table in (frame, polars, pa.Table.from_pandas(frame), {"y": [1, 2, 3, 4], "g": frame["g"]}):
-        assert read_formula("y ~ g", table).recipe.columns == ("Intercept", "g[T.mid]", "g[T.hi]")
+    frame = pd.DataFrame(
+        {"y": [1.0, 2, 3, 4], "g": pd.Categorical(g, categories=order, ordered=True)}
+    )
+    polars = pl.DataFrame(
+        {"y": [1.0, 2, 3, 4], "g": pl.Series(g, dtype=pl.Enum(order))}
+    )
+    for table in (
+        frame,
+        polars,
+        pa.Table.from_pandas(frame),
+        {"y": [1, 2, 3, 4], "g": frame["g"]},
+    ):
+        assert read_formula("y ~ g", table).recipe.columns == (
+            "Intercept",
+            "g[T.mid]",
+            "g[T.hi]",
+        )
 
 
 def test_contrasts_are_those_of_the_textbook():
@@ -160,11 +202,17 @@ def test_contrasts_are_those_of_the_textbook():
         "sum": [[1, 0], [0, 1], [-1, -1]],
         "helmert": [[-1, -1], [1, -1], [0, 2]],
         "diff": [[-2 / 3, -1 / 3], [1 / 3, -1 / 3], [1 / 3, 2 / 3]],
-        "poly": [[-np.sqrt(1 / 2), np.sqrt(1 / 6)], [0, -np.sqrt(4 / 6)], [np.sqrt(1 / 2), np.sqrt(1 / 6)]],
+        "poly": [
+            [-np.sqrt(1 / 2), np.sqrt(1 / 6)],
+            [0, -np.sqrt(4 / 6)],
+            [np.sqrt(1 / 2), np.sqrt(1 / 6)],
+        ],
     }
     for name, rows in by_hand.items():
         X = read_formula(f"y ~ C(g, contr.{name})", data).X
-        np.testing.assert_allclose(X[:, 1:], rows, rtol=0, atol=1e-15)  # one square root and one division each
+        np.testing.assert_allclose(
+            X[:, 1:], rows, rtol=0, atol=1e-15
+        )  # one square root and one division each
         np.testing.assert_array_equal(X[:, 0], 1.0)
 
 
@@ -172,8 +220,12 @@ def test_bases_are_what_they_say():
     x = np.linspace(0.0, 3.0, 13)
     data = {"y": x, "x": x}
     P = read_formula("y ~ poly(x, 3)", data).X
-    np.testing.assert_allclose(P[:, 1:].T @ P[:, 1:], np.eye(3), atol=1e-14)  # orthonormal
-    np.testing.assert_allclose(P[:, 1:].sum(0), 0.0, atol=1e-14)  # and orthogonal to the intercept
+    np.testing.assert_allclose(
+        P[:, 1:].T @ P[:, 1:], np.eye(3), atol=1e-14
+    )  # orthonormal
+    np.testing.assert_allclose(
+        P[:, 1:].sum(0), 0.0, atol=1e-14
+    )  # and orthogonal to the intercept
     B = read_formula("y ~ bs(x, df=6, include_intercept=True) - 1", data).X
     np.testing.assert_allclose(B.sum(1), 1.0, rtol=1e-15)  # a partition of unity
     C = read_formula("y ~ cr(x, df=5) - 1", data).X
@@ -185,20 +237,32 @@ def test_bases_are_what_they_say():
 
 
 def test_dropped_rows_are_as_if_never_there():
-    data = {"y": [1.0, 2, 3, None, 5, 6], "x": [1.0, 2, 4, 8, None, 32], "g": ["a", "b", "c", "z", "a", "b"]}
+    data = {
+        "y": [1.0, 2, 3, None, 5, 6],
+        "x": [1.0, 2, 4, 8, None, 32],
+        "g": ["a", "b", "c", "z", "a", "b"],
+    }
     kept = [0, 1, 2, 5]
     clean = {name: [values[i] for i in kept] for name, values in data.items()}
     got = read_formula(
-        "y ~ poly(x, 2) + g", data, weights=[1, 2, 3, 4, 5, 6], offset=[0, 1, 2, 3, 4, 5], missing="drop"
+        "y ~ poly(x, 2) + g",
+        data,
+        weights=[1, 2, 3, 4, 5, 6],
+        offset=[0, 1, 2, 3, 4, 5],
+        missing="drop",
     )
-    want = read_formula("y ~ poly(x, 2) + g", clean, weights=[1, 2, 3, 6], offset=[0, 1, 2, 5])
+    want = read_formula(
+        "y ~ poly(x, 2) + g", clean, weights=[1, 2, 3, 6], offset=[0, 1, 2, 5]
+    )
     assert got.recipe == want.recipe  # no column for the level z
     np.testing.assert_array_equal(got.X, want.X)
     np.testing.assert_array_equal(got.weights, want.weights)
     np.testing.assert_array_equal(got.offset, want.offset)
     assert got.dropped == (3, 4)
     assert got.rows.tolist() == kept
-    assert got.notes[0].startswith("2 of 6 rows were dropped because of missing values: rows 3, 4; by column: 'y' 1")
+    assert got.notes[0].startswith(
+        "2 of 6 rows were dropped because of missing values: rows 3, 4; by column: 'y' 1"
+    )
 
 
 def test_a_categorical_level_without_rows_makes_no_column():
@@ -210,26 +274,53 @@ def test_a_categorical_level_without_rows_makes_no_column():
 
 def test_the_dot_is_all_other_columns(data):
     reading = read_formula("log(z) ~ . - h", data, weights="k", offset="x + 0")
-    want = read_formula("log(z) ~ y + g + b + `my col`", data, weights="k", offset="x + 0")
+    want = read_formula(
+        "log(z) ~ y + g + b + `my col`", data, weights="k", offset="x + 0"
+    )
     assert reading.recipe.columns == want.recipe.columns
     np.testing.assert_array_equal(reading.X, want.X)
     np.testing.assert_array_equal(reading.recipe.matrix(data), want.X)
-    assert read_formula("p(k, 4) ~ .", data).recipe.variables == ("y", "x", "z", "g", "h", "b", "my col")
+    assert read_formula("p(k, 4) ~ .", data).recipe.variables == (
+        "y",
+        "x",
+        "z",
+        "g",
+        "h",
+        "b",
+        "my col",
+    )
 
 
 def test_columns_named_like_functions_do_not_stand_in_for_them():
     x = np.array([1.0, 2.0, 4.0])
-    data = {"y": x, "log": x, "np": x, "C": ["a", "b", "c"], "poly": x, "I": x, "contr": x, "p": x}
+    data = {
+        "y": x,
+        "log": x,
+        "np": x,
+        "C": ["a", "b", "c"],
+        "poly": x,
+        "I": x,
+        "contr": x,
+        "p": x,
+    }
     plain = {"y": x, "a": x, "g": ["a", "b", "c"]}
-    got = read_formula("y ~ log(log) + np + np.sqrt(np) + poly(poly, 1) + C(C, contr.sum) + I(I * contr) + p", data)
-    want = read_formula("y ~ log(a) + a + np.sqrt(a) + poly(a, 1) + C(g, contr.sum) + I(a * a) + {a + 0}", plain)
+    got = read_formula(
+        "y ~ log(log) + np + np.sqrt(np) + poly(poly, 1) + C(C, contr.sum) + I(I * contr) + p",
+        data,
+    )
+    want = read_formula(
+        "y ~ log(a) + a + np.sqrt(a) + poly(a, 1) + C(g, contr.sum) + I(a * a) + {a + 0}",
+        plain,
+    )
     np.testing.assert_array_equal(np.sort(got.X, axis=1), np.sort(want.X, axis=1))
 
 
 def test_offset_is_computed_again_at_new_rows():
     data = {"y": [1.0, 2.0, 4.0], "x": [1.0, 2.0, 5.0], "exposure": [1.0, 10.0, 100.0]}
     reading = read_formula("y ~ x", data, offset="log10(exposure) + center(x)")
-    np.testing.assert_array_equal(reading.offset, np.log10(data["exposure"]) + np.array(data["x"]) - 8 / 3)
+    np.testing.assert_array_equal(
+        reading.offset, np.log10(data["exposure"]) + np.array(data["x"]) - 8 / 3
+    )
     recipe = Recipe.from_json(json.loads(json.dumps(reading.recipe.to_json())))
     assert recipe.offset_at({"exposure": [1000.0], "x": [8 / 3]}).tolist() == [3.0]
     given = read_formula("y ~ x", data, offset=[1, 2, 3])
@@ -238,12 +329,20 @@ def test_offset_is_computed_again_at_new_rows():
 
 
 def test_responses_as_they_stand():
-    data = {"y": ["no", "yes", "no"], "n": [1, 2, 3], "b": [True, False, True], "x": [0.0, 1.0, 3.0]}
+    data = {
+        "y": ["no", "yes", "no"],
+        "n": [1, 2, 3],
+        "b": [True, False, True],
+        "x": [0.0, 1.0, 3.0],
+    }
     assert read_formula("y ~ x", data).response.tolist() == data["y"]
     assert read_formula("n ~ x", data).response.dtype.kind == "i"
     assert read_formula("b ~ x", data).response.dtype.kind == "b"
     g = pd.Categorical(data["y"], categories=["yes", "no"])
-    assert list(read_formula("g ~ x", data | {"g": g}).response.categories) == ["yes", "no"]
+    assert list(read_formula("g ~ x", data | {"g": g}).response.categories) == [
+        "yes",
+        "no",
+    ]
     trials = read_formula("p(n, n + 2) ~ x", data)
     assert (trials.counted, trials.response.tolist()) == ("p", [[1, 3], [2, 4], [3, 5]])
     assert trials.recipe.response == "p(n, n + 2)"
@@ -265,7 +364,9 @@ def test_truth_values_are_a_category_whose_indicator_is_zero_and_one(data):
 
 
 def test_the_index_labels_the_rows():
-    frame = pd.DataFrame({"y": [1.0, 2.0, np.nan], "x": [1, 2, 3]}, index=["a", "b", "c"])
+    frame = pd.DataFrame(
+        {"y": [1.0, 2.0, np.nan], "x": [1, 2, 3]}, index=["a", "b", "c"]
+    )
     reading = read_formula("y ~ x", frame, missing="drop")
     assert (reading.rows.tolist(), reading.dropped) == (["a", "b"], ("c",))
 

@@ -6,7 +6,11 @@ import pytest
 import probreg as pr
 from probreg.comparison.effects import Effects
 from probreg.errors import DataError
-from tests.equivalence.test_group_prediction import DATA, NEW, chance, mode, posterior, sds  # noqa: F401
+from tests.equivalence.test_group_prediction import (
+    DATA,
+    NEW,
+    sds,
+)
 
 F = {"mode", "posterior", "chance"}
 
@@ -18,38 +22,62 @@ def fit(request: pytest.FixtureRequest) -> pr.Fit:
 
 def row(effects: Effects) -> tuple[float, float]:
     table = effects.table
-    return float(table["estimate"].iloc[0]), float(table.get("std_error", table.get("sd")).iloc[0])
+    return float(table["estimate"].iloc[0]), float(
+        table.get("std_error", table.get("sd")).iloc[0]
+    )
 
 
-def test_the_typical_group_is_the_default_and_that_of_flat_coefficients(mode):  # noqa: F811
+def test_the_typical_group_is_the_default_and_that_of_flat_coefficients(mode):
     b, V = mode.coef.values, mode.covariance().values
     np.testing.assert_allclose(row(pr.slopes(mode)), (b[1], V[1, 1] ** 0.5), rtol=1e-8)
-    np.testing.assert_allclose(row(pr.comparisons(mode, "x")), (b[1], V[1, 1] ** 0.5), rtol=1e-8)
+    np.testing.assert_allclose(
+        row(pr.comparisons(mode, "x")), (b[1], V[1, 1] ** 0.5), rtol=1e-8
+    )
     assert "the typical group" in pr.slopes(mode).what
 
 
-def test_known_groups_have_their_own_effects(mode):  # noqa: F811
-    b, V, X = mode.solution.beta[:, 0], mode.solution.scale.matrix(), mode.model.design.X
+def test_known_groups_have_their_own_effects(mode):
+    b, V, X = (
+        mode.solution.beta[:, 0],
+        mode.solution.scale.matrix(),
+        mode.model.design.X,
+    )
     a = X.mean(0)
-    np.testing.assert_allclose(row(pr.predictions(mode, groups="known", average_over="sample")), (a @ b, (a @ V @ a) ** 0.5), rtol=1e-8)
+    np.testing.assert_allclose(
+        row(pr.predictions(mode, groups="known", average_over="sample")),
+        (a @ b, (a @ V @ a) ** 0.5),
+        rtol=1e-8,
+    )
     by = pr.predictions(mode, groups="known", by="g").table.set_index("g")["estimate"]
     np.testing.assert_allclose(by["g03"], mode.fitted[18:24].mean(), rtol=1e-8)
-    pair = pr.comparisons(mode, {"g": ("g00", "g03")}, groups="known").table["estimate"][0]
+    pair = pr.comparisons(mode, {"g": ("g00", "g03")}, groups="known").table[
+        "estimate"
+    ][0]
     np.testing.assert_allclose(pair, by["g03"] - by["g00"], rtol=1e-8)
 
 
-def test_new_groups_add_their_covariance_to_an_average(mode):  # noqa: F811
+def test_new_groups_add_their_covariance_to_an_average(mode):
     # z'b_g over H groups with z of each: the average has the variance sum_g (mean z)'S(mean z) / H^2 beside
     z = DATA.groupby("g", sort=False)["x"].mean().to_numpy()
     S = np.diag(sds(mode) ** 2)
-    extra = sum(np.array([1.0, each]) @ S @ np.array([1.0, each]) for each in z) / len(z) ** 2
-    typical, new = (row(pr.predictions(mode, groups=g, average_over="sample")) for g in ("typical", "new"))
-    np.testing.assert_allclose(new, (typical[0], (typical[1] ** 2 + extra) ** 0.5), rtol=1e-8)
+    extra = (
+        sum(np.array([1.0, each]) @ S @ np.array([1.0, each]) for each in z)
+        / len(z) ** 2
+    )
+    typical, new = (
+        row(pr.predictions(mode, groups=g, average_over="sample"))
+        for g in ("typical", "new")
+    )
+    np.testing.assert_allclose(
+        new, (typical[0], (typical[1] ** 2 + extra) ** 0.5), rtol=1e-8
+    )
     slope = row(pr.slopes(mode, groups="new", average_over="sample"))
-    np.testing.assert_allclose(slope[1] ** 2, row(pr.slopes(mode))[1] ** 2 + S[1, 1] / len(z), rtol=1e-6)
+    np.testing.assert_allclose(
+        slope[1] ** 2, row(pr.slopes(mode))[1] ** 2 + S[1, 1] / len(z), rtol=1e-6
+    )
 
 
-def test_rows_of_a_new_group_move_together(mode):  # noqa: F811
+def test_rows_of_a_new_group_move_together(mode):
     data = NEW.iloc[[0, 2]]  # two groups that the fit has not met
     one = row(pr.predictions(mode, data=data.assign(g="u"), groups="new"))[1]
     two = row(pr.predictions(mode, data=data, groups="new"))[1]
@@ -58,7 +86,7 @@ def test_rows_of_a_new_group_move_together(mode):  # noqa: F811
         pr.predictions(mode, data=data, groups="known")
 
 
-def test_a_posterior_and_a_chance_agree_with_predict(posterior, chance):  # noqa: F811
+def test_a_posterior_and_a_chance_agree_with_predict(posterior, chance):
     data = NEW.head(1)
     for fit, tolerance in ((posterior, 0.05), (chance, 0.02)):
         for groups in ("typical", "new"):
@@ -100,7 +128,7 @@ def test_a_fitted_curve_is_that_of_the_typical_group(fit):
     np.testing.assert_allclose(line.get_ydata(), mean, rtol=1e-9)
 
 
-def test_conformal_intervals_are_of_groups_that_calibrated(posterior):  # noqa: F811
+def test_conformal_intervals_are_of_groups_that_calibrated(posterior):
     found = pr.conformal(posterior)
     assert np.isfinite(found.predict(DATA.head(2))["upper"]).all()
     with pytest.raises(DataError, match="calibrated"):

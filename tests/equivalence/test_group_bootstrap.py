@@ -10,16 +10,29 @@ from probreg.inference.uncertainty.intervals.arithmetic import percentile
 SLEEP = pr.load_dataset("sleepstudy")
 
 
-NAMES = ("sd(Intercept | subject)", "sd(days | subject)", "cor(Intercept, days | subject)", "sigma")
+NAMES = (
+    "sd(Intercept | subject)",
+    "sd(days | subject)",
+    "cor(Intercept, days | subject)",
+    "sigma",
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pairs", "parametric"])
 def test_intervals_of_scales_are_as_wide_as_those_of_the_profile(kind):
-    model, ml = pr.Model.from_formula("reaction ~ days + (days || subject)", SLEEP), pr.Evidence(criterion="ML")
+    model, ml = (
+        pr.Model.from_formula("reaction ~ days + (days || subject)", SLEEP),
+        pr.Evidence(criterion="ML"),
+    )
     fit, plain = pr.fit(model, pr.Bootstrap(ml, kind=kind, reps=150)), pr.fit(model, ml)
     # 150 replicates tell a standard error within some 6 %, resampling 18 groups within sqrt(17/18)
-    assert 0.8 < fit.std_error.sel(coef="days").item() / plain.std_error.sel(coef="days").item() < 1.2
+    assert (
+        0.8
+        < fit.std_error.sel(coef="days").item()
+        / plain.std_error.sel(coef="days").item()
+        < 1.2
+    )
     # the noise of groups differs, which pairs see in sigma
     for name in (*NAMES[:2], *NAMES[3:][: kind == "parametric"]):
         (a, b), (c, d) = (f.aux_interval(name) for f in (fit, plain))
@@ -34,10 +47,14 @@ def test_every_replicate_finds_its_own_scales(tmp_path):
     for name in NAMES:
         kept = np.sort(found[name][~np.isnan(found[name])])
         assert len(np.unique(kept)) > 10
-        np.testing.assert_allclose(fit.aux_interval(name, 0.9), percentile(found[name], 0.9))
+        np.testing.assert_allclose(
+            fit.aux_interval(name, 0.9), percentile(found[name], 0.9)
+        )
         assert fit.solution.scalars[name][1] == pytest.approx(kept.std(ddof=1))
         assert np.isfinite(fit.summary().loc[name, ["lower", "upper"]]).all()
-    assert fit.solution.found.values["sd(days | subject)"] == pytest.approx(5.922, abs=1e-3)  # the estimate stays: lme4
+    assert fit.solution.found.values["sd(days | subject)"] == pytest.approx(
+        5.922, abs=1e-3
+    )  # the estimate stays: lme4
     assert np.isnan(fit.aux_interval("sigma", kind="bca")).all()
     assert not any("as known" in note for note in fit.notes)
     assert np.isfinite(fit.predict(SLEEP.head(3))["mean_upper"]).all()
@@ -49,15 +66,21 @@ def test_a_correlation_that_is_not_defined_in_a_replicate_is_counted():
     rng, g = np.random.default_rng(1), np.repeat(np.arange(8), 6)
     x = rng.normal(size=48)
     data = {
-        "y": rng.normal(size=8)[g] + 0.1 * rng.normal(size=8)[g] * x + rng.normal(size=48),
+        "y": rng.normal(size=8)[g]
+        + 0.1 * rng.normal(size=8)[g] * x
+        + rng.normal(size=48),
         "x": x,
         "g": g.astype(str),
     }
-    fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", data), pr.Bootstrap("evidence", reps=12))
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x + (x | g)", data),
+        pr.Bootstrap("evidence", reps=12),
+    )
     lost = int(np.isnan(fit.solution.replicates["cor(Intercept, x | g)"]).sum())
     assert 0 < lost < 12
     assert any(
-        f"cor(Intercept, x | g) is not defined in {lost} of 12 replicates" in note for note in fit.solution.notes
+        f"cor(Intercept, x | g) is not defined in {lost} of 12 replicates" in note
+        for note in fit.solution.notes
     )
 
 

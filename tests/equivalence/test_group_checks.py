@@ -31,7 +31,10 @@ def told(formula, data=DATA, **more):
 
 def test_groups_that_say_little_are_told():
     assert told("y ~ x + (x || g)")[0].verdict.name == "OK"
-    own = DATA.assign(row=[f"r{i}" for i in range(len(DATA))], big=np.where(DATA["g"] < "g06", "a", "b"))
+    own = DATA.assign(
+        row=[f"r{i}" for i in range(len(DATA))],
+        big=np.where(DATA["g"] < "g06", "a", "b"),
+    )
     assert "not identified" in told("y ~ x + (1 | row)", own)[0].sentence
     assert told("y ~ x + (1 | row)", own, aux={"sigma": 0.5})[0].verdict.name == "OK"
     assert "2 groups say little" in told("y ~ x + (1 | big)", own)[0].sentence
@@ -42,11 +45,15 @@ def test_groups_that_say_little_are_told():
     assert not told("y ~ x")[0].applies
 
 
-@pytest.mark.parametrize("formula", ["y ~ x + (x || g)", "y ~ x + (x | g)", "y ~ x + (1 | g)"])
+@pytest.mark.parametrize(
+    "formula", ["y ~ x + (x || g)", "y ~ x + (x | g)", "y ~ x + (1 | g)"]
+)
 def test_columns_of_groups_raise_no_alarm(formula):
     found = pr.check(pr.Model.from_formula(formula, DATA))
     assert found.worst.name == "OK", found
-    chances = pr.check(pr.Model.from_formula("happened ~ x + (1 | g)", DATA, likelihood="bernoulli"))
+    chances = pr.check(
+        pr.Model.from_formula("happened ~ x + (1 | g)", DATA, likelihood="bernoulli")
+    )
     assert chances.worst.name == "OK", chances
 
 
@@ -62,7 +69,11 @@ def test_the_influence_of_a_group_is_that_of_a_fit_without_it(mode):  # noqa: F8
     found, sd = group_influence(mode, "(x || g)"), sds(mode)
     rest = DATA[DATA["g"] != "g03"]
     prior = {"x || g": pr.Normal(tuple(np.tile(sd, 11)))}
-    without = pr.fit(pr.Model.from_formula("y ~ x + (x || g)", rest, prior=prior, aux={"sigma": mode.aux["sigma"]}))
+    without = pr.fit(
+        pr.Model.from_formula(
+            "y ~ x + (x || g)", rest, prior=prior, aux={"sigma": mode.aux["sigma"]}
+        )
+    )
     move = (mode.coef.values[:2] - without.coef.values[:2]) / mode.std_error.values[:2]
     np.testing.assert_allclose(found.moves[3], move, rtol=1e-8)
 
@@ -70,7 +81,9 @@ def test_the_influence_of_a_group_is_that_of_a_fit_without_it(mode):  # noqa: F8
 def test_one_far_group_and_one_wide_group_are_found():
     data = DATA.copy()
     rng = np.random.default_rng(2)
-    data["y"] = data["x"] + np.repeat(rng.normal(size=12) * 0.3, 6) + rng.normal(size=72) * 0.5
+    data["y"] = (
+        data["x"] + np.repeat(rng.normal(size=12) * 0.3, 6) + rng.normal(size=72) * 0.5
+    )
     data.loc[data["g"] == "g04", "y"] += 25.0
     data.loc[data["g"] == "g08", "y"] += rng.normal(size=6) * 6.0
     said = repr(pr.diagnose(pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", data))))
@@ -86,12 +99,22 @@ def test_the_spread_is_asked_of_flat_columns_and_of_groups_with_rows_to_spare():
     assert "Breusch-Pagan (Koenker) chi2(2)" in said[0]
     assert "White chi2(5)" in said[1]
     bare = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", DATA))
-    assert HeteroscedasticityDiagnostic().applies(bare) == "there is no column that the spread could change with"
+    assert (
+        HeteroscedasticityDiagnostic().applies(bare)
+        == "there is no column that the spread could change with"
+    )
     few = DATA.groupby("g").head(4)
     assert "no two groups have 5 rows" in str(
-        GroupResidualsDiagnostic().applies(pr.fit(pr.Model.from_formula("y ~ x + (x | g)", few)))
+        GroupResidualsDiagnostic().applies(
+            pr.fit(pr.Model.from_formula("y ~ x + (x | g)", few))
+        )
     )
-    assert GroupResidualsDiagnostic().applies(pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", few))) is None
+    assert (
+        GroupResidualsDiagnostic().applies(
+            pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", few))
+        )
+        is None
+    )
 
 
 @pytest.mark.slow
@@ -103,18 +126,34 @@ def test_right_models_of_groups_raise_no_alarm_above_its_level():
         number = np.repeat(np.arange(15), 6)
         x, z = rng.normal(size=(2, 90))
         b = rng.normal(size=(15, 2))
-        y = 1.0 + b[number, 0] + (0.5 + 0.7 * b[number, 1]) * x + 0.8 * rng.normal(size=90)
+        y = (
+            1.0
+            + b[number, 0]
+            + (0.5 + 0.7 * b[number, 1]) * x
+            + 0.8 * rng.normal(size=90)
+        )
         data = {"y": y, "x": x, "z": z, "g": [f"g{i}" for i in number]}
-        found = pr.diagnose(pr.fit(pr.Model.from_formula("y ~ x + z + (x | g)", data)), before=False)
-        notes.update({f.check for f in found if f.verdict > Verdict.OK and f.check in TESTS})
+        found = pr.diagnose(
+            pr.fit(pr.Model.from_formula("y ~ x + z + (x | g)", data)), before=False
+        )
+        notes.update(
+            {f.check for f in found if f.verdict > Verdict.OK and f.check in TESTS}
+        )
     assert max(notes.values(), default=0) <= 5, notes
 
 
 def test_a_group_of_one_row_is_no_far_row():
     model = pr.Model.from_formula(
-        "y ~ x + (1 | g)", {"y": [1.0, 2.0, 1.5, 2.5, 1.0, 3.0, 2.0], "x": [0.0, 1.0] * 3 + [0.5], "g": list("aabbccd")}
+        "y ~ x + (1 | g)",
+        {
+            "y": [1.0, 2.0, 1.5, 2.5, 1.0, 3.0, 2.0],
+            "x": [0.0, 1.0] * 3 + [0.5],
+            "g": list("aabbccd"),
+        },
     )
     found = next(f for f in pr.check(model).items if f.check == "design_leverage")
     assert found.verdict.name == "OK"
-    everywhere = pr.Model.from_formula("y ~ 0 + (1 | g)", {"y": [1.0, 2.0, 1.5, 2.5], "g": list("aabb")})
+    everywhere = pr.Model.from_formula(
+        "y ~ 0 + (1 | g)", {"y": [1.0, 2.0, 1.5, 2.5], "g": list("aabb")}
+    )
     assert pr.check(everywhere).items

@@ -18,16 +18,31 @@ def data(groups: int, rows: int = 5) -> dict[str, np.ndarray]:
     number = np.repeat(np.arange(groups), rows)
     x = rng.normal(size=len(number))
     b = rng.normal(size=(groups, 2))
-    y = b[number, 0] + (1.0 + 0.7 * b[number, 1]) * x + 0.5 * rng.normal(size=len(number))
+    y = (
+        b[number, 0]
+        + (1.0 + 0.7 * b[number, 1]) * x
+        + 0.5 * rng.normal(size=len(number))
+    )
     kind = np.array(["a", "b", "c"])[np.clip(np.round(y) + 1, 0, 2).astype(int)]
     h = np.array([*"pqrs"])[rng.integers(0, 4, len(number))]
-    return {"y": y, "x": x, "kind": kind, "g": np.array([f"g{i:03d}" for i in number]), "h": h}
+    return {
+        "y": y,
+        "x": x,
+        "kind": kind,
+        "g": np.array([f"g{i:03d}" for i in number]),
+        "h": h,
+    }
 
 
 @cache
 def fit_of(groups: int, bars: str = "(x || g)", response: str = "y") -> pr.Fit:
     likelihood = "gaussian" if response == "y" else "categorical"
-    return pr.fit(pr.Model.from_formula(f"{response} ~ x + {bars}", data(groups), likelihood=likelihood), "evidence")
+    return pr.fit(
+        pr.Model.from_formula(
+            f"{response} ~ x + {bars}", data(groups), likelihood=likelihood
+        ),
+        "evidence",
+    )
 
 
 def drawn(fig):
@@ -67,20 +82,34 @@ def test_of_many_groups_the_extreme_ones_are_drawn_and_counted():
     names, marks, _ = drawn(fig)["Intercept"]
     every = np.sort(fit.effects().query("effect == 'Intercept'")["estimate"].to_numpy())
     np.testing.assert_allclose(np.sort(marks), np.r_[every[:30], every[-30:]])
-    assert "60 of 90 groups, those with the smallest and the largest Intercept" in said(fig)
+    assert "60 of 90 groups, those with the smallest and the largest Intercept" in said(
+        fig
+    )
     assert faults(fig) == []
-    assert sorted(drawn(plot.effects(fit, sort="name"))["Intercept"][0]) == sorted(names)
+    assert sorted(drawn(plot.effects(fit, sort="name"))["Intercept"][0]) == sorted(
+        names
+    )
 
 
 def test_groups_effects_and_outcomes_take_new_names():
     fit = fit_of(12, "(1 | g)", "kind")
     first = fit.effects()["group"].iloc[0]
-    plain, new = (drawn(plot.effects(fit, rename=names)) for names in (None, {first: "zinnia", "g": "Farm", "c": "maize"}))
+    plain, new = (
+        drawn(plot.effects(fit, rename=names))
+        for names in (None, {first: "zinnia", "g": "Farm", "c": "maize"})
+    )
     assert list(new) == ["Intercept, b", "Intercept, maize"]
-    assert new["Intercept, b"][0] == ["zinnia" if name == first else name for name in plain["Intercept, b"][0]]
+    assert new["Intercept, b"][0] == [
+        "zinnia" if name == first else name for name in plain["Intercept, b"][0]
+    ]
     fig = plot.effects(fit, rename={first: "zinnia", "g": "Farm"}, sort="name")
-    assert (fig.axes[0].get_ylabel(), fig.axes[0].get_yticklabels()[-1].get_text()) == ("Farm", "zinnia")
-    with pytest.raises(pr.DataError, match="rename: 'barn' is no name in this picture; those are: g, "):
+    assert (fig.axes[0].get_ylabel(), fig.axes[0].get_yticklabels()[-1].get_text()) == (
+        "Farm",
+        "zinnia",
+    )
+    with pytest.raises(
+        pr.DataError, match="rename: 'barn' is no name in this picture; those are: g, "
+    ):
         plot.effects(fit, rename={"barn": "stable"})
 
 
@@ -89,10 +118,15 @@ def said(fig) -> str:
 
 
 def test_the_footnote_says_whether_scales_are_known():
-    assert "REML: conditional means and 95 % intervals of effects given the data; standard deviations" in said(
-        plot.effects(fit_of(12))
+    assert (
+        "REML: conditional means and 95 % intervals of effects given the data; standard deviations"
+        in said(plot.effects(fit_of(12)))
     )
-    model = pr.Model.from_formula("y ~ x + (1 | g)", data(12), prior={"1 | g": pr.Covariance(sd=pr.HalfNormal(2.0))})
+    model = pr.Model.from_formula(
+        "y ~ x + (1 | g)",
+        data(12),
+        prior={"1 | g": pr.Covariance(sd=pr.HalfNormal(2.0))},
+    )
     words = said(plot.effects(pr.fit(model, "integrate"), prob=0.5))
     assert "posterior means and 50 % intervals of effects" in words
     assert "known" not in words
@@ -103,10 +137,15 @@ def test_outcomes_of_a_softmax_have_panels_and_crossed_groups_are_named():
     assert list(drawn(fig)) == ["Intercept, b", "Intercept, c"]
     assert "on the scale of the linear predictor" in said(fig)
     crossed = fit_of(12, "(1 | g) + (1 | h)")
-    assert [t.get_text() for t in plot.effects(crossed, "h", sort="name").axes[0].get_yticklabels()] == [*"pqrs"]
+    assert [
+        t.get_text()
+        for t in plot.effects(crossed, "h", sort="name").axes[0].get_yticklabels()
+    ] == [*"pqrs"]
     with pytest.raises(pr.DataError, match="there are: 'g', 'h'"):
         plot.effects(crossed)
-    with pytest.raises(pr.Incompatible, match="no effect of this model varies by a group"):
+    with pytest.raises(
+        pr.Incompatible, match="no effect of this model varies by a group"
+    ):
         plot.effects(pr.ols(np.arange(5.0), np.arange(5.0) ** 2))
 
 
@@ -114,9 +153,21 @@ def test_one_fit_of_groups_is_called_by_its_criterion():
     """Every picture and the table name REML, not the least squares that is solved at the scales that it found."""
     x, group = np.linspace(-1.0, 1.0, 60), np.arange(60) % 6
     y = x + 0.5 * group + np.cos(7.0 * np.arange(60.0))
-    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", {"y": y, "x": x, "g": [f"g{k}" for k in group]}))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "y ~ x + (1 | g)", {"y": y, "x": x, "g": [f"g{k}" for k in group]}
+        )
+    )
     assert str(pr.table(fit)).split("\n")[0].split() == ["y", "REML"]
-    for draw in (plot.partial, plot.leverage, plot.scale_location, plot.qq, plot.autocorrelation, plot.diagnose, plot.coefficients):
+    for draw in (
+        plot.partial,
+        plot.leverage,
+        plot.scale_location,
+        plot.qq,
+        plot.autocorrelation,
+        plot.diagnose,
+        plot.coefficients,
+    ):
         drawn = draw(fit)
         figure = getattr(drawn, "figure", drawn)
         texts = [t.get_text() for t in figure.findobj(matplotlib.text.Text)]

@@ -18,7 +18,9 @@ def table() -> pd.DataFrame:
     eta = 2.0 + b[:, 0] + (1.0 + b[:, 1]) * x
     y = eta + RNG.normal(size=len(x)) * 0.8
     happened = (RNG.random(len(x)) < 1 / (1 + np.exp(-eta + 2))).astype(int)
-    kind = np.array(list("abc"))[np.clip(np.round(eta - 1 + RNG.normal(size=len(x))), 0, 2).astype(int)]
+    kind = np.array(list("abc"))[
+        np.clip(np.round(eta - 1 + RNG.normal(size=len(x))), 0, 2).astype(int)
+    ]
     return pd.DataFrame({"x": x, "g": g, "y": y, "happened": happened, "kind": kind})
 
 
@@ -35,22 +37,30 @@ def mode() -> pr.Fit:
 
 @pytest.fixture(scope="module")
 def posterior() -> pr.Fit:
-    return pr.fit(pr.Model.from_formula("y ~ x + (x || g)", DATA, prior=SPREAD), "integrate")
+    return pr.fit(
+        pr.Model.from_formula("y ~ x + (x || g)", DATA, prior=SPREAD), "integrate"
+    )
 
 
 @pytest.fixture(scope="module")
 def chance() -> pr.Fit:
-    return pr.fit(pr.Model.from_formula("happened ~ x + (1 | g)", DATA, likelihood="bernoulli"), "evidence")
+    return pr.fit(
+        pr.Model.from_formula("happened ~ x + (1 | g)", DATA, likelihood="bernoulli"),
+        "evidence",
+    )
 
 
 def sds(fit: pr.Fit) -> np.ndarray:
-    return np.asarray(fit.model.joint.blocks[-1].prior.scales)[: 2 if "||" in fit.model.design.recipe.formula else 1]
+    return np.asarray(fit.model.joint.blocks[-1].prior.scales)[
+        : 2 if "||" in fit.model.design.recipe.formula else 1
+    ]
 
 
 def test_a_group_that_the_fit_has_not_met_is_named_and_asked_for(mode):
     for asked in ({}, {"groups": "known"}):
         with pytest.raises(
-            DataError, match=r"row 0 is of g 'u', which the fit has not met.*groups='new'.*groups='typical'"
+            DataError,
+            match=r"row 0 is of g 'u', which the fit has not met.*groups='new'.*groups='typical'",
         ):
             mode.predict(NEW, **asked)
         with pytest.raises(DataError, match="'u'"):
@@ -79,7 +89,9 @@ def test_a_typical_group_has_the_flat_coefficients_alone(mode, chance):
     b, V = mode.coef.values[:2], mode.covariance().values[:2, :2]
     np.testing.assert_allclose(found["mean"], Z @ b, rtol=1e-12)
     half = np.sqrt(np.einsum("ni,ij,nj->n", Z, V, Z))
-    np.testing.assert_allclose((found["mean_upper"] - found["mean_lower"]) / 2, 1.959964 * half, rtol=1e-6)
+    np.testing.assert_allclose(
+        (found["mean_upper"] - found["mean_lower"]) / 2, 1.959964 * half, rtol=1e-6
+    )
     assert found.equals(mode.predict(NEW, groups="typical"))
     assert "median" in chance.predict(NEW, groups="typical").attrs["groups"]
     assert "median" not in found.attrs["groups"]
@@ -87,13 +99,21 @@ def test_a_typical_group_has_the_flat_coefficients_alone(mode, chance):
 
 def test_a_new_group_of_a_mode_adds_the_variance_of_its_effects(mode):
     # Var(x'beta + z'b) = x'Vx + z'S z, and that of a new observation has sigma^2 beside
-    found, V, s2 = mode.predict(NEW, groups="new"), mode.covariance().values[:2, :2], mode.aux["sigma"] ** 2
+    found, V, s2 = (
+        mode.predict(NEW, groups="new"),
+        mode.covariance().values[:2, :2],
+        mode.aux["sigma"] ** 2,
+    )
     variance = np.einsum("ni,ij,nj->n", Z, V, Z) + Z**2 @ sds(mode) ** 2
     half = (found["mean_upper"] - found["mean_lower"]) / 2
     np.testing.assert_allclose(half, 1.959964 * np.sqrt(variance), rtol=1e-6)
     wide = (found["new_upper"] - found["new_lower"]) / 2
-    np.testing.assert_allclose(wide, 1.959964 * np.sqrt(variance + float(s2)), rtol=1e-6)
-    np.testing.assert_allclose(found["mean"], mode.predict(NEW, groups="typical")["mean"])
+    np.testing.assert_allclose(
+        wide, 1.959964 * np.sqrt(variance + float(s2)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        found["mean"], mode.predict(NEW, groups="typical")["mean"]
+    )
 
 
 def test_rows_of_a_new_group_share_its_effects(mode):
@@ -101,10 +121,14 @@ def test_rows_of_a_new_group_share_its_effects(mode):
     S = np.diag(sds(mode) ** 2)
     expected = Z @ S @ Z.T * np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
     np.testing.assert_allclose(np.cov(eta.T), expected, atol=0.12 * expected.max())
-    one = mode.predictive(NEW[1:], groups="new")  # a row of each group: its own distribution, without draws
+    one = mode.predictive(
+        NEW[1:], groups="new"
+    )  # a row of each group: its own distribution, without draws
     assert len(one.eta) == 1
     np.testing.assert_allclose(
-        one.aux["sigma"] ** 2 - mode.aux["sigma"] ** 2, np.diag(Z @ S @ Z.T)[None, 1:], rtol=1e-9
+        one.aux["sigma"] ** 2 - mode.aux["sigma"] ** 2,
+        np.diag(Z @ S @ Z.T)[None, 1:],
+        rtol=1e-9,
     )
 
 
@@ -114,16 +138,23 @@ def test_a_new_group_of_a_posterior_has_the_effects_of_every_draw(posterior):
     eta = draws["beta"][:, :2, 0] @ Z.T
     found = posterior.predict(NEW, groups="new")
     spread = np.sqrt(eta.var(0) + (sd**2 @ (Z**2).T).mean(0))
-    np.testing.assert_allclose(posterior.predictive(NEW, groups="new").eta[..., 0].std(0), spread, rtol=0.03)
+    np.testing.assert_allclose(
+        posterior.predictive(NEW, groups="new").eta[..., 0].std(0), spread, rtol=0.03
+    )
     wide = (found["mean_upper"] - found["mean_lower"]) / (2 * 1.96)
     assert (wide > spread * 0.95).all()
     assert (wide < spread * 1.15).all()
     typical = posterior.predict(NEW, groups="typical")
-    assert (typical["mean_upper"] - typical["mean_lower"] < found["mean_upper"] - found["mean_lower"]).all()
+    assert (
+        typical["mean_upper"] - typical["mean_lower"]
+        < found["mean_upper"] - found["mean_lower"]
+    ).all()
 
 
 def test_the_mean_of_a_chance_is_over_the_effects_of_a_new_group(chance):
-    typical, new = (chance.predict(NEW, groups=g)["mean"].values for g in ("typical", "new"))
+    typical, new = (
+        chance.predict(NEW, groups=g)["mean"].values for g in ("typical", "new")
+    )
     eta, sd = np.log(typical / (1 - typical)), sds(chance)[0]
     z, w = np.polynomial.hermite_e.hermegauss(60)
     expected = (1 / (1 + np.exp(-(eta[:, None] + sd * z)))) @ w / w.sum()
@@ -132,8 +163,13 @@ def test_the_mean_of_a_chance_is_over_the_effects_of_a_new_group(chance):
 
 
 def test_classes_of_a_new_group_are_nearer_to_one_another():
-    fit = pr.fit(pr.Model.from_formula("kind ~ x + (1 | g)", DATA, likelihood="categorical"), "evidence")
-    typical, new = (fit.predict(NEW, groups=g)["mean"].values for g in ("typical", "new"))
+    fit = pr.fit(
+        pr.Model.from_formula("kind ~ x + (1 | g)", DATA, likelihood="categorical"),
+        "evidence",
+    )
+    typical, new = (
+        fit.predict(NEW, groups=g)["mean"].values for g in ("typical", "new")
+    )
     np.testing.assert_allclose(new.sum(1), 1.0, rtol=1e-9)
     assert (new.max(1) < typical.max(1)).all()
     with pytest.raises(DataError, match="'u'"):
@@ -155,15 +191,24 @@ def test_rows_of_a_new_group_are_no_rows_of_the_model(posterior):
 
 def test_an_update_does_not_lose_the_standard_deviations(posterior, mode):
     twice = pd.concat([DATA, DATA.head(4)], ignore_index=True)
-    more = pr.fit(pr.Model.from_formula("y ~ x + (x || g)", twice, prior=SPREAD), "integrate")
-    np.testing.assert_allclose(posterior.update(DATA.head(4)).coef, more.coef, rtol=1e-6)
+    more = pr.fit(
+        pr.Model.from_formula("y ~ x + (x || g)", twice, prior=SPREAD), "integrate"
+    )
+    np.testing.assert_allclose(
+        posterior.update(DATA.head(4)).coef, more.coef, rtol=1e-6
+    )
     rest = pr.fit(pr.Model.from_formula("y ~ x + (x || g)", DATA.tail(-4)))
     np.testing.assert_allclose(mode.forget(DATA.head(4)).coef, rest.coef, rtol=1e-6)
 
 
 def test_rows_are_forgotten_by_a_posterior(posterior):
-    rest = pr.fit(pr.Model.from_formula("y ~ x + (x || g)", DATA.tail(-4), prior=SPREAD), "integrate")
-    np.testing.assert_allclose(posterior.forget(DATA.head(4)).coef[:2], rest.coef[:2], rtol=1e-9)
+    rest = pr.fit(
+        pr.Model.from_formula("y ~ x + (x || g)", DATA.tail(-4), prior=SPREAD),
+        "integrate",
+    )
+    np.testing.assert_allclose(
+        posterior.forget(DATA.head(4)).coef[:2], rest.coef[:2], rtol=1e-9
+    )
 
 
 def test_after_an_update_with_known_standard_deviations_a_new_group_is_refused():
@@ -172,7 +217,9 @@ def test_after_an_update_with_known_standard_deviations_a_new_group_is_refused()
         "Intercept": pr.Normal(9.0, sigma_units=True),
         "x": pr.Normal(9.0, sigma_units=True),
     }
-    fit = pr.fit(pr.Model.from_formula("y ~ x + (x || g)", DATA, prior=prior), "conjugate")
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x + (x || g)", DATA, prior=prior), "conjugate"
+    )
     assert np.isfinite(fit.predict(NEW, groups="new")["mean"]).all()
     after = fit.update(DATA.head(4))
     assert np.isfinite(after.predict(DATA.head(2))["mean"]).all()

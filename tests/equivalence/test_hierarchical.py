@@ -22,23 +22,35 @@ def integrated(model: pr.Model) -> float:
     problem = EvidenceProblem(model, False)
     top = problem.maximise(200)
     sd = float(np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1]))
-    u, v = top.theta[0] + np.arange(-9.0, 18.0, 0.15), top.theta[1] + sd * np.arange(-9.0, 9.0, 0.45)
+    u, v = (
+        top.theta[0] + np.arange(-9.0, 18.0, 0.15),
+        top.theta[1] + sd * np.arange(-9.0, 9.0, 0.45),
+    )
     values = [[problem.surface(np.array([a, b])).value for b in v] for a in u]
     return float(logsumexp(values)) + np.log(0.15 * 0.45 * sd)
 
 
 @pytest.mark.parametrize(
-    "tau", [pr.HalfNormal(0.8), pr.priors.HalfCauchy(0.5), pr.priors.InverseGamma(2.0, 0.7)], ids=lambda t: t.name
+    "tau",
+    [pr.HalfNormal(0.8), pr.priors.HalfCauchy(0.5), pr.priors.InverseGamma(2.0, 0.7)],
+    ids=lambda t: t.name,
 )
 def test_the_evidence_over_tau_is_the_evidence_of_the_marginal_prior(tau: Any) -> None:
     """One coefficient and sigma given: p(y) by the surface over tau, and by the density of beta without tau."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 1))
     y = x[:, 0] + 0.5 * rng.normal(size=20)
-    model = pr.Model.from_arrays(x, y, intercept=False, prior=Normal(tau), aux={"sigma": 0.5})
+    model = pr.Model.from_arrays(
+        x, y, intercept=False, prior=Normal(tau), aux={"sigma": 0.5}
+    )
     surface = EvidenceProblem(model, False).surface
     over_tau = integrate.quad(
-        lambda u: np.exp(surface(np.array([u])).value + 20), -12, 14, limit=400, epsabs=0, epsrel=1e-11
+        lambda u: np.exp(surface(np.array([u])).value + 20),
+        -12,
+        14,
+        limit=400,
+        epsabs=0,
+        epsrel=1e-11,
     )[0]
     centre, sd = float((x[:, 0] @ y) / (x[:, 0] @ x[:, 0])), 0.5 / np.linalg.norm(x)
     b, w = np.polynomial.legendre.leggauss(400)
@@ -52,11 +64,19 @@ def jzs_bayes_factor(r2: float, n: int, p: int, r: float) -> float:
 
     def f(u: float) -> float:
         g = np.exp(u)
-        log_bf = 0.5 * (n - p - 1) * np.log1p(g) - 0.5 * (n - 1) * np.log1p(g * (1 - r2))
-        return float(np.exp(log_bf + stats.invgamma(0.5, scale=n * r * r / 2).logpdf(g) + u - shift))
+        log_bf = 0.5 * (n - p - 1) * np.log1p(g) - 0.5 * (n - 1) * np.log1p(
+            g * (1 - r2)
+        )
+        return float(
+            np.exp(
+                log_bf + stats.invgamma(0.5, scale=n * r * r / 2).logpdf(g) + u - shift
+            )
+        )
 
     shift = 0.5 * (n - p - 1) * np.log1p(n) - 0.5 * (n - 1) * np.log1p(n * (1 - r2))
-    return float(np.log(integrate.quad(f, -15, 60, limit=500, epsabs=0, epsrel=1e-11)[0]) + shift)
+    return float(
+        np.log(integrate.quad(f, -15, 60, limit=500, epsabs=0, epsrel=1e-11)[0]) + shift
+    )
 
 
 def log_bayes_factor(y: Array, X: Array, prior: Any) -> float:
@@ -64,7 +84,12 @@ def log_bayes_factor(y: Array, X: Array, prior: Any) -> float:
     model = pr.Model.from_arrays(X, y, prior=prior)
     n, rss = len(y), np.square(y - y.mean()).sum()
     # int (2 pi s^2)^(-(n-1)/2) n^(-1/2) exp(-rss / 2 s^2) d log s
-    null = -0.5 * np.log(n) - 0.5 * (n - 1) * np.log(np.pi * rss) + gammaln((n - 1) / 2) - np.log(2.0)
+    null = (
+        -0.5 * np.log(n)
+        - 0.5 * (n - 1) * np.log(np.pi * rss)
+        + gammaln((n - 1) / 2)
+        - np.log(2.0)
+    )
     return integrated(model) - float(null)
 
 
@@ -82,14 +107,20 @@ def test_the_jzs_bayes_factor_is_its_integral(q: int, r: float) -> None:
     y = 2.0 + X[:, 0] * 0.4 + rng.normal(size=40)
     exact = jzs_bayes_factor(r_squared(y, X), 40, q, r)
     # the scale is cut where its tail holds exp(-18)
-    assert log_bayes_factor(y, X, GPrior(jzs=True, r=r)) == pytest.approx(exact, abs=2e-7)
+    assert log_bayes_factor(y, X, GPrior(jzs=True, r=r)) == pytest.approx(
+        exact, abs=2e-7
+    )
 
 
 @pytest.fixture
 def attitude(certified: Any) -> tuple[Array, Array, list[str]]:
     certified("tables/bayes_linear_evidence/attitude_BayesFactor_63models")
     case = certified("r_lm/attitude_full")
-    return np.array(case["design"]["y"]), np.array(case["design"]["X"])[:, 1:], case["columns"][1:]
+    return (
+        np.array(case["design"]["y"]),
+        np.array(case["design"]["X"])[:, 1:],
+        case["columns"][1:],
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +140,9 @@ def test_bayes_factors_of_attitude(
     part = X[:, [names.index(c) for c in columns]]
     exact = jzs_bayes_factor(r_squared(y, part), 30, len(columns), np.sqrt(2) / 4)
     assert exact == pytest.approx(np.log(value), abs=1e-5)
-    assert log_bayes_factor(y, part, GPrior(jzs=True)) == pytest.approx(np.log(value), abs=1e-5)
+    assert log_bayes_factor(y, part, GPrior(jzs=True)) == pytest.approx(
+        np.log(value), abs=1e-5
+    )
 
 
 # ---- draws -------------------------------------------------------------------------------------------------------------
@@ -120,14 +153,23 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
     problem = EvidenceProblem(model, False)
     top = problem.maximise(200)
     sd = np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1])
-    grid = [(a, b) for a in top.theta[0] + np.arange(-9, 16, 0.25) for b in top.theta[1] + sd * np.arange(-7, 7, 0.7)]
+    grid = [
+        (a, b)
+        for a in top.theta[0] + np.arange(-9, 16, 0.25)
+        for b in top.theta[1] + sd * np.arange(-7, 7, 0.7)
+    ]
     weight = np.array([problem.surface(np.array(t)).value for t in grid])
     weight = np.exp(weight - logsumexp(weight))
-    first, second = np.zeros(len(model.design.columns) + 2), np.zeros(len(model.design.columns) + 2)
+    first, second = (
+        np.zeros(len(model.design.columns) + 2),
+        np.zeros(len(model.design.columns) + 2),
+    )
     for w, (a, b) in zip(weight, grid):
         if w < 1e-12:
             continue
-        given = model.with_prior(problem.prior_at(np.exp([a]))).with_aux(sigma=float(np.exp(b)))
+        given = model.with_prior(problem.prior_at(np.exp([a]))).with_aux(
+            sigma=float(np.exp(b))
+        )
         found = pr.ClosedForm().solve(given, np.random.default_rng(0))
         mean = np.r_[found.beta[:, 0], np.exp([b, a])]
         first += w * mean
@@ -138,10 +180,16 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "form"),
-    [(0.4, "centred or not"), (6.0, "centred or not"), (6.0, "whitened at every scale")],
+    [
+        (0.4, "centred or not"),
+        (6.0, "centred or not"),
+        (6.0, "whitened at every scale"),
+    ],
     ids=["strong-centred", "weak-non-centred", "weak-whitened"],
 )
-def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_of_an_unknown_scale_are_its_posterior(
+    noise: float, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Means within four Monte Carlo standard errors, standard deviations within a tenth; tau's prior has moments."""
     from probreg.inference.sampling import pymc_engine
 
@@ -151,30 +199,48 @@ def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, mo
     model = pr.Model.from_arrays(X, y, prior=Normal(pr.HalfNormal(0.8)))
     mean, sd = posterior_of_scales(model)
     if form == "centred or not":
-        monkeypatch.setattr(pymc_engine.Marginalised, "of", classmethod(lambda cls, model: None))
+        monkeypatch.setattr(
+            pymc_engine.Marginalised, "of", classmethod(lambda cls, model: None)
+        )
     fit = pr.fit(model, pr.NUTS(draws=1000, target_accept=0.95), seed=3)
     table = fit.summary()
     assert fit.solution.draws.hyper == ("tau",)
     ess = table["ess_bulk"].to_numpy(float)
     assert ess.min() > 400
-    assert (np.abs(table["mean"].to_numpy(float) - mean) / sd * np.sqrt(ess)).max() < 4.0
+    assert (
+        np.abs(table["mean"].to_numpy(float) - mean) / sd * np.sqrt(ess)
+    ).max() < 4.0
     np.testing.assert_allclose(table["sd"], sd, rtol=0.1)
-    assert ("whitened at every" in " ".join(fit.described["notes"])) == (form != "centred or not")
+    assert ("whitened at every" in " ".join(fit.described["notes"])) == (
+        form != "centred or not"
+    )
 
 
-@pytest.mark.parametrize("likelihood", covering(["bernoulli", "poisson", "categorical"]))
+@pytest.mark.parametrize(
+    "likelihood", covering(["bernoulli", "poisson", "categorical"])
+)
 @pytest.mark.parametrize(
     "prior",
-    [GPrior(jzs=True), R2(), Horseshoe(), pr.Normal(precision_matrix=((2.0, 0.4), (0.4, 1.0)))],
+    [
+        GPrior(jzs=True),
+        R2(),
+        Horseshoe(),
+        pr.Normal(precision_matrix=((2.0, 0.4), (0.4, 1.0))),
+    ],
     ids=lambda p: p.name,
 )
 def test_two_columns_can_be_sampled(prior: Any, likelihood: str) -> None:
     """A solve with a 2 by 2 factor is taken for a tridiagonal one by the rewrites of the graph: it is not asked for."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2 if likelihood == "bernoulli" else 3, 60)
+    X, y = (
+        rng.normal(size=(60, 2)),
+        rng.integers(0, 2 if likelihood == "bernoulli" else 3, 60),
+    )
     model = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pr.ProbregWarning)  # thirty draws need not have mixed
+        warnings.simplefilter(
+            "ignore", pr.ProbregWarning
+        )  # thirty draws need not have mixed
         fit = pr.fit(model, pr.NUTS(draws=30, tune=60, chains=1), seed=1)
     assert np.isfinite(fit.solution.draws["beta"]).all()
     assert fit.solution.draws["beta"].std() > 0

@@ -35,31 +35,58 @@ PRIORS = {
 
 def short(model: pr.Model) -> pr.Fit:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pr.ProbregWarning)  # so few draws need not have mixed
+        warnings.simplefilter(
+            "ignore", pr.ProbregWarning
+        )  # so few draws need not have mixed
         return pr.fit(model, SHORT, seed=1)
 
 
 @pytest.mark.parametrize("case", PRIORS)
 def test_log_priors_by_term_add_up_to_that_of_all(case):
     formula, prior, names = PRIORS[case]
-    fit = short(pr.Model.from_formula(formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}))
+    fit = short(
+        pr.Model.from_formula(
+            formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
+        )
+    )
     by_term, met = fit.inference_data(by_term=True), set()
     for group in {"log_prior", "log_prior_of_effects"} & set(fit.tree.children):
         whole, parts = fit.tree[group].to_dataset(), by_term[group].to_dataset()
         met |= set(parts) - (set(whole) - {"beta"})
-        np.testing.assert_allclose(sum(whole.data_vars.values()), sum(parts.data_vars.values()), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            sum(whole.data_vars.values()),
+            sum(parts.data_vars.values()),
+            rtol=1e-10,
+            atol=1e-12,
+        )
     assert set(names) == met
 
 
 def test_the_log_prior_is_of_stated_priors_alone():
     """Power-scaling of the prior scales what a user states, and not the density of effects given their scales."""
-    prior = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.5), "(1 | s)": pr.Covariance(pr.HalfNormal(1.0))}
-    fit = short(pr.Model.from_formula("weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}))
+    prior = {
+        "Intercept": pr.Normal(2.0),
+        "x": pr.Normal(1.5),
+        "(1 | s)": pr.Covariance(pr.HalfNormal(1.0)),
+    }
+    fit = short(
+        pr.Model.from_formula(
+            "weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
+        )
+    )
     tree, draws = fit.tree, fit.solution.posterior
     beta, sd = draws["beta"][..., 0], draws["sd(Intercept | s)"]
-    stated = stats.norm(0, 2.0).logpdf(beta[..., 0]) + stats.norm(0, 1.5).logpdf(beta[..., 1])
-    stated = stated + stats.halfnorm(0, 1.0).logpdf(sd) + stats.halfnorm(0, 2.0).logpdf(draws["sigma"])
-    np.testing.assert_allclose(sum(tree["log_prior"].to_dataset().data_vars.values()), stated, rtol=1e-9)
+    stated = stats.norm(0, 2.0).logpdf(beta[..., 0]) + stats.norm(0, 1.5).logpdf(
+        beta[..., 1]
+    )
+    stated = (
+        stated
+        + stats.halfnorm(0, 1.0).logpdf(sd)
+        + stats.halfnorm(0, 2.0).logpdf(draws["sigma"])
+    )
+    np.testing.assert_allclose(
+        sum(tree["log_prior"].to_dataset().data_vars.values()), stated, rtol=1e-9
+    )
     effects = stats.norm(0, sd[..., None]).logpdf(beta[..., 2:]).sum(-1)
     np.testing.assert_allclose(tree["log_prior_of_effects"]["beta"], effects, rtol=1e-9)
     import arviz as az
@@ -70,52 +97,84 @@ def test_the_log_prior_is_of_stated_priors_alone():
 
 def test_the_log_prior_of_a_term_is_that_of_its_coefficients():
     formula, prior, _ = PRIORS["by term"]
-    tree = short(pr.Model.from_formula(formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)})).inference_data(
-        by_term=True
-    )
+    tree = short(
+        pr.Model.from_formula(
+            formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
+        )
+    ).inference_data(by_term=True)
     posterior, log_prior = tree["posterior"], tree["log_prior"]
-    np.testing.assert_allclose(log_prior["x"], stats.t(4.0, scale=0.7).logpdf(posterior["x"]), rtol=1e-10)
-    own = stats.norm(0.3, 1.0).logpdf(posterior["g"].sel(g_dim="b")) + stats.norm(0.3, 2.0).logpdf(
-        posterior["g"].sel(g_dim="c")
+    np.testing.assert_allclose(
+        log_prior["x"], stats.t(4.0, scale=0.7).logpdf(posterior["x"]), rtol=1e-10
     )
+    own = stats.norm(0.3, 1.0).logpdf(posterior["g"].sel(g_dim="b")) + stats.norm(
+        0.3, 2.0
+    ).logpdf(posterior["g"].sel(g_dim="c"))
     np.testing.assert_allclose(log_prior["g"], own, rtol=1e-10)
     assert (log_prior["Intercept"] == 0).all()  # flat
 
 
 def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
-    model = pr.Model.from_formula("kind ~ x + g", DATA, likelihood="categorical", prior=pr.Normal(1.0))
+    model = pr.Model.from_formula(
+        "kind ~ x + g", DATA, likelihood="categorical", prior=pr.Normal(1.0)
+    )
     fit = short(model)
     old, new = fit.tree, fit.inference_data(by_term=True)
     graph = model.to_pymc()
-    assert list(new["posterior"]) == [v.name for v in graph.free_RVs] == ["Intercept", "x", "g"]
+    assert (
+        list(new["posterior"])
+        == [v.name for v in graph.free_RVs]
+        == ["Intercept", "x", "g"]
+    )
     for name, values in new["posterior"].data_vars.items():
         assert values.dims[2:] == graph.named_vars_to_dims[name]
     np.testing.assert_array_equal(
-        new["posterior"]["g"].sel(g_dim="c", outcome="q"), old["posterior"]["beta"].sel(coef="g[T.c]", outcome="q")
+        new["posterior"]["g"].sel(g_dim="c", outcome="q"),
+        old["posterior"]["beta"].sel(coef="g[T.c]", outcome="q"),
     )
-    assert new["observed_data"]["kind"].dtype == new["posterior_predictive"]["kind"].dtype == np.int64
+    assert (
+        new["observed_data"]["kind"].dtype
+        == new["posterior_predictive"]["kind"].dtype
+        == np.int64
+    )
     assert new["observed_data"]["kind"].attrs["levels"] == "0: p, 1: q, 2: r"
-    np.testing.assert_array_equal(new["posterior_predictive"]["kind"], old["posterior_predictive"]["y"])
+    np.testing.assert_array_equal(
+        new["posterior_predictive"]["kind"], old["posterior_predictive"]["y"]
+    )
     np.testing.assert_array_equal(new["constant_data"]["x"], DATA["x"])
     assert set(old["posterior"]) == {"beta"}  # as it was
 
 
 def test_draws_from_the_prior_are_of_the_prior():
-    prior = {"Intercept": pr.Normal(2.0), "x": pr.Normal(0.5, location=1.0), "1 | s": pr.Covariance(pr.HalfNormal(1.0))}
-    model = pr.Model.from_formula("weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)})
+    prior = {
+        "Intercept": pr.Normal(2.0),
+        "x": pr.Normal(0.5, location=1.0),
+        "1 | s": pr.Covariance(pr.HalfNormal(1.0)),
+    }
+    model = pr.Model.from_formula(
+        "weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
+    )
     tree = short(model).inference_data(prior=True, by_term=True, prior_draws=4000)
     drawn = tree["prior"]
     assert set(drawn) == set(tree["posterior"])
-    assert stats.kstest(drawn["x"].values.ravel(), stats.norm(1.0, 0.5).cdf).pvalue > 1e-3
+    assert (
+        stats.kstest(drawn["x"].values.ravel(), stats.norm(1.0, 0.5).cdf).pvalue > 1e-3
+    )
     # given its standard deviation an effect is normal
-    standard = drawn["effects[s]"].sel(s="v", effect="Intercept") / drawn["sd(Intercept | s)"]
+    standard = (
+        drawn["effects[s]"].sel(s="v", effect="Intercept") / drawn["sd(Intercept | s)"]
+    )
     assert stats.kstest(standard.values.ravel(), stats.norm.cdf).pvalue > 1e-3
     assert tree["prior_predictive"]["weight"].shape == (1, 4000, N)
     assert "left_out_of_prior" not in tree.attrs
 
 
 def test_flat_coefficients_have_no_prior_draws_and_are_named():
-    fit = pr.fit(pr.Model.from_formula("count ~ x", DATA, likelihood="poisson", prior={"x": pr.Normal(1.0)}), "laplace")
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "count ~ x", DATA, likelihood="poisson", prior={"x": pr.Normal(1.0)}
+        ),
+        "laplace",
+    )
     tree = fit.inference_data(prior=True, by_term=True)
     assert list(tree["prior"]) == ["x"]
     assert "prior_predictive" not in tree
@@ -129,7 +188,11 @@ def test_flat_coefficients_have_no_prior_draws_and_are_named():
 
 
 def test_names_that_are_taken_are_told_apart():
-    data = {"obs": [1.0, 3.0, 2.0, 5.0], "beta": [0.0, 1.0, 2.0, 3.0], "g": list("abab")}
+    data = {
+        "obs": [1.0, 3.0, 2.0, 5.0],
+        "beta": [0.0, 1.0, 2.0, 3.0],
+        "g": list("abab"),
+    }
     model = pr.Model.from_formula("obs ~ beta + C(g)", data, prior=pr.Normal(1.0))
     tree = pr.fit(model, "quadrature").inference_data(by_term=True)
     assert list(tree["posterior"]) == ["Intercept", "beta[beta]", "C(g)", "sigma"]
@@ -139,7 +202,10 @@ def test_names_that_are_taken_are_told_apart():
 def test_a_file_with_draws_serves_arviz(tmp_path):
     fit = short(
         pr.Model.from_formula(
-            "count ~ x + (1 | s)", DATA, likelihood="poisson", prior={"1 | s": pr.Covariance(pr.HalfNormal(1.0))}
+            "count ~ x + (1 | s)",
+            DATA,
+            likelihood="poisson",
+            prior={"1 | s": pr.Covariance(pr.HalfNormal(1.0))},
         )
     )
     path = fit.save(tmp_path / "fit.nc", draws=True)
@@ -147,7 +213,10 @@ def test_a_file_with_draws_serves_arviz(tmp_path):
         warnings.simplefilter("ignore")
         import arviz as az
 
-        saved, own = az.loo(az.from_netcdf(path)), az.loo(fit.inference_data(by_term=True), reff=1.0)
+        saved, own = (
+            az.loo(az.from_netcdf(path)),
+            az.loo(fit.inference_data(by_term=True), reff=1.0),
+        )
         again = az.loo(az.from_netcdf(path), reff=1.0)
     assert saved.n_data_points == N
     assert again.elpd == pytest.approx(own.elpd, rel=1e-12)
@@ -155,11 +224,21 @@ def test_a_file_with_draws_serves_arviz(tmp_path):
 
 def test_variables_stand_at_the_rows_of_the_response_and_displace_nothing():
     data = DATA.assign(X=DATA["x"] ** 2, w=np.resize([1, 2], N))
-    fit = pr.fit(pr.Model.from_formula("count ~ x + X", data, likelihood="poisson", weights="w"), "laplace")
+    fit = pr.fit(
+        pr.Model.from_formula("count ~ x + X", data, likelihood="poisson", weights="w"),
+        "laplace",
+    )
     tree = fit.inference_data()
-    np.testing.assert_array_equal(tree["constant_data"]["x"], np.repeat(DATA["x"], data["w"]))
-    np.testing.assert_array_equal(tree["observed_data"]["count"], np.repeat(DATA["count"], data["w"]))
-    assert tree["constant_data"]["X"].dims == ("obs", "coef")  # the columns, not the variable of that name
+    np.testing.assert_array_equal(
+        tree["constant_data"]["x"], np.repeat(DATA["x"], data["w"])
+    )
+    np.testing.assert_array_equal(
+        tree["observed_data"]["count"], np.repeat(DATA["count"], data["w"])
+    )
+    assert tree["constant_data"]["X"].dims == (
+        "obs",
+        "coef",
+    )  # the columns, not the variable of that name
 
 
 def test_counts_that_no_integer_holds_are_refused():
@@ -173,18 +252,34 @@ def test_counts_that_no_integer_holds_are_refused():
     ("count ~ x", "poisson"), ("count ~ x", "negative_binomial"), ("won ~ x", "bernoulli"), ("kind ~ x", "categorical"),
     ("p(k, n) ~ x", "binomial"),
 ])  # fmt: skip
-def test_arviz_draws_a_rootogram_and_the_prior_sensitivity_of_discrete_responses(formula, likelihood):
+def test_arviz_draws_a_rootogram_and_the_prior_sensitivity_of_discrete_responses(
+    formula, likelihood
+):
     import arviz as az
     import matplotlib as mpl
 
     mpl.use("Agg")
     data = DATA.assign(won=np.resize([0, 1, 1], N), k=np.resize([1, 4, 2], N), n=5)
-    aux = {"alpha": pr.priors.HalfNormal(1.0)} if likelihood == "negative_binomial" else {}
+    aux = (
+        {"alpha": pr.priors.HalfNormal(1.0)}
+        if likelihood == "negative_binomial"
+        else {}
+    )
     prior = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.0)}
-    fit = pr.fit(pr.Model.from_formula(formula, data, likelihood=likelihood, prior=prior, aux=aux), "laplace", seed=1)
+    fit = pr.fit(
+        pr.Model.from_formula(
+            formula, data, likelihood=likelihood, prior=prior, aux=aux
+        ),
+        "laplace",
+        seed=1,
+    )
     for tree in (fit.tree, fit.inference_data()):
         response = next(iter(tree["observed_data"]))
-        assert tree["observed_data"][response].dtype == tree["posterior_predictive"][response].dtype == np.int64
+        assert (
+            tree["observed_data"][response].dtype
+            == tree["posterior_predictive"][response].dtype
+            == np.int64
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         az.plot_ppc_rootogram(fit.tree)
@@ -195,12 +290,23 @@ def test_arviz_draws_a_rootogram_and_the_prior_sensitivity_of_discrete_responses
 def test_priors_in_units_of_a_held_noise_and_of_many_outcomes():
     prior = pr.Normal(0.5, sigma_units=True)
     model = pr.Model.from_formula(
-        "weight ~ x", DATA, prior={"Intercept": pr.Normal(2.0), "x": prior}, aux={"sigma": 3.0}
+        "weight ~ x",
+        DATA,
+        prior={"Intercept": pr.Normal(2.0), "x": prior},
+        aux={"sigma": 3.0},
     )
     tree = pr.fit(model, "conjugate").inference_data(prior=True, by_term=True)
-    np.testing.assert_allclose(tree["log_prior"]["x"], stats.norm(0.0, 1.5).logpdf(tree["posterior"]["x"]), rtol=1e-10)
+    np.testing.assert_allclose(
+        tree["log_prior"]["x"],
+        stats.norm(0.0, 1.5).logpdf(tree["posterior"]["x"]),
+        rtol=1e-10,
+    )
     assert set(tree["prior"]) == {"Intercept", "x"}  # what is held has no draws
     proper = {"Intercept": pr.Normal(2.0), "x": pr.Normal(1.0), "g": pr.Normal(1.0)}
-    model = pr.Model.from_formula("kind ~ x + g", DATA, likelihood="categorical", prior=proper)
-    drawn = pr.fit(model, "laplace").inference_data(prior=True, by_term=False)["prior"]["beta"]
+    model = pr.Model.from_formula(
+        "kind ~ x + g", DATA, likelihood="categorical", prior=proper
+    )
+    drawn = pr.fit(model, "laplace").inference_data(prior=True, by_term=False)["prior"][
+        "beta"
+    ]
     assert drawn.coords["outcome"].values.tolist() == ["q", "r"]

@@ -15,7 +15,9 @@ Y = X @ [0.5, -0.3, 1.0] + SIGMA * RNG.normal(size=40)
 
 
 def gaussian(prior, **more):
-    return pr.Model.from_arrays(X, Y, columns=["a", "b", "c"], prior=prior, aux={"sigma": SIGMA}, **more)
+    return pr.Model.from_arrays(
+        X, Y, columns=["a", "b", "c"], prior=prior, aux={"sigma": SIGMA}, **more
+    )
 
 
 def test_shares_sum_to_what_the_hat_matrix_leaves():
@@ -25,12 +27,16 @@ def test_shares_sum_to_what_the_hat_matrix_leaves():
     hat = X @ np.linalg.solve(J + P, X.T) / SIGMA**2
     assert found.effective == pytest.approx(np.trace(hat), rel=1e-10)
     V = np.linalg.inv(J + P)
-    np.testing.assert_allclose(found.table["prior_weight"], np.diagonal(V) / tau**2, rtol=1e-9)
+    np.testing.assert_allclose(
+        found.table["prior_weight"], np.diagonal(V) / tau**2, rtol=1e-9
+    )
     ml = np.linalg.solve(J, X.T @ Y / SIGMA**2)
     np.testing.assert_allclose(found.table["ml"], ml, rtol=1e-9)
     mode = V @ X.T @ Y / SIGMA**2
     np.testing.assert_allclose(
-        found.table["difference"], (mode - ml) / np.sqrt(np.diagonal(np.linalg.inv(J))), rtol=1e-8
+        found.table["difference"],
+        (mode - ml) / np.sqrt(np.diagonal(np.linalg.inv(J))),
+        rtol=1e-8,
     )
     np.testing.assert_allclose(found.table["pull"], -V @ P @ mode, rtol=1e-8)
 
@@ -40,26 +46,49 @@ def test_the_pull_is_the_slope_of_the_mode_over_the_power_of_the_prior():
     model = pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.Normal(0.5))
     found = prior_weight(pr.fit(model)).table["pull"]
     # the prior to the power alpha has the scale 0.5 / sqrt(alpha)
-    up, down = (pr.fit(model.with_prior(pr.Normal(0.5 / np.sqrt(1 + h)))).coef.values for h in (1e-4, -1e-4))
+    up, down = (
+        pr.fit(model.with_prior(pr.Normal(0.5 / np.sqrt(1 + h)))).coef.values
+        for h in (1e-4, -1e-4)
+    )
     np.testing.assert_allclose(found, (up - down) / 2e-4, rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize("prior", [pr.Normal(0.1), pr.Laplace(0.1), pr.priors.Cauchy(0.05)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "prior",
+    [pr.Normal(0.1), pr.Laplace(0.1), pr.priors.Cauchy(0.05)],
+    ids=lambda p: p.name,
+)
 def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
-    method = "conjugate" if prior.name == "normal" else "nuts" if prior.name == "laplace" else "newton"
+    method = (
+        "conjugate"
+        if prior.name == "normal"
+        else "nuts"
+        if prior.name == "laplace"
+        else "newton"
+    )
     model = gaussian(prior, intercept=False)
-    fit = pr.fit(model, pr.NUTS(draws=500, tune=300, chains=4), seed=1) if method == "nuts" else pr.fit(model, method)
+    fit = (
+        pr.fit(model, pr.NUTS(draws=500, tune=300, chains=4), seed=1)
+        if method == "nuts"
+        else pr.fit(model, method)
+    )
     table = prior_weight(fit).table
     if prior.name == "normal":
         z = table["ml"] / np.sqrt(0.1**2 + table["ml_se"] ** 2)
-        np.testing.assert_allclose(table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.02)
+        np.testing.assert_allclose(
+            table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.02
+        )
     assert table["conflict"].between(0, 1).all()
     assert (table["conflict"] < 0.2).all()  # every estimate is many scales from zero
 
 
 def test_sentences_name_the_conflict_and_the_weight():
-    found = prior_weight(pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)})))
-    assert found.sentences[0].startswith("prior-data conflict on a: maximum likelihood is ")
+    found = prior_weight(
+        pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)}))
+    )
+    assert found.sentences[0].startswith(
+        "prior-data conflict on a: maximum likelihood is "
+    )
     assert found.sentences[1].startswith("prior weight of a: ")
     assert all(s.startswith("tipping scale") for s in found.sentences[2:])
     assert np.isnan(found.table.loc["c", "conflict"])
@@ -77,7 +106,9 @@ def test_a_conflict_is_named_below_one_in_twenty():
     """A prior that moves away from the estimate, step by step."""
     met = []
     for far in np.linspace(0.9, 1.9, 41):
-        found = prior_weight(pr.fit(gaussian({"a": pr.Normal(0.5, location=far)}), "closed_form"))
+        found = prior_weight(
+            pr.fit(gaussian({"a": pr.Normal(0.5, location=far)}), "closed_form")
+        )
         met.append(found.table.loc["a", "conflict"])
         said = any(s.startswith("prior-data conflict on a: ") for s in found.sentences)
         assert said == (met[-1] < 0.05)
@@ -87,11 +118,15 @@ def test_a_conflict_is_named_below_one_in_twenty():
 
 def binary(prior, y=None):
     y = (X[:, 0] > 0).astype(int) if y is None else y
-    return pr.Model.from_arrays(X[:, :2], y, columns=["a", "b"], likelihood="bernoulli", prior=prior)
+    return pr.Model.from_arrays(
+        X[:, :2], y, columns=["a", "b"], likelihood="bernoulli", prior=prior
+    )
 
 
 @pytest.mark.parametrize(
-    "prior", [pr.Normal(1.0), pr.Normal(1e5), pr.priors.Jeffreys()], ids=["mild", "wide", "jeffreys"]
+    "prior",
+    [pr.Normal(1.0), pr.Normal(1e5), pr.priors.Jeffreys()],
+    ids=["mild", "wide", "jeffreys"],
 )
 def test_of_separated_rows_the_prior_alone_has_an_estimate(prior):
     """A weak prior has little weight there, and is all that keeps the estimate finite."""
@@ -99,38 +134,59 @@ def test_of_separated_rows_the_prior_alone_has_an_estimate(prior):
     term = "separation: there is no maximum likelihood estimate of Intercept, a, b; the prior alone gives one"
     assert term in found.sentences
     assert not any("conflict: none" in s for s in found.sentences)
-    assert (found.table["prior_weight"].isna().any()) == any("not defined" in s for s in found.sentences)
+    assert (found.table["prior_weight"].isna().any()) == any(
+        "not defined" in s for s in found.sentences
+    )
 
 
 def test_what_is_not_defined_is_not_called_small():
     y = (RNG.random(40) < 0.5).astype(int)
     jeffreys = prior_weight(pr.fit(binary(pr.priors.Jeffreys(), y)))
     kinked = prior_weight(pr.fit(binary(pr.Laplace(0.5), y), "proximal_newton"))
-    assert "prior-data conflict: not judged for Intercept, a, b, whose prior has no draws" in jeffreys.sentences
+    assert (
+        "prior-data conflict: not judged for Intercept, a, b, whose prior has no draws"
+        in jeffreys.sentences
+    )
     assert "effective number of coefficients: not defined" in repr(kinked)
-    assert any(s.startswith("prior weight: not defined for a, b") for s in kinked.sentences)
+    assert any(
+        s.startswith("prior weight: not defined for a, b") for s in kinked.sentences
+    )
     for found in (jeffreys, kinked):
         known = found.table["prior_weight"].notna() & (found.table["prior_weight"] > 0)
         below = [s for s in found.sentences if s.startswith("prior weight: below")]
-        assert bool(below) == bool(known.any() and (found.table["prior_weight"][known] < 0.5).all())
+        assert bool(below) == bool(
+            known.any() and (found.table["prior_weight"][known] < 0.5).all()
+        )
 
 
 def test_collinear_columns_are_told_as_what_they_are():
     twice = np.c_[X[:, 0], 2 * X[:, 0]]
-    fit = pr.fit(pr.Model.from_arrays(twice, Y, columns=["a", "b"], prior=pr.Normal(1.0), aux={"sigma": 1.0}))
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            twice, Y, columns=["a", "b"], prior=pr.Normal(1.0), aux={"sigma": 1.0}
+        )
+    )
     said = prior_weight(fit).sentences
-    assert "identification: there is no maximum likelihood estimate of a, b; the prior alone gives one" in said
+    assert (
+        "identification: there is no maximum likelihood estimate of a, b; the prior alone gives one"
+        in said
+    )
 
 
 def test_power_scaling_stands_beside_draws_only():
-    mode, post = (prior_weight(pr.fit(gaussian(pr.Normal(0.5)), m)).table for m in ("closed_form", "conjugate"))
+    mode, post = (
+        prior_weight(pr.fit(gaussian(pr.Normal(0.5)), m)).table
+        for m in ("closed_form", "conjugate")
+    )
     assert "prior_power" not in mode
     assert post["prior_power"].between(0, 1).all()
 
 
 def test_without_a_maximum_likelihood_estimate_the_rest_stands():
     y = (X[:, 0] > 0).astype(int)
-    model = pr.Model.from_arrays(X[:, :1], y, columns=["a"], likelihood="bernoulli", prior=pr.Normal(1.0))
+    model = pr.Model.from_arrays(
+        X[:, :1], y, columns=["a"], likelihood="bernoulli", prior=pr.Normal(1.0)
+    )
     found = prior_weight(pr.fit(model))
     assert np.isnan(found.table.loc["a", "difference"])
     assert np.isfinite(found.table.loc["a", "prior_weight"])
@@ -142,7 +198,9 @@ def test_without_a_maximum_likelihood_estimate_the_rest_stands():
 
 def test_softmax_rows_are_the_reported_coefficients():
     y = np.array(["u", "v", "w"])[np.r_[0, 1, 2, RNG.integers(0, 3, 37)]]
-    model = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4))
+    model = pr.Model.from_arrays(
+        X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4)
+    )
     fit = pr.fit(model)
     found = prior_weight(fit).table
     assert list(found.index) == fit.parameter_names
@@ -156,27 +214,43 @@ def test_a_flat_model_has_no_influence_to_measure():
 
 
 def test_the_picture_draws_what_there_is():
-    fit = pr.fit(gaussian(pr.Laplace(0.2)), pr.NUTS(draws=200, tune=200, chains=2), seed=1)
+    fit = pr.fit(
+        gaussian(pr.Laplace(0.2)), pr.NUTS(draws=200, tune=200, chains=2), seed=1
+    )
     axes = [ax for ax in picture(fit).axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in axes] == ["a", "b", "c"]
-    assert [line.get_label() for line in axes[0].get_lines()[:3]] == ["prior", "likelihood", "posterior"]
+    assert [line.get_label() for line in axes[0].get_lines()[:3]] == [
+        "prior",
+        "likelihood",
+        "posterior",
+    ]
     x, y = axes[0].get_lines()[2].get_data()
-    assert x[np.argmax(y)] == pytest.approx(fit.coef.values[1], abs=0.5 * fit.std_error.values[1])
+    assert x[np.argmax(y)] == pytest.approx(
+        fit.coef.values[1], abs=0.5 * fit.std_error.values[1]
+    )
 
 
 def test_the_effective_number_of_a_symmetric_softmax_counts_what_can_vary():
     """trace(J (J + P)^-1) over the K - 1 predictors of each column, though K coefficients are reported."""
     y = np.r_[0, 1, 2, RNG.integers(0, 3, 37)]
-    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4)))
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4)
+        )
+    )
     found, beta = prior_weight(fit), fit.solution.beta
     J = fit.model.with_prior(pr.Flat()).value_grad_hessian(beta).curvature
     P = fit.model.joint.curvature(beta, 1.0)
     assert (found.free, len(found.table)) == (8, 12)
-    assert found.effective == pytest.approx(np.trace(np.linalg.solve(J + P, J)), rel=1e-9)
+    assert found.effective == pytest.approx(
+        np.trace(np.linalg.solve(J + P, J)), rel=1e-9
+    )
 
 
 def test_a_conflict_has_the_error_of_twenty_thousand_draws():
     table = prior_weight(pr.fit(gaussian(pr.Normal(0.3), intercept=False))).table
     z = table["ml"] / np.hypot(0.3, table["ml_se"])
     # three standard errors of a share of 20,000 draws are at most 0.011
-    np.testing.assert_allclose(table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.011)
+    np.testing.assert_allclose(
+        table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.011
+    )

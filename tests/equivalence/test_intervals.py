@@ -40,11 +40,15 @@ def ratio_end(fit: pr.Fit, j: int, side: int) -> float:
     """The end of the profile of vec(beta)[j], with the other parameters found by BFGS and the root by Brent: nothing of the
     package but the density."""
     m, k = fit.model, fit.solution.beta.size
-    top = np.r_[fit.solution.beta.ravel(), np.log([fit.solution.aux[a] for a in m.unknown])]
+    top = np.r_[
+        fit.solution.beta.ravel(), np.log([fit.solution.aux[a] for a in m.unknown])
+    ]
 
     def minus(theta: Array) -> float:
         aux = {a: float(np.exp(u)) for a, u in zip(m.unknown, theta[k:])}
-        return -float(m.log_posterior(theta[:k].reshape(m.shape), **aux)) - theta[k:].sum()
+        return (
+            -float(m.log_posterior(theta[:k].reshape(m.shape), **aux)) - theta[k:].sum()
+        )
 
     def excess(value: float) -> float:
         def others(rest: Array) -> float:
@@ -52,11 +56,17 @@ def ratio_end(fit: pr.Fit, j: int, side: int) -> float:
 
         start = np.delete(top, j)
         for _ in range(3):  # again from where it stopped, with a fresh curvature
-            start = optimize.minimize(others, start, method="BFGS", options={"gtol": 1e-7}).x
+            start = optimize.minimize(
+                others, start, method="BFGS", options={"gtol": 1e-7}
+            ).x
         return 2 * (others(start) - minus(top)) - CHI2
 
     se = np.sqrt(np.diagonal(fit.solution.scale.matrix()))[j]
-    return float(optimize.brentq(excess, top[j] + side * 0.2 * se, top[j] + side * 6 * se, xtol=1e-9))
+    return float(
+        optimize.brentq(
+            excess, top[j] + side * 0.2 * se, top[j] + side * 6 * se, xtol=1e-9
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,11 +88,15 @@ def test_a_profile_end_is_where_the_likelihood_ratio_is_its_quantile(kind, prior
     fit = pr.fit(model(kind, prior=prior or pr.Flat()), "newton")
     found = fit.interval(0.95, "profile")
     for j in (0, 1):
-        lower, upper = (float(found[end].values.ravel()[j]) for end in ("lower", "upper"))
+        lower, upper = (
+            float(found[end].values.ravel()[j]) for end in ("lower", "upper")
+        )
         # BFGS stops at a gradient of 1e-7 by differences, which moves the ratio by less than 1e-8
         assert lower == pytest.approx(ratio_end(fit, j, -1), abs=1e-6)
         assert upper == pytest.approx(ratio_end(fit, j, 1), abs=1e-6)
-    assert ("of" in found.attrs) == (prior is not None)  # then it is the log posterior that is profiled
+    assert ("of" in found.attrs) == (
+        prior is not None
+    )  # then it is the log posterior that is profiled
 
 
 def test_the_profile_of_least_squares_has_a_closed_form():
@@ -95,7 +109,9 @@ def test_the_profile_of_least_squares_has_a_closed_form():
     # sigma: RSS / s^2 - n + n log(s^2 n / RSS) = chi2
     rss = fit.solution.stats["rss"]
     for s in fit.aux_interval("sigma", 0.95, "profile"):
-        assert rss / s**2 - n + n * np.log(s**2 * n / rss) == pytest.approx(CHI2, rel=1e-8)
+        assert rss / s**2 - n + n * np.log(s**2 * n / rss) == pytest.approx(
+            CHI2, rel=1e-8
+        )
 
 
 def test_the_score_interval_of_least_squares_has_a_closed_form():
@@ -115,10 +131,14 @@ def test_the_score_interval_of_least_squares_has_a_closed_form():
 def test_a_quadratic_log_posterior_gives_the_wald_interval(kind):
     held = pr.fit(model("gaussian", aux={"sigma": 1.3}, prior=Normal(0.7)))
     wald = held.interval(0.9, "wald")
-    np.testing.assert_allclose(held.interval(0.9, kind).to_array(), wald.to_array(), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        held.interval(0.9, kind).to_array(), wald.to_array(), rtol=1e-9, atol=1e-10
+    )
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(3, 20), (1, 50), (19, 20), (500, 1000)])
+@pytest.mark.parametrize(
+    ("successes", "trials"), [(3, 20), (1, 50), (19, 20), (500, 1000)]
+)
 def test_the_score_interval_of_a_share_is_wilsons(successes, trials):
     y = np.r_[np.ones(successes), np.zeros(trials - successes)].astype(int)
     fit = pr.fit(pr.Model.from_arrays(np.zeros((trials, 0)), y, likelihood="bernoulli"))
@@ -141,11 +161,16 @@ def test_two_classes_are_a_bernoulli_however_they_are_written(kind):
     X, eta = data()
     y = (np.random.default_rng(1).random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int)
     ends = [
-        pr.fit(pr.Model.from_arrays(X, y, likelihood=k)).interval(0.95, kind).to_array().values
+        pr.fit(pr.Model.from_arrays(X, y, likelihood=k))
+        .interval(0.95, kind)
+        .to_array()
+        .values
         for k in (pr.Bernoulli(), pr.Categorical(), pr.Categorical(symmetric=True))
     ]
     np.testing.assert_allclose(ends[1][..., 0], ends[0], rtol=1e-8)
-    np.testing.assert_allclose(2 * ends[2][..., 1], ends[0], rtol=1e-8)  # half the log odds each, with opposite signs
+    np.testing.assert_allclose(
+        2 * ends[2][..., 1], ends[0], rtol=1e-8
+    )  # half the log odds each, with opposite signs
     np.testing.assert_allclose(-2 * ends[2][::-1, :, 0], ends[0], rtol=1e-8)
 
 
@@ -153,8 +178,12 @@ def test_two_classes_are_a_bernoulli_however_they_are_written(kind):
 def test_units_do_not_matter(kind):
     X, _ = data()
     y = model("bernoulli").design.observed.astype(int)
-    near = pr.fit(pr.Model.from_arrays(X, y, likelihood="bernoulli")).interval(0.95, kind)
-    far = pr.fit(pr.Model.from_arrays(X * [1e6, 1.0] + [0.0, 1e5], y, likelihood="bernoulli")).interval(0.95, kind)
+    near = pr.fit(pr.Model.from_arrays(X, y, likelihood="bernoulli")).interval(
+        0.95, kind
+    )
+    far = pr.fit(
+        pr.Model.from_arrays(X * [1e6, 1.0] + [0.0, 1e5], y, likelihood="bernoulli")
+    ).interval(0.95, kind)
     np.testing.assert_allclose(far["upper"][1] * 1e6, near["upper"][1], rtol=1e-6)
     np.testing.assert_allclose(far["lower"][2], near["lower"][2], rtol=1e-6)
 
@@ -165,20 +194,37 @@ def test_units_do_not_matter(kind):
 @pytest.mark.parametrize(
     ("kind", "supremum", "u"),
     [
-        ("complete", 0.0, [0, 1, 1, 0, 1, 0, 1, 0]),  # u tells the two rows at x = 3 apart
-        ("quasi", -2 * np.log(2), [0, 1, 1, 1, 1, 0, 1, 0]),  # they are alike, and nothing else counts in the limit
+        (
+            "complete",
+            0.0,
+            [0, 1, 1, 0, 1, 0, 1, 0],
+        ),  # u tells the two rows at x = 3 apart
+        (
+            "quasi",
+            -2 * np.log(2),
+            [0, 1, 1, 1, 1, 0, 1, 0],
+        ),  # they are alike, and nothing else counts in the limit
     ],
 )
 def test_a_coefficient_that_runs_away_has_a_profile_to_one_side(kind, supremum, u):
     x, y = np.array([1.0, 2, 3, 3, 4, 5, 2, 4]), [0, 0, 0, 1, 1, 1, 0, 1]
     with pytest.warns(pr.ProbregWarning, match=f"no maximum.*{kind} separation"):
-        fit = pr.fit(pr.Model.from_arrays(np.c_[x, u], y, columns=["x", "u"], likelihood="bernoulli"))
+        fit = pr.fit(
+            pr.Model.from_arrays(
+                np.c_[x, u], y, columns=["x", "u"], likelihood="bernoulli"
+            )
+        )
     found = fit.interval(0.95, "profile")
     assert found["upper"].sel(coef="x") == np.inf
     assert found["lower"].sel(coef="Intercept") == -np.inf
     lower = float(found["lower"].sel(coef="x"))
     # with the coefficient of x held by an offset there is an ordinary maximum over the others
-    held = pr.fit(pr.Model.from_arrays(np.array(u, float), y, likelihood="bernoulli", offset=lower * x), "newton")
+    held = pr.fit(
+        pr.Model.from_arrays(
+            np.array(u, float), y, likelihood="bernoulli", offset=lower * x
+        ),
+        "newton",
+    )
     assert 2 * (supremum - held.log_likelihood) == pytest.approx(CHI2, abs=1e-6)
     table = fit.summary(kind="profile")
     assert np.isnan(table.loc["x", "estimate"])
@@ -197,7 +243,11 @@ def test_small_data_separated_or_not_keep_the_definition(kind):
     for _ in range(12):
         X = np.round(rng.normal(size=(9, 2)) * 2)
         y = (rng.random(9) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
-        y = y if kind == "bernoulli" else rng.poisson(np.exp(np.clip(X[:, 0], -4, 2) - 1))
+        y = (
+            y
+            if kind == "bernoulli"
+            else rng.poisson(np.exp(np.clip(X[:, 0], -4, 2) - 1))
+        )
         if len(set(y.tolist())) == 1:
             continue
         fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=kind), "newton")
@@ -205,7 +255,12 @@ def test_small_data_separated_or_not_keep_the_definition(kind):
         found = fit.interval(0.95, "profile").to_array().values[:, 1:]
         for side, j in np.argwhere(np.isfinite(found)):
             offset = found[side, j] * X[:, j]
-            held = pr.fit(pr.Model.from_arrays(np.delete(X, j, 1), y, likelihood=kind, offset=offset), "newton")
+            held = pr.fit(
+                pr.Model.from_arrays(
+                    np.delete(X, j, 1), y, likelihood=kind, offset=offset
+                ),
+                "newton",
+            )
             below = float(held.model.log_lik(held.solution.beta))
             assert 2 * (supremum - below) == pytest.approx(
                 CHI2, abs=1e-5
@@ -219,7 +274,9 @@ def test_counts_that_vanish_in_a_group_bound_its_rate_from_above():
     """All counts of a group are 0: its rate mu has the profile 2 n mu = chi2, whatever the rest."""
     y, g = [3, 1, 4, 2, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
-        fit = pr.fit(pr.Model.from_arrays(np.eye(2)[g], y, intercept=False, likelihood="poisson"))
+        fit = pr.fit(
+            pr.Model.from_arrays(np.eye(2)[g], y, intercept=False, likelihood="poisson")
+        )
     found = fit.interval(0.95, "profile")
     assert found["lower"][1] == -np.inf
     assert np.exp(found["upper"][1]) == pytest.approx(CHI2 / 6, rel=1e-8)
@@ -231,20 +288,30 @@ def test_a_collinear_coefficient_has_the_whole_line():
     y = model("bernoulli").design.observed.astype(int)
     three = np.c_[X, X @ [1.0, -2.0]]
     with pytest.warns(pr.ProbregWarning, match="not identified"):
-        fit = pr.fit(pr.Model.from_arrays(np.c_[three, y * 0 + np.arange(40) % 3], y, likelihood="bernoulli"))
+        fit = pr.fit(
+            pr.Model.from_arrays(
+                np.c_[three, y * 0 + np.arange(40) % 3], y, likelihood="bernoulli"
+            )
+        )
     found = fit.interval(0.95, "profile")
     assert (found["lower"].sel(coef=["x1", "x2", "x3"]) == -np.inf).all()
     assert (found["upper"].sel(coef=["x1", "x2", "x3"]) == np.inf).all()
-    smaller = pr.fit(pr.Model.from_arrays(np.c_[X, np.arange(40) % 3], y, likelihood="bernoulli"))
+    smaller = pr.fit(
+        pr.Model.from_arrays(np.c_[X, np.arange(40) % 3], y, likelihood="bernoulli")
+    )
     for ours, theirs in (("Intercept", "Intercept"), ("x4", "x3")):
         a, b = found.sel(coef=ours), smaller.interval(0.95, "profile").sel(coef=theirs)
-        np.testing.assert_allclose([a["lower"], a["upper"]], [b["lower"], b["upper"]], rtol=1e-6)
+        np.testing.assert_allclose(
+            [a["lower"], a["upper"]], [b["lower"], b["upper"]], rtol=1e-6
+        )
 
 
 # ---- weights are copies ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", covering(["gaussian", "student", "poisson", "bernoulli", "categorical"]))
+@pytest.mark.parametrize(
+    "kind", covering(["gaussian", "student", "poisson", "bernoulli", "categorical"])
+)
 def test_a_weight_is_a_number_of_copies(kind):
     plain = model(kind)
     w = np.arange(40) % 3 + 1
@@ -254,17 +321,31 @@ def test_a_weight_is_a_number_of_copies(kind):
     a = pr.fit(pr.Model.from_arrays(X, y, likelihood=kind, weights=w))
     b = pr.fit(pr.Model.from_arrays(X[rows], y[rows], likelihood=kind))
     for covariance in ("observed", "expected", "HC0", "HC1", "HC2", "HC3"):
-        np.testing.assert_allclose(a.covariance(covariance), b.covariance(covariance), rtol=1e-6, atol=1e-12)
-    grouped = a.covariance("cluster", groups=groups), b.covariance("cluster", groups=groups[rows])
+        np.testing.assert_allclose(
+            a.covariance(covariance), b.covariance(covariance), rtol=1e-6, atol=1e-12
+        )
+    grouped = (
+        a.covariance("cluster", groups=groups),
+        b.covariance("cluster", groups=groups[rows]),
+    )
     np.testing.assert_allclose(*grouped, rtol=1e-6, atol=1e-12)
     for interval in ("profile", "score"):
         np.testing.assert_allclose(
-            a.interval(0.9, interval).to_array(), b.interval(0.9, interval).to_array(), rtol=1e-6, atol=1e-9
+            a.interval(0.9, interval).to_array(),
+            b.interval(0.9, interval).to_array(),
+            rtol=1e-6,
+            atol=1e-9,
         )
-    c, d = (pr.fit(f.model, Bootstrap(reps=20, interval="studentised"), seed=3) for f in (a, b))
+    c, d = (
+        pr.fit(f.model, Bootstrap(reps=20, interval="studentised"), seed=3)
+        for f in (a, b)
+    )
     for name in ("bootstrap", "bca"):  # the same observations are drawn
         np.testing.assert_allclose(
-            c.interval(0.8, name).to_array(), d.interval(0.8, name).to_array(), rtol=1e-5, atol=1e-7
+            c.interval(0.8, name).to_array(),
+            d.interval(0.8, name).to_array(),
+            rtol=1e-5,
+            atol=1e-7,
         )
 
 
@@ -276,25 +357,43 @@ def test_the_sampling_covariance_of_ridge_is_its_own():
     fit = pr.fit(model("gaussian", prior=Normal(0.5), aux={"sigma": 1.2}))
     X, lam = fit.model.design.X, np.diag([0.0, 1.0, 1.0]) * (1.2 / 0.5) ** 2
     A = np.linalg.inv(X.T @ X + lam)
-    np.testing.assert_allclose(fit.covariance("sampling"), 1.44 * A @ X.T @ X @ A, rtol=1e-9)
+    np.testing.assert_allclose(
+        fit.covariance("sampling"), 1.44 * A @ X.T @ X @ A, rtol=1e-9
+    )
     np.testing.assert_allclose(fit.covariance("expected"), 1.44 * A, rtol=1e-9)
     np.testing.assert_allclose(fit.covariance(), 1.44 * A, rtol=1e-9)
     e = fit.model.design.observed - X @ fit.coef.values
-    np.testing.assert_allclose(fit.covariance("HC0"), A @ (X.T * e**2) @ X @ A, rtol=1e-9)
+    np.testing.assert_allclose(
+        fit.covariance("HC0"), A @ (X.T * e**2) @ X @ A, rtol=1e-9
+    )
 
 
 def test_a_sandwich_of_a_penalised_mode_calls_itself_that():
     flat, groups = pr.fit(model("gaussian")), np.arange(40) // 4
     for prior in (Normal(0.5), pr.priors.StudentT(0.5)):
         fit = pr.fit(model("gaussian", prior=prior))
-        for kind, more in [("HC0", {}), ("HC3", {}), ("cluster", {"groups": groups}), ("HAC", {})]:
+        for kind, more in [
+            ("HC0", {}),
+            ("HC3", {}),
+            ("cluster", {"groups": groups}),
+            ("HAC", {}),
+        ]:
             words = fit.covariance(kind, **more).attrs
             assert words["kind"] == f"{kind} of a penalised mode"
             assert "no evidence of misspecification" in words["definition"]
             assert flat.covariance(kind, **more).attrs["kind"] == kind
-        assert fit.summary(covariance="HC0").attrs["covariance"] == "HC0 of a penalised mode"
-        assert fit.interval(0.9, "wald", covariance="HC0").attrs["covariance"] == "HC0 of a penalised mode"
-        for kind in ("observed", "sampling"):  # which are no sandwich of the rows' own scores
+        assert (
+            fit.summary(covariance="HC0").attrs["covariance"]
+            == "HC0 of a penalised mode"
+        )
+        assert (
+            fit.interval(0.9, "wald", covariance="HC0").attrs["covariance"]
+            == "HC0 of a penalised mode"
+        )
+        for kind in (
+            "observed",
+            "sampling",
+        ):  # which are no sandwich of the rows' own scores
             assert fit.covariance(kind).attrs["kind"] == kind
 
 
@@ -309,7 +408,14 @@ def noisy(n: int = 400) -> pr.Model:
 
 @pytest.mark.parametrize(
     ("kind", "covariance"),
-    covering([("pairs", "HC0"), ("wild", "HC2"), ("residual", "classical"), ("parametric", "ml")]),
+    covering(
+        [
+            ("pairs", "HC0"),
+            ("wild", "HC2"),
+            ("residual", "classical"),
+            ("parametric", "ml"),
+        ]
+    ),
 )
 def test_a_bootstrap_finds_the_covariance_that_it_resamples(kind, covariance):
     m = noisy()
@@ -326,19 +432,30 @@ def test_a_parametric_bootstrap_of_counts_finds_the_information():
     y = np.random.default_rng(8).poisson(np.exp(eta))
     m = pr.Model.from_arrays(X, y, likelihood="poisson")
     fit = pr.fit(m, Bootstrap(kind="parametric", reps=600), seed=1)
-    np.testing.assert_allclose(fit.std_error, pr.fit(m).std_error, rtol=0.12)  # 2.9 % of Monte Carlo, and O(1/n)
+    np.testing.assert_allclose(
+        fit.std_error, pr.fit(m).std_error, rtol=0.12
+    )  # 2.9 % of Monte Carlo, and O(1/n)
 
 
-@pytest.mark.parametrize("method", ["closed_form", "newton", pr.SGD(epochs=4, tol=100.0)])
-def test_replicate_k_is_the_same_whatever_the_workers_and_the_number_of_replicates(method):
+@pytest.mark.parametrize(
+    "method", ["closed_form", "newton", pr.SGD(epochs=4, tol=100.0)]
+)
+def test_replicate_k_is_the_same_whatever_the_workers_and_the_number_of_replicates(
+    method,
+):
     m = noisy(60)
     runs = [
-        pr.fit(m, Bootstrap(method, reps=reps, workers=workers), seed=3).solution.replicates["coef"]
+        pr.fit(
+            m, Bootstrap(method, reps=reps, workers=workers), seed=3
+        ).solution.replicates["coef"]
         for reps, workers in ((12, 1), (12, 3), (30, 2))
     ]
     np.testing.assert_array_equal(runs[0], runs[1])
     np.testing.assert_array_equal(runs[0], runs[2][:12])
-    assert not np.array_equal(runs[0], pr.fit(m, Bootstrap(method, reps=12), seed=4).solution.replicates["coef"])
+    assert not np.array_equal(
+        runs[0],
+        pr.fit(m, Bootstrap(method, reps=12), seed=4).solution.replicates["coef"],
+    )
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -348,20 +465,31 @@ def test_the_acceleration_of_a_softmax_is_that_of_its_influences(symmetric):
     y = np.digitize(eta + rng.logistic(size=len(eta)), [-0.5, 0.8])
     w = rng.integers(1, 4, len(y)).astype(float)
     prior = {"prior": pr.Normal(3.0)} if symmetric else {}
-    m = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=symmetric), weights=w, **prior)
-    plain, found = pr.fit(m, "newton").solution, pr.fit(m, Bootstrap("newton", reps=3), seed=1).solution
+    m = pr.Model.from_arrays(
+        X, y, likelihood=pr.Categorical(symmetric=symmetric), weights=w, **prior
+    )
+    plain, found = (
+        pr.fit(m, "newton").solution,
+        pr.fit(m, Bootstrap("newton", reps=3), seed=1).solution,
+    )
     D, A = m.likelihood.contrast_matrix, m.design.X
     s = m.likelihood.score(m.design.observed, A @ plain.beta)
     # l_i = V (x_i kron s_i), s_i the score of row i over its linear predictors
     change = (A[:, :, None] * s[:, None, :]).reshape(len(y), -1) @ plain.scale.matrix()
     change = change.reshape(len(y), *plain.beta.shape) @ D.T
-    a = np.einsum("n,npk->pk", w, change**3) / (6 * np.einsum("n,npk->pk", w, change**2) ** 1.5)
+    a = np.einsum("n,npk->pk", w, change**3) / (
+        6 * np.einsum("n,npk->pk", w, change**2) ** 1.5
+    )
     np.testing.assert_allclose(found.replicates["acceleration"], a, rtol=1e-5)
 
 
 def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
     y = np.random.default_rng(3).exponential(size=50) ** 1.5
-    fit = pr.fit(pr.Model.from_arrays(np.zeros((50, 0)), y), Bootstrap(interval="bca", reps=1999), seed=1)
+    fit = pr.fit(
+        pr.Model.from_arrays(np.zeros((50, 0)), y),
+        Bootstrap(interval="bca", reps=1999),
+        seed=1,
+    )
     found = fit.solution.replicates
     a = float(found["acceleration"][0, 0])
     assert a == pytest.approx(stats.skew(y) / (6 * np.sqrt(50)), rel=1e-9)  # Efron 1987
@@ -369,7 +497,9 @@ def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
     z0 = stats.norm.ppf(np.mean(draws < y.mean()))
     shares = [stats.norm.cdf(z0 + (z0 + z) / (1 - a * (z0 + z))) for z in (-Z, Z)]
     expected = np.quantile(draws, shares, method="weibull")
-    np.testing.assert_allclose(fit.interval().to_array().values.ravel(), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        fit.interval().to_array().values.ravel(), expected, rtol=1e-9
+    )
     # a right-skew mean is more often far below than far above: both ends move up
     plain = fit.interval(0.95, "percentile")
     assert (fit.interval()["lower"] > plain["lower"]).all()
@@ -385,7 +515,9 @@ def test_studentised_ends_are_those_of_t():
     assert r["own_std_error"][1, 0] == pytest.approx(own)
     low, high = np.quantile(t, [0.025, 0.975], method="weibull")
     expected = fit.coef.values[1] - np.array([high, low]) * own
-    np.testing.assert_allclose(fit.interval().sel(coef="x1").to_array(), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        fit.interval().sel(coef="x1").to_array(), expected, rtol=1e-9
+    )
 
 
 def test_replicates_without_an_estimate_are_counted_and_count():
@@ -395,9 +527,16 @@ def test_replicates_without_an_estimate_are_counted_and_count():
     m = pr.Model.from_arrays(x, y, likelihood="bernoulli")
     fit = pr.fit(m, Bootstrap(reps=199), seed=2)
     lost = int(fit.solution.stats["failed"])
-    assert 45 < lost < 100  # (29/30)^30 = 0.36 of the resamples, of which 199 have 72 and a standard error of 7
-    assert f"{lost} of 199 replicates have no estimate: {lost} separated" in fit.described["status"]
-    assert any(f"without the {lost} that have no estimate" in n for n in fit.described["notes"])
+    assert (
+        45 < lost < 100
+    )  # (29/30)^30 = 0.36 of the resamples, of which 199 have 72 and a standard error of 7
+    assert (
+        f"{lost} of 199 replicates have no estimate: {lost} separated"
+        in fit.described["status"]
+    )
+    assert any(
+        f"without the {lost} that have no estimate" in n for n in fit.described["notes"]
+    )
     found = fit.interval(0.95)
     assert found["lower"].sel(coef="x1") == -np.inf
     assert np.isfinite(found["upper"].sel(coef="x1"))
@@ -407,19 +546,24 @@ def test_replicates_without_an_estimate_are_counted_and_count():
 
 
 def test_draws_of_an_estimator_are_no_posterior(tmp_path):
-    m = model("categorical", prior=Normal(1.5))  # so that every replicate has an estimate
+    m = model(
+        "categorical", prior=Normal(1.5)
+    )  # so that every replicate has an estimate
     method = Bootstrap(Newton(tol=1e-9), kind="parametric", reps=25, interval="bca")
     fit = pr.fit(m, method, seed=1)
     assert fit.target == "mode"
     assert "posterior" not in fit.tree.children
     assert fit.tree["sampling"]["beta"].shape == (1, 25, 3, 2)
     np.testing.assert_allclose(
-        fit.tree["sampling"]["beta"].values.reshape(25, -1).std(0, ddof=1), fit.std_error.values.ravel()
+        fit.tree["sampling"]["beta"].values.reshape(25, -1).std(0, ddof=1),
+        fit.std_error.values.ravel(),
     )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert again.method == method
     for kind in ("bootstrap", "percentile"):
-        np.testing.assert_array_equal(again.interval(0.9, kind).to_array(), fit.interval(0.9, kind).to_array())
+        np.testing.assert_array_equal(
+            again.interval(0.9, kind).to_array(), fit.interval(0.9, kind).to_array()
+        )
     np.testing.assert_allclose(again.summary(), fit.summary(), rtol=1e-12)
 
 
@@ -431,16 +575,26 @@ def test_sigma_has_intervals_of_every_kind():
         lower, upper = fit.aux_interval("sigma", 0.9, kind)
         assert 0 < lower < plain.aux["sigma"] < upper < 3 * plain.aux["sigma"]
     wild = pr.fit(m, dataclasses.replace(fit.method, kind="wild", reps=20), seed=2)
-    assert np.isnan(wild.aux_interval("sigma")).all()  # flipped residuals are as large as they were
+    assert np.isnan(
+        wild.aux_interval("sigma")
+    ).all()  # flipped residuals are as large as they were
 
 
 def test_intervals_of_draws_are_their_quantiles_and_the_shortest_that_hold_as_many():
     """Of coefficients and of a noise scale whose marginals are known by draws alone."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=12)
-    model = pr.Model.from_arrays(x, 1 + x + rng.standard_t(4, size=12), likelihood="student", prior=pr.Normal(3.0))
+    model = pr.Model.from_arrays(
+        x,
+        1 + x + rng.standard_t(4, size=12),
+        likelihood="student",
+        prior=pr.Normal(3.0),
+    )
     fit = pr.fit(model, "importance", seed=1)
-    draws = {"x1": fit.solution.draws["beta"][..., 1, 0].ravel(), "sigma": fit.solution.draws["sigma"].ravel()}
+    draws = {
+        "x1": fit.solution.draws["beta"][..., 1, 0].ravel(),
+        "sigma": fit.solution.draws["sigma"].ravel(),
+    }
     inside = int(np.ceil(0.8 * draws["sigma"].size))
     for name, values in draws.items():
         ends = {}
@@ -450,22 +604,41 @@ def test_intervals_of_draws_are_their_quantiles_and_the_shortest_that_hold_as_ma
             else:
                 found = fit.interval(0.8, kind)
                 assert found.attrs["kind"] == kind
-                ends[kind] = found.lower.sel(coef=name).item(), found.upper.sel(coef=name).item()
-        np.testing.assert_allclose(ends["eti"], np.quantile(values, [0.1, 0.9]), rtol=1e-12)
+                ends[kind] = (
+                    found.lower.sel(coef=name).item(),
+                    found.upper.sel(coef=name).item(),
+                )
+        np.testing.assert_allclose(
+            ends["eti"], np.quantile(values, [0.1, 0.9]), rtol=1e-12
+        )
         s = np.sort(values)
         widths = s[inside - 1 :] - s[: len(s) - inside + 1]
-        np.testing.assert_allclose(ends["hdi"][1] - ends["hdi"][0], widths.min(), rtol=1e-12)
+        np.testing.assert_allclose(
+            ends["hdi"][1] - ends["hdi"][0], widths.min(), rtol=1e-12
+        )
         assert ends["hdi"][1] - ends["hdi"][0] < ends["eti"][1] - ends["eti"][0]
 
 
 def test_two_ways_of_clusters_pass_over_a_coefficient_without_an_estimate():
     rng = np.random.default_rng(2)
     g, ways = np.arange(60) % 4, (np.arange(60) % 7, np.arange(60) % 6)
-    X, y, w = np.c_[rng.normal(size=60), np.eye(4)[g][:, 1:]], rng.normal(size=60), np.where(g == 2, 0, 1)
+    X, y, w = (
+        np.c_[rng.normal(size=60), np.eye(4)[g][:, 1:]],
+        rng.normal(size=60),
+        np.where(g == 2, 0, 1),
+    )
     with pytest.warns(pr.ProbregWarning):
-        found = pr.fit(pr.Model.from_arrays(X, y, weights=w)).covariance("cluster", groups=ways).values
+        found = (
+            pr.fit(pr.Model.from_arrays(X, y, weights=w))
+            .covariance("cluster", groups=ways)
+            .values
+        )
     kept = [0, 1, 2, 4]
-    fewer = pr.fit(pr.Model.from_arrays(X[:, [0, 1, 3]], y, weights=w)).covariance("cluster", groups=ways).values
+    fewer = (
+        pr.fit(pr.Model.from_arrays(X[:, [0, 1, 3]], y, weights=w))
+        .covariance("cluster", groups=ways)
+        .values
+    )
     np.testing.assert_allclose(found[np.ix_(kept, kept)], fewer, rtol=1e-8)
     assert np.isnan(found[3]).all()
 
@@ -482,10 +655,16 @@ def test_as_many_coefficients_as_rows_leave_no_covariance_of_least_squares(tmp_p
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-9, 1e-12])
 @pytest.mark.parametrize("kind", ["profile", "score"])
-def test_a_coefficient_held_at_zero_by_its_prior_leaves_the_other_intervals(kind: str, scale: float) -> None:
+def test_a_coefficient_held_at_zero_by_its_prior_leaves_the_other_intervals(
+    kind: str, scale: float
+) -> None:
     x = np.linspace(-1.0, 1.0, 40)
     rows = {"k": [3, 4, 5, 4] * 10, "x": x, "z": np.cos(5.0 * x)}
-    held = pr.fit(pr.Model.from_formula("k ~ x + z", rows, likelihood="poisson", prior={"z": pr.Normal(scale)}))
+    held = pr.fit(
+        pr.Model.from_formula(
+            "k ~ x + z", rows, likelihood="poisson", prior={"z": pr.Normal(scale)}
+        )
+    )
     absent = pr.fit(pr.Model.from_formula("k ~ x", rows, likelihood="poisson"))
     for side in ("lower", "upper"):
         ends = held.interval(kind=kind)[side].sel(coef=["Intercept", "x"])

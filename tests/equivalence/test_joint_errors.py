@@ -48,33 +48,56 @@ CASES = [  # formula, likelihood, criterion, priors, kind of the default
 def second_derivatives(f, at: np.ndarray, h: float = 0.01) -> np.ndarray:
     """By central differences of values, with an error near 1e-4 of a log."""
     steps = h * np.eye(len(at))
-    points = [at + a * si + b * sj for si in steps for sj in steps for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+    points = [
+        at + a * si + b * sj
+        for si in steps
+        for sj in steps
+        for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    ]
     value = f(np.array(points)).reshape(len(at), len(at), 4)
     return (value @ [1.0, -1.0, -1.0, 1.0]) / (4.0 * h**2)
 
 
 @pytest.mark.parametrize(("formula", "likelihood", "criterion", "prior", "kind"), CASES)
-def test_joint_errors_are_those_of_the_delta_method(formula, likelihood, criterion, prior, kind):
+def test_joint_errors_are_those_of_the_delta_method(
+    formula, likelihood, criterion, prior, kind
+):
     model = pr.Model.from_formula(formula, TABLE, likelihood=likelihood, prior=prior)
     fit = pr.fit(model, pr.Evidence(criterion=criterion))
-    problem, theta = EvidenceProblem(model, False, criterion=criterion), fit.solution.scales.theta
+    problem, theta = (
+        EvidenceProblem(model, False, criterion=criterion),
+        fit.solution.scales.theta,
+    )
     problem.surface.choose_at(theta)
 
     def eta(at: np.ndarray) -> np.ndarray:
         held = problem.model_at(at, theta)
-        beta = pr.fit(held, "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-12)).solution.beta
+        beta = pr.fit(
+            held, "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-12)
+        ).solution.beta
         return held.design.X @ beta[:, 0]
 
     free = ~fit.solution.scales.vanished
     V = np.zeros((len(theta), len(theta)))
-    V[np.ix_(free, free)] = np.linalg.inv(-second_derivatives(problem.surface.values, theta)[np.ix_(free, free)])
+    V[np.ix_(free, free)] = np.linalg.inv(
+        -second_derivatives(problem.surface.values, theta)[np.ix_(free, free)]
+    )
     h = 0.003
-    J = np.array([(eta(theta + h * e) - eta(theta - h * e)) / (2.0 * h) for e in np.eye(len(theta))]).T
+    J = np.array(
+        [
+            (eta(theta + h * e) - eta(theta - h * e)) / (2.0 * h)
+            for e in np.eye(len(theta))
+        ]
+    ).T
     X = fit.model.design.X
-    joint, conditional = (fit.spread(k).matrix.of_rows(X)[:, 0, 0] for k in ("joint", "conditional"))
+    joint, conditional = (
+        fit.spread(k).matrix.of_rows(X)[:, 0, 0] for k in ("joint", "conditional")
+    )
     added = np.einsum("ij,jk,ik->i", J, V, J)
     assert added.max() > 1e-3 * conditional.max()
-    np.testing.assert_allclose(joint - conditional, added, rtol=0.01, atol=1e-3 * added.max())
+    np.testing.assert_allclose(
+        joint - conditional, added, rtol=0.01, atol=1e-3 * added.max()
+    )
     assert fit.covariance().attrs["kind"] == kind
     np.testing.assert_array_equal(fit.covariance(), fit.covariance(kind))
     assert f"{kind} covariance" in repr(fit)
@@ -82,8 +105,18 @@ def test_joint_errors_are_those_of_the_delta_method(formula, likelihood, criteri
 
 REFITTED = [  # functions of a Cholesky basis leave its columns as their length moves
     *[case[:4] for case in CASES if "cholesky" not in case[0]],
-    ("y ~ x + z", "gaussian", "REML", {"x": pr.Normal(pr.priors.Reference(), sigma_units=True), "z": pr.Normal(3.0)}),
-    ("y ~ x + z", "gaussian", "REML", {("x", "z"): pr.priors.GPrior(pr.priors.Reference())}),
+    (
+        "y ~ x + z",
+        "gaussian",
+        "REML",
+        {"x": pr.Normal(pr.priors.Reference(), sigma_units=True), "z": pr.Normal(3.0)},
+    ),
+    (
+        "y ~ x + z",
+        "gaussian",
+        "REML",
+        {("x", "z"): pr.priors.GPrior(pr.priors.Reference())},
+    ),
     ("k ~ z + (z | g)", "bernoulli", "ML", {}),
     ("count ~ z + (1 | g)", "negative_binomial", "ML", {}),
     ("count ~ z + (1 | g)", "negative_binomial", "REML", {}),
@@ -97,16 +130,23 @@ REFITTED = [  # functions of a Cholesky basis leave its columns as their length 
 @pytest.mark.parametrize(("formula", "likelihood", "criterion", "prior"), REFITTED)
 def test_joint_errors_move_the_mode_as_refits_do(formula, likelihood, criterion, prior):
     fit = pr.fit(
-        pr.Model.from_formula(formula, TABLE, likelihood=likelihood, prior=prior), pr.Evidence(criterion=criterion)
+        pr.Model.from_formula(formula, TABLE, likelihood=likelihood, prior=prior),
+        pr.Evidence(criterion=criterion),
     )
     scales, X = fit.solution.scales, fit.model.design.X
     problem = EvidenceProblem(scales.stated, False, criterion=criterion)
     problem.surface.choose_at(scales.theta)
 
     def eta(at: np.ndarray) -> np.ndarray:
-        if criterion == "ML" and likelihood != "gaussian":  # flat coefficients are coordinates
+        if (
+            criterion == "ML" and likelihood != "gaussian"
+        ):  # flat coefficients are coordinates
             surface = problem.surface
-            beta = surface.mode(at).beta if isinstance(surface, ProfiledSurface) else arrow_estimate(surface, at).beta
+            beta = (
+                surface.mode(at).beta
+                if isinstance(surface, ProfiledSurface)
+                else arrow_estimate(surface, at).beta
+            )
             return X @ beta
         held = problem.model_at(at, scales.theta)
         method = "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-13)
@@ -116,14 +156,23 @@ def test_joint_errors_move_the_mode_as_refits_do(formula, likelihood, criterion,
         return (eta(scales.theta + h * e) - eta(scales.theta - h * e)) / (2.0 * h)
 
     # the error of differences is of the fourth order
-    J = np.array([(4.0 * slope(e, 0.01) - slope(e, 0.02)) / 3.0 for e in np.eye(len(scales.theta))])
+    J = np.array(
+        [
+            (4.0 * slope(e, 0.01) - slope(e, 0.02)) / 3.0
+            for e in np.eye(len(scales.theta))
+        ]
+    )
     free = np.isfinite(np.diagonal(scales.covariance))
     joint, conditional = (fit.spread(kind).matrix for kind in ("joint", "conditional"))
     if criterion == "ML" and likelihood != "gaussian":
         conditional = conditional.given(np.flatnonzero(~fit.model.joint.informative))
-    expected = np.einsum("dni,de,enj->nij", J[free], scales.covariance[np.ix_(free, free)], J[free])
+    expected = np.einsum(
+        "dni,de,enj->nij", J[free], scales.covariance[np.ix_(free, free)], J[free]
+    )
     found = joint.of_rows(X) - conditional.of_rows(X)
-    np.testing.assert_allclose(found, expected, rtol=0.0, atol=2e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        found, expected, rtol=0.0, atol=2e-6 * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("basis", ["exact", "hsgp"])
@@ -134,13 +183,26 @@ def test_joint_errors_between_the_rows_are_those_of_the_delta_method(basis):
     new = {"x": np.linspace(0.5, 9.5, 13)}
 
     def mean(at: np.ndarray) -> np.ndarray:
-        return pr.fit(problem.model_at(at, scales.theta), "closed_form").predict(new)["mean"].values
+        return (
+            pr.fit(problem.model_at(at, scales.theta), "closed_form")
+            .predict(new)["mean"]
+            .values
+        )
 
-    J = np.array([(mean(scales.theta + e) - mean(scales.theta - e)) / 0.006 for e in 0.003 * np.eye(3)]).T
+    J = np.array(
+        [
+            (mean(scales.theta + e) - mean(scales.theta - e)) / 0.006
+            for e in 0.003 * np.eye(3)
+        ]
+    ).T
     X = fit.model.design.at(new).X
-    joint, conditional = (fit.spread(k).matrix.of_rows(X)[:, 0, 0] for k in ("joint", "conditional"))
+    joint, conditional = (
+        fit.spread(k).matrix.of_rows(X)[:, 0, 0] for k in ("joint", "conditional")
+    )
     added = np.einsum("ij,jk,ik->i", J, scales.covariance, J)
-    np.testing.assert_allclose(joint - conditional, added, rtol=0.01, atol=1e-3 * added.max())
+    np.testing.assert_allclose(
+        joint - conditional, added, rtol=0.01, atol=1e-3 * added.max()
+    )
 
 
 def test_joint_errors_of_many_columns_are_those_of_few():
@@ -148,10 +210,16 @@ def test_joint_errors_of_many_columns_are_those_of_few():
     wide = np.random.default_rng(2).normal(size=(30, 50))
     y = wide[:, :5].sum(1) + np.random.default_rng(3).normal(size=30)
     names = [f"x{j}" for j in range(50)]
-    prior = {tuple(names[:20]): pr.Normal(pr.priors.Reference()), tuple(names[20:]): pr.Normal(pr.priors.Reference())}
+    prior = {
+        tuple(names[:20]): pr.Normal(pr.priors.Reference()),
+        tuple(names[20:]): pr.Normal(pr.priors.Reference()),
+    }
     fit = pr.fit(pr.Model.from_arrays(wide, y, columns=names, prior=prior), "evidence")
     assert fit.covariance().attrs["kind"] == "joint"
-    joint, conditional = fit.covariance("joint").values, fit.covariance("conditional").values
+    joint, conditional = (
+        fit.covariance("joint").values,
+        fit.covariance("conditional").values,
+    )
     added = np.linalg.eigvalsh(joint - conditional)
     assert added.min() > -1e-9 * added.max()
     assert (added > 1e-9 * added.max()).sum() <= 3  # two scales and sigma
@@ -166,7 +234,11 @@ def test_a_model_of_known_scales_has_no_joint_covariance():
 
 def test_scales_without_a_curvature_are_taken_as_known_with_a_warning():
     fit = pr.fit(pr.Model.from_formula("y ~ s(x)", TABLE))
-    scales = replace(fit.solution.scales, hessian_of=lambda: np.eye(2))  # the criterion has no maximum there
+    scales = replace(
+        fit.solution.scales, hessian_of=lambda: np.eye(2)
+    )  # the criterion has no maximum there
     with pytest.warns(pr.errors.ProbregWarning):
-        found = joint_covariance(scales, fit.solution.conditional, fit.solution.beta, fit.model)
+        found = joint_covariance(
+            scales, fit.solution.conditional, fit.solution.beta, fit.model
+        )
     assert found is fit.solution.conditional

@@ -10,14 +10,32 @@ from scipy.stats import norm
 import probreg as pr
 from probreg.inference.penalized import kink_systems, piecewise_linear
 from probreg.kernels import RBF, Linear
-from probreg.likelihoods import AbsoluteLoss, EpsilonInsensitive, Huber, PowerNoise, Quantile
+from probreg.likelihoods import (
+    AbsoluteLoss,
+    EpsilonInsensitive,
+    Huber,
+    PowerNoise,
+    Quantile,
+)
 
 X = np.array([0.0, 1.0, 2.0, 4.0])
 Y = np.array([0.0, 1.0, 0.0, 2.0])
 K = np.exp(-0.5 * np.subtract.outer(X, X) ** 2)
 SVR = [
-    (10.0, 0.1, (-1.9320211987, 2.6453276072, -2.1575031684, 1.4441967598), 0.7190507282, 2.357908126734942),
-    (1.0, 0.5, (-0.3988832289, 0.1931408229, -0.5107487615, 0.7164911675), 0.8506193705, 0.358245583761003),
+    (
+        10.0,
+        0.1,
+        (-1.9320211987, 2.6453276072, -2.1575031684, 1.4441967598),
+        0.7190507282,
+        2.357908126734942,
+    ),
+    (
+        1.0,
+        0.5,
+        (-0.3988832289, 0.1931408229, -0.5107487615, 0.7164911675),
+        0.8506193705,
+        0.358245583761003,
+    ),
     (1.0, 0.1, (-1.0, 1.0, -1.0, 1.0), 0.826515455111, 1.802287785514927),
 ]
 
@@ -29,11 +47,16 @@ def rows(n: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("C", "epsilon", "weight", "offset", "objective"), SVR)
-def test_support_vector_regression_has_its_known_answers(C, epsilon, weight, offset, objective) -> None:
+def test_support_vector_regression_has_its_known_answers(
+    C, epsilon, weight, offset, objective
+) -> None:
     fit = pr.svr(X, Y, kernel=RBF(1.0), C=C, epsilon=epsilon)
     np.testing.assert_allclose(fit.support["weight"], weight, atol=2e-10)
     assert fit.coef.values[0] == pytest.approx(offset, abs=1e-9)
-    at, by = fit.solution.stats, C * fit.model.fixed["scale"]  # loss / scale + |b|^2 / (2 tau^2), times tau^2
+    at, by = (
+        fit.solution.stats,
+        C * fit.model.fixed["scale"],
+    )  # loss / scale + |b|^2 / (2 tau^2), times tau^2
     assert at["primal"] * by == pytest.approx(objective, abs=1e-9)
     assert at["dual"] * by == pytest.approx(objective, abs=1e-9)
     assert 0.0 <= at["gap"] < 1e-10
@@ -54,12 +77,17 @@ def test_an_offset_that_is_not_unique_is_an_interval() -> None:
 
 def test_without_an_offset_the_weights_are_others() -> None:
     fit = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=0.1, intercept=False)
-    np.testing.assert_allclose(fit.support["weight"], [-0.42783509, 1.0, -0.58396476, 1.0], atol=1e-8)
+    np.testing.assert_allclose(
+        fit.support["weight"], [-0.42783509, 1.0, -0.58396476, 1.0], atol=1e-8
+    )
     assert fit.support["at"].tolist() == ["free", "bound", "free", "bound"]
 
 
 def test_the_flattest_line_in_the_tube_goes_through_two_points() -> None:
-    for x, y in (([0.0, 1.0], [0.0, 1.0]), ("y ~ x", {"x": [0.0, 1.0], "y": [0.0, 1.0]})):
+    for x, y in (
+        ([0.0, 1.0], [0.0, 1.0]),
+        ("y ~ x", {"x": [0.0, 1.0], "y": [0.0, 1.0]}),
+    ):
         fit = pr.svr(x, y, kernel="linear", C=10.0, epsilon=0.1)
         np.testing.assert_allclose(fit.coef, [0.1, 0.8], atol=1e-12)
         np.testing.assert_allclose(fit.support["weight"], [-0.8, 0.8], atol=1e-12)
@@ -70,7 +98,9 @@ def test_a_kernel_of_a_formula_is_that_of_its_columns() -> None:
     table = {"a": x[:, 0], "b": x[:, 1], "y": y}
     one = pr.svr("y ~ a + b", table, kernel=RBF(1.0), C=2.0, epsilon=0.2)
     two = pr.svr(x, y, kernel=RBF(1.0), C=2.0, epsilon=0.2)
-    np.testing.assert_allclose(one.predict(table)["mean"], two.predict(x)["mean"], atol=1e-9)
+    np.testing.assert_allclose(
+        one.predict(table)["mean"], two.predict(x)["mean"], atol=1e-9
+    )
     with pytest.raises(pr.DataError, match="'log\\(a\\)' is none"):
         pr.svr("y ~ log(a) + b", {**table, "a": np.exp(x[:, 0])}, C=1.0, epsilon=0.1)
 
@@ -83,7 +113,9 @@ def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) ->
     S, n = np.maximum(np.abs(r) - epsilon, 0.0).sum(), len(y)
     c = (S + np.sqrt(S**2 + 4 * n * S * epsilon)) / (2 * n)
     assert fit.model.fixed["scale"] == pytest.approx(c, rel=1e-9)
-    assert fit.model.joint.blocks[-1].prior.scale == pytest.approx(np.sqrt(C * c), rel=1e-9)
+    assert fit.model.joint.blocks[-1].prior.scale == pytest.approx(
+        np.sqrt(C * c), rel=1e-9
+    )
     call = fit.model.penalty()["sklearn"].call
     assert call.startswith("SVR(kernel='rbf', gamma=0.222222")
     assert "C=2, epsilon=0.3" in call
@@ -92,18 +124,30 @@ def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) ->
     for model in (fit.model, opened.model):
         with pytest.raises(pr.Incompatible, match="was found from the residuals"):
             pr.fit(model, "posterior")
-    np.testing.assert_allclose(opened.support["weight"], fit.support["weight"], rtol=1e-9)
+    np.testing.assert_allclose(
+        opened.support["weight"], fit.support["weight"], rtol=1e-9
+    )
     with pytest.raises(pr.DataError, match="support vectors are rows"):
-        _ = pr.load_fit(pr.svr(x, y, kernel="linear", C=C, epsilon=epsilon).save(tmp_path / "small.nc")).support
+        _ = pr.load_fit(
+            pr.svr(x, y, kernel="linear", C=C, epsilon=epsilon).save(
+                tmp_path / "small.nc"
+            )
+        ).support
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few draws need not mix
-        drawn = pr.fit(fit.model.with_aux(scale=c), pr.NUTS(draws=50, chains=2, tune=100), seed=1)
+        drawn = pr.fit(
+            fit.model.with_aux(scale=c), pr.NUTS(draws=50, chains=2, tune=100), seed=1
+        )
     beta = drawn.solution.draws["beta"].reshape(-1, drawn.model.shape[0])
     outside = np.abs(y - beta @ drawn.model.design.X.T) >= epsilon
-    np.testing.assert_allclose(drawn.support["probability"], outside.mean(0), atol=1e-12)
+    np.testing.assert_allclose(
+        drawn.support["probability"], outside.mean(0), atol=1e-12
+    )
 
 
-@pytest.mark.parametrize("container", [np.array, np.float64, np.float32, float, lambda v: np.array([v])])
+@pytest.mark.parametrize(
+    "container", [np.array, np.float64, np.float32, float, lambda v: np.array([v])]
+)
 def test_a_quantile_level_is_a_number_in_any_container(container):
     x = np.arange(12.0)
     y = x + np.sin(3 * x)
@@ -111,7 +155,9 @@ def test_a_quantile_level_is_a_number_in_any_container(container):
     found = pr.quantile_regression(x, y, tau=given)
     if np.ndim(given):
         (found,) = found.values()
-    np.testing.assert_array_equal(found.coef, pr.quantile_regression(x, y, tau=0.25).coef)
+    np.testing.assert_array_equal(
+        found.coef, pr.quantile_regression(x, y, tau=0.25).coef
+    )
 
 
 def test_quantiles_are_those_of_a_linear_programme_and_may_cross() -> None:
@@ -125,11 +171,21 @@ def test_quantiles_are_those_of_a_linear_programme_and_may_cross() -> None:
         a = fit.solution.multipliers * fit.aux["sigma"]
         np.testing.assert_allclose(Z.T @ a, 0.0, atol=1e-10)
         assert (np.clip(a, tau - 1 - 1e-12, tau + 1e-12) == a).all()
-        np.testing.assert_allclose(a[np.abs(r) > 1e-9], np.where(r > 0, tau, tau - 1)[np.abs(r) > 1e-9], atol=1e-10)
+        np.testing.assert_allclose(
+            a[np.abs(r) > 1e-9],
+            np.where(r > 0, tau, tau - 1)[np.abs(r) > 1e-9],
+            atol=1e-10,
+        )
         assert fit.aux["sigma"] == pytest.approx(np.mean(r * (tau - (r < 0))), rel=1e-9)
-    x, y = np.r_[np.zeros(9), np.ones(9)], np.r_[np.arange(9.0), 4.0 + 0.1 * np.arange(9)]
+    x, y = (
+        np.r_[np.zeros(9), np.ones(9)],
+        np.r_[np.arange(9.0), 4.0 + 0.1 * np.arange(9)],
+    )
     crossing = pr.quantile_regression(np.r_[x, 3.0], np.r_[y, 4.5], tau=[0.25, 0.75])
-    assert all("0.25 and 0.75 quantiles cross: at 1 of 19 rows" in " ".join(f.notes) for f in crossing.values())
+    assert all(
+        "0.25 and 0.75 quantiles cross: at 1 of 19 rows" in " ".join(f.notes)
+        for f in crossing.values()
+    )
     with pytest.raises(pr.DataError, match="different probabilities"):
         pr.quantile_regression(x, y, tau=[0.5, 0.5])
     with pytest.raises(pr.DataError, match="tau"):
@@ -142,16 +198,30 @@ def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> N
     fit = pr.quantile_regression(x, y, tau=tau)
     Z, r = np.c_[np.ones(n), x], y - np.c_[np.ones(n), x] @ fit.coef.values
     q, on = norm.ppf(tau), np.abs(r) <= 1e-12
-    c = n ** (-1 / 3) * norm.ppf(0.975) ** (2 / 3) * (1.5 * norm.pdf(q) ** 2 / (2 * q**2 + 1)) ** (1 / 3)
+    c = (
+        n ** (-1 / 3)
+        * norm.ppf(0.975) ** (2 / 3)
+        * (1.5 * norm.pdf(q) ** 2 / (2 * q**2 + 1)) ** (1 / 3)
+    )
     places = np.interp([0.25, 0.75], (np.arange(n) + 0.5) / n, np.sort(r))
-    h = min(r.std(), (places[1] - places[0]) / 1.34) * (norm.ppf(tau + c) - norm.ppf(tau - c))
-    kernel = np.where(on, 0.0, 0.75 * np.maximum(1 - (r / h) ** 2, 0) / h) * n / (n - on.sum())
+    h = min(r.std(), (places[1] - places[0]) / 1.34) * (
+        norm.ppf(tau + c) - norm.ppf(tau - c)
+    )
+    kernel = (
+        np.where(on, 0.0, 0.75 * np.maximum(1 - (r / h) ** 2, 0) / h)
+        * n
+        / (n - on.sum())
+    )
     bread = np.linalg.inv(Z.T @ (kernel[:, None] * Z))
     V = bread @ (tau * (1 - tau) * Z.T @ Z) @ bread
     np.testing.assert_allclose(fit.std_error, np.sqrt(np.diagonal(V)), rtol=1e-6)
     assert fit.covariance().attrs["kind"] == "HC0"
-    density = tau * (1 - tau) / fit.aux["sigma"] ** 2  # the information of a row under the density assumed
-    np.testing.assert_allclose(fit.covariance("expected"), np.linalg.inv(density * Z.T @ Z), rtol=1e-9)
+    density = (
+        tau * (1 - tau) / fit.aux["sigma"] ** 2
+    )  # the information of a row under the density assumed
+    np.testing.assert_allclose(
+        fit.covariance("expected"), np.linalg.inv(density * Z.T @ Z), rtol=1e-9
+    )
     with pytest.raises(pr.Incompatible, match="second derivatives"):
         fit.covariance("observed")
     few = pr.quantile_regression(x[:12], y[:12], tau=0.95)
@@ -169,11 +239,15 @@ def test_an_estimated_tube_leaves_the_share_of_its_likelihood_outside() -> None:
     c, epsilon = fit.aux["scale"], fit.aux["epsilon"]
     assert epsilon == pytest.approx(0.8, abs=0.4)  # a standard error is 0.2
     r = np.abs(y - fit.predict(x)["mean"].values)
-    nu = c / (epsilon + c)  # nu of nu-SVR: at most that share outside, at least that share on or beyond the edge
+    nu = (
+        c / (epsilon + c)
+    )  # nu of nu-SVR: at most that share outside, at least that share on or beyond the edge
     assert (r > epsilon + 1e-7).mean() <= nu <= (r >= epsilon - 1e-7).mean()
     above = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(epsilon)))
     for factor in (0.95, 1.05):
-        other = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(factor * epsilon)))
+        other = pr.fit(
+            pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(factor * epsilon))
+        )
         assert other.log_likelihood < above.log_likelihood
 
 
@@ -181,22 +255,43 @@ def test_weights_offsets_and_precisions_are_those_of_the_rows() -> None:
     x, y = rows(50)
     w = np.random.default_rng(1).integers(1, 4, 50)
     for likelihood in (AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.4)):
-        model = pr.Model.from_arrays(x, y, weights=w, likelihood=likelihood, prior=pr.Normal(0.7), offset=0.3 * x[:, 0])
+        model = pr.Model.from_arrays(
+            x,
+            y,
+            weights=w,
+            likelihood=likelihood,
+            prior=pr.Normal(0.7),
+            offset=0.3 * x[:, 0],
+        )
         again = np.repeat(np.arange(50), w)
-        long = pr.Model.from_arrays(x[again], (y - 0.3 * x[:, 0])[again], likelihood=likelihood, prior=pr.Normal(0.7))
+        long = pr.Model.from_arrays(
+            x[again],
+            (y - 0.3 * x[:, 0])[again],
+            likelihood=likelihood,
+            prior=pr.Normal(0.7),
+        )
         one, two = pr.fit(model), pr.fit(long)
         np.testing.assert_allclose(one.coef, two.coef, atol=1e-7)
         np.testing.assert_allclose(one.std_error, two.std_error, rtol=1e-6)
-    precise = pr.Model.from_arrays(x, y, weights=pr.weights.precision(w.astype(float)), likelihood=AbsoluteLoss())
+    precise = pr.Model.from_arrays(
+        x, y, weights=pr.weights.precision(w.astype(float)), likelihood=AbsoluteLoss()
+    )
     found, root = pr.fit(precise), np.sqrt(w)
     plain = pr.fit(
-        pr.Model.from_arrays(np.c_[root, x * root[:, None]], y * root, intercept=False, likelihood=AbsoluteLoss())
+        pr.Model.from_arrays(
+            np.c_[root, x * root[:, None]],
+            y * root,
+            intercept=False,
+            likelihood=AbsoluteLoss(),
+        )
     )
     np.testing.assert_allclose(found.coef, plain.coef, atol=1e-8)
     assert found.aux["sigma"] == pytest.approx(plain.aux["sigma"], rel=1e-8)
 
 
-def test_laplace_refuses_kinks_and_columns_that_reproduce_the_response_have_no_scale() -> None:
+def test_laplace_refuses_kinks_and_columns_that_reproduce_the_response_have_no_scale() -> (
+    None
+):
     x, y = rows(30)
     model = pr.Model.from_arrays(x, y, likelihood="absolute")
     with pytest.raises(pr.Incompatible, match="second derivatives at the mode"):
@@ -204,15 +299,25 @@ def test_laplace_refuses_kinks_and_columns_that_reproduce_the_response_have_no_s
     with pytest.raises(pr.Incompatible, match="smooth likelihood"):
         pr.fit(model.with_prior(pr.Normal(pr.HalfNormal(1.0))), "evidence")
     with pytest.raises(pr.NotConverged, match="sigma runs to 0"):
-        pr.fit(pr.Model.from_arrays(np.eye(3)[:, 1:], [1.0, 2.0, 4.0], likelihood="absolute"))
+        pr.fit(
+            pr.Model.from_arrays(
+                np.eye(3)[:, 1:], [1.0, 2.0, 4.0], likelihood="absolute"
+            )
+        )
 
 
-@pytest.mark.parametrize("likelihood", [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5)])
+@pytest.mark.parametrize(
+    "likelihood", [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5)]
+)
 def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> None:
     x, y = rows(200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood), pr.Importance(max_k=np.inf), seed=0)
+        fit = pr.fit(
+            pr.Model.from_arrays(x, y, likelihood=likelihood),
+            pr.Importance(max_k=np.inf),
+            seed=0,
+        )
     told = [note for note in fit.solution.notes if "sandwich-corrected" in note]
     assert bool(told) == bool(likelihood.working)
     if told:
@@ -225,7 +330,8 @@ def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "likelihood", [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5), Huber(), PowerNoise(1.5)]
+    "likelihood",
+    [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5), Huber(), PowerNoise(1.5)],
 )
 def test_draws_of_the_compiled_density_are_those_of_the_weights(likelihood) -> None:
     x, y = rows(300)
@@ -246,7 +352,11 @@ def test_standard_errors_of_the_tube_are_those_of_repeated_samples() -> None:
     for _ in range(600):
         y = likelihood.sample(rng, np.zeros((n, 1)), scale=0.7)
         found.append(
-            pr.fit(pr.Model.from_arrays(np.ones((n, 1)), y, intercept=False, likelihood=likelihood)).coef.values[0]
+            pr.fit(
+                pr.Model.from_arrays(
+                    np.ones((n, 1)), y, intercept=False, likelihood=likelihood
+                )
+            ).coef.values[0]
         )
     # c (eps + c) = 0.7 for large n
     assert n * np.var(found) == pytest.approx(0.7, rel=0.15)
@@ -266,7 +376,10 @@ def test_paths_and_tuning_refuse_kinks_in_words() -> None:
     x, y = rows()
     model = pr.Model.from_arrays(x, y, likelihood=Quantile(0.3), prior=pr.Normal(1.0))
     for verb in (pr.path, pr.tune):
-        with pytest.raises(pr.Incompatible, match="a path follows modes of smooth likelihoods, and the quantile"):
+        with pytest.raises(
+            pr.Incompatible,
+            match="a path follows modes of smooth likelihoods, and the quantile",
+        ):
             verb(model)
 
 
@@ -277,7 +390,9 @@ def test_quantile_regression_reads_its_arguments_and_never_samples() -> None:
             pr.quantile_regression(x, y, tau=tau)
     with pytest.raises(pr.Incompatible, match=r"likelihoods.Quantile\(tau\)"):
         pr.quantile_regression(x, y, likelihood=pr.Gaussian())
-    with pytest.raises(pr.Incompatible, match="interior_point needs flat or normal priors"):
+    with pytest.raises(
+        pr.Incompatible, match="interior_point needs flat or normal priors"
+    ):
         pr.quantile_regression(x, y, prior=pr.Laplace(1.0))
 
 
@@ -303,7 +418,10 @@ def test_a_formula_says_whether_support_vectors_have_a_constant() -> None:
 
 def test_an_opened_fit_with_its_rows_has_its_support(tmp_path) -> None:
     x, y = rows(30)
-    for fit in (pr.svr(x, y, kernel=RBF(1.0), C=1.0, epsilon=0.2), pr.quantile_regression(x, y, tau=0.3)):
+    for fit in (
+        pr.svr(x, y, kernel=RBF(1.0), C=1.0, epsilon=0.2),
+        pr.quantile_regression(x, y, tau=0.3),
+    ):
         fit.save(tmp_path / "fit", rows=True)
         opened = pr.load_fit(tmp_path / "fit").support
         np.testing.assert_array_equal(opened["at"], fit.support["at"])
@@ -317,21 +435,32 @@ def test_sentences_on_kinks_are_true() -> None:
     assert any("no standard errors" in note for note in wide.notes)
     assert not any("standard errors are" in note for note in wide.solution.notes)
     assert "nan" not in str(wide).split("note")[0].split("effective")[-1]
-    with pytest.raises(pr.NotConverged, match="scale runs to 0, for no residual is outside the tube"):
+    with pytest.raises(
+        pr.NotConverged, match="scale runs to 0, for no residual is outside the tube"
+    ):
         pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(50.0)))
     fit = pr.quantile_regression("y ~ x", data, tau=0.25)
     assert "average slope of the 0.25 quantile of y over" in str(pr.slopes(fit))
-    assert "no likelihood of such responses here has heavier tails" not in str(pr.diagnose(fit))
-    with pytest.raises(pr.Incompatible, match="the quantile likelihood has kinks: take 'response' or 'quantile' ones"):
+    assert "no likelihood of such responses here has heavier tails" not in str(
+        pr.diagnose(fit)
+    )
+    with pytest.raises(
+        pr.Incompatible,
+        match="the quantile likelihood has kinks: take 'response' or 'quantile' ones",
+    ):
         pr.residuals(fit, kind="pearson")
     with pytest.raises(pr.Incompatible, match=r"steps that no formula says$"):
         pr.influence_measures(fit)
-    assert "saved without" not in str(pr.diagnose(pr.svr("y ~ x", data, C=1.0, epsilon=0.2)))
+    assert "saved without" not in str(
+        pr.diagnose(pr.svr("y ~ x", data, C=1.0, epsilon=0.2))
+    )
 
 
 def test_a_row_without_a_mode_is_told_as_that() -> None:
     x, y = rows(30)
-    models = {p: pr.Model.from_arrays(x, y, likelihood=PowerNoise(p)) for p in (1.2, 2.0)}
+    models = {
+        p: pr.Model.from_arrays(x, y, likelihood=PowerNoise(p)) for p in (1.2, 2.0)
+    }
     found = pr.compare_models({str(p): pr.fit(m) for p, m in models.items()})
     assert not any("some coefficient has no estimate" in note for note in found.notes)
 
@@ -347,7 +476,10 @@ def test_equal_residuals_have_no_density_and_no_sandwich() -> None:
 @pytest.mark.parametrize("tau", [0.2, 0.5, 0.7])
 def test_errors_of_a_quantile_are_those_of_its_mirror_image(tau) -> None:
     x, y = rows(80)
-    one, other = pr.quantile_regression(x, y, tau=tau), pr.quantile_regression(x, -y, tau=1.0 - tau)
+    one, other = (
+        pr.quantile_regression(x, y, tau=tau),
+        pr.quantile_regression(x, -y, tau=1.0 - tau),
+    )
     np.testing.assert_allclose(one.std_error, other.std_error, rtol=1e-9)
     np.testing.assert_allclose(one.coef, -other.coef, atol=1e-9)
 
@@ -365,7 +497,9 @@ def test_every_route_to_a_median_has_the_same_errors() -> None:
         assert fit.covariance().attrs["kind"] == "HC0"
 
 
-@pytest.mark.parametrize(("n", "tau"), [(60, 0.95), (1000, 0.999), (60, 0.05), (100, 0.97)])
+@pytest.mark.parametrize(
+    ("n", "tau"), [(60, 0.95), (1000, 0.999), (60, 0.05), (100, 0.97)]
+)
 def test_quantiles_near_the_ends_have_no_sandwich(n, tau) -> None:
     a = np.arange(float(n))
     x, y = np.sin(3 * a), np.sin(3 * a) + norm.ppf(((a * 37) % n + 0.5) / n)
@@ -381,7 +515,9 @@ def test_quantiles_near_the_ends_have_no_sandwich(n, tau) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "tau"), [(100, 0.9), (200, 0.95), (200, 0.1), (60, 0.75), (20, 0.5)])
+@pytest.mark.parametrize(
+    ("n", "tau"), [(100, 0.9), (200, 0.95), (200, 0.1), (60, 0.75), (20, 0.5)]
+)
 def test_intervals_of_quantiles_cover(n, tau) -> None:
     """400 samples of even noise; the sandwich is asymptotic, and five observations a column are the fewest that it takes."""
     hits = np.zeros(2)
@@ -389,28 +525,43 @@ def test_intervals_of_quantiles_cover(n, tau) -> None:
         rng = np.random.default_rng([23, seed])
         x = rng.normal(size=n)
         fit = pr.quantile_regression(x, x + rng.normal(size=n), tau=tau)
-        hits += np.abs(fit.coef.values - [norm.ppf(tau), 1.0]) < 1.96 * fit.std_error.values
+        hits += (
+            np.abs(fit.coef.values - [norm.ppf(tau), 1.0]) < 1.96 * fit.std_error.values
+        )
     assert (hits / 400 > 0.90).all()  # 95 % less three standard errors and two points
 
 
 def test_a_bootstrap_of_a_quantile_names_its_own_errors_alone() -> None:
     x, y = rows(60)
-    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=Quantile(0.5)), pr.Bootstrap(reps=20), seed=1)
+    fit = pr.fit(
+        pr.Model.from_arrays(x, y, likelihood=Quantile(0.5)),
+        pr.Bootstrap(reps=20),
+        seed=1,
+    )
     assert Quantile(0.5).working not in fit.notes
     assert Quantile(0.5).working not in str(fit)
 
 
-@pytest.mark.parametrize("likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.4)])
-def test_the_scale_under_flat_priors_is_where_the_slope_of_the_likelihood_vanishes(likelihood) -> None:
+@pytest.mark.parametrize(
+    "likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.4)]
+)
+def test_the_scale_under_flat_priors_is_where_the_slope_of_the_likelihood_vanishes(
+    likelihood,
+) -> None:
     x, y = rows(60)
     w = np.random.default_rng(2).integers(1, 4, 60)
     fit = pr.fit(pr.Model.from_arrays(x, y, weights=w, likelihood=likelihood))
     ((name, value),) = fit.aux.items()
     beta = fit.solution.beta
     step = 1e-5
-    up, down = (float(fit.model.log_lik(beta, **{name: value * np.exp(s)})) for s in (step, -step))
+    up, down = (
+        float(fit.model.log_lik(beta, **{name: value * np.exp(s)}))
+        for s in (step, -step)
+    )
     assert (up - down) / (2.0 * step) == pytest.approx(0.0, abs=1e-6)
-    wide = pr.fit(fit.model.with_prior(pr.Normal(1e5)))  # by a search over the log of the scale
+    wide = pr.fit(
+        fit.model.with_prior(pr.Normal(1e5))
+    )  # by a search over the log of the scale
     assert wide.aux[name] == pytest.approx(value, rel=1e-6)
 
 
@@ -425,8 +576,12 @@ def test_the_covariance_of_a_kernel_is_made_when_it_is_asked_for() -> None:
     Z = model.design.X
     np.testing.assert_allclose(Z[:, 1:] @ Z[:, 1:].T, RBF(1.0)(x), atol=1e-12)
     # the expected information of a row is 1 / (s (s + eps)), and the prior has the variance C s
-    H = Z.T @ Z / (s * (s + eps)) + np.diag(np.r_[0.0, np.ones(Z.shape[1] - 1) / (2.0 * s)])
-    np.testing.assert_allclose(fit.std_error.values, np.sqrt(np.diag(np.linalg.inv(H))), rtol=1e-8)
+    H = Z.T @ Z / (s * (s + eps)) + np.diag(
+        np.r_[0.0, np.ones(Z.shape[1] - 1) / (2.0 * s)]
+    )
+    np.testing.assert_allclose(
+        fit.std_error.values, np.sqrt(np.diag(np.linalg.inv(H))), rtol=1e-8
+    )
     assert fit.solution.scale.root.is_computed
 
 
@@ -437,21 +592,39 @@ def test_rows_that_occur_twice_and_kernels_of_low_rank_have_their_columns() -> N
     Z = fit.model.design.X[:, 1:]
     assert Z.shape[1] < 25
     np.testing.assert_allclose(Z @ Z.T, RBF(2.0)(x), atol=1e-12)
-    np.testing.assert_allclose(fit.predict(x)["mean"], fit.coef.values[0] + Z @ fit.coef.values[1:], atol=1e-6)
+    np.testing.assert_allclose(
+        fit.predict(x)["mean"], fit.coef.values[0] + Z @ fit.coef.values[1:], atol=1e-6
+    )
     weight = np.zeros(80)
     weight[fit.support.index] = fit.support["weight"]
-    np.testing.assert_allclose(fit.predict([0.3])["mean"], fit.coef.values[0] + RBF(2.0)([0.3], x) @ weight, atol=1e-6)
+    np.testing.assert_allclose(
+        fit.predict([0.3])["mean"],
+        fit.coef.values[0] + RBF(2.0)([0.3], x) @ weight,
+        atol=1e-6,
+    )
 
 
 def test_a_flat_column_beside_its_copy_with_a_prior_keeps_its_coefficient() -> None:
     x, y = rows(80)
     prior = {"a": pr.Normal(0.1), "b": pr.Flat()}
     model = pr.Model.from_arrays(
-        np.c_[x[:, 0], x[:, 0]], y, columns=["a", "b"], likelihood=AbsoluteLoss(), prior=prior, aux={"sigma": 1.0}
+        np.c_[x[:, 0], x[:, 0]],
+        y,
+        columns=["a", "b"],
+        likelihood=AbsoluteLoss(),
+        prior=prior,
+        aux={"sigma": 1.0},
     )
     fit = pr.fit(model, "interior_point")
-    alone = pr.fit(pr.Model.from_arrays(x[:, :1], y, likelihood=AbsoluteLoss(), aux={"sigma": 1.0}), "interior_point")
-    np.testing.assert_allclose(fit.coef.values, [alone.coef.values[0], 0.0, alone.coef.values[1]], atol=1e-9)
+    alone = pr.fit(
+        pr.Model.from_arrays(
+            x[:, :1], y, likelihood=AbsoluteLoss(), aux={"sigma": 1.0}
+        ),
+        "interior_point",
+    )
+    np.testing.assert_allclose(
+        fit.coef.values, [alone.coef.values[0], 0.0, alone.coef.values[1]], atol=1e-9
+    )
 
 
 def test_tau_may_be_an_array() -> None:
@@ -459,7 +632,9 @@ def test_tau_may_be_an_array() -> None:
     fits = pr.quantile_regression(x, y, tau=np.array([0.75, 0.25]))
     assert isinstance(fits, dict)
     assert list(fits) == [0.25, 0.75]
-    np.testing.assert_array_equal(fits[0.25].coef, pr.quantile_regression(x, y, tau=0.25).coef)
+    np.testing.assert_array_equal(
+        fits[0.25].coef, pr.quantile_regression(x, y, tau=0.25).coef
+    )
     for wrong in (np.array([[0.1, 0.2]]), [[0.1]], np.array([0.1, 0.1])):
         with pytest.raises(pr.DataError, match="tau lists different probabilities"):
             pr.quantile_regression(x, y, tau=wrong)
@@ -473,14 +648,20 @@ def test_predictions_name_the_quantile_and_the_working_density() -> None:
     assert "working" not in pr.ols(x, y).predict(x[:2]).attrs["kind"]
 
 
-@pytest.mark.parametrize("likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.25)])
+@pytest.mark.parametrize(
+    "likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.25)]
+)
 def test_a_row_on_a_kink_to_rounding_has_no_score(likelihood) -> None:
     tube = float(likelihood.slopes(**dict.fromkeys(likelihood.aux, 1.0)).tube)
     y = np.array([0.1, 1e3, -7.0])
-    eta = (y - tube * np.array([1.0, -1.0, 1.0])) * (1.0 + np.array([2e-16, -2e-16, 3e-16]))
+    eta = (y - tube * np.array([1.0, -1.0, 1.0])) * (
+        1.0 + np.array([2e-16, -2e-16, 3e-16])
+    )
     aux = dict.fromkeys(likelihood.aux, 1.0)
     assert not likelihood.score(y, eta[:, None], **aux).any()
-    assert not likelihood.value_grad_hessian(y, eta[:, None], **aux).gradient[:, 0].any()
+    assert (
+        not likelihood.value_grad_hessian(y, eta[:, None], **aux).gradient[:, 0].any()
+    )
     away = likelihood.score(y, (y - 2.0 * tube - 1e-3)[:, None], **aux)
     np.testing.assert_allclose(away[:, 0], likelihood.slopes(**aux).up)
 
@@ -494,7 +675,9 @@ def test_a_search_that_stalls_does_not_ask_for_more_steps_alone(monkeypatch) -> 
         return replace(found(*given, **options), converged=False)
 
     monkeypatch.setattr(piecewise_linear, "solve_piecewise_linear", stalled)
-    with pytest.warns(pr.ProbregWarning, match="stopped with a gap or a violation left"):
+    with pytest.warns(
+        pr.ProbregWarning, match="stopped with a gap or a violation left"
+    ):
         fit = pr.fit(model)
     assert fit.solution.status.unfinished
     assert not fit.solution.status.good

@@ -11,19 +11,25 @@ from probreg.inference.penalized.active_set import minimise
 Array = np.ndarray
 
 
-def rows(n: int = 150, p: int = 40, near: float = 0.5, shift: float = 0.0) -> tuple[Array, Array]:
+def rows(
+    n: int = 150, p: int = 40, near: float = 0.5, shift: float = 0.0
+) -> tuple[Array, Array]:
     """Columns correlated `near` with their neighbour, of very different sizes."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n, p))
     for j in range(1, p):
         X[:, j] = near * X[:, j - 1] + np.sqrt(1.0 - near**2) * X[:, j]
     b = np.where(np.arange(p) % 5 == 0, 1.0, 0.0)
-    return (X + shift) * 10.0 ** rng.integers(-3, 4, p), 2.0 + X @ b + rng.normal(size=n)
+    return (X + shift) * 10.0 ** rng.integers(-3, 4, p), 2.0 + X @ b + rng.normal(
+        size=n
+    )
 
 
 def model_of(prior: pr.priors.Prior, aux: dict[str, float], **more: float) -> pr.Model:
     X, y = rows(**more)
-    return pr.Model.from_arrays(X, y, prior=prior, aux=aux, weights=np.arange(len(y)) % 3 + 1)
+    return pr.Model.from_arrays(
+        X, y, prior=prior, aux=aux, weights=np.arange(len(y)) % 3 + 1
+    )
 
 
 def systems_asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -34,17 +40,27 @@ def systems_asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         asked.append(1)
         return minimise(*args, **more)
 
-    monkeypatch.setattr("probreg.inference.penalized.coordinate_descent.minimise", minimise_and_tell)
+    monkeypatch.setattr(
+        "probreg.inference.penalized.coordinate_descent.minimise", minimise_and_tell
+    )
     return asked
 
 
 @pytest.mark.parametrize("near", [0.5, 0.999], ids=["quick", "slow"])
 @pytest.mark.parametrize("aux", [{"sigma": 1.0}, {}], ids=["held", "free"])
 @pytest.mark.parametrize(
-    "prior", [pr.Laplace(0.3, scaled=True), pr.priors.ElasticNet(2.0, 0.4, sigma_units=True)], ids=["lasso", "elastic"]
+    "prior",
+    [pr.Laplace(0.3, scaled=True), pr.priors.ElasticNet(2.0, 0.4, sigma_units=True)],
+    ids=["lasso", "elastic"],
 )
-def test_descent_over_all_columns_ends_where_systems_over_some_do(prior, aux, near, monkeypatch):
-    model, scales, asked = model_of(prior, aux, near=near), np.geomspace(0.02, 3.0, 8), systems_asked(monkeypatch)
+def test_descent_over_all_columns_ends_where_systems_over_some_do(
+    prior, aux, near, monkeypatch
+):
+    model, scales, asked = (
+        model_of(prior, aux, near=near),
+        np.geomspace(0.02, 3.0, 8),
+        systems_asked(monkeypatch),
+    )
     found = mode_path(model, scales, tol=1e-9)
     assert bool(asked) == (near > 0.9)
     monkeypatch.setattr("probreg.inference.penalized.separable._ENOUGH", 0)
@@ -54,8 +70,13 @@ def test_descent_over_all_columns_ends_where_systems_over_some_do(prior, aux, ne
     np.testing.assert_array_equal(found.beta == 0, slow.beta == 0)
     assert len(set((found.beta != 0).sum((1, 2)).tolist())) > 3
     # conditional errors of 1e-9 are 1 / sqrt(1 - near^2) as much of columns that are alike
-    size = model.design.X.std(0)[:, None] + (np.arange(len(model.design.columns)) == 0)[:, None]
-    np.testing.assert_allclose(found.beta * size, slow.beta * size, atol=1e-6 if near > 0.9 else 1e-8)
+    size = (
+        model.design.X.std(0)[:, None]
+        + (np.arange(len(model.design.columns)) == 0)[:, None]
+    )
+    np.testing.assert_allclose(
+        found.beta * size, slow.beta * size, atol=1e-6 if near > 0.9 else 1e-8
+    )
 
 
 def test_descent_leaves_columns_that_it_is_slow_with(monkeypatch):
@@ -63,7 +84,9 @@ def test_descent_leaves_columns_that_it_is_slow_with(monkeypatch):
     asked = systems_asked(monkeypatch)
     X, y = rows()
     X[:, 1] = X[:, 0] * (1.0 + 1e-5 * X[:, 2] / X[:, 2].std())
-    model = pr.Model.from_arrays(X, y + 3.0 * X[:, 1] / X[:, 1].std(), prior=pr.Normal(1.0), aux={"sigma": 1.0})
+    model = pr.Model.from_arrays(
+        X, y + 3.0 * X[:, 1] / X[:, 1].std(), prior=pr.Normal(1.0), aux={"sigma": 1.0}
+    )
     model = model.with_prior({model.design.columns[1:]: pr.Laplace(10.0, scaled=True)})
     fit = pr.fit(model, CoordinateDescent())
     assert fit.solution.stats["kkt"] <= 1e-9
@@ -71,7 +94,9 @@ def test_descent_leaves_columns_that_it_is_slow_with(monkeypatch):
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 30.0])
-def test_products_of_columns_that_are_freed_of_their_means_and_not_are_the_same(shift, monkeypatch):
+def test_products_of_columns_that_are_freed_of_their_means_and_not_are_the_same(
+    shift, monkeypatch
+):
     monkeypatch.setattr(partialled_out, "FEW", 0)
     model = model_of(pr.Laplace(1.0), {"sigma": 1.0}, shift=shift)
     chosen = partialled_out.partial_out(model)

@@ -21,27 +21,38 @@ def test_at_held_scales_it_is_the_predictive_density_of_a_new_group(mode):  # no
         rest, gone = DATA[DATA["g"] != group], DATA[DATA["g"] == group]
         fit = pr.fit(
             pr.Model.from_formula(
-                "y ~ x + (x || g)", rest, prior={"x || g": pr.Normal(tuple(np.tile(sd, 11)))}, aux={"sigma": sigma}
+                "y ~ x + (x || g)",
+                rest,
+                prior={"x || g": pr.Normal(tuple(np.tile(sd, 11)))},
+                aux={"sigma": sigma},
             )
         )
         Z = np.column_stack([np.ones(len(gone)), gone["x"]])
-        V = Z @ (fit.covariance().values[:2, :2] + np.diag(sd**2)) @ Z.T + sigma**2 * np.eye(len(gone))
+        V = Z @ (
+            fit.covariance().values[:2, :2] + np.diag(sd**2)
+        ) @ Z.T + sigma**2 * np.eye(len(gone))
         expected = multivariate_normal(Z @ fit.coef.values[:2], V).logpdf(gone["y"])
-        np.testing.assert_allclose(found.pointwise.sel(g=group).item(), expected, rtol=1e-9)
+        np.testing.assert_allclose(
+            found.pointwise.sel(g=group).item(), expected, rtol=1e-9
+        )
     assert any("held" in note for note in found.notes)
 
 
 def test_least_squares_without_a_group_is_a_fit_without_its_rows():
     whole = pr.fit(pr.Model.from_formula("y ~ x", DATA))
     grouped = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", DATA))
-    found = pr.compare_models({"line": whole, "grouped": grouped}, leave_out="g").pointwise.sel(fit="line")
+    found = pr.compare_models(
+        {"line": whole, "grouped": grouped}, leave_out="g"
+    ).pointwise.sel(fit="line")
     for group in GROUPS:
         rest, gone = DATA[DATA["g"] != group], DATA[DATA["g"] == group]
         fit = pr.fit(pr.Model.from_formula("y ~ x", rest), "newton")
         b, s = fit.coef.values, fit.aux["sigma"]
         r = (gone["y"] - b[0] - b[1] * gone["x"]) / s
         np.testing.assert_allclose(
-            found.sel(g=group), -0.5 * (r**2).sum() - len(gone) * np.log(s * np.sqrt(2 * np.pi)), rtol=1e-5
+            found.sel(g=group),
+            -0.5 * (r**2).sum() - len(gone) * np.log(s * np.sqrt(2 * np.pi)),
+            rtol=1e-5,
         )
 
 
@@ -52,15 +63,24 @@ def test_a_posterior_weighs_its_scales(posterior):  # noqa: F811
     for group in GROUPS:
         rest, gone = DATA[DATA["g"] != group], DATA[DATA["g"] == group]
         prior = {"x || g": pr.priors.Covariance(sd=pr.HalfNormal(2.0))}
-        fit = pr.fit(pr.Model.from_formula("y ~ x + (x || g)", rest, prior=prior), "integrate")
-        draws, Z = fit.solution.draws.flat, np.column_stack([np.ones(len(gone)), gone["x"]])
+        fit = pr.fit(
+            pr.Model.from_formula("y ~ x + (x || g)", rest, prior=prior), "integrate"
+        )
+        draws, Z = (
+            fit.solution.draws.flat,
+            np.column_stack([np.ones(len(gone)), gone["x"]]),
+        )
         sd = np.stack([draws[f"sd({k} | g)"] for k in ("Intercept", "x")], 1)
         each = [
-            multivariate_normal(Z @ b[:2, 0], Z @ np.diag(s**2) @ Z.T + t**2 * np.eye(len(gone))).logpdf(gone["y"])
+            multivariate_normal(
+                Z @ b[:2, 0], Z @ np.diag(s**2) @ Z.T + t**2 * np.eye(len(gone))
+            ).logpdf(gone["y"])
             for b, s, t in zip(draws["beta"][::40], sd[::40], draws["sigma"][::40])
         ]
         expected = np.logaddexp.reduce(each) - np.log(len(each))
-        np.testing.assert_allclose(found.pointwise.sel(g=group).item(), expected, atol=0.25)
+        np.testing.assert_allclose(
+            found.pointwise.sel(g=group).item(), expected, atol=0.25
+        )
 
 
 def test_chances_are_integrated_over_the_effects_of_the_group(chance):  # noqa: F811
@@ -70,19 +90,32 @@ def test_chances_are_integrated_over_the_effects_of_the_group(chance):  # noqa: 
     for group in GROUPS:
         rest, gone = DATA[DATA["g"] != group], DATA[DATA["g"] == group]
         model = pr.Model.from_formula(
-            "happened ~ x + (1 | g)", rest, likelihood="bernoulli", prior={"1 | g": pr.Normal(sd)}
+            "happened ~ x + (1 | g)",
+            rest,
+            likelihood="bernoulli",
+            prior={"1 | g": pr.Normal(sd)},
         )
         fit = pr.fit(model, "laplace")
         beta = fit.solution.draws.flat["beta"][::10, :2, 0]
         eta = beta @ np.stack([np.ones(len(gone)), gone["x"]])
         sign = 2 * gone["happened"].to_numpy() - 1
-        log_p = -np.logaddexp(0, -sign * (eta[:, :, None] + sd * z).transpose(0, 2, 1)).sum(-1)
-        expected = np.logaddexp.reduce(np.log((np.exp(log_p) @ w) / w.sum())) - np.log(len(beta))
-        np.testing.assert_allclose(found.pointwise.sel(g=group).item(), expected, atol=0.2)
+        log_p = -np.logaddexp(
+            0, -sign * (eta[:, :, None] + sd * z).transpose(0, 2, 1)
+        ).sum(-1)
+        expected = np.logaddexp.reduce(np.log((np.exp(log_p) @ w) / w.sum())) - np.log(
+            len(beta)
+        )
+        np.testing.assert_allclose(
+            found.pointwise.sel(g=group).item(), expected, atol=0.2
+        )
 
 
 def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):  # noqa: F811
-    sd, d, (own,) = sds(chance)[0], chance.model.design, off_span_of(chance.model, chance.solution).of_groups
+    sd, d, (own,) = (
+        sds(chance)[0],
+        chance.model.design,
+        off_span_of(chance.model, chance.solution).of_groups,
+    )
     rows, rng = np.flatnonzero(DATA["g"] == GROUPS[0]), np.random.default_rng(0)
     beta = asymptotic(chance.solution, rng)[0][:50]
     z, w = np.polynomial.hermite_e.hermegauss(60)
@@ -95,9 +128,13 @@ def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):  # noqa: 
 
 
 def test_what_cannot_be_left_out_is_said(mode):  # noqa: F811
-    with pytest.raises(DataError, match="leave_out='h' names no groups of these fits; they have: g"):
+    with pytest.raises(
+        DataError, match="leave_out='h' names no groups of these fits; they have: g"
+    ):
         pr.compare_models({"mode": mode}, leave_out="h")
-    weighted = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", DATA, weights=np.full(len(DATA), 2)))
+    weighted = pr.fit(
+        pr.Model.from_formula("y ~ x + (1 | g)", DATA, weights=np.full(len(DATA), 2))
+    )
     found = pr.compare_models({"weighted": weighted}, leave_out="g")
     assert np.isnan(found.table["elpd_loo"]).all()
     assert any("frequencies" in note for note in found.notes)
@@ -109,4 +146,9 @@ def test_restricted_likelihoods_of_other_flat_columns_are_not_compared(mode):  #
     apart = pr.compare_models({"a": mode, "b": less}, leave_out="g")
     assert apart.table["log_evidence"].isna().all()
     assert any("criterion='ML'" in note for note in apart.notes)
-    assert pr.compare_models({"a": mode, "b": same}, leave_out="g").table["log_evidence"].notna().all()
+    assert (
+        pr.compare_models({"a": mode, "b": same}, leave_out="g")
+        .table["log_evidence"]
+        .notna()
+        .all()
+    )

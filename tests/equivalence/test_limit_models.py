@@ -15,9 +15,9 @@ MODELS = ["k ~ x", "k ~ x + q", "k ~ C(q) - 1"]
 
 def test_every_limit_at_zero_is_covered():
     """A likelihood with another limit needs its own case below."""
-    assert {name: tuple(cls.at_zero) for name, cls in LIKELIHOODS.items() if cls.at_zero} == {
-        "negative_binomial": ("alpha",)
-    }
+    assert {
+        name: tuple(cls.at_zero) for name, cls in LIKELIHOODS.items() if cls.at_zero
+    } == {"negative_binomial": ("alpha",)}
 
 
 @pytest.fixture(params=MODELS)
@@ -46,9 +46,14 @@ RESULTS = {
     "profile interval": lambda f: f.interval(0.9, "profile")["lower"],
     "HC1": lambda f: f.covariance("HC1"),
     "HC3": lambda f: f.covariance("HC3"),
-    "leave-one-out": lambda f: pr.compare_models({"a": f}).table[["elpd_loo", "se_loo"]],
+    "leave-one-out": lambda f: pr.compare_models({"a": f}).table[
+        ["elpd_loo", "se_loo"]
+    ],
     "tests": lambda f: [
-        t.statistic for t in pr.hypothesis(f, f"`{f.coef.coords['coef'].values[-1]}` = 0.1").tests.values()
+        t.statistic
+        for t in pr.hypothesis(
+            f, f"`{f.coef.coords['coef'].values[-1]}` = 0.1"
+        ).tests.values()
     ],
     "slopes": lambda f: pr.predictions(f).table.select_dtypes("number"),
 }
@@ -57,12 +62,16 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_those_of_the_limit(pair, name):
     of_limit, other = (RESULTS[name](f) for f in pair)
-    np.testing.assert_allclose(np.asarray(of_limit, float), np.asarray(other, float), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        np.asarray(of_limit, float), np.asarray(other, float), rtol=1e-6, atol=1e-7
+    )
 
 
 def test_intervals_of_new_counts_are_those_of_the_limit(pair):
     of_limit, other = (f.predict(NEW).to_dataframe().filter(like="new") for f in pair)
-    assert np.abs(of_limit - other).to_numpy().max() <= 1  # quantiles of 2,000 draws, each of its own
+    assert (
+        np.abs(of_limit - other).to_numpy().max() <= 1
+    )  # quantiles of 2,000 draws, each of its own
 
 
 def test_the_parameter_is_reported_at_its_limit(pair, tmp_path):
@@ -92,7 +101,9 @@ def test_smooths_and_groups_are_those_of_the_limit(name):
     np.testing.assert_allclose(of_limit.coef, other.coef, atol=1e-6)
     new = {"z": [0.0, 5.0], "g": ["a", "c"]}
     one, two = (f.predict(new).to_dataframe() for f in (of_limit, other))
-    np.testing.assert_allclose(one.filter(like="mean"), two.filter(like="mean"), rtol=1e-5)
+    np.testing.assert_allclose(
+        one.filter(like="mean"), two.filter(like="mean"), rtol=1e-5
+    )
     assert np.abs(one.filter(like="new") - two.filter(like="new")).to_numpy().max() <= 1
     if name == "s(z)":
         assert of_limit.smooths["edf"].item() == pytest.approx(1.0, abs=5e-5)
@@ -102,16 +113,26 @@ def test_smooths_and_groups_are_those_of_the_limit(name):
 
 def test_errors_at_the_limit_include_the_uncertainty_of_the_scales():
     k = np.random.default_rng(0).binomial(8, 0.5, 40)
-    data = {"k": k, "x": np.linspace(-1.0, 1.0, 40), "g": np.repeat(list("abcdefgh"), 5)}
+    data = {
+        "k": k,
+        "x": np.linspace(-1.0, 1.0, 40),
+        "g": np.repeat(list("abcdefgh"), 5),
+    }
     of_limit, other = (
         pr.fit(pr.Model.from_formula("k ~ x + (1 | g)", data, likelihood=likelihood))
         for likelihood in ("negative_binomial", "poisson")
     )
     assert of_limit.solution.status.name == "AT_ZERO"
-    assert of_limit.covariance().attrs["kind"] == other.covariance().attrs["kind"] == "joint"
+    assert (
+        of_limit.covariance().attrs["kind"]
+        == other.covariance().attrs["kind"]
+        == "joint"
+    )
     new = {"x": [0.0, 0.5], "g": ["a", "c"]}
     one, two = (f.predict(new)["mean_std_error"] for f in (of_limit, other))
-    np.testing.assert_allclose(one, two, rtol=1e-3)  # sd(1 | g) is found to 1e-4 of its size
+    np.testing.assert_allclose(
+        one, two, rtol=1e-3
+    )  # sd(1 | g) is found to 1e-4 of its size
 
 
 def test_two_scales_and_their_correlation_vanish_together():

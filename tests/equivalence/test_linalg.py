@@ -31,7 +31,11 @@ def tall(seed=0, n=6000, p=12, shift=0.0, noise=1.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p)) + shift
     X[:, 0] = 1
-    return X, X @ rng.normal(size=p) + noise * rng.normal(size=n), rng.integers(0, 4, n).astype(float)
+    return (
+        X,
+        X @ rng.normal(size=p) + noise * rng.normal(size=n),
+        rng.integers(0, 4, n).astype(float),
+    )
 
 
 def precise(X, y, w=None):
@@ -64,7 +68,9 @@ def test_every_way_has_the_accuracy_of_qr(shift, noise, weighted):
     # QR of a perturbed matrix, relative change of a few EPS: coefficients of the unit columns to EPS condition, of the
     # largest of them; the factor 50 is for the dimension
     size = np.linalg.norm(X, axis=0)
-    assert np.max(np.abs(beta - beta0) * size) <= 50 * EPS * condition * np.max(np.abs(beta0) * size)
+    assert np.max(np.abs(beta - beta0) * size) <= 50 * EPS * condition * np.max(
+        np.abs(beta0) * size
+    )
     # the refined standard errors to the same; a single Cholesky factor is allowed up to condition 30, and 30^2 EPS = 2e-13
     np.testing.assert_allclose(se, se0, rtol=max(50 * EPS * condition, 2e-13))
     # the residual norm to EPS of the norm of y, which is the larger number
@@ -76,7 +82,9 @@ def test_the_way_taken_follows_size_and_condition(monkeypatch):
     assert triangular(X[:200], y[:200]).dtype == np.longdouble
     seen = []
     second, last = tall_rows._second_pass, tall_rows._tsqr
-    monkeypatch.setattr(tall_rows, "_second_pass", lambda *a: seen.append("second") or second(*a))
+    monkeypatch.setattr(
+        tall_rows, "_second_pass", lambda *a: seen.append("second") or second(*a)
+    )
     monkeypatch.setattr(tall_rows, "_tsqr", lambda *a: seen.append("tsqr") or last(*a))
     for shift, expected in ((0.0, []), (1e3, ["second"]), (1e8, ["tsqr"])):
         seen.clear()
@@ -87,7 +95,10 @@ def test_the_way_taken_follows_size_and_condition(monkeypatch):
 def test_many_columns_as_good_as_independent_take_one_pass(monkeypatch):
     """Their condition grows with p in the 1-norm, which is 39 here, and is 2.6 in the 2-norm."""
     X, y, _ = tall(n=1200, p=240)
-    assert 1 / lapack.dtrcon(np.linalg.qr(X / np.linalg.norm(X, axis=0), mode="r"))[0] > tall_rows.WELL
+    assert (
+        1 / lapack.dtrcon(np.linalg.qr(X / np.linalg.norm(X, axis=0), mode="r"))[0]
+        > tall_rows.WELL
+    )
     monkeypatch.setattr(tall_rows, "_second_pass", None)
     beta, se, rho = answers(triangular(X, y))
     beta0, se0, rho0 = answers(factors.factor_of(np.column_stack([X, y])))
@@ -97,7 +108,9 @@ def test_many_columns_as_good_as_independent_take_one_pass(monkeypatch):
     np.testing.assert_allclose(rho, rho0, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("p", "smallest"), [(2, 0.5), (30, 1e-1), (30, 1e-3), (300, 1.0), (300, 1e-2)])
+@pytest.mark.parametrize(
+    ("p", "smallest"), [(2, 0.5), (30, 1e-1), (30, 1e-3), (300, 1.0), (300, 1e-2)]
+)
 def test_the_condition_in_the_2_norm_is_bounded_from_above(p, smallest):
     rng = np.random.default_rng(p)
     U = np.linalg.qr(rng.normal(size=(p, p)))[0]
@@ -113,7 +126,9 @@ def test_the_condition_in_the_2_norm_is_bounded_from_above(p, smallest):
         assert found <= 1.01 * (np.sqrt(p) / 0.22) ** (1 / 8) / smallest
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (2, 3), (3, 3), (40, 3), (60, 120), (9000, 10)])
+@pytest.mark.parametrize(
+    "shape", [(0, 3), (1, 3), (2, 3), (3, 3), (40, 3), (60, 120), (9000, 10)]
+)
 def test_factor_is_square_triangular_nonnegative_and_squares_to_the_gram(shape):
     A = np.random.default_rng(1).normal(size=shape)
     F = triangular(A)
@@ -121,7 +136,9 @@ def test_factor_is_square_triangular_nonnegative_and_squares_to_the_gram(shape):
     assert np.all(np.diag(F) >= 0)
     assert np.all(np.tril(F, -1) == 0)
     # n EPS is the error of the reference product A'A itself
-    np.testing.assert_allclose((F.T @ F).astype(float), A.T @ A, atol=EPS * 20 * max(shape))
+    np.testing.assert_allclose(
+        (F.T @ F).astype(float), A.T @ A, atol=EPS * 20 * max(shape)
+    )
 
 
 @pytest.mark.parametrize("n", [500, 6000])
@@ -129,25 +146,38 @@ def test_order_of_storage_integers_and_zero_weights_make_no_difference(n):
     X, y, w = tall(n=n)
     F = triangular(X, y, weights=w)
     # the same numbers in another order of summation: a few EPS times sqrt(n)
-    np.testing.assert_allclose(triangular(np.asfortranarray(X), y, weights=w), F, atol=1e-11)
-    np.testing.assert_allclose(triangular(X[w > 0], y[w > 0], weights=w[w > 0]), F, atol=1e-11)
+    np.testing.assert_allclose(
+        triangular(np.asfortranarray(X), y, weights=w), F, atol=1e-11
+    )
+    np.testing.assert_allclose(
+        triangular(X[w > 0], y[w > 0], weights=w[w > 0]), F, atol=1e-11
+    )
     whole = np.random.default_rng(2).integers(-9, 9, (n, 12))
-    np.testing.assert_allclose(triangular(whole), triangular(whole.astype(float)), atol=0)
+    np.testing.assert_allclose(
+        triangular(whole), triangular(whole.astype(float)), atol=0
+    )
 
 
 @pytest.mark.parametrize("n", [300, 6000])
 def test_several_responses_are_factored_like_columns(n):
     X, y, w = tall(n=n)
     Y = np.column_stack([y, X @ np.ones(12) + 1e-5 * np.cos(y), np.sin(y)])
-    F, G = triangular(X, Y, weights=w), factors.extended_root(np.hstack([X, Y]), w).astype(float)
-    np.testing.assert_allclose(F.astype(float), G, atol=1e-11 * np.abs(G).max())  # EPS sqrt(n) times dimension
+    F, G = (
+        triangular(X, Y, weights=w),
+        factors.extended_root(np.hstack([X, Y]), w).astype(float),
+    )
+    np.testing.assert_allclose(
+        F.astype(float), G, atol=1e-11 * np.abs(G).max()
+    )  # EPS sqrt(n) times dimension
 
 
 @pytest.mark.parametrize("n", [300, 6000])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_means_and_standard_deviations(n, weighted):
     X, y, w = tall(n=n)
-    X[:, 3] += 1e9  # a time stamp: sums of squares hold no digit of its standard deviation
+    X[:, 3] += (
+        1e9  # a time stamp: sums of squares hold no digit of its standard deviation
+    )
     w = w if weighted else np.ones(n)
     r = reduce_rows(X, y, weights=w if weighted else None)
     A = np.column_stack([X, y])
@@ -158,7 +188,9 @@ def test_means_and_standard_deviations(n, weighted):
     )  # EPS, times sqrt(n) for the mean of numbers near 0
     expected = np.sqrt(np.average((A - mean) ** 2, axis=0, weights=w))
     assert r.scale[0] == 0
-    np.testing.assert_allclose(r.scale[1:], expected[1:], rtol=1e-11)  # an error of 1e-7 in the mean enters squared
+    np.testing.assert_allclose(
+        r.scale[1:], expected[1:], rtol=1e-11
+    )  # an error of 1e-7 in the mean enters squared
 
 
 @pytest.mark.parametrize("dtype", [float, np.longdouble])
@@ -166,9 +198,15 @@ def test_triangular_solves(dtype):
     rng = np.random.default_rng(3)
     R = (np.triu(rng.normal(size=(7, 7))) + 5 * np.eye(7)).astype(dtype)
     for b in (rng.normal(size=7).astype(dtype), rng.normal(size=(7, 2)).astype(dtype)):
-        np.testing.assert_allclose(R @ solve_upper(R, b), b, atol=20 * np.finfo(dtype).eps)
-        np.testing.assert_allclose(R.T @ solve_upper(R, b, transpose=True), b, atol=20 * np.finfo(dtype).eps)
-    np.testing.assert_allclose(R @ inverse_upper(R), np.eye(7), atol=20 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(
+            R @ solve_upper(R, b), b, atol=20 * np.finfo(dtype).eps
+        )
+        np.testing.assert_allclose(
+            R.T @ solve_upper(R, b, transpose=True), b, atol=20 * np.finfo(dtype).eps
+        )
+    np.testing.assert_allclose(
+        R @ inverse_upper(R), np.eye(7), atol=20 * np.finfo(dtype).eps
+    )
     assert inverse_upper(R).dtype == dtype
 
 
@@ -176,7 +214,11 @@ def test_triangular_solves(dtype):
 def test_merge_is_the_factor_of_all_rows_and_downdate_undoes_it(n):
     X, y, _ = tall(n=n)
     half = n // 3
-    F, F1, F2 = triangular(X, y), triangular(X[:half], y[:half]), triangular(X[half:], y[half:])
+    F, F1, F2 = (
+        triangular(X, y),
+        triangular(X[:half], y[:half]),
+        triangular(X[half:], y[half:]),
+    )
     size = np.abs(F).max()
     np.testing.assert_allclose(merge(F1, F2), F, atol=1e-13 * size)  # 500 EPS
     np.testing.assert_allclose(
@@ -194,7 +236,9 @@ def test_downdate_to_nothing_and_of_collinear_columns():
     X[:, 5] = X[:, 3] - X[:, 4]
     G = downdate(triangular(X, y), triangular(X[:50], y[:50]))
     expected = triangular(X[50:], y[50:])
-    np.testing.assert_allclose((G.T @ G).astype(float), (expected.T @ expected).astype(float), atol=1e-10)
+    np.testing.assert_allclose(
+        (G.T @ G).astype(float), (expected.T @ expected).astype(float), atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("n", [200, 50_000])
@@ -202,10 +246,27 @@ def test_rank_names_what_is_a_combination_of_earlier_columns(n):
     rng = np.random.default_rng(4)
     level = np.eye(3)[rng.integers(0, 3, n)]
     a, b = 1e6 + rng.normal(size=n), rng.normal(size=n)
-    X = np.column_stack([np.ones(n), a, b, a + b, level, np.zeros(n), 0.1 * a - 0.7 * b + 3, np.full(n, 7.0)])
+    X = np.column_stack(
+        [
+            np.ones(n),
+            a,
+            b,
+            a + b,
+            level,
+            np.zeros(n),
+            0.1 * a - 0.7 * b + 3,
+            np.full(n, 7.0),
+        ]
+    )
     r = rank_of(triangular(X))
     assert (r.rank, r.kept, r.dropped) == (5, (0, 1, 2, 4, 5), (3, 6, 7, 8, 9))
-    expected = [[0, 1, 1, 0, 0], [1, 0, 0, -1, -1], [0, 0, 0, 0, 0], [3, 0.1, -0.7, 0, 0], [7, 0, 0, 0, 0]]
+    expected = [
+        [0, 1, 1, 0, 0],
+        [1, 0, 0, -1, -1],
+        [0, 0, 0, 0, 0],
+        [3, 0.1, -0.7, 0, 0],
+        [7, 0, 0, 0, 0],
+    ]
     # the columns are close to parallel: condition 1e6, and 1e6 again in the constant
     np.testing.assert_allclose(r.combos, expected, atol=1e-4)
 
@@ -237,7 +298,9 @@ def test_weighted_gram_is_its_sum_over_rows(n, m):
     X, W = rng.normal(size=(n, 4)), rng.normal(size=(n, m, m))
     W = W + W.swapaxes(1, 2)
     expected = np.einsum("ia,ikl,ib->akbl", X, W, X).reshape(4 * m, 4 * m)
-    np.testing.assert_allclose(weighted_gram(X, W), expected, atol=1e-12 * n)  # EPS n, and einsum's own
+    np.testing.assert_allclose(
+        weighted_gram(X, W), expected, atol=1e-12 * n
+    )  # EPS n, and einsum's own
     np.testing.assert_array_equal(weighted_gram(X, W), weighted_gram(X, W).T)
     w = np.abs(W[:, 0, 0])
     np.testing.assert_allclose(weighted_gram(X, w), (X.T * w) @ X, atol=1e-12 * n)
@@ -287,7 +350,10 @@ def test_a_corrected_factor_is_that_of_reflections_in_extended_precision(spread)
         assert F is None
         return
     # what reflections round: their own condition times 2^-64, where LAPACK's factor alone is off by 2^-53
-    assert float((np.abs(F - G) / size).max()) < 8 * factors.condition_of(G.astype(float)) * 2.0**-64
+    assert (
+        float((np.abs(F - G) / size).max())
+        < 8 * factors.condition_of(G.astype(float)) * 2.0**-64
+    )
     half = np.sqrt(np.linspace(0.1, 2.0, 60).astype(np.longdouble))[:, None] * A
     np.testing.assert_allclose(
         (corrected_factor(half) / size).astype(float),

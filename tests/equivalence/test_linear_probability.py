@@ -10,7 +10,14 @@ from scipy.stats import t as student
 import probreg as pr
 from probreg.errors import DataError, Incompatible
 
-CODINGS = [("no", "yes", None), ("yes", "no", "no"), (0, 1, None), (1, 0, 0), (1, 2, 2), (False, True, None)]
+CODINGS = [
+    ("no", "yes", None),
+    ("yes", "no", "no"),
+    (0, 1, None),
+    (1, 0, 0),
+    (1, 2, 2),
+    (False, True, None),
+]
 
 
 def rows(n: int = 80, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +27,9 @@ def rows(n: int = 80, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("other", "event", "named"), CODINGS)
-def test_every_coding_of_the_event_is_least_squares_of_its_indicator(other, event, named) -> None:
+def test_every_coding_of_the_event_is_least_squares_of_its_indicator(
+    other, event, named
+) -> None:
     x, y = rows()
     response = np.where(y == 1, event, other)
     plain = pr.ols(x, y.astype(float))
@@ -33,9 +42,13 @@ def test_every_coding_of_the_event_is_least_squares_of_its_indicator(other, even
         assert any(f"= {event})" in note for note in fit.notes)
     unseen = {**table, "a": table["a"] + 0.1}  # rows that the fit has seen are refused
     with warnings.catch_warnings(action="ignore"):
-        at_rows = pr.guarantee(fit, y_range=(0.0, 1.0), data=unseen)  # reads the responses of the table
+        at_rows = pr.guarantee(
+            fit, y_range=(0.0, 1.0), data=unseen
+        )  # reads the responses of the table
     fitted = np.clip(fit.predict(unseen)["mean"].values, 0.0, 1.0)
-    assert at_rows.held_out.bound.empirical == pytest.approx(np.mean((fitted - y) ** 2), rel=1e-9)
+    assert at_rows.held_out.bound.empirical == pytest.approx(
+        np.mean((fitted - y) ** 2), rel=1e-9
+    )
 
 
 def test_coded_minus_one_and_one_the_threshold_one_half_becomes_zero() -> None:
@@ -47,17 +60,27 @@ def test_coded_minus_one_and_one_the_threshold_one_half_becomes_zero() -> None:
 
 
 @pytest.mark.parametrize(("false_alarm", "miss"), [(1.0, 1.0), (1.0, 9.0), (5.0, 2.0)])
-def test_the_threshold_of_unequal_costs_is_the_cheapest_of_all_classifiers_of_groups(false_alarm, miss) -> None:
+def test_the_threshold_of_unequal_costs_is_the_cheapest_of_all_classifiers_of_groups(
+    false_alarm, miss
+) -> None:
     rng = np.random.default_rng(1)
     g, levels = np.repeat(np.arange(5), 40), [0.05, 0.2, 0.45, 0.65, 0.9]
     y = (rng.random(200) < np.take(levels, g)).astype(int)
-    f = pr.linear_probability("y ~ C(g)", {"g": g, "y": y}).predict({"g": np.arange(5)})["mean"].values
-    np.testing.assert_allclose(f, [y[g == k].mean() for k in range(5)])  # a column for each group: its share
+    f = (
+        pr.linear_probability("y ~ C(g)", {"g": g, "y": y})
+        .predict({"g": np.arange(5)})["mean"]
+        .values
+    )
+    np.testing.assert_allclose(
+        f, [y[g == k].mean() for k in range(5)]
+    )  # a column for each group: its share
 
     def cost(called: np.ndarray) -> float:
         return float(np.where(called[g], false_alarm * (y == 0), miss * (y == 1)).sum())
 
-    cheapest = min(cost(np.array(c)) for c in itertools.product([False, True], repeat=5))
+    cheapest = min(
+        cost(np.array(c)) for c in itertools.product([False, True], repeat=5)
+    )
     assert cost(f > false_alarm / (miss + false_alarm)) == cheapest
 
 
@@ -66,9 +89,13 @@ def test_errors_are_the_sandwich_hc1_and_so_is_the_interval_of_a_mean() -> None:
     fit = pr.linear_probability(x, y)
     X = np.c_[np.ones(len(y)), x]
     bread, e = np.linalg.inv(X.T @ X), y - X @ fit.coef.values
-    V = len(y) / (len(y) - 3) * bread @ (X.T * e**2) @ X @ bread  # White 1980, with n / (n - k)
+    V = (
+        len(y) / (len(y) - 3) * bread @ (X.T * e**2) @ X @ bread
+    )  # White 1980, with n / (n - k)
     np.testing.assert_allclose(fit.covariance(), V, rtol=1e-9)
-    np.testing.assert_allclose(fit.std_error, np.sqrt(np.diag(fit.covariance("HC1"))), rtol=1e-12)
+    np.testing.assert_allclose(
+        fit.std_error, np.sqrt(np.diag(fit.covariance("HC1"))), rtol=1e-12
+    )
     assert fit.covariance().attrs["kind"] == "HC1"
     assert fit.covariance("HC3").values[1, 1] > V[1, 1]
     half = student.ppf(0.975, len(y) - 3) * np.sqrt(np.einsum("ij,jk,ik->i", X, V, X))
@@ -80,7 +107,9 @@ def test_errors_are_the_sandwich_hc1_and_so_is_the_interval_of_a_mean() -> None:
 
 def test_leaving_one_out_is_that_of_least_squares_under_the_sandwich() -> None:
     x, y = rows()
-    each = pr.compare_models({"lpm": pr.linear_probability(x, y), "ols": pr.ols(x, y.astype(float))})
+    each = pr.compare_models(
+        {"lpm": pr.linear_probability(x, y), "ols": pr.ols(x, y.astype(float))}
+    )
     np.testing.assert_allclose(*each.table["elpd_loo"].to_numpy(), rtol=1e-12)
 
 
@@ -108,7 +137,10 @@ def test_groups_that_are_certain_lie_inside_whatever_the_rounding() -> None:
     y = np.where(g % 3 == 0, 0, np.where(g % 3 == 1, 1, np.arange(30) % 2))
     fit = pr.linear_probability("y ~ C(g)", {"g": g, "y": y})
     assert fit.predict()["mean"].min() < 0.0  # by rounding
-    assert any(note.startswith("every one of 30 fitted values lies in [0, 1]") for note in fit.notes)
+    assert any(
+        note.startswith("every one of 30 fitted values lies in [0, 1]")
+        for note in fit.notes
+    )
 
 
 def test_a_prior_and_precisions_are_refused() -> None:
@@ -126,7 +158,8 @@ def test_without_degrees_of_freedom_there_is_a_note_and_no_sandwich() -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "met"), [(list("abcab"), "3 levels"), ([1] * 5, "constant"), ([0.2, 0, 1, 1, 0], "levels")]
+    ("y", "met"),
+    [(list("abcab"), "3 levels"), ([1] * 5, "constant"), ([0.2, 0, 1, 1, 0], "levels")],
 )
 def test_a_response_of_other_than_two_levels_is_refused(y, met) -> None:
     with pytest.raises(DataError, match=met):

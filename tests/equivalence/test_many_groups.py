@@ -16,8 +16,17 @@ def table(n: int = 400, G: int = 25) -> pd.DataFrame:
     rng = np.random.default_rng(3)
     g, h, x = rng.integers(0, G, n), rng.integers(0, 6, n), rng.normal(size=n)
     b = rng.normal(size=(G, 2)) * [0.8, 0.4]
-    y = 0.3 + 0.5 * x + b[g, 0] + b[g, 1] * x + 0.5 * rng.normal(size=6)[h] + rng.normal(size=n)
-    return pd.DataFrame({"y": y, "x": x, "g": [f"g{i}" for i in g], "h": [f"h{i}" for i in h]})
+    y = (
+        0.3
+        + 0.5 * x
+        + b[g, 0]
+        + b[g, 1] * x
+        + 0.5 * rng.normal(size=6)[h]
+        + rng.normal(size=n)
+    )
+    return pd.DataFrame(
+        {"y": y, "x": x, "g": [f"g{i}" for i in g], "h": [f"h{i}" for i in h]}
+    )
 
 
 DATA = table()
@@ -42,7 +51,9 @@ def apart(monkeypatch):
 def test_predictions_are_those_of_written_columns(written, apart, groups):
     a, b = (fit.predict(groups=groups) for fit in (written, apart))
     for name in ("mean", "mean_lower", "new_upper"):
-        np.testing.assert_allclose(a[name], b[name], atol=1e-4)  # two searches of the scales
+        np.testing.assert_allclose(
+            a[name], b[name], atol=1e-4
+        )  # two searches of the scales
 
 
 def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeypatch):
@@ -55,10 +66,18 @@ def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeyp
     assert "moments" not in vars(model.design)  # of all columns, by QR
     np.testing.assert_allclose(found.coef, written.coef, atol=1e-11)
     np.testing.assert_allclose(found.std_error, written.std_error, rtol=1e-10)
-    np.testing.assert_allclose(found.solution.scale.matrix(), written.solution.scale.matrix(), atol=1e-11)
+    np.testing.assert_allclose(
+        found.solution.scale.matrix(), written.solution.scale.matrix(), atol=1e-11
+    )
     for name in ("mean", "mean_lower", "new_upper"):
-        np.testing.assert_allclose(found.predict(groups="new")[name], written.predict(groups="new")[name], atol=1e-9)
-    assert found.model.design.y_scale == pytest.approx(written.model.design.moments.y_scale, rel=1e-14)
+        np.testing.assert_allclose(
+            found.predict(groups="new")[name],
+            written.predict(groups="new")[name],
+            atol=1e-9,
+        )
+    assert found.model.design.y_scale == pytest.approx(
+        written.model.design.moments.y_scale, rel=1e-14
+    )
     assert repr(found) == repr(written)
 
 
@@ -83,20 +102,30 @@ def test_variances_of_predictors_are_those_of_the_written_covariance(m):
     rng = np.random.default_rng(0)
     G, K, q = 5, 2, 3
     X = unwritten.LazyColumns(
-        rng.normal(size=(40, q)), (unwritten.GroupColumns(rng.integers(0, G, 40), rng.normal(size=(40, K)), G),)
+        rng.normal(size=(40, q)),
+        (unwritten.GroupColumns(rng.integers(0, G, 40), rng.normal(size=(40, K)), G),),
     )
     p = X.shape[1]
     entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
-    scale = ArrowCovariance.of(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)), m)
+    scale = ArrowCovariance.of(
+        entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)), m
+    )
     S = scale.matrix().reshape(p, m, p, m)
     wanted = np.einsum("np,pkql,nq->nkl", np.asarray(X), S, np.asarray(X))
     for columns in (X, np.asarray(X)):
-        np.testing.assert_allclose(scale.of_rows(columns), wanted, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            scale.of_rows(columns), wanted, rtol=1e-10, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 def test_a_row_left_out_at_held_scales_is_a_refit_without_it(criterion):
-    fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", DATA.head(80)), pr.Evidence(criterion=criterion))
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x + (x | g)", DATA.head(80)),
+        pr.Evidence(criterion=criterion),
+    )
     found = loo.leave_one_out(fit)
     assert found.how == "closed form at held scales"
-    np.testing.assert_allclose(found.elpd[:12], [left_out_modes._without(fit, i) for i in range(12)], rtol=1e-6)
+    np.testing.assert_allclose(
+        found.elpd[:12], [left_out_modes._without(fit, i) for i in range(12)], rtol=1e-6
+    )

@@ -14,7 +14,11 @@ S, ROWS = 60, 9
 
 def normals(kind: str) -> Predictive:
     rng = np.random.default_rng(4)
-    eta, sigma, share = 3.0 * rng.normal(size=(1, ROWS, 1)) + 0.1 * rng.normal(size=(S, ROWS, 1)), np.ones((S, 1)), None
+    eta, sigma, share = (
+        3.0 * rng.normal(size=(1, ROWS, 1)) + 0.1 * rng.normal(size=(S, ROWS, 1)),
+        np.ones((S, 1)),
+        None,
+    )
     if kind == "wide":
         eta = 20.0 * rng.standard_cauchy((S, ROWS, 1))
     if kind == "two humps":
@@ -28,15 +32,21 @@ def normals(kind: str) -> Predictive:
 
 @pytest.mark.parametrize("prob", PROBS)
 @pytest.mark.parametrize("kind", ["near", "wide", "two humps", "scales", "weights"])
-def test_the_distribution_function_of_normals_is_the_probability_at_their_quantile(kind, prob):
+def test_the_distribution_function_of_normals_is_the_probability_at_their_quantile(
+    kind, prob
+):
     p = normals(kind)
     found = p.quantile_by(prob, tol=1e-12, compiled=True)
     # where the density is low the number itself is rounded: 1e-15 of it, times the density
-    np.testing.assert_allclose(p.cdf(found), prob, rtol=0.0, atol=1e-13 + 1e-10 * min(prob, 1.0 - prob))
+    np.testing.assert_allclose(
+        p.cdf(found), prob, rtol=0.0, atol=1e-13 + 1e-10 * min(prob, 1.0 - prob)
+    )
 
 
 @pytest.mark.parametrize("prob", PROBS)
-@pytest.mark.parametrize("level", [-3.0, 0.0, 3.0, 6.0])  # above log 300 the general search is asked
+@pytest.mark.parametrize(
+    "level", [-3.0, 0.0, 3.0, 6.0]
+)  # above log 300 the general search is asked
 def test_the_quantile_of_counts_is_the_first_that_is_likely_enough(level, prob):
     rng = np.random.default_rng(5)
     eta = level + rng.normal(size=(1, ROWS, 1)) + 0.3 * rng.normal(size=(S, ROWS, 1))
@@ -57,15 +67,21 @@ def test_a_family_that_inherits_is_searched_by_its_own_distribution_function():
             return super().log_prob(y - 1.0, eta, **aux)
 
     p = normals("near")
-    moved = Predictive(Shifted(), p.eta, p.aux).quantile_by(0.1, tol=1e-12, compiled=True)
-    np.testing.assert_allclose(moved, p.quantile_by(0.1, tol=1e-12, compiled=True) + 1.0, rtol=1e-9)
+    moved = Predictive(Shifted(), p.eta, p.aux).quantile_by(
+        0.1, tol=1e-12, compiled=True
+    )
+    np.testing.assert_allclose(
+        moved, p.quantile_by(0.1, tol=1e-12, compiled=True) + 1.0, rtol=1e-9
+    )
 
 
 def test_intervals_of_new_observations_of_many_rows_are_those_of_few():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(80, 2))
     fit = pr.fit(
-        pr.Model.from_arrays(X, rng.poisson(np.exp(X[:, 0])), likelihood="poisson", prior=pr.Normal(1.0)),
+        pr.Model.from_arrays(
+            X, rng.poisson(np.exp(X[:, 0])), likelihood="poisson", prior=pr.Normal(1.0)
+        ),
         "importance",
         seed=1,
     )
@@ -76,7 +92,9 @@ def test_intervals_of_new_observations_of_many_rows_are_those_of_few():
 
 @pytest.mark.parametrize("likelihood", [pr.Gaussian(), pr.StudentT()])
 @pytest.mark.parametrize("prob", [1e-9, 1.0 - 1e-9])
-def test_a_quantile_far_out_is_that_of_its_own_tail_however_loose_the_tolerance(likelihood, prob):
+def test_a_quantile_far_out_is_that_of_its_own_tail_however_loose_the_tolerance(
+    likelihood, prob
+):
     near = normals("near")
     nu = {"nu": np.full((S, 1), 4.0)} if likelihood.name == "student" else {}
     p = dataclasses.replace(near, likelihood=likelihood, aux={**near.aux, **nu})

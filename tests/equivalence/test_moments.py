@@ -25,17 +25,25 @@ NAMES = ("const", "a", "b", "c")
 
 def rows(seed=0, n=90):
     rng = np.random.default_rng(seed)
-    X = np.column_stack([np.ones(n), rng.normal(50, 3, n), rng.exponential(2, n), rng.integers(0, 2, n)])
+    X = np.column_stack(
+        [np.ones(n), rng.normal(50, 3, n), rng.exponential(2, n), rng.integers(0, 2, n)]
+    )
     return X, X @ [3, -0.2, 1.5, 2] + rng.normal(size=n), rng.integers(1, 4, n)
 
 
 def same(a, b, rtol=1e-12):
     """Equal to rounding: factors relative to their largest element, which is what an orthogonal transformation keeps."""
     assert (a.n, a.columns) == (b.n, b.columns)
-    np.testing.assert_allclose(a.factor, b.factor, atol=rtol * float(np.abs(b.factor).max()))
+    np.testing.assert_allclose(
+        a.factor, b.factor, atol=rtol * float(np.abs(b.factor).max())
+    )
     for name in ("weight", "mean", "scale", "y_mean", "y_scale", "rss"):
-        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=10 * rtol, atol=rtol, err_msg=name)
-    np.testing.assert_allclose(a.least_squares()[0], b.least_squares()[0], rtol=1e3 * rtol)  # condition of X about 30
+        np.testing.assert_allclose(
+            getattr(a, name), getattr(b, name), rtol=10 * rtol, atol=rtol, err_msg=name
+        )
+    np.testing.assert_allclose(
+        a.least_squares()[0], b.least_squares()[0], rtol=1e3 * rtol
+    )  # condition of X about 30
 
 
 def test_least_squares_against_numpy():
@@ -48,7 +56,9 @@ def test_least_squares_against_numpy():
     )  # numpy's error: EPS times condition 30, times 1/0.2
     np.testing.assert_allclose(m.rss, rss[0], rtol=1e-12)
     gram = (X.T * w) @ X
-    np.testing.assert_allclose(unscaled_covariance(m), np.linalg.inv(gram), rtol=1e-9)  # numpy's: EPS times condition^2
+    np.testing.assert_allclose(
+        unscaled_covariance(m), np.linalg.inv(gram), rtol=1e-9
+    )  # numpy's: EPS times condition^2
     for mine, theirs in zip(m.gram, (gram, X.T @ (w * y), y @ (w * y))):
         np.testing.assert_allclose(mine, theirs, rtol=1e-13)
 
@@ -65,8 +75,13 @@ def test_blocks_in_any_cut_are_the_whole(n):
 @pytest.mark.parametrize("n", [90, 60_000])
 def test_subtracting_undoes_adding(n):
     X, y, _ = rows(n=n)
-    a, b = (Moments.of(X[s], y[s], columns=NAMES) for s in (slice(0, n // 2), slice(n // 2, n)))
-    same(a + b - b, a, rtol=1e-11)  # the difference of two squares of like size loses a digit
+    a, b = (
+        Moments.of(X[s], y[s], columns=NAMES)
+        for s in (slice(0, n // 2), slice(n // 2, n))
+    )
+    same(
+        a + b - b, a, rtol=1e-11
+    )  # the difference of two squares of like size loses a digit
     same(a + b, b + a)
 
 
@@ -76,7 +91,9 @@ def test_weights_are_numbers_of_copies():
     copied = Moments.of(np.repeat(X, w, axis=0), np.repeat(y, w), columns=NAMES)
     assert (weighted.n, copied.n) == (len(X), w.sum())
     assert weighted.weight == copied.weight == w.sum()
-    np.testing.assert_allclose(weighted.factor, copied.factor, atol=1e-14 * float(np.abs(copied.factor).max()))
+    np.testing.assert_allclose(
+        weighted.factor, copied.factor, atol=1e-14 * float(np.abs(copied.factor).max())
+    )
     np.testing.assert_allclose(weighted.scale, copied.scale, rtol=1e-13)
 
 
@@ -85,7 +102,9 @@ def test_weight_zero_is_no_row():
     w[::3] = 0
     some = Moments.of(X, y, weights=w, columns=NAMES)
     kept = Moments.of(X[w > 0], y[w > 0], weights=w[w > 0], columns=NAMES)
-    np.testing.assert_allclose(some.factor, kept.factor, atol=1e-14 * float(np.abs(kept.factor).max()))
+    np.testing.assert_allclose(
+        some.factor, kept.factor, atol=1e-14 * float(np.abs(kept.factor).max())
+    )
     assert (some.n, kept.n) == (90, 60)
 
 
@@ -95,8 +114,12 @@ def test_shift_and_scale_of_columns():
         [[1, 4, -70, 5], [0, 10, 0, 0], [0, 0, 1e-3, 0], [0, 0, 0, 2.0]]
     )  # a new origin and unit for each column
     m, t = Moments.of(X, y, columns=NAMES), Moments.of(X @ T, y, columns=NAMES)
-    assert t.rss == pytest.approx(m.rss, rel=1e-10)  # the shift by 70 standard deviations costs EPS 1e3 to 1e4
-    np.testing.assert_allclose(T @ t.least_squares()[0], m.least_squares()[0], rtol=1e-8)  # and again, cancelling
+    assert t.rss == pytest.approx(
+        m.rss, rel=1e-10
+    )  # the shift by 70 standard deviations costs EPS 1e3 to 1e4
+    np.testing.assert_allclose(
+        T @ t.least_squares()[0], m.least_squares()[0], rtol=1e-8
+    )  # and again, cancelling
     np.testing.assert_allclose(t.scale, np.abs(np.diag(T)) * m.scale, rtol=1e-11)
 
 
@@ -195,11 +218,16 @@ def test_digits_of_nist(name, coefficients, errors):
     data = certified(name)
     model, x, y = data["model"], np.array(data["x"], dtype=float), np.array(data["y"])
     if model["kind"] == "poly":
-        X = x.reshape(-1, 1) ** np.arange(0 if model["intercept"] else 1, model["degree_or_p"] + 1)
+        X = x.reshape(-1, 1) ** np.arange(
+            0 if model["intercept"] else 1, model["degree_or_p"] + 1
+        )
     else:
         X = np.column_stack([np.ones(len(y)), x])
     m = Moments.of(X, y, columns=model["columns"])
-    truth = {key: np.array([float(s) for s in data["certified"][f"{key}_str"]]) for key in ("coef", "sd")}
+    truth = {
+        key: np.array([float(s) for s in data["certified"][f"{key}_str"]])
+        for key in ("coef", "sd")
+    }
     assert m.rank.rank == len(model["columns"])
     assert digits(m.least_squares()[0], truth["coef"]) >= coefficients
     sd = np.sqrt(m.rss / (m.n - m.p) * np.diag(unscaled_covariance(m)))
@@ -218,16 +246,20 @@ def test_filip_has_full_rank():
     beta = exact.least_squares()[0]
     assert digits(rounded.least_squares()[0], beta) >= 6
     residual = (y - X @ beta.astype(np.longdouble)).astype(float)
-    assert np.linalg.norm(X.T.astype(float) @ residual) < 1e-6 * np.linalg.norm(X.astype(float)) * np.linalg.norm(
-        residual
-    )
+    assert np.linalg.norm(X.T.astype(float) @ residual) < 1e-6 * np.linalg.norm(
+        X.astype(float)
+    ) * np.linalg.norm(residual)
 
 
 # certified coefficients are all 1; the noise, hence the number of digits in y that say nothing, grows by 100 each time
-@pytest.mark.parametrize(("name", "coefficients"), [("Wampler3", 12), ("Wampler4", 10), ("Wampler5", 8)])
+@pytest.mark.parametrize(
+    ("name", "coefficients"), [("Wampler3", 12), ("Wampler4", 10), ("Wampler5", 8)]
+)
 def test_digits_under_growing_noise(name, coefficients):
     data = json.loads(reference_path(f"tables/nist/{name}.json").read_text())
-    m = Moments.of(np.array(data["x"])[:, None] ** np.arange(6), data["y"], columns=range(6))
+    m = Moments.of(
+        np.array(data["x"])[:, None] ** np.arange(6), data["y"], columns=range(6)
+    )
     assert digits(m.least_squares()[0], np.ones(6)) >= coefficients
 
 
@@ -240,7 +272,10 @@ def floats(n=30_000, q=3, seed=0):
 @pytest.mark.parametrize("q", [1, 3, 43])
 def test_products_taken_while_columns_are_copied_are_those_of_the_copy(q):
     X, y = floats(30_011, q)
-    fast, slow = Model.from_arrays(X, y).design, Model.from_arrays(np.repeat(X, 2, 1)[:, ::2], y).design
+    fast, slow = (
+        Model.from_arrays(X, y).design,
+        Model.from_arrays(np.repeat(X, 2, 1)[:, ::2], y).design,
+    )
     assert fast.products is not None
     assert slow.products is None
     assert (fast.X == slow.X).all()
@@ -260,13 +295,21 @@ def test_products_belong_to_one_design():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"weights": np.ones(30_000)}, {"offset": np.ones(30_000)}, {"intercept": False}, {"likelihood": "absolute"}],
+    [
+        {"weights": np.ones(30_000)},
+        {"offset": np.ones(30_000)},
+        {"intercept": False},
+        {"likelihood": "absolute"},
+    ],
 )
 def test_products_are_not_taken_of_rows_they_do_not_serve(settings):
     assert Model.from_arrays(*floats(), **settings).design.products is None
 
 
-@pytest.mark.parametrize(("value", "said"), [(np.nan, "'x2' holds nan in row 7"), (1e200, "beyond double precision")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(np.nan, "'x2' holds nan in row 7"), (1e200, "beyond double precision")],
+)
 def test_products_of_what_is_not_finite_name_the_row(value, said):
     X, y = floats()
     X[7, 1] = value

@@ -28,9 +28,14 @@ def test_tukeys_differences_are_those_of_r():
     }
     for name, row in theirs.items():
         np.testing.assert_allclose(
-            found.loc[name, ["estimate", "lower", "upper", "p_value"]].astype(float), row, rtol=1e-5, atol=5e-8
+            found.loc[name, ["estimate", "lower", "upper", "p_value"]].astype(float),
+            row,
+            rtol=1e-5,
+            atol=5e-8,
         )  # seven decimals are printed
-    general = pr.comparisons(fit, PAIRS, adjust="single-step").table.set_index("contrast")
+    general = pr.comparisons(fit, PAIRS, adjust="single-step").table.set_index(
+        "contrast"
+    )
     np.testing.assert_allclose(general["p_value"], found["p_value"], atol=3e-4)
     half = [table["upper"] - table["estimate"] for table in (general, found)]
     np.testing.assert_allclose(*half, rtol=2e-3)  # of 65,536 points
@@ -41,12 +46,22 @@ def test_means_over_a_balanced_grid_are_means_of_cell_means(rows):
     data = WARP.iloc[rows]
     fit = pr.fit(pr.Model.from_formula("breaks ~ wool * tension", data))
     cells = data.groupby(["wool", "tension"])["breaks"].agg(["mean", "size"]).unstack()
-    sigma2 = float(((data["breaks"] - data.groupby(["wool", "tension"])["breaks"].transform("mean")) ** 2).sum()) / (
-        len(data) - 6
+    sigma2 = float(
+        (
+            (
+                data["breaks"]
+                - data.groupby(["wool", "tension"])["breaks"].transform("mean")
+            )
+            ** 2
+        ).sum()
+    ) / (len(data) - 6)
+    found = pr.predictions(fit, by="tension", grid="balanced").table.set_index(
+        "tension"
     )
-    found = pr.predictions(fit, by="tension", grid="balanced").table.set_index("tension")
     for level in "LMH":
-        assert found.loc[level, "estimate"] == pytest.approx(cells["mean"][level].mean(), rel=1e-12)
+        assert found.loc[level, "estimate"] == pytest.approx(
+            cells["mean"][level].mean(), rel=1e-12
+        )
         assert found.loc[level, "std_error"] == pytest.approx(
             np.sqrt(sigma2 * (1 / cells["size"][level]).sum()) / 2, rel=1e-9
         )
@@ -59,26 +74,52 @@ def test_means_over_a_balanced_grid_are_means_of_cell_means(rows):
 def test_numbers_and_offsets_stand_at_their_means():
     rng = np.random.default_rng(0)
     data = pd.DataFrame(
-        {"g": list("abc") * 10, "b": [True, False, False] * 10, "x": rng.normal(size=30), "t": rng.uniform(1, 3, 30)}
+        {
+            "g": list("abc") * 10,
+            "b": [True, False, False] * 10,
+            "x": rng.normal(size=30),
+            "t": rng.uniform(1, 3, 30),
+        }
     )
     data["y"] = rng.poisson(3.0, 30)
-    fit = pr.fit(pr.Model.from_formula("y ~ g + x", data, likelihood="poisson", offset="log(t)"))
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ g + x", data, likelihood="poisson", offset="log(t)")
+    )
     found = pr.predictions(fit, by="g", grid="balanced").table["estimate"]
     const, g_b, g_c, x = fit.coef.values
-    eta = const + np.array([0.0, g_b, g_c]) + x * data["x"].mean() + np.log(data["t"].mean())
+    eta = (
+        const
+        + np.array([0.0, g_b, g_c])
+        + x * data["x"].mean()
+        + np.log(data["t"].mean())
+    )
     np.testing.assert_allclose(found, np.exp(eta), rtol=1e-10)
-    both = pr.predictions(pr.fit(pr.Model.from_formula("y ~ g + b:x", data)), grid="balanced")
+    both = pr.predictions(
+        pr.fit(pr.Model.from_formula("y ~ g + b:x", data)), grid="balanced"
+    )
     assert "6 cells (g, b; numbers at their means)" in both.what
 
 
 def test_the_joint_law_where_it_is_known():
     for df, law in ((None, stats.norm), (7.0, stats.t(7.0))):
         one = np.sort(largest_of_family(np.eye(1), df))
-        np.testing.assert_allclose(np.quantile(one, [0.5, 0.95, 0.99]), law.isf([0.25, 0.025, 0.005]), rtol=2e-3)
-    three = largest_of_family(np.diag([1.0, 4.0, 9.0]), None)  # independent: P(max <= c) = P(|Z| <= c)^3
-    assert np.mean(three <= 2.0) == pytest.approx((1 - 2 * stats.norm.sf(2.0)) ** 3, abs=2e-4)
-    same = adjusted(np.array([2.0, 2.0]), np.ones((2, 2)), None, prob=0.95, adjust="single-step")
-    np.testing.assert_allclose(same.p, 2 * stats.norm.sf(2.0), atol=2e-4)  # one test said twice costs nothing
+        np.testing.assert_allclose(
+            np.quantile(one, [0.5, 0.95, 0.99]),
+            law.isf([0.25, 0.025, 0.005]),
+            rtol=2e-3,
+        )
+    three = largest_of_family(
+        np.diag([1.0, 4.0, 9.0]), None
+    )  # independent: P(max <= c) = P(|Z| <= c)^3
+    assert np.mean(three <= 2.0) == pytest.approx(
+        (1 - 2 * stats.norm.sf(2.0)) ** 3, abs=2e-4
+    )
+    same = adjusted(
+        np.array([2.0, 2.0]), np.ones((2, 2)), None, prob=0.95, adjust="single-step"
+    )
+    np.testing.assert_allclose(
+        same.p, 2 * stats.norm.sf(2.0), atol=2e-4
+    )  # one test said twice costs nothing
     assert same.critical == pytest.approx(stats.norm.isf(0.025), rel=1e-3)
 
 
@@ -97,8 +138,12 @@ def test_hypotheses_of_a_family():
     found = pr.hypothesis(fit, text, adjust="single-step")
     pairs = pr.comparisons(fit, PAIRS, adjust="single-step").table
     # other axes of the same law meet other points
-    np.testing.assert_allclose(found.estimates["p_value"], pairs["p_value"], rtol=2e-3, atol=2e-4)
-    assert found["F"].p == pytest.approx(pr.hypothesis(fit, text)["F"].p)  # that of all together stays
+    np.testing.assert_allclose(
+        found.estimates["p_value"], pairs["p_value"], rtol=2e-3, atol=2e-4
+    )
+    assert found["F"].p == pytest.approx(
+        pr.hypothesis(fit, text)["F"].p
+    )  # that of all together stays
     assert "simultaneous: single-step over 3" in found.notes[-1]
 
 
@@ -107,18 +152,25 @@ def test_where_nothing_can_be_adjusted_it_is_said():
     fit = pr.fit(model)
     with pytest.raises(pr.DataError, match="adjust is None or one of 'bonferroni'"):
         pr.comparisons(fit, PAIRS, adjust="fdr")
-    with pytest.raises(pr.DataError, match=r"grid is None \(the rows as they are\) or 'balanced'"):
+    with pytest.raises(
+        pr.DataError, match=r"grid is None \(the rows as they are\) or 'balanced'"
+    ):
         pr.comparisons(fit, PAIRS, grid="rows")
     with pytest.raises(pr.Incompatible, match="all pairs of levels"):
         pr.comparisons(fit, {"tension": "reference"}, adjust="tukey")
-    posterior, ridge = pr.fit(model, "conjugate"), pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True)))
+    posterior, ridge = (
+        pr.fit(model, "conjugate"),
+        pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True))),
+    )
     for ask in (
         lambda f: pr.comparisons(f, PAIRS, adjust="holm"),
         lambda f: pr.hypothesis(f, "wool[T.B] = 0", adjust="holm"),
     ):
         with pytest.raises(pr.Incompatible, match="a posterior has none"):
             ask(posterior)
-        with pytest.raises(pr.Incompatible, match="the mode under a prior has no p-values"):
+        with pytest.raises(
+            pr.Incompatible, match="the mode under a prior has no p-values"
+        ):
             ask(ridge)
 
 
@@ -127,13 +179,21 @@ def test_the_p_value_of_each_test_alone_stands_beside_the_adjusted_one(adjust):
     fit = pr.fit(pr.Model.from_formula("breaks ~ wool + tension", WARP))
     found = pr.comparisons(fit, PAIRS, adjust=adjust)
     t = found.table["estimate"] / found.table["std_error"]
-    np.testing.assert_allclose(found.table["p_unadjusted"], 2.0 * stats.t.sf(np.abs(t), fit.df_resid), rtol=1e-10)
+    np.testing.assert_allclose(
+        found.table["p_unadjusted"],
+        2.0 * stats.t.sf(np.abs(t), fit.df_resid),
+        rtol=1e-10,
+    )
     assert (found.table["p_unadjusted"] <= found.table["p_value"]).all()
     assert "p_unadjusted" in repr(found)
     if adjust != "tukey":
-        each = pr.hypothesis(fit, "tension[T.L] = 0, tension[T.M] = 0", adjust=adjust).estimates
+        each = pr.hypothesis(
+            fit, "tension[T.L] = 0, tension[T.M] = 0", adjust=adjust
+        ).estimates
         np.testing.assert_allclose(
-            each["p_unadjusted"], fit.summary()["p_value"][["tension[T.L]", "tension[T.M]"]], rtol=1e-9
+            each["p_unadjusted"],
+            fit.summary()["p_value"][["tension[T.L]", "tension[T.M]"]],
+            rtol=1e-9,
         )
 
 
@@ -141,26 +201,45 @@ def test_tukey_of_groups_of_other_sizes_is_that_of_scipy():
     data = WARP.iloc[4:47]
     groups = [part["breaks"].to_numpy() for _, part in data.groupby("tension")]
     theirs = stats.tukey_hsd(*groups)
-    found = pr.comparisons(pr.fit(pr.Model.from_formula("breaks ~ tension", data)), PAIRS, adjust="tukey").table
+    found = pr.comparisons(
+        pr.fit(pr.Model.from_formula("breaks ~ tension", data)), PAIRS, adjust="tukey"
+    ).table
     levels = sorted(data["tension"].unique())
     ends = theirs.confidence_interval(0.95)
-    for contrast, p, lower, upper in found[["contrast", "p_value", "lower", "upper"]].itertuples(index=False):
+    for contrast, p, lower, upper in found[
+        ["contrast", "p_value", "lower", "upper"]
+    ].itertuples(index=False):
         j, i = (levels.index(name) for name in contrast.split(" against "))
         np.testing.assert_allclose(p, theirs.pvalue[j, i], rtol=1e-8)
-        np.testing.assert_allclose([lower, upper], [ends.low[j, i], ends.high[j, i]], rtol=1e-7)
+        np.testing.assert_allclose(
+            [lower, upper], [ends.low[j, i], ends.high[j, i]], rtol=1e-7
+        )
 
 
 def test_tukey_at_large_samples_is_the_range_of_normal_means():
-    counts = pr.fit(pr.Model.from_formula("breaks ~ tension", WARP, likelihood="poisson"))
+    counts = pr.fit(
+        pr.Model.from_formula("breaks ~ tension", WARP, likelihood="poisson")
+    )
     for measure in ("difference", "ratio"):
-        plain, found = (pr.comparisons(counts, PAIRS, measure=measure, adjust=a).table for a in ("bonferroni", "tukey"))
+        plain, found = (
+            pr.comparisons(counts, PAIRS, measure=measure, adjust=a).table
+            for a in ("bonferroni", "tukey")
+        )
         z = stats.norm.isf(plain["p_unadjusted"] / 2)
-        np.testing.assert_allclose(found["p_value"], stats.studentized_range.sf(np.sqrt(2) * z, 3, np.inf), rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(
+            found["p_value"],
+            stats.studentized_range.sf(np.sqrt(2) * z, 3, np.inf),
+            rtol=1e-7,
+            atol=1e-12,
+        )
 
 
 def test_pairs_in_several_groups_have_the_joint_distribution():
     fit = pr.fit(pr.Model.from_formula("breaks ~ wool * tension", WARP))
-    one, other = (pr.comparisons(fit, PAIRS, by="wool", adjust=a).table["p_value"] for a in ("tukey", "single-step"))
+    one, other = (
+        pr.comparisons(fit, PAIRS, by="wool", adjust=a).table["p_value"]
+        for a in ("tukey", "single-step")
+    )
     np.testing.assert_array_equal(one, other)
 
 
@@ -168,30 +247,52 @@ def grouped_rows() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     n = 90
     data = pd.DataFrame({"x": rng.uniform(0, 10, n), "t": np.array(list("abc"))[rng.integers(0, 3, n)], "g": np.repeat(np.arange(9), 10).astype(str)})  # fmt: skip
-    eta = 0.3 * np.sin(data.x) + 0.5 * (data.t == "b") + 0.2 * rng.normal(size=9)[data.g.astype(int)]
+    eta = (
+        0.3 * np.sin(data.x)
+        + 0.5 * (data.t == "b")
+        + 0.2 * rng.normal(size=9)[data.g.astype(int)]
+    )
     data["y"], data["k"] = eta + 0.5 * rng.normal(size=n), rng.poisson(np.exp(eta))
     data["b"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
     data["c"] = np.array(list("uvw"))[rng.integers(0, 3, n)]
     return data
 
 
-@pytest.mark.parametrize("right", ["t + (1 | g)", "t + s(x)", "t + s(x) + (1 | g)", "t + gp(x)"])
+@pytest.mark.parametrize(
+    "right", ["t + (1 | g)", "t + s(x)", "t + s(x) + (1 | g)", "t + gp(x)"]
+)
 @pytest.mark.parametrize(("response", "likelihood"), [("y", "gaussian"), ("k", "poisson"), ("b", "bernoulli"), ("y", pr.StudentT(nu=4.0)), ("c", "categorical")])  # fmt: skip
-def test_contrasts_of_mixed_models_and_smooths_are_adjusted(right, response, likelihood):
+def test_contrasts_of_mixed_models_and_smooths_are_adjusted(
+    right, response, likelihood
+):
     if right == "t + gp(x)" and (response == "c" or not isinstance(likelihood, str)):
         pytest.skip("this model has no fit by evidence")
-    fit = pr.fit(pr.Model.from_formula(f"{response} ~ {right}", grouped_rows(), likelihood=likelihood))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            f"{response} ~ {right}", grouped_rows(), likelihood=likelihood
+        )
+    )
     plain = pr.comparisons(fit, {"t": "pairwise"}).table
-    found = {a: pr.comparisons(fit, {"t": "pairwise"}, adjust=a).table for a in ("tukey", "single-step", "holm", "bonferroni")}
+    found = {
+        a: pr.comparisons(fit, {"t": "pairwise"}, adjust=a).table
+        for a in ("tukey", "single-step", "holm", "bonferroni")
+    }
     for table in found.values():
         np.testing.assert_allclose(table["estimate"], plain["estimate"], rtol=1e-12)
         assert (table["p_value"] >= table["p_unadjusted"] - 1e-12).all()
-        assert (table["upper"] - table["lower"] >= plain["upper"] - plain["lower"] - 1e-12).all() or right == "t + gp(x)"
+        assert (
+            table["upper"] - table["lower"] >= plain["upper"] - plain["lower"] - 1e-12
+        ).all() or right == "t + gp(x)"
     alone = found["bonferroni"]["p_unadjusted"]
-    np.testing.assert_allclose(found["bonferroni"]["p_value"], np.minimum(len(alone) * alone, 1.0), rtol=1e-12)
+    np.testing.assert_allclose(
+        found["bonferroni"]["p_value"], np.minimum(len(alone) * alone, 1.0), rtol=1e-12
+    )
     assert (found["single-step"]["p_value"] <= found["bonferroni"]["p_value"]).all()
     texts = {"t[T.b] = 0", "t[T.c] = 0"}
-    assert (pr.hypothesis(fit, ", ".join(sorted(texts)), adjust="holm").estimates["p_value"] <= 1.0).all()
+    assert (
+        pr.hypothesis(fit, ", ".join(sorted(texts)), adjust="holm").estimates["p_value"]
+        <= 1.0
+    ).all()
 
 
 def test_each_test_has_its_own_degrees_of_freedom():
@@ -199,12 +300,20 @@ def test_each_test_has_its_own_degrees_of_freedom():
     fit = pr.fit(pr.Model.from_formula("y ~ t + x + (1 | g)", grouped_rows()))
     text = "t[T.b] = 0, x = 0"
     found = pr.hypothesis(fit, text, adjust="holm").estimates
-    np.testing.assert_allclose(found["p_unadjusted"], fit.summary()["p_value"][["t[T.b]", "x"]], rtol=1e-6)
+    np.testing.assert_allclose(
+        found["p_unadjusted"], fit.summary()["p_value"][["t[T.b]", "x"]], rtol=1e-6
+    )
     each = pr.comparisons(fit, "t", adjust="bonferroni").table
-    np.testing.assert_allclose(each["p_unadjusted"], fit.summary()["p_value"][["t[T.b]", "t[T.c]"]], rtol=1e-6)
+    np.testing.assert_allclose(
+        each["p_unadjusted"], fit.summary()["p_value"][["t[T.b]", "t[T.c]"]], rtol=1e-6
+    )
 
 
 def test_a_smooth_function_of_stated_scale_has_no_tests():
-    fit = pr.fit(pr.Model.from_formula("y ~ t + s(x)", grouped_rows(), prior={"s(x)": pr.Normal(1.0)}))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "y ~ t + s(x)", grouped_rows(), prior={"s(x)": pr.Normal(1.0)}
+        )
+    )
     with pytest.raises(pr.Incompatible, match="under a prior"):
         pr.comparisons(fit, {"t": "pairwise"}, adjust="holm")

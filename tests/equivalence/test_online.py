@@ -9,7 +9,9 @@ import probreg.online as online
 PURE = online.Record(every=1, compiled=False)
 
 
-def data(rng: np.random.Generator, n: int = 50, p: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def data(
+    rng: np.random.Generator, n: int = 50, p: int = 4
+) -> tuple[np.ndarray, np.ndarray]:
     X = rng.standard_normal((n, p)) * [1.0, 30.0, 0.01, 2.0][:p] + 0.5
     return X, X @ np.arange(1.0, p + 1) + rng.standard_normal(n)
 
@@ -23,34 +25,53 @@ def test_the_known_answer_of_one_step():
 
 def test_the_implicit_step_is_the_exact_minimiser(rng: np.random.Generator):
     for _ in range(20):
-        w, x, y, step = rng.standard_normal(3), rng.standard_normal(3), float(rng.normal()), float(rng.uniform(0.1, 9))
+        w, x, y, step = (
+            rng.standard_normal(3),
+            rng.standard_normal(3),
+            float(rng.normal()),
+            float(rng.uniform(0.1, 9)),
+        )
         new = online.implicit_lms(step).step(online.State(w), x, y)[0].w
         gradient = 2 * step * (new @ x - y) * x + 2 * (new - w)
-        np.testing.assert_allclose(gradient, 0, atol=1e-13 * (1 + step * (x @ x)))  # rounding of a sum that cancels
+        np.testing.assert_allclose(
+            gradient, 0, atol=1e-13 * (1 + step * (x @ x))
+        )  # rounding of a sum that cancels
 
 
 def test_passive_aggressive_is_the_nearest_point_without_loss(rng: np.random.Generator):
     for _ in range(10):
-        w, x, y = rng.standard_normal(3), rng.standard_normal(3), float(rng.choice([-1, 1]))
+        w, x, y = (
+            rng.standard_normal(3),
+            rng.standard_normal(3),
+            float(rng.choice([-1, 1])),
+        )
         new = online.passive_aggressive().step(online.State(w), x, y)[0].w
         held = {"type": "ineq", "fun": lambda u, x=x, y=y: y * (u @ x) - 1}
-        found = minimize(lambda u, w=w: np.sum((u - w) ** 2), w, constraints=[held], tol=1e-12)
+        found = minimize(
+            lambda u, w=w: np.sum((u - w) ** 2), w, constraints=[held], tol=1e-12
+        )
         np.testing.assert_allclose(new, found.x, atol=1e-5)  # what the solver resolves
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("precision", [0.0, 0.4])
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
-def test_rls_is_a_refit_on_every_prefix(compiled: bool, precision: float, forgetting: float, rng: np.random.Generator):
+def test_rls_is_a_refit_on_every_prefix(
+    compiled: bool, precision: float, forgetting: float, rng: np.random.Generator
+):
     X, y = data(rng)
     learner = online.rls(forgetting, precision=precision)
     path = online.run(learner, X, y, record=online.Record(every=1, compiled=compiled))
     for t in range(4, len(y) + 1):
         root = np.sqrt(forgetting ** np.arange(t - 1, -1, -1.0))
-        A = np.vstack([X[:t] * root[:, None], np.sqrt(forgetting**t * precision) * np.eye(4)])
+        A = np.vstack(
+            [X[:t] * root[:, None], np.sqrt(forgetting**t * precision) * np.eye(4)]
+        )
         w = np.linalg.lstsq(A, np.r_[y[:t] * root, np.zeros(4)], rcond=None)[0]
         # condition 3000 of the columns as they are, on both sides
-        np.testing.assert_allclose(path.weights[t], w, rtol=1e-8, atol=1e-8 * np.abs(w).max())
+        np.testing.assert_allclose(
+            path.weights[t], w, rtol=1e-8, atol=1e-8 * np.abs(w).max()
+        )
 
 
 def test_rls_is_the_conjugate_posterior(rng: np.random.Generator):
@@ -99,11 +120,15 @@ def test_softmax_of_two_levels_is_logistic_at_half_step(rng: np.random.Generator
     X, y = rng.standard_normal((40, 3)), rng.integers(0, 2, 40) * 1.0
     two = online.run(online.softmax(2, 0.15), X, y, record=PURE)
     one = online.run(online.logistic(0.3), X, y, record=PURE)
-    np.testing.assert_allclose(two.weights[..., 1] - two.weights[..., 0], one.weights, atol=1e-13)
+    np.testing.assert_allclose(
+        two.weights[..., 1] - two.weights[..., 0], one.weights, atol=1e-13
+    )
     np.testing.assert_allclose(two.losses, one.losses, atol=1e-13)
 
 
-def test_winnow_with_a_threshold_learns_a_disjunction_in_mistakes_that_grow_with_log_p(rng: np.random.Generator):
+def test_winnow_with_a_threshold_learns_a_disjunction_in_mistakes_that_grow_with_log_p(
+    rng: np.random.Generator,
+):
     """Of k of p literals with alpha = 2, threshold p/2, Littlestone (1988) has O(k log p) mistakes; the factor 4 is ours,
     for random streams, no theorem."""
     p, k = 64, 3
@@ -119,7 +144,9 @@ def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Gene
     X, y = data(rng)
     learner = online.nlms(0.5, eps=0.1)
     path = online.run(
-        learner, ((X[i : i + 9], y[i : i + 9]) for i in range(0, 50, 9)) if stream else X, None if stream else y
+        learner,
+        ((X[i : i + 9], y[i : i + 9]) for i in range(0, 50, 9)) if stream else X,
+        None if stream else y,
     )
     w, rss = np.linalg.lstsq(X, y, rcond=None)[:2]
     found = path.regret()
@@ -127,7 +154,9 @@ def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Gene
     np.testing.assert_allclose(found.comparator, w, rtol=1e-8)
     assert found.value == pytest.approx(path.loss - float(rss[0]), rel=1e-12)
     u = rng.standard_normal(4)
-    assert path.regret(u).comparator_loss == pytest.approx(np.sum((X @ u - y) ** 2), rel=1e-12)
+    assert path.regret(u).comparator_loss == pytest.approx(
+        np.sum((X @ u - y) ** 2), rel=1e-12
+    )
 
 
 HELD = [
@@ -156,7 +185,9 @@ def test_no_fixed_weights_the_learner_can_hold_beat_the_best(
     path = online.run(learner, X, y)
     best = path.regret()
     held = path.constraint()
-    np.testing.assert_allclose(held.nearest(best.comparator), best.comparator, atol=1e-9)
+    np.testing.assert_allclose(
+        held.nearest(best.comparator), best.comparator, atol=1e-9
+    )
     for scale in (1e-3, 1e-2, 0.1, 1.0):
         for _ in range(50):
             u = held.nearest(best.comparator + scale * rng.standard_normal(3))
@@ -187,9 +218,13 @@ def test_standardised_weights_predict_in_raw_units(rng: np.random.Generator):
     learner = online.Standardised(online.nlms(0.5), constant=2.0)
     state = online.run(learner, X, y).state
     w, intercept = learner.coefficients(state)
-    np.testing.assert_allclose(X @ w + intercept, learner.predict(state, X), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        X @ w + intercept, learner.predict(state, X), rtol=1e-10, atol=1e-10
+    )
     np.testing.assert_allclose(state.memory["mean"], X.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(state.memory["square"], ((X - X.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(
+        state.memory["square"], ((X - X.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-10
+    )
 
 
 def test_files_are_streams(tmp_path, rng: np.random.Generator):
@@ -227,4 +262,7 @@ def test_a_path_as_a_dataset(rng: np.random.Generator):
     assert found.cumulative_loss.values[-1] == pytest.approx(found.loss.values.sum())
     assert found.weights.dims == ("time", "coef")
     y = rng.integers(0, 3, 50) * 1.0
-    assert online.run(online.softmax(3), X * 0.1, y).to_dataset().prediction.dims == ("round", "level")
+    assert online.run(online.softmax(3), X * 0.1, y).to_dataset().prediction.dims == (
+        "round",
+        "level",
+    )

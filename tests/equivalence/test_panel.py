@@ -11,7 +11,12 @@ from scipy import stats
 from scipy.special import expit
 
 import probreg as pr
-from probreg.comparison.interval_panel import Coverage, Interval, coverage, interval_panel
+from probreg.comparison.interval_panel import (
+    Coverage,
+    Interval,
+    coverage,
+    interval_panel,
+)
 from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.priors import Normal
 from probreg.show.plot.coverage import coverage as coverage_picture
@@ -41,7 +46,10 @@ def binary(n: int = 60, **more: Any) -> pr.Model:
 
 
 def test_every_line_is_what_the_fit_says():
-    fits = {"ML": pr.fit(binary()), "posterior": pr.fit(binary(prior=Normal(1.0)), "laplace")}
+    fits = {
+        "ML": pr.fit(binary()),
+        "posterior": pr.fit(binary(prior=Normal(1.0)), "laplace"),
+    }
     found = interval_panel(fits, "x1", prob=0.9)
     asked = {
         "wald": ("ML", {"kind": "wald"}),
@@ -55,13 +63,18 @@ def test_every_line_is_what_the_fit_says():
     for kind, (fit, how) in asked.items():
         said = fits[fit].interval(0.9, **how).sel(coef="x1")
         line = found.table.loc[(fit, kind)]
-        assert (line["lower"], line["upper"]) == (said["lower"].item(), said["upper"].item())
+        assert (line["lower"], line["upper"]) == (
+            said["lower"].item(),
+            said["upper"].item(),
+        )
         assert line["width"] == line["upper"] - line["lower"]
         assert line["estimate"] == fits[fit].coef.sel(coef="x1").item()
 
 
 def test_what_a_fit_does_not_have_stands_with_the_reason():
-    found = interval_panel({"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}, "x1").table["reason"]
+    found = interval_panel(
+        {"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}, "x1"
+    ).table["reason"]
     assert "Student's t goes with least squares" in found["ML", "t"]
     assert "a mode has none" in found["ML", "eti"]
     assert "no replicates" in found["ML", "bootstrap"]
@@ -70,7 +83,9 @@ def test_what_a_fit_does_not_have_stands_with_the_reason():
 
 def test_a_class_is_named_with_its_column():
     X = rows(120)
-    y = np.argmax(np.c_[np.zeros(120), X] + np.random.default_rng(2).gumbel(size=(120, 3)), 1)
+    y = np.argmax(
+        np.c_[np.zeros(120), X] + np.random.default_rng(2).gumbel(size=(120, 3)), 1
+    )
     fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
     found = interval_panel(fit, "x2: 1", kinds=["wald", "profile"])
     said = fit.interval().sel(coef="x2", outcome="1")
@@ -80,7 +95,11 @@ def test_a_class_is_named_with_its_column():
 
 def test_kinds_of_ones_own():
     fit = pr.fit(gaussian())
-    found = interval_panel(fit, "x1", kinds={"HC1, normal": Interval("wald", "HC1"), "HC1": Interval("t", "HC1")})
+    found = interval_panel(
+        fit,
+        "x1",
+        kinds={"HC1, normal": Interval("wald", "HC1"), "HC1": Interval("t", "HC1")},
+    )
     z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, 37)
     widths = found.table["width"].values
     assert widths[1] / widths[0] == pytest.approx(t / z, rel=1e-12)
@@ -95,20 +114,30 @@ def test_the_mean_at_a_row_is_that_of_predict(make, intercept):
     fit = pr.fit(make(intercept=intercept))
     found, said = interval_panel(fit, at=ROW, prob=0.9), fit.predict(ROW, 0.9)
     line = found.table.loc[(fit.method.name, fit.default_kind)]
-    for ours, theirs in (("estimate", "mean"), ("lower", "mean_lower"), ("upper", "mean_upper")):
+    for ours, theirs in (
+        ("estimate", "mean"),
+        ("lower", "mean_lower"),
+        ("upper", "mean_upper"),
+    ):
         assert line[ours] == pytest.approx(said[theirs].item(), rel=1e-10)
     new = found.table.loc[(fit.method.name, "new observation")]
     if make is binary:
         assert np.isnan([new["lower"], new["upper"]]).all()
         assert "one of two classes" in new["reason"]
     else:
-        assert (new["lower"], new["upper"]) == (said["new_lower"].item(), said["new_upper"].item())
+        assert (new["lower"], new["upper"]) == (
+            said["new_lower"].item(),
+            said["new_upper"].item(),
+        )
 
 
 def test_the_mean_of_a_posterior_at_a_row():
     """All draws and those that predict keeps of them: a 2.5 % quantile of 1,000 draws has a standard error of 0.005 here."""
     fit = pr.fit(binary(prior=Normal(1.0)), "laplace")
-    line, said = interval_panel(fit, at=ROW).table.loc[("laplace", "eti")], fit.predict(ROW)
+    line, said = (
+        interval_panel(fit, at=ROW).table.loc[("laplace", "eti")],
+        fit.predict(ROW),
+    )
     assert line["lower"] == pytest.approx(said["mean_lower"].item(), abs=0.02)
     assert line["upper"] == pytest.approx(said["mean_upper"].item(), abs=0.02)
     assert line["estimate"] == said["mean"].item()
@@ -123,7 +152,10 @@ def test_a_profile_at_a_row_inverts_the_likelihood_ratio():
     for end in found.table.loc[("newton", "profile"), ["lower", "upper"]]:
         eta = float(np.log(end / (1 - end)))
         held = sm.GLM(
-            y, X[:, 1:] - np.outer(X[:, 0], x[1:]), family=sm.families.Binomial(), offset=np.full(len(y), eta)
+            y,
+            X[:, 1:] - np.outer(X[:, 0], x[1:]),
+            family=sm.families.Binomial(),
+            offset=np.full(len(y), eta),
         )
         drop = 2 * (top - held.fit(tol=1e-14).llf)
         assert drop == pytest.approx(stats.chi2.ppf(0.9, 1), rel=1e-6)
@@ -141,8 +173,13 @@ def test_an_offset_counts_at_a_row():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=50), "t": rng.uniform(1, 5, 50)})
     table["y"] = rng.poisson(table.t * np.exp(0.5 * table.x))
-    fit = pr.fit(pr.Model.from_formula("y ~ x", table, likelihood="poisson", offset="np.log(t)"))
-    line, said = interval_panel(fit, at=table.iloc[[3]]).table.loc[("newton", "wald")], fit.predict(table.iloc[[3]])
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x", table, likelihood="poisson", offset="np.log(t)")
+    )
+    line, said = (
+        interval_panel(fit, at=table.iloc[[3]]).table.loc[("newton", "wald")],
+        fit.predict(table.iloc[[3]]),
+    )
     assert line["upper"] == pytest.approx(said["mean_upper"].item(), rel=1e-10)
 
 
@@ -159,20 +196,36 @@ def test_a_separated_fit_has_one_end():
     assert np.isfinite(line["lower"])
     assert line["upper"] == np.inf
     assert "arrow" in panel_picture(found).get_supxlabel()
-    between, beyond = (interval_panel(fit, at=[[v]], kinds=["wald", "profile"]).table for v in (2.4, 6.0))
+    between, beyond = (
+        interval_panel(fit, at=[[v]], kinds=["wald", "profile"]).table
+        for v in (2.4, 6.0)
+    )
     assert "nothing to predict from" in beyond["reason"]["newton", "new observation"]
-    assert tuple(between.loc[("newton", "profile"), ["lower", "upper"]]) == (0.0, 1.0)  # the step may be on either side
-    assert 0.5 < beyond["lower"]["newton", "profile"] < beyond["upper"]["newton", "profile"] == 1.0
+    assert tuple(between.loc[("newton", "profile"), ["lower", "upper"]]) == (
+        0.0,
+        1.0,
+    )  # the step may be on either side
+    assert (
+        0.5
+        < beyond["lower"]["newton", "profile"]
+        < beyond["upper"]["newton", "profile"]
+        == 1.0
+    )
 
 
 def test_a_bootstrap_stands_beside_its_curvature():
-    fits = {"ML": pr.fit(gaussian()), "bootstrap": pr.fit(gaussian(), Bootstrap("closed_form", reps=199))}
+    fits = {
+        "ML": pr.fit(gaussian()),
+        "bootstrap": pr.fit(gaussian(), Bootstrap("closed_form", reps=199)),
+    }
     found = interval_panel(fits, "x2", kinds=["t", "wald", "bootstrap"])
     assert ("bootstrap", "bootstrap") in found.held.index
 
 
 def test_it_prints():
-    found = interval_panel({"ML": pr.fit(binary()), "<b>": pr.fit(binary(), "laplace")}, "x1")
+    found = interval_panel(
+        {"ML": pr.fit(binary()), "<b>": pr.fit(binary(), "laplace")}, "x1"
+    )
     assert "95 % intervals of x1" in repr(found)
     assert "ML t: no degrees of freedom" in repr(found)
     assert "&lt;b&gt;" in found._repr_html_()
@@ -206,7 +259,14 @@ def test_the_share_is_that_of_a_plain_loop():
 def test_workers_change_nothing_and_seeds_do():
     model = binary(30)
     one, two, other = (
-        coverage(model, {"Intercept": 0.3, "x1": 1.0, "x2": 0.0}, kinds=["wald"], reps=24, seed=s, workers=w)
+        coverage(
+            model,
+            {"Intercept": 0.3, "x1": 1.0, "x2": 0.0},
+            kinds=["wald"],
+            reps=24,
+            seed=s,
+            workers=w,
+        )
         for s, w in ((1, 1), (1, 2), (2, 1))
     )
     pd.testing.assert_frame_equal(one.table, two.table)
@@ -217,7 +277,9 @@ def test_a_fit_is_a_truth():
     fit = pr.fit(gaussian(12))
     by_fit = coverage(fit.model, fit, kinds=["t"], reps=10)
     values = dict(zip(fit.parameter_names, fit.coef.values)) | fit.aux
-    pd.testing.assert_frame_equal(by_fit.table, coverage(fit.model, values, kinds=["t"], reps=10).table)
+    pd.testing.assert_frame_equal(
+        by_fit.table, coverage(fit.model, values, kinds=["t"], reps=10).table
+    )
     assert by_fit.truth == pytest.approx(values)
 
 
@@ -230,30 +292,49 @@ def test_classes_by_name(symmetric):
     values = dict(zip(fit.parameter_names, fit.coef.values.ravel()))
     found = coverage(model, values, kinds=["wald"], reps=8)
     assert found.truth == pytest.approx(values)
-    pd.testing.assert_frame_equal(found.table, coverage(model, fit, kinds=["wald"], reps=8).table, rtol=1e-6)
+    pd.testing.assert_frame_equal(
+        found.table, coverage(model, fit, kinds=["wald"], reps=8).table, rtol=1e-6
+    )
 
 
 def test_separated_data_sets_are_counted_and_named():
     x = np.linspace(-1, 1, 10)
-    model = pr.Model.from_arrays(x, (x > 0.1).astype(int) ^ (np.arange(10) == 2), likelihood="bernoulli")
-    found = coverage(model, {"Intercept": 0.0, "x1": 4.0}, kinds=["wald", "profile"], reps=40)
+    model = pr.Model.from_arrays(
+        x, (x > 0.1).astype(int) ^ (np.arange(10) == 2), likelihood="bernoulli"
+    )
+    found = coverage(
+        model, {"Intercept": 0.0, "x1": 4.0}, kinds=["wald", "profile"], reps=40
+    )
     lost = found.failures["wald"]["separated"]
     assert found.table.loc[("x1", "wald"), "count"] == 40 - lost < 40
-    assert found.table.loc[("x1", "profile"), "count"] > 40 - lost  # it needs no estimate
+    assert (
+        found.table.loc[("x1", "profile"), "count"] > 40 - lost
+    )  # it needs no estimate
     assert f"no interval: {lost} separated" in repr(found)
 
 
 def test_rows_drawn_anew_and_weights():
-    model = pr.Model.from_arrays(np.arange(5.0), np.sin(np.arange(5.0)), weights=[1, 2, 3, 1, 2])
+    model = pr.Model.from_arrays(
+        np.arange(5.0), np.sin(np.arange(5.0)), weights=[1, 2, 3, 1, 2]
+    )
     truth = {"Intercept": 0.0, "x1": 1.0, "sigma": 1.0}
     assert coverage(model, truth, kinds=["t"], reps=3).rows == 9
     assert coverage(model, truth, kinds=["t"], reps=3, n=20).rows == 20
 
 
 def test_posteriors_and_methods_of_ones_own():
-    found = coverage(gaussian(12), TRUE, reps=30, kinds={"flat": Interval("eti"), "t": Interval("t")})
-    np.testing.assert_array_equal(found.table.loc[("x1", "flat")], found.table.loc[("x1", "t")])  # the same interval
-    few = coverage(gaussian(12), TRUE, reps=2, kinds={"t": Interval("t"), "b": Interval("bootstrap")})
+    found = coverage(
+        gaussian(12), TRUE, reps=30, kinds={"flat": Interval("eti"), "t": Interval("t")}
+    )
+    np.testing.assert_array_equal(
+        found.table.loc[("x1", "flat")], found.table.loc[("x1", "t")]
+    )  # the same interval
+    few = coverage(
+        gaussian(12),
+        TRUE,
+        reps=2,
+        kinds={"t": Interval("t"), "b": Interval("bootstrap")},
+    )
     assert few.table.loc[("x1", "b"), "count"] == 2
 
 
@@ -263,7 +344,9 @@ def test_posteriors_and_methods_of_ones_own():
 def judged(found: Coverage, kind: str, expected: float, coef: str = "x1") -> None:
     """Within four Monte Carlo errors of the expected share."""
     row = found.table.loc[(coef, kind)]
-    assert row["held"] == pytest.approx(expected, abs=4 * np.sqrt(expected * (1 - expected) / row["count"]))
+    assert row["held"] == pytest.approx(
+        expected, abs=4 * np.sqrt(expected * (1 - expected) / row["count"])
+    )
 
 
 @pytest.mark.slow
@@ -271,7 +354,9 @@ def test_what_gaussian_intervals_reach():
     """t is exact. Wald and, nearly, profile hold a normal quantile against Student's t: at n = 30 that is 0.940 and not 0.95.
     HC3 reaches 0.95 to within its bias of some hundredths; the flat posterior is t."""
     n = 30
-    found = coverage(gaussian(n), TRUE, kinds=["t", "wald", "HC3", "eti"], reps=400, seed=3)
+    found = coverage(
+        gaussian(n), TRUE, kinds=["t", "wald", "HC3", "eti"], reps=400, seed=3
+    )
     judged(found, "t", 0.95)
     judged(found, "eti", 0.95)
     judged(found, "wald", float(2 * stats.t.cdf(stats.norm.ppf(0.975), n - 3) - 1))
@@ -299,7 +384,11 @@ def test_what_intervals_of_odds_reach(n, reps):
     """At 300 rows all hold what they claim. At 30 (500 data sets, once) Wald holds 0.97 to 0.98, more than it claims, as data
     sets come near separation (Hauck & Donner 1977), the profile 0.91 to 0.94, the score 0.93 to 0.95."""
     found = coverage(
-        binary(n), {"Intercept": 0.3, "x1": 1.2, "x2": -0.8}, kinds=["wald", "profile", "score"], reps=reps, seed=5
+        binary(n),
+        {"Intercept": 0.3, "x1": 1.2, "x2": -0.8},
+        kinds=["wald", "profile", "score"],
+        reps=reps,
+        seed=5,
     )
     error = np.sqrt(0.95 * 0.05 / reps)
     slack = 0.045 if n == 30 else 0.01
@@ -316,7 +405,9 @@ def test_pictures_draw_every_line():
         "wald", "HC3", "profile", "score", "eti",
     ]  # fmt: skip
     assert drawn.get_xlabel() == "mean of y"
-    found = {n: coverage(gaussian(n), TRUE, kinds=["t", "wald"], reps=5) for n in (8, 12)}
+    found = {
+        n: coverage(gaussian(n), TRUE, kinds=["t", "wald"], reps=5) for n in (8, 12)
+    }
     axes = coverage_picture({f"n = {n}": c for n, c in found.items()}).axes
     assert [ax.get_title(loc="left") for ax in axes] == ["Intercept", "x1", "x2"]
     with pytest.raises(pr.DataError, match="claim different probabilities"):

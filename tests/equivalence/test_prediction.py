@@ -29,7 +29,10 @@ NEW = np.array([[0.2, -0.3], [1.5, 0.4], [4.0, -6.0]])
 CLOSED: dict[str, dict[str, Any]] = {
     "flat": {},
     "relative": {"prior": Normal(0.3, sigma_units=True)},
-    "inverse_gamma": {"prior": Normal(0.3, sigma_units=True), "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)}},
+    "inverse_gamma": {
+        "prior": Normal(0.3, sigma_units=True),
+        "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)},
+    },
     "given": {"prior": Normal(0.3), "aux": {"sigma": 0.9}},
 }
 
@@ -50,29 +53,45 @@ def test_the_exact_predictive_is_that_of_the_draws(name, offset):
         (mean.mean(0), *np.quantile(mean, [0.1, 0.9], axis=0)),
     ):
         assert (np.abs(found.values - expected) < 0.031 * mean.std(0)).all()
-    np.testing.assert_allclose(drawn.cdf(exact["new_lower"].values), 0.1, atol=5 * 0.3 / np.sqrt(80_000))
-    np.testing.assert_allclose(drawn.cdf(exact["new_upper"].values), 0.9, atol=5 * 0.3 / np.sqrt(80_000))
+    np.testing.assert_allclose(
+        drawn.cdf(exact["new_lower"].values), 0.1, atol=5 * 0.3 / np.sqrt(80_000)
+    )
+    np.testing.assert_allclose(
+        drawn.cdf(exact["new_upper"].values), 0.9, atol=5 * 0.3 / np.sqrt(80_000)
+    )
 
 
 def test_a_flat_posterior_predicts_as_least_squares_does():
     model = pr.Model.from_arrays(*data())
-    ml, posterior = pr.fit(model, "closed_form").predict(NEW), pr.fit(model, pr.Conjugate(draws=2)).predict(NEW)
+    ml, posterior = (
+        pr.fit(model, "closed_form").predict(NEW),
+        pr.fit(model, pr.Conjugate(draws=2)).predict(NEW),
+    )
     for part in ml.drop_vars("mean_std_error"):
         np.testing.assert_allclose(posterior[part], ml[part], rtol=1e-10)
-    df = pr.fit(model, "closed_form").solution.df  # a Student-t posterior is wider than its scale
-    np.testing.assert_allclose(posterior["mean_sd"], ml["mean_std_error"] * np.sqrt(df / (df - 2)), rtol=1e-10)
+    df = pr.fit(
+        model, "closed_form"
+    ).solution.df  # a Student-t posterior is wider than its scale
+    np.testing.assert_allclose(
+        posterior["mean_sd"], ml["mean_std_error"] * np.sqrt(df / (df - 2)), rtol=1e-10
+    )
 
 
 def test_a_saved_posterior_predicts_in_closed_form(tmp_path):
     fit = pr.fit(pr.Model.from_arrays(*data()), pr.Conjugate(draws=2))
-    assert pr.load_fit(fit.save(tmp_path / "fit.nc")).predict(NEW).equals(fit.predict(NEW))
+    assert (
+        pr.load_fit(fit.save(tmp_path / "fit.nc")).predict(NEW).equals(fit.predict(NEW))
+    )
 
 
 @pytest.mark.parametrize("prob", [0.5, 0.95])
 def test_quadrature_agrees_with_the_closed_form(prob):
     """One is exact, the other from draws: 400 of them move the end of a new observation by at most some hundredths."""
     model = pr.Model.from_arrays(*data())
-    one, two = pr.fit(model, "conjugate").predict(NEW, prob), pr.fit(model, "quadrature").predict(NEW, prob)
+    one, two = (
+        pr.fit(model, "conjugate").predict(NEW, prob),
+        pr.fit(model, "quadrature").predict(NEW, prob),
+    )
     sd = (one["new_upper"] - one["new_lower"]).values / 2
     for part in one.data_vars:
         assert (np.abs(one[part] - two[part]).values < 0.12 * sd).all(), part
@@ -87,14 +106,19 @@ def test_quadrature_agrees_with_the_closed_form(prob):
 def test_quantiles_invert_the_distribution_function(atoms, scale, prob):
     rng = np.random.default_rng(atoms)
     eta = scale * (rng.normal(size=(atoms, 4, 1)) * [[0.1], [1.0], [30.0], [0.0]] + 5.0)
-    p = Predictive(Gaussian(), eta, {"sigma": scale * np.exp(rng.normal(size=(atoms, 1)))})
+    p = Predictive(
+        Gaussian(), eta, {"sigma": scale * np.exp(rng.normal(size=(atoms, 1)))}
+    )
     np.testing.assert_allclose(p.cdf(p.quantile(prob)), prob, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("atoms", [1, 2000])
 def test_discrete_quantiles_are_the_smallest_that_reach(atoms):
     rng = np.random.default_rng(5)
-    eta = rng.normal(size=(atoms, 6, 1)) * 0.8 + np.array([-6.0, 0.0, 1.0, 3.0, 7.0, 12.0])[:, None]
+    eta = (
+        rng.normal(size=(atoms, 6, 1)) * 0.8
+        + np.array([-6.0, 0.0, 1.0, 3.0, 7.0, 12.0])[:, None]
+    )
     p = Predictive(pr.Poisson(), eta, {})
     for prob in (1e-3, 0.3, 0.975):
         y = p.quantile(prob)
@@ -112,26 +136,47 @@ def test_the_quantile_of_one_normal():
 
 def both(likelihood: Any, method: str) -> tuple[pr.Fit, pr.Fit]:
     X, y = data()
-    y = y if likelihood == "gaussian" else np.digitize(y, [0.5, 1.5]) if likelihood == "categorical" else y > 1.0
-    full = pr.Model.from_arrays(np.c_[X, X[:, 0] - 3 * X[:, 1] + 2], y, likelihood=likelihood)
+    y = (
+        y
+        if likelihood == "gaussian"
+        else np.digitize(y, [0.5, 1.5])
+        if likelihood == "categorical"
+        else y > 1.0
+    )
+    full = pr.Model.from_arrays(
+        np.c_[X, X[:, 0] - 3 * X[:, 1] + 2], y, likelihood=likelihood
+    )
     with pytest.warns(pr.ProbregWarning, match="not identified"):
-        return pr.fit(full, method), pr.fit(pr.Model.from_arrays(X, y, likelihood=likelihood), method)
+        return pr.fit(full, method), pr.fit(
+            pr.Model.from_arrays(X, y, likelihood=likelihood), method
+        )
 
 
 @pytest.mark.parametrize(
     ("likelihood", "method"),
-    [("gaussian", "closed_form"), ("gaussian", "newton"), ("bernoulli", "newton"), ("categorical", "newton")],
+    [
+        ("gaussian", "closed_form"),
+        ("gaussian", "newton"),
+        ("bernoulli", "newton"),
+        ("categorical", "newton"),
+    ],
 )
 def test_what_is_estimable_is_predicted(likelihood, method):
     """X beta and its variance do not depend on which solution stands for all (Searle 1971): dropping a column is one."""
     collinear, plain = both(likelihood, method)
     rows = np.c_[NEW, NEW[:, 0] - 3 * NEW[:, 1] + 2]
-    for a, b in ((collinear.predict(rows), plain.predict(NEW)), (collinear.predict(), plain.predict())):
+    for a, b in (
+        (collinear.predict(rows), plain.predict(NEW)),
+        (collinear.predict(), plain.predict()),
+    ):
         for part in ("mean", "mean_lower", "mean_upper"):
             np.testing.assert_allclose(a[part], b[part], rtol=1e-6, atol=1e-7)
     bad = rows + np.array([0, 0, 1e-4])
     bad[0] = rows[0]
-    with pytest.raises(pr.Incompatible, match=r"2 of 3 rows have no estimate.*rows 1, 2,.*Intercept, x1, x2, x3"):
+    with pytest.raises(
+        pr.Incompatible,
+        match=r"2 of 3 rows have no estimate.*rows 1, 2,.*Intercept, x1, x2, x3",
+    ):
         collinear.predict(bad)
     assert np.isfinite(collinear.solution.scale.matrix()).all()
     assert np.isnan(collinear.std_error.values).all()
@@ -154,7 +199,11 @@ def test_least_squares_of_a_multiple():
 
 def test_lp_is_the_log_posterior_for_every_method():
     model = pr.Model.from_arrays(*data(), prior=Normal(1.0))
-    for method in (pr.Quadrature(draws=3), pr.LaplaceApproximation(draws=3), pr.NUTS(draws=400)):
+    for method in (
+        pr.Quadrature(draws=3),
+        pr.LaplaceApproximation(draws=3),
+        pr.NUTS(draws=400),
+    ):
         fit = pr.fit(model, method)
         draws = fit.solution.draws
         lp = model.log_posterior(draws["beta"], sigma=draws["sigma"])

@@ -5,24 +5,39 @@ import pytest
 
 import probreg as pr
 
-NEW = np.random.default_rng(7).standard_normal((131, 2))  # more rows than columns, and than one thread takes at once
+NEW = np.random.default_rng(7).standard_normal(
+    (131, 2)
+)  # more rows than columns, and than one thread takes at once
 OFFSET = np.linspace(-1.0, 1.0, 131)
 
 
 def _model(likelihood: str, **more) -> pr.Model:
     rng = np.random.default_rng(4)
     X, classes = rng.standard_normal((60, 2)), 3 if likelihood == "categorical" else 2
-    y = X[:, 0] + rng.standard_normal(60) if likelihood in ("student", "gaussian") else rng.integers(0, classes, 60)
-    return pr.Model.from_arrays(X, y, likelihood=likelihood, offset=np.zeros((60, classes - 1)), **more)
+    y = (
+        X[:, 0] + rng.standard_normal(60)
+        if likelihood in ("student", "gaussian")
+        else rng.integers(0, classes, 60)
+    )
+    return pr.Model.from_arrays(
+        X, y, likelihood=likelihood, offset=np.zeros((60, classes - 1)), **more
+    )
 
 
 def _offset(likelihood: str) -> np.ndarray:
     return np.column_stack([OFFSET] * (2 if likelihood == "categorical" else 1))
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical", "student", "negative_binomial"])
+@pytest.mark.parametrize(
+    "likelihood",
+    ["bernoulli", "poisson", "categorical", "student", "negative_binomial"],
+)
 def test_sd_of_a_posterior_is_that_of_the_means_of_its_draws(likelihood):
-    aux = {"aux": {"alpha": pr.HalfNormal(1.0)}} if likelihood == "negative_binomial" else {}
+    aux = (
+        {"aux": {"alpha": pr.HalfNormal(1.0)}}
+        if likelihood == "negative_binomial"
+        else {}
+    )
     fit = pr.fit(_model(likelihood, prior=pr.Normal(1.0), **aux), "laplace", seed=1)
     offset = _offset(likelihood)
     means = fit.predictive(NEW, offset=offset).means()
@@ -37,15 +52,26 @@ def test_sd_of_a_posterior_is_that_of_the_means_of_its_draws(likelihood):
 @pytest.mark.parametrize("method", ["conjugate", "quadrature"])
 def test_sd_of_a_gaussian_posterior_without_draws(method):
     model = _model("gaussian", prior=pr.Normal(1.0, sigma_units=True))
-    fit = pr.fit(model, pr.Conjugate(draws=20_000) if method == "conjugate" else method, seed=1)
-    said, means = fit.predict(NEW[:5], None, offset=OFFSET[:5]), fit.predictive(NEW[:5], offset=OFFSET[:5]).means()
+    fit = pr.fit(
+        model, pr.Conjugate(draws=20_000) if method == "conjugate" else method, seed=1
+    )
+    said, means = (
+        fit.predict(NEW[:5], None, offset=OFFSET[:5]),
+        fit.predictive(NEW[:5], offset=OFFSET[:5]).means(),
+    )
     # the sd of S draws of a normal has a relative error of 1 / (2 S)^(1/2)
-    np.testing.assert_allclose(said["mean_sd"], means.std(0, ddof=1), rtol=5 / np.sqrt(2 * len(means)))
+    np.testing.assert_allclose(
+        said["mean_sd"], means.std(0, ddof=1), rtol=5 / np.sqrt(2 * len(means))
+    )
     assert fit.predict(NEW[:5], offset=OFFSET[:5])["mean_sd"].equals(said["mean_sd"])
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical", "student", "gaussian"])
-def test_standard_error_of_an_estimate_is_the_gradient_of_its_mean_by_differences(likelihood):
+@pytest.mark.parametrize(
+    "likelihood", ["bernoulli", "poisson", "categorical", "student", "gaussian"]
+)
+def test_standard_error_of_an_estimate_is_the_gradient_of_its_mean_by_differences(
+    likelihood,
+):
     fit = pr.fit(_model(likelihood))
     offset = _offset(likelihood)
     X, beta = np.column_stack([np.ones(131), NEW]), fit.solution.beta
@@ -53,12 +79,18 @@ def test_standard_error_of_an_estimate_is_the_gradient_of_its_mean_by_difference
     for at in np.ndindex(beta.shape):
         step = np.zeros_like(beta)
         step[at] = 1e-5
-        ends = [fit.model.likelihood.mean(X @ (beta + s) + offset) for s in (step, -step)]
+        ends = [
+            fit.model.likelihood.mean(X @ (beta + s) + offset) for s in (step, -step)
+        ]
         slopes.append((ends[0] - ends[1]) / 2e-5)
     G = np.stack(slopes)  # (p m, n) or (p m, n, K)
-    expected = np.sqrt(np.einsum("a...,ab,b...->...", G, fit.solution.scale.matrix(), G))
+    expected = np.sqrt(
+        np.einsum("a...,ab,b...->...", G, fit.solution.scale.matrix(), G)
+    )
     for prob in (None, 0.9):
-        np.testing.assert_allclose(fit.predict(NEW, prob, offset=offset)["mean_std_error"], expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            fit.predict(NEW, prob, offset=offset)["mean_std_error"], expected, rtol=1e-6
+        )
 
 
 def test_standard_error_where_there_is_none():
@@ -79,9 +111,17 @@ def test_sd_of_a_process_counts_what_its_columns_leave():
 def test_sd_over_nodes_of_sigma_counts_that_the_mean_moves_with_sigma():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((8, 2))
-    y = 4.0 * X[:, 0] + rng.standard_normal(8)  # against the prior, which a small sigma overrules
-    model = pr.Model.from_arrays(X, y, prior=pr.Normal(0.5), aux={"sigma": pr.priors.HalfCauchy(2.5)})
+    y = 4.0 * X[:, 0] + rng.standard_normal(
+        8
+    )  # against the prior, which a small sigma overrules
+    model = pr.Model.from_arrays(
+        X, y, prior=pr.Normal(0.5), aux={"sigma": pr.priors.HalfCauchy(2.5)}
+    )
     fit = pr.fit(model, pr.Quadrature(draws=50_000), seed=1)
     means = fit.predictive([[3.0, 0.0]]).means()
-    assert len(means) >= 200_000  # the relative error of a sd is 0.0016; without that part it would be 0.03 less
-    np.testing.assert_allclose(fit.predict([[3.0, 0.0]], None)["mean_sd"], means.std(0, ddof=1), rtol=0.008)
+    assert (
+        len(means) >= 200_000
+    )  # the relative error of a sd is 0.0016; without that part it would be 0.03 less
+    np.testing.assert_allclose(
+        fit.predict([[3.0, 0.0]], None)["mean_sd"], means.std(0, ddof=1), rtol=0.008
+    )

@@ -13,7 +13,9 @@ PROPER = {"Intercept": pr.Normal(0.5), "a": pr.Normal(0.7), "b": pr.Laplace(0.1)
 
 
 def model(y, likelihood, prior=PROPER, **more):
-    return pr.Model.from_arrays(X, y, columns=["a", "b"], likelihood=likelihood, prior=prior, **more)
+    return pr.Model.from_arrays(
+        X, y, columns=["a", "b"], likelihood=likelihood, prior=prior, **more
+    )
 
 
 def test_a_step_of_the_logit_moves_a_probability_by_at_most_tanh_of_a_quarter():
@@ -22,20 +24,31 @@ def test_a_step_of_the_logit_moves_a_probability_by_at_most_tanh_of_a_quarter():
     for j, move in enumerate(found):
         step = 0.7 * X[:, j].std(ddof=1)
         assert move.sd == pytest.approx(X[:, j].std(ddof=1))
-        assert move.most == pytest.approx(np.tanh(stats.norm.ppf(0.975) * step / 4), rel=1e-10)
+        assert move.most == pytest.approx(
+            np.tanh(stats.norm.ppf(0.975) * step / 4), rel=1e-10
+        )
         assert move.error == 0.0
-        assert move.typical == pytest.approx(np.tanh(stats.norm.ppf(0.75) * step / 4), rel=1e-10)
+        assert move.typical == pytest.approx(
+            np.tanh(stats.norm.ppf(0.75) * step / 4), rel=1e-10
+        )
     # no base and no smaller step does more
     eta = np.linspace(-6, 6, 2001)
     d = 1.7
-    assert np.ptp([1 / (1 + np.exp(-eta - d)) - 1 / (1 + np.exp(-eta))], axis=1).max() <= np.tanh(d / 4) + 1e-12
-    assert (1 / (1 + np.exp(-eta - d)) - 1 / (1 + np.exp(-eta))).max() == pytest.approx(np.tanh(d / 4), abs=1e-5)
+    assert (
+        np.ptp([1 / (1 + np.exp(-eta - d)) - 1 / (1 + np.exp(-eta))], axis=1).max()
+        <= np.tanh(d / 4) + 1e-12
+    )
+    assert (1 / (1 + np.exp(-eta - d)) - 1 / (1 + np.exp(-eta))).max() == pytest.approx(
+        np.tanh(d / 4), abs=1e-5
+    )
 
 
 def test_a_probability_that_moves_by_nearly_one_is_not_said_to_move_by_one():
     y = (RNG.random(50) < 0.5).astype(int)
     for likelihood in ("bernoulli", "categorical"):
-        said = " ".join(unfolded(model(y, likelihood, pr.Normal(1000.0)).prior_predictive(200)))
+        said = " ".join(
+            unfolded(model(y, likelihood, pr.Normal(1000.0)).prior_predictive(200))
+        )
         assert "typically above 0.999" in said
         assert "typically 1" not in said
     line = model(RNG.normal(size=50), "gaussian", pr.Normal(1.0)).prior_predictive(200)
@@ -45,19 +58,32 @@ def test_a_probability_that_moves_by_nearly_one_is_not_said_to_move_by_one():
 def test_a_softmax_probability_moves_by_the_largest_difference_between_classes():
     y = np.array(["u", "v", "w"])[np.r_[0, 1, 2, RNG.integers(0, 3, 47)]]
     found = model(y, "categorical", pr.Normal(0.7)).prior_predictive(20_000).moves[0]
-    W = np.c_[np.zeros(20_000), np.random.default_rng(5).normal(size=(20_000, 2)) * 0.7 * X[:, 0].std(ddof=1)]
-    assert found.most == pytest.approx(np.quantile(np.tanh(np.ptp(W, 1) / 4), 0.95), rel=0.03)
+    W = np.c_[
+        np.zeros(20_000),
+        np.random.default_rng(5).normal(size=(20_000, 2)) * 0.7 * X[:, 0].std(ddof=1),
+    ]
+    assert found.most == pytest.approx(
+        np.quantile(np.tanh(np.ptp(W, 1) / 4), 0.95), rel=0.03
+    )
     assert f"; by 20000 draws, ± {found.error:.2g}" in found.sentence
     assert 0 < found.error < 0.005
 
 
 def test_counts_are_multiplied_and_noise_is_added_in_units_of_y():
     counts = model(RNG.poisson(2.0, 50), "poisson").prior_predictive(20_000)
-    assert counts.moves[0].most == pytest.approx(np.exp(stats.norm.ppf(0.975) * 0.7 * X[:, 0].std(ddof=1)), rel=1e-10)
+    assert counts.moves[0].most == pytest.approx(
+        np.exp(stats.norm.ppf(0.975) * 0.7 * X[:, 0].std(ddof=1)), rel=1e-10
+    )
     assert "multiplies or divides the mean of y" in counts.moves[0].sentence
-    line = model(RNG.normal(size=50), "gaussian", pr.Normal(0.7)).prior_predictive(20_000)
-    assert line.moves[0].most == pytest.approx(stats.norm.ppf(0.975) * 0.7 * X[:, 0].std(ddof=1), rel=1e-10)
-    units = model(RNG.normal(size=50), "gaussian", pr.Normal(0.7, sigma_units=True)).prior_predictive(20_000)
+    line = model(RNG.normal(size=50), "gaussian", pr.Normal(0.7)).prior_predictive(
+        20_000
+    )
+    assert line.moves[0].most == pytest.approx(
+        stats.norm.ppf(0.975) * 0.7 * X[:, 0].std(ddof=1), rel=1e-10
+    )
+    units = model(
+        RNG.normal(size=50), "gaussian", pr.Normal(0.7, sigma_units=True)
+    ).prior_predictive(20_000)
     assert units.moves[0].most == pytest.approx(line.moves[0].most, rel=1e-10)
     assert "sigma with prior probability" in units.moves[0].sentence
 
@@ -66,8 +92,12 @@ def test_outcomes_have_the_variance_of_coefficients_and_noise():
     m = model(RNG.normal(size=50), "gaussian", aux={"sigma": pr.HalfNormal(0.8)})
     found = m.prior_predictive(20_000, seed=3)
     exact = 0.5**2 + (0.7 * X[:, 0]) ** 2 + 2 * (0.1 * X[:, 1]) ** 2 + 0.8**2
-    np.testing.assert_allclose(found.y.var(0), exact, rtol=0.12)  # five standard errors of a heavy-tailed sum
-    np.testing.assert_allclose(found.mean, np.einsum("nj,sjm->sn", m.design.X, found.beta), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.y.var(0), exact, rtol=0.12
+    )  # five standard errors of a heavy-tailed sum
+    np.testing.assert_allclose(
+        found.mean, np.einsum("nj,sjm->sn", m.design.X, found.beta), rtol=1e-12
+    )
     assert found.tree["prior_predictive"]["y"].shape == (1, 20_000, 50)
     assert "prior predictive outcomes, 20000 draws: 95 % between" in repr(found)
 
@@ -79,7 +109,9 @@ def test_what_a_flat_prior_withholds_is_said():
     assert found.y is None
     assert "the prior of Intercept is flat" in repr(found)
     assert np.isnan(found.beta[:, 0]).all()
-    assert "no column has a proper prior" in repr(model(y, "bernoulli", pr.Flat()).prior_predictive())
+    assert "no column has a proper prior" in repr(
+        model(y, "bernoulli", pr.Flat()).prior_predictive()
+    )
     improper = model(RNG.normal(size=50), "gaussian").prior_predictive()
     assert improper.mean is not None
     assert improper.y is None
@@ -92,7 +124,10 @@ def test_what_a_flat_prior_withholds_is_said():
 def test_what_columns_share_is_said_once_and_why_there_are_no_means_exactly():
     few = model(RNG.normal(size=50), "gaussian", pr.Normal(0.7)).prior_predictive(50)
     head, *rows, note = unfolded(few)
-    assert head == "one sd of a column moves the mean of y by at most, with prior probability 95 %:"
+    assert (
+        head
+        == "one sd of a column moves the mean of y by at most, with prior probability 95 %:"
+    )
     assert [row.split(" (")[0].strip() for row in rows] == [m.column for m in few.moves]
     for row, m in zip(rows, few.moves):
         assert f"{m.most:.3g}, typically {m.typical:.3g}" in row
@@ -101,10 +136,19 @@ def test_what_columns_share_is_said_once_and_why_there_are_no_means_exactly():
         "note: no means or outcomes: the prior of Intercept is flat; give a proper one, e.g. {'Intercept': Normal(...)} and "
         "aux={'sigma': HalfNormal(1.0)}"
     )
-    (alone, *_) = unfolded(pr.Model.from_arrays(X[:, 0], X[:, 1], prior=pr.Normal(1.0)).prior_predictive(50))
+    (alone, *_) = unfolded(
+        pr.Model.from_arrays(X[:, 0], X[:, 1], prior=pr.Normal(1.0)).prior_predictive(
+            50
+        )
+    )
     assert alone.startswith("one sd of x1 (")
-    relative = model(RNG.normal(size=50), "gaussian", pr.Normal(0.7, sigma_units=True)).prior_predictive(50)
-    assert "is flat; that of a, b is in units of sigma, whose prior is improper" in unfolded(relative)[-1]
+    relative = model(
+        RNG.normal(size=50), "gaussian", pr.Normal(0.7, sigma_units=True)
+    ).prior_predictive(50)
+    assert (
+        "is flat; that of a, b is in units of sigma, whose prior is improper"
+        in unfolded(relative)[-1]
+    )
 
 
 def test_the_same_seed_gives_the_same_draws():
@@ -115,20 +159,32 @@ def test_the_same_seed_gives_the_same_draws():
     assert "prior predictive shares of the classes: 0: " in repr(a)
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "student", "bernoulli", "poisson", "categorical"])
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "student", "bernoulli", "poisson", "categorical"]
+)
 def test_an_offset_moves_the_predictor_of_every_draw(likelihood):
-    y = {"bernoulli": np.arange(50) % 2, "poisson": np.arange(50) % 4, "categorical": np.arange(50) % 3}
+    y = {
+        "bernoulli": np.arange(50) % 2,
+        "poisson": np.arange(50) % 4,
+        "categorical": np.arange(50) % 3,
+    }
     offset = np.linspace(-3.0, 2.0, 50)
     aux = {"sigma": pr.HalfNormal(0.8)} if likelihood in ("gaussian", "student") else {}
     kept, moved = (
-        model(y.get(likelihood, X[:, 0]), likelihood, aux=aux, **o).prior_predictive(200, seed=3)
+        model(y.get(likelihood, X[:, 0]), likelihood, aux=aux, **o).prior_predictive(
+            200, seed=3
+        )
         for o in ({}, {"offset": offset})
     )
     np.testing.assert_array_equal(moved.beta, kept.beta)
     width = kept.beta.shape[2]
-    eta = np.einsum("nj,sjm->snm", np.c_[np.ones(50), X], kept.beta) + np.repeat(offset[:, None], width, 1)
+    eta = np.einsum("nj,sjm->snm", np.c_[np.ones(50), X], kept.beta) + np.repeat(
+        offset[:, None], width, 1
+    )
     known = {k: v[:, None] for k, v in moved.aux.items()}
-    np.testing.assert_allclose(moved.mean, moved.likelihood.mean(eta, **known), rtol=1e-12)  # another order of sums
+    np.testing.assert_allclose(
+        moved.mean, moved.likelihood.mean(eta, **known), rtol=1e-12
+    )  # another order of sums
     if likelihood in ("gaussian", "student"):  # the same noise about another mean
         np.testing.assert_allclose(moved.y, kept.y + offset, rtol=1e-12, atol=1e-12)
     else:
@@ -145,15 +201,27 @@ KNOWN = {  # prior, and the distribution of |w| by scipy
     "unknown": (pr.Normal(pr.priors.InverseGamma(1.5, 1.5 * 0.16)), stats.foldnorm),
     # in units of a sigma with sigma^2 inverse gamma, likewise
     "units": (pr.Normal(0.8, sigma_units=True), stats.foldnorm),
-    "correlated": (pr.Normal(precision_matrix=((8.0, 3.0), (3.0, 4.0))), stats.foldnorm(0.0, scale=(4 / 23) ** 0.5)),
+    "correlated": (
+        pr.Normal(precision_matrix=((8.0, 3.0), (3.0, 4.0))),
+        stats.foldnorm(0.0, scale=(4 / 23) ** 0.5),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_a_prior_says_in_outcome_units_is_its_quantile(name):
     prior, law = KNOWN[name]
-    aux = {"sigma": pr.priors.InverseGamma(1.5, 1.5 * 0.25)} if name == "units" else {"sigma": 1.0}
-    m = model(X @ [1.0, 0.2], "gaussian", {("a", "b"): prior, "Intercept": pr.Normal(1.0)}, aux=aux)
+    aux = (
+        {"sigma": pr.priors.InverseGamma(1.5, 1.5 * 0.25)}
+        if name == "units"
+        else {"sigma": 1.0}
+    )
+    m = model(
+        X @ [1.0, 0.2],
+        "gaussian",
+        {("a", "b"): prior, "Intercept": pr.Normal(1.0)},
+        aux=aux,
+    )
     for prob in (0.5, 0.95, 0.999):
         found = m.prior_predictive(2, prob=prob).moves[0]
         if law is stats.foldnorm:  # t with 3 degrees of freedom, of scale 0.4 each
@@ -161,7 +229,9 @@ def test_what_a_prior_says_in_outcome_units_is_its_quantile(name):
         else:
             half = name == "bridge"
             exact = [law.ppf((1 + v) / 2 if half else v) for v in (0.5, prob)]
-        assert np.array([found.typical, found.most]) / found.sd == pytest.approx(exact, rel=1e-9)
+        assert np.array([found.typical, found.most]) / found.sd == pytest.approx(
+            exact, rel=1e-9
+        )
         assert found.error == 0.0
         assert "draws" not in found.sentence
 
@@ -173,10 +243,15 @@ def test_priors_of_three_levels_are_integrated_too():
     found = m.prior_predictive(2).moves[0]
     block = m.joint.blocks[-1].prior
     unit = 0.7 if block.sigma_units else 1.0
-    w = np.abs(block.sample(np.random.default_rng(1), (200_000, 2, 1), unit)[:, 0, 0]) * found.sd
+    w = (
+        np.abs(block.sample(np.random.default_rng(1), (200_000, 2, 1), unit)[:, 0, 0])
+        * found.sd
+    )
     below = np.mean(w <= found.most)
     assert below == pytest.approx(0.95, abs=5 * np.sqrt(0.95 * 0.05 / 200_000))
-    assert np.mean(w <= found.typical) == pytest.approx(0.5, abs=5 * np.sqrt(0.25 / 200_000))
+    assert np.mean(w <= found.typical) == pytest.approx(
+        0.5, abs=5 * np.sqrt(0.25 / 200_000)
+    )
     assert found.error == 0.0
 
 

@@ -37,15 +37,25 @@ HYPER = [
 @pytest.mark.parametrize("tau", HYPER, ids=str)
 @pytest.mark.parametrize("beta", [1e-3, 0.3, 2.0])
 def test_a_mixture_is_its_integral(tau, beta):
-    top = minimum(lambda u: -float(tau.log_prob(np.exp(u))) - u) if not tau.has_bounded_support else 0.0
+    top = (
+        minimum(lambda u: -float(tau.log_prob(np.exp(u))) - u)
+        if not tau.has_bounded_support
+        else 0.0
+    )
     marks = [top + k * w for w in (1e-4, 0.05) for k in (-8, -2, 0, 2, 8)]
     ends = np.log(np.clip(tau.support, 1e-15, 1e15))
     marks = [m for m in [*marks, np.log(beta)] if ends[0] < m < ends[1]]
 
     def density(u: float) -> float:
-        return float(np.exp(stats.norm.logpdf(beta, 0.0, np.exp(u)) + tau.log_prob(np.exp(u)) + u))
+        return float(
+            np.exp(
+                stats.norm.logpdf(beta, 0.0, np.exp(u)) + tau.log_prob(np.exp(u)) + u
+            )
+        )
 
-    expected = integrate.quad(density, *ends, points=marks, limit=400, epsabs=0.0, epsrel=1e-11)[0]
+    expected = integrate.quad(
+        density, *ends, points=marks, limit=400, epsabs=0.0, epsrel=1e-11
+    )[0]
     found = np.exp(ScaleMixture(Normal(1.0), tau).log_prob(np.array([[beta]])))
     assert found == pytest.approx(expected, rel=1e-9)
 
@@ -66,7 +76,9 @@ def test_a_proximal_map_of_a_power_solves_its_equation(q, step):
     np.testing.assert_allclose(u[reached] + pull, r[reached], rtol=1e-13)
     low, high = ExponentialPower(1.0, q=q).subgradient(u[~reached][:, None])
     slope = -r[~reached] / step  # of the squared distance at zero
-    assert ((low[:, 0] <= -slope) & (-slope <= high[:, 0])).all()  # a root below the smallest number is zero
+    assert (
+        (low[:, 0] <= -slope) & (-slope <= high[:, 0])
+    ).all()  # a root below the smallest number is zero
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 0.9999, 1.0])
@@ -74,7 +86,9 @@ def test_draws_of_an_elastic_net_follow_its_density(ratio):
     prior = ElasticNet(1.0, ratio=ratio)
     draws = np.sort(prior.sample(np.random.default_rng(1), (4000, 1, 1)).ravel())
     grid = np.linspace(-12.0, 12.0, 24_001)
-    distribution = integrate.cumulative_simpson(np.exp(prior.log_prob(grid[:, None, None])), x=grid, initial=0.0)
+    distribution = integrate.cumulative_simpson(
+        np.exp(prior.log_prob(grid[:, None, None])), x=grid, initial=0.0
+    )
     found = stats.kstest(draws, lambda v: np.interp(v, grid, distribution))
     assert found.pvalue > 0.01
 
@@ -94,11 +108,17 @@ def test_many_draws_are_independent_blocks_with_scales_of_their_own(prior):
 
 @pytest.mark.parametrize("value", [0.1, 0.7, 123.456])
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("prior", [Normal(1.0, scaled=True), Horseshoe(scaled=True), GPrior()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "prior",
+    [Normal(1.0, scaled=True), Horseshoe(scaled=True), GPrior()],
+    ids=lambda p: p.name,
+)
 def test_a_column_is_constant_whatever_rounding_leaves(prior, intercept, value):
     constant = np.c_[X, np.full(30, value)]
     if isinstance(prior, GPrior) and not intercept:
-        assert pr.Model.from_arrays(constant, Y, prior=prior, intercept=False).joint.gaussian
+        assert pr.Model.from_arrays(
+            constant, Y, prior=prior, intercept=False
+        ).joint.gaussian
         return
     with pytest.raises(pr.DataError, match="column 'x3' does not vary"):
         pr.Model.from_arrays(constant, Y, prior=prior, intercept=intercept)
@@ -109,4 +129,6 @@ def test_the_curvature_of_one_prior_of_all_columns_is_the_whole_matrix():
     model = pr.Model.from_arrays(X, y, likelihood="categorical", prior=Normal(1.0))
     after = pr.fit(model, "laplace").update(X[:20], y[:20])
     prior = after.model.joint.blocks[0].prior
-    np.testing.assert_allclose(prior_curvature_of_fit(after), np.array(prior.precision), rtol=1e-12)
+    np.testing.assert_allclose(
+        prior_curvature_of_fit(after), np.array(prior.precision), rtol=1e-12
+    )

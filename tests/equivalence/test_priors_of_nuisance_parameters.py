@@ -11,12 +11,18 @@ X = RNG.normal(size=N)
 CASES = {
     "gaussian": ("sigma", pr.priors.HalfNormal(0.25), X + RNG.normal(size=N)),
     "student": ("sigma", pr.priors.Exponential(0.25), X + RNG.normal(size=N)),
-    "negative_binomial": ("alpha", pr.priors.Exponential(0.25), RNG.negative_binomial(2, 0.4, size=N)),
+    "negative_binomial": (
+        "alpha",
+        pr.priors.Exponential(0.25),
+        RNG.negative_binomial(2, 0.4, size=N),
+    ),
 }
 
 
 def model(likelihood, **options):
-    return pr.Model.from_arrays(X, CASES[likelihood][2], columns=["x"], likelihood=likelihood, **options)
+    return pr.Model.from_arrays(
+        X, CASES[likelihood][2], columns=["x"], likelihood=likelihood, **options
+    )
 
 
 @pytest.mark.parametrize("prior", [pr.Flat(), pr.Normal(2.0)], ids=["flat", "normal"])
@@ -43,5 +49,9 @@ def test_a_flat_prior_gives_maximum_likelihood(likelihood, flat):
     assert ml.model.flat
     np.testing.assert_array_equal(ml.coef, plain.coef)
     assert ml.aux == plain.aux
-    assert prior.with_prior(pr.Normal(1.0)).aux == {name: stated}  # another prior keeps it
-    assert prior.with_aux(**{name: 0.7}).with_prior(flat).aux == {name: 0.7}  # held values stay
+    assert prior.with_prior(pr.Normal(1.0)).aux == {
+        name: stated
+    }  # another prior keeps it
+    assert prior.with_aux(**{name: 0.7}).with_prior(flat).aux == {
+        name: 0.7
+    }  # held values stay

@@ -30,20 +30,25 @@ def rows(name, n=150, seed=2):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)) * [1.0, 30.0] + [0.0, 400.0]
     likelihood = LIKELIHOODS[name]
-    eta = (X - [0.0, 400.0]) @ (np.array([[0.5], [-0.015]]) * np.linspace(1.0, -0.5, likelihood.width)) + 0.2
+    eta = (X - [0.0, 400.0]) @ (
+        np.array([[0.5], [-0.015]]) * np.linspace(1.0, -0.5, likelihood.width)
+    ) + 0.2
     return X, likelihood.sample(rng, eta, **dict.fromkeys(likelihood.aux, 0.8))
 
 
 def model_of(name, prior="flat", **more):
     X, y = rows(name, **{k: more.pop(k) for k in ("n", "seed") if k in more})
-    return pr.Model.from_arrays(X, y, likelihood=LIKELIHOODS[name], prior=PRIORS[prior], **more)
+    return pr.Model.from_arrays(
+        X, y, likelihood=LIKELIHOODS[name], prior=PRIORS[prior], **more
+    )
 
 
 PAIRS = [
     (name, prior)
     for name in LIKELIHOODS
     for prior in PRIORS
-    if not (prior == "units" and name not in ("gaussian", "student")) and (name, prior) != ("symmetric", "located")
+    if not (prior == "units" and name not in ("gaussian", "student"))
+    and (name, prior) != ("symmetric", "located")
 ]
 
 
@@ -75,22 +80,32 @@ def test_all_rows_in_a_step_are_gradient_descent_which_ends_at_the_mode(name):
     # there is no noise to average away: order and averaging change nothing but rounding
     last = pr.fit(model, SGD(batch=150, tol=1e-3, average=False), seed=4)
     assert distance(last, fit) < 1e-6
-    with pytest.warns(pr.ProbregWarning, match=r"stopped short of the maximum.*at a distance of"):
-        assert pr.fit(model, SGD(batch=150, tol=1e-3, epochs=2)).solution.status is Status.SHORT
+    with pytest.warns(
+        pr.ProbregWarning, match=r"stopped short of the maximum.*at a distance of"
+    ):
+        assert (
+            pr.fit(model, SGD(batch=150, tol=1e-3, epochs=2)).solution.status
+            is Status.SHORT
+        )
 
 
 @pytest.mark.filterwarnings("ignore:sgd")
 def test_the_average_is_nearer_than_the_last_iterate():
     model = model_of("bernoulli", n=600)
     for seed in range(3):
-        last, mean = (pr.fit(model, SGD(average=a, epochs=64, tol=1e-9), seed=seed) for a in (False, True))
+        last, mean = (
+            pr.fit(model, SGD(average=a, epochs=64, tol=1e-9), seed=seed)
+            for a in (False, True)
+        )
         assert mean.solution.stats["distance"] < 0.5 * last.solution.stats["distance"]
 
 
 @pytest.mark.parametrize("prior", covering(PRIORS))
 def test_lms_ends_at_the_mode_within_what_it_promises(prior):
     model = model_of("gaussian", prior)
-    assert distance(pr.fit(model, "lms", seed=1), pr.fit(model, "newton")) < LMS.accuracy
+    assert (
+        distance(pr.fit(model, "lms", seed=1), pr.fit(model, "newton")) < LMS.accuracy
+    )
     closer = pr.fit(model, LMS(tol=0.02, epochs=5000), seed=1)
     assert distance(closer, pr.fit(model, "newton")) < 0.02
 
@@ -109,7 +124,9 @@ def test_one_pass_of_lms_is_the_average_of_the_online_learner(n):
     with pytest.warns(pr.ProbregWarning, match="sgd: stopped short of the maximum"):
         same = pr.fit(model, SGD(rate=0.8, epochs=1, batch=1), seed=7)
     # sums in another order: rounding of some n steps
-    np.testing.assert_allclose(d.basis.T_inverse @ fit.solution.beta[:, 0], path.average(), rtol=1e-10)
+    np.testing.assert_allclose(
+        d.basis.T_inverse @ fit.solution.beta[:, 0], path.average(), rtol=1e-10
+    )
     np.testing.assert_allclose(same.solution.beta, fit.solution.beta, rtol=1e-10)
 
 
@@ -118,7 +135,10 @@ def streams(n, runs):
     for seed in range(runs):
         rng = np.random.default_rng([11, seed])
         x = rng.normal(size=n)
-        yield seed, pr.Model.from_arrays(x, 0.1 + 0.2 * x + np.abs(x) * rng.normal(size=n))
+        yield (
+            seed,
+            pr.Model.from_arrays(x, 0.1 + 0.2 * x + np.abs(x) * rng.normal(size=n)),
+        )
 
 
 @pytest.mark.filterwarnings("ignore:lms")
@@ -128,10 +148,19 @@ def test_the_plug_in_covariance_is_that_of_the_one_pass_average_over_repeated_st
     found = np.array([f.solution.beta[:, 0] for f in fits])
     plug_in = np.mean([f.covariance("HC0").values for f in fits], axis=0)
     # a variance of 300 draws has an error of 8 %, three of which are 25 %; the start, forgotten, adds some 1 / (step n) = 3 %
-    np.testing.assert_allclose(np.diagonal(np.cov(found.T)), np.diagonal(plug_in), rtol=0.28)
-    assert np.abs(found.mean(0) - [0.1, 0.2]).max() < 4 * np.sqrt(plug_in.max() / runs) + 1e-3
-    classical = np.mean([pr.fit(f.model).covariance().values for f in fits[:20]], axis=0)
-    assert plug_in[1, 1] / classical[1, 1] == pytest.approx(3.0, rel=0.1)  # E x^4 = 3, which least squares does not see
+    np.testing.assert_allclose(
+        np.diagonal(np.cov(found.T)), np.diagonal(plug_in), rtol=0.28
+    )
+    assert (
+        np.abs(found.mean(0) - [0.1, 0.2]).max()
+        < 4 * np.sqrt(plug_in.max() / runs) + 1e-3
+    )
+    classical = np.mean(
+        [pr.fit(f.model).covariance().values for f in fits[:20]], axis=0
+    )
+    assert plug_in[1, 1] / classical[1, 1] == pytest.approx(
+        3.0, rel=0.1
+    )  # E x^4 = 3, which least squares does not see
 
 
 @pytest.mark.parametrize("name", ["gaussian", "bernoulli", "poisson", "categorical"])
@@ -142,16 +171,27 @@ def test_the_sandwich_is_the_sum_of_outer_products_between_inverse_curvatures(na
     beta, aux = fit.solution.beta, fit.solution.aux
     H = model.value_grad_hessian(beta, **aux).curvature
     k = beta.size
-    local = model.likelihood.value_grad_hessian(model.design.observed, model.eta(beta), **aux)
+    local = model.likelihood.value_grad_hessian(
+        model.design.observed, model.eta(beta), **aux
+    )
     m = beta.shape[1]
     s = np.hstack(
-        [np.einsum("np,nk->npk", model.design.X, local.gradient[:, :m]).reshape(150, k), local.gradient[:, m:]]
+        [
+            np.einsum("np,nk->npk", model.design.X, local.gradient[:, :m]).reshape(
+                150, k
+            ),
+            local.gradient[:, m:],
+        ]
     )
     cov = np.linalg.inv(H) @ (s.T * w) @ s @ np.linalg.inv(H)
     se = np.sqrt(np.diagonal(cov))
     # inverted on raw columns, of condition near 1e9
     scores = covariance_of_kind(model, fit.solution, "HC0").matrix
-    np.testing.assert_allclose(scores.matrix() / np.outer(se, se)[:k, :k], (cov / np.outer(se, se))[:k, :k], atol=1e-6)
+    np.testing.assert_allclose(
+        scores.matrix() / np.outer(se, se)[:k, :k],
+        (cov / np.outer(se, se))[:k, :k],
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("method", ["sgd", "lms"])
@@ -162,7 +202,10 @@ def test_errors_of_least_squares_are_classical_with_t(method):
     exact, near = pr.fit(model), pr.fit(model, method, seed=1)
     # the residual sum of squares is larger by the squared distance in standard errors, 0.1^2 / 13 at most
     np.testing.assert_allclose(near.std_error, exact.std_error, rtol=1e-3)
-    widths = [(f.interval(0.9)["upper"] - f.interval(0.9)["lower"]) / f.std_error for f in (exact, near)]
+    widths = [
+        (f.interval(0.9)["upper"] - f.interval(0.9)["lower"]) / f.std_error
+        for f in (exact, near)
+    ]
     np.testing.assert_allclose(*widths, rtol=1e-12)
     assert near.interval(0.9).attrs["covariance"] == "classical"
 
@@ -170,7 +213,9 @@ def test_errors_of_least_squares_are_classical_with_t(method):
 @pytest.mark.parametrize("name", ["bernoulli", "poisson"])
 def test_errors_of_other_likelihoods_are_those_of_newton(name):
     model = model_of(name, "normal")
-    np.testing.assert_allclose(pr.fit(model, "sgd").std_error, pr.fit(model, "newton").std_error, rtol=0.02)
+    np.testing.assert_allclose(
+        pr.fit(model, "sgd").std_error, pr.fit(model, "newton").std_error, rtol=0.02
+    )
 
 
 @pytest.mark.slow
@@ -183,7 +228,11 @@ def test_intervals_of_a_gaussian_cover(method, n):
     for seed in range(200):
         rng = np.random.default_rng([17, n, seed])
         x = rng.normal(size=n)
-        fit = pr.fit(pr.Model.from_arrays(x, 1.0 + 2.0 * x + rng.normal(size=n)), method, seed=seed)
+        fit = pr.fit(
+            pr.Model.from_arrays(x, 1.0 + 2.0 * x + rng.normal(size=n)),
+            method,
+            seed=seed,
+        )
         ends = fit.interval(0.95)
         hits += float(ends["lower"][1]) < 2.0 < float(ends["upper"][1])
     assert hits / 200 == pytest.approx(0.95, abs=0.046)
@@ -211,12 +260,18 @@ def test_the_steps_of_a_pass_add_up_to_the_gradient(name, prior):
     pull = part.prior(aux)
     total = total + (0.0 if pull is None else n * pull.at(gamma))
     exact = T.T @ model.gradient(T @ gamma, **aux).reshape(gamma.shape)
-    np.testing.assert_allclose(total * w.mean(), exact, rtol=1e-8, atol=1e-8 * np.abs(exact).max())
+    np.testing.assert_allclose(
+        total * w.mean(), exact, rtol=1e-8, atol=1e-8 * np.abs(exact).max()
+    )
 
 
-@pytest.mark.parametrize(("name", "prior"), [p for p in PAIRS if p[0] in ("gaussian", "student")])
 @pytest.mark.parametrize(
-    "sigma", [None, pr.priors.HalfCauchy(0.3), pr.priors.InverseGamma(2.5, 0.6)], ids=["flat", "cauchy", "gamma"]
+    ("name", "prior"), [p for p in PAIRS if p[0] in ("gaussian", "student")]
+)
+@pytest.mark.parametrize(
+    "sigma",
+    [None, pr.priors.HalfCauchy(0.3), pr.priors.InverseGamma(2.5, 0.6)],
+    ids=["flat", "cauchy", "gamma"],
 )
 @pytest.mark.parametrize("start", [-9.0, 0.0, 9.0])
 def test_sigma_is_the_maximum_at_the_coefficients(name, prior, sigma, start):
@@ -224,7 +279,9 @@ def test_sigma_is_the_maximum_at_the_coefficients(name, prior, sigma, start):
     gamma = np.array([[0.3], [0.5], [-0.4]])
     beta = model.design.basis.T @ gamma
     found = float(np.exp(aux_mode_at(model, gamma, np.array([start]))[0]))
-    assert model.value_grad_hessian(beta, sigma=found).gradient[-1] == pytest.approx(0.0, abs=1e-7)
+    assert model.value_grad_hessian(beta, sigma=found).gradient[-1] == pytest.approx(
+        0.0, abs=1e-7
+    )
     if name == "gaussian" and sigma is None and prior != "units":
         residuals = model.design.y - model.eta(beta)[:, 0]
         assert found == pytest.approx(np.sqrt(np.mean(residuals**2)), rel=1e-10)
@@ -236,14 +293,22 @@ def test_what_is_kept_of_the_passes():
     assert {len(v) for v in trace.values()} == {n}
     assert set(trace) == {"log_posterior", "norm", "step", "distance"}
     checked = np.flatnonzero(np.isfinite(trace["distance"])) + 1
-    assert checked.tolist() == [2**k for k in range(len(checked))]  # stages as long as all before them
-    assert trace["distance"][-1] == fit.solution.stats["distance"] < trace["distance"][0]
+    assert checked.tolist() == [
+        2**k for k in range(len(checked))
+    ]  # stages as long as all before them
+    assert (
+        trace["distance"][-1] == fit.solution.stats["distance"] < trace["distance"][0]
+    )
     assert trace["log_posterior"][-1] > trace["log_posterior"][0]
 
 
 def test_lms_stands_beside_the_closed_form_and_the_posterior():
     model = model_of("gaussian")
-    fits = {"closed form": pr.fit(model), "LMS": pr.fit(model, "lms"), "posterior": pr.fit(model, "conjugate")}
+    fits = {
+        "closed form": pr.fit(model),
+        "LMS": pr.fit(model, "lms"),
+        "posterior": pr.fit(model, "conjugate"),
+    }
     table = pr.compare(fits)
     shift = table.data["difference"].sel(fit="LMS", param=["Intercept", "x1", "x2"])
     assert 0 < float(np.abs(shift).max()) < 0.1
@@ -252,8 +317,12 @@ def test_lms_stands_beside_the_closed_form_and_the_posterior():
 
 def test_an_infinite_maximum_is_noticed():
     x = np.r_[-2.0:-1.0:20j, 1.0:2.0:20j]
-    with pytest.warns(pr.ProbregWarning, match=r"no maximum likelihood estimate exists.*x1"):
-        fit = pr.fit(pr.Model.from_arrays(x, (x > 0).astype(int), likelihood="bernoulli"), "sgd")
+    with pytest.warns(
+        pr.ProbregWarning, match=r"no maximum likelihood estimate exists.*x1"
+    ):
+        fit = pr.fit(
+            pr.Model.from_arrays(x, (x > 0).astype(int), likelihood="bernoulli"), "sgd"
+        )
     assert fit.solution.status is Status.NO_MAXIMUM
     assert np.isnan(fit.std_error).all()
 
@@ -267,7 +336,9 @@ def classes(gap, n=80, **more):
     score = (X[:, 0] - 3.0) + (X[:, 1] + 50.0) / 20.0
     keep = np.abs(score) > gap
     y = score > 0 if gap else (score + rng.normal(size=n)) > 0
-    return pr.Model.from_arrays(X[keep], np.where(y, "yes", "no")[keep], likelihood="bernoulli", **more)
+    return pr.Model.from_arrays(
+        X[keep], np.where(y, "yes", "no")[keep], likelihood="bernoulli", **more
+    )
 
 
 @pytest.mark.parametrize("gap", [0.3, 1.0])
@@ -290,16 +361,25 @@ def test_a_perceptron_separates_what_can_be_separated(gap):
 
 def test_a_perceptron_that_cannot_separate_says_so_and_still_points_the_right_way():
     model = classes(0.0)
-    with pytest.warns(pr.ProbregWarning, match=r"stopped with mistakes left.*after 50 passes and \d+ mistakes"):
+    with pytest.warns(
+        pr.ProbregWarning,
+        match=r"stopped with mistakes left.*after 50 passes and \d+ mistakes",
+    ):
         fit = pr.fit(model, Perceptron(epochs=50))
     assert fit.solution.status is Status.UNSEPARATED
     assert fit.solution.stats["margin"] < 0
-    wrong = np.sum(np.sign(model.design.X @ fit.coef.values) != np.where(model.design.y > 0.5, 1.0, -1.0))
+    wrong = np.sum(
+        np.sign(model.design.X @ fit.coef.values)
+        != np.where(model.design.y > 0.5, 1.0, -1.0)
+    )
     assert wrong == fit.solution.stats["wrong"]
     best = np.sum(
-        np.sign(model.design.X @ pr.fit(model, "newton").coef.values) != np.where(model.design.y > 0.5, 1, -1)
+        np.sign(model.design.X @ pr.fit(model, "newton").coef.values)
+        != np.where(model.design.y > 0.5, 1, -1)
     )
-    assert wrong <= best + 8  # a tenth of the rows more than the logistic boundary gets wrong
+    assert (
+        wrong <= best + 8
+    )  # a tenth of the rows more than the logistic boundary gets wrong
 
 
 def test_weights_do_not_change_what_can_be_separated():
@@ -318,7 +398,11 @@ def test_a_perceptron_is_summarised_compared_and_saved(tmp_path):
     again = pr.load_fit(fit.save(tmp_path / "p.nc"))
     np.testing.assert_array_equal(again.coef, fit.coef)
     assert "sampling" not in fit.tree
-    assert "perceptron" in str(pr.compare({"ridge": pr.fit(model.with_prior(pr.Normal(2.0))), "perceptron": fit}))
+    assert "perceptron" in str(
+        pr.compare(
+            {"ridge": pr.fit(model.with_prior(pr.Normal(2.0))), "perceptron": fit}
+        )
+    )
 
 
 @pytest.mark.filterwarnings("ignore:lms. stopped short of the maximum")
@@ -330,7 +414,11 @@ def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
     w = np.random.default_rng(3).integers(1, 4, len(y)) if weighted else None
     p = np.ones(len(y)) if weighted != "precision" else w / 2.0
     w = pr.weights.precision(p) if weighted == "precision" else w
-    fit = pr.fit(pr.Model.from_arrays(X, y, weights=w), LMS(rate=rate, epochs=2, tol=1e-9), seed=5)
+    fit = pr.fit(
+        pr.Model.from_arrays(X, y, weights=w),
+        LMS(rate=rate, epochs=2, tol=1e-9),
+        seed=5,
+    )
     promise, data = fit.guarantee(), PassData.of(fit.model)
     assert promise.applies
     assert promise.suffered <= promise.bound < 8 * promise.suffered
@@ -343,7 +431,9 @@ def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
     assert promise.assumptions[0].met == pytest.approx(rate, rel=1e-12)
     again = pr.load_fit(fit.save(tmp_path / "fit.nc")).guarantee()
     assert (again.suffered, again.bound) == (promise.suffered, promise.bound)
-    with pytest.raises(pr.Incompatible, match="on a new row: these rounds are those of a fit"):
+    with pytest.raises(
+        pr.Incompatible, match="on a new row: these rounds are those of a fit"
+    ):
         _ = promise.risk
 
 
@@ -359,9 +449,13 @@ def test_the_bound_of_one_pass_is_kept_and_attained():
         r2 = (x**2).sum(1).max()
         step, u = rng.uniform(0.05, 1.95) / r2, rng.normal(size=2)
         path = run(lms(step), x, y)
-        assert path.loss <= widrow_hoff_pass(((x @ u - y) ** 2).sum(), u @ u, step, r2) * (1 + 1e-9)
+        assert path.loss <= widrow_hoff_pass(
+            ((x @ u - y) ** 2).sum(), u @ u, step, r2
+        ) * (1 + 1e-9)
     flips = np.where(np.arange(1000) % 2, 1.0, -1.0)
-    path = run(lms(1.0), np.ones((1000, 1)), flips)  # each prediction is the last y: errors of 2 where u = 0 has 1
+    path = run(
+        lms(1.0), np.ones((1000, 1)), flips
+    )  # each prediction is the last y: errors of 2 where u = 0 has 1
     assert path.loss > 0.995 * widrow_hoff_pass(1000.0, 0.0, 1.0, 1.0)
 
 
@@ -370,12 +464,24 @@ def test_a_perceptron_carries_novikoffs_bound():
         fit = pr.fit(classes(0.3, **more), "perceptron", seed=2)
         promise = fit.guarantee()
         assert promise.applies
-        assert 0 < promise.suffered == fit.solution.stats["mistakes"] <= promise.bound < np.inf
+        assert (
+            0
+            < promise.suffered
+            == fit.solution.stats["mistakes"]
+            <= promise.bound
+            < np.inf
+        )
         design = fit.model.design
-        moves = design.basis.rows(design.X) * (1 if design.weights is None else design.weights[:, None])
+        moves = design.basis.rows(design.X) * (
+            1 if design.weights is None else design.weights[:, None]
+        )
         u, side = promise.comparator, np.where(design.observed > 0.5, 1, -1)
-        assert (side * (moves @ u)).min() == pytest.approx(1, rel=1e-6)  # the margin is 1 / ||u||
-        assert promise.bound == pytest.approx((moves**2).sum(1).max() * (u @ u), rel=1e-9)
+        assert (side * (moves @ u)).min() == pytest.approx(
+            1, rel=1e-6
+        )  # the margin is 1 / ||u||
+        assert promise.bound == pytest.approx(
+            (moves**2).sum(1).max() * (u @ u), rel=1e-9
+        )
     with pytest.warns(pr.ProbregWarning, match="stopped with mistakes left"):
         mixed = pr.fit(classes(0.0), Perceptron(epochs=5), seed=2).guarantee()
     assert not mixed.applies
@@ -386,5 +492,7 @@ def test_a_fit_without_a_theorem_says_so():
     model = model_of("gaussian", "normal", aux={"sigma": 1.0})
     with pytest.raises(pr.Incompatible, match="lms with a prior"):
         pr.fit(model, "lms", seed=1).guarantee()
-    with pytest.raises(pr.Incompatible, match="no theorem about its steps is written down for newton"):
+    with pytest.raises(
+        pr.Incompatible, match="no theorem about its steps is written down for newton"
+    ):
         pr.fit(model, "newton").guarantee()

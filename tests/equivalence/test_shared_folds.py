@@ -20,7 +20,9 @@ COUNTS = RNG.integers(1, 4, N)
 Y: dict[str, Any] = {
     "bernoulli": (ETA + NOISE > 0).astype(int),
     "binomial": RNG.binomial(5, 1 / (1 + np.exp(-ETA))),
-    "categorical": np.array(["ash", "beech", "cedar"])[np.clip(np.round(ETA + NOISE) + 1, 0, 2).astype(int)],
+    "categorical": np.array(["ash", "beech", "cedar"])[
+        np.clip(np.round(ETA + NOISE) + 1, 0, 2).astype(int)
+    ],
     "gaussian": ETA + NOISE,
     "negative_binomial": RNG.negative_binomial(2, 2 / (2 + np.exp(0.5 * ETA + 1.0))),
     "poisson": RNG.poisson(np.exp(0.5 * ETA)),
@@ -37,14 +39,26 @@ GIVEN: dict[str, dict[str, Any]] = {
 def model_of(likelihood: str, **given: Any) -> pr.Model:
     trials = {"trials": np.full(N, 5)} if likelihood == "binomial" else {}
     prior = given.pop("prior", pr.Normal(0.8, scaled=True))
-    return pr.Model.from_arrays(X, Y[likelihood], likelihood=likelihood, prior=prior, **trials, **given)
+    return pr.Model.from_arrays(
+        X, Y[likelihood], likelihood=likelihood, prior=prior, **trials, **given
+    )
 
 
-def loss_alone(model: pr.Model, scale: float, keep: np.ndarray, out: np.ndarray, weights: Any = None) -> np.ndarray:
+def loss_alone(
+    model: pr.Model,
+    scale: float,
+    keep: np.ndarray,
+    out: np.ndarray,
+    weights: Any = None,
+) -> np.ndarray:
     """-log p of some rows by the fit of others, found from scratch."""
     at = rescaled(model, scale)
     design = model.design.take(keep)
-    fit = pr.fit(replace(at, design=design if weights is None else replace(design, weights=weights)))
+    fit = pr.fit(
+        replace(
+            at, design=design if weights is None else replace(design, weights=weights)
+        )
+    )
     held = replace(at, design=replace(model.design.take(out), weights=None))
     return -np.asarray(held.pointwise(fit.solution.beta, **fit.solution.aux))
 
@@ -73,23 +87,34 @@ def test_folds_have_the_losses_of_fits_of_their_own(likelihood, given):
             losses = loss_alone(model, scale, np.flatnonzero(fold != k), out)
             mean = np.average(losses, weights=weights[out])
             # a fit alone ends within 1e-7 sqrt(n) standard errors before its last step
-            assert float(made.parts.sel(scale=scale, fold=k)) == pytest.approx(mean, rel=1e-8)
+            assert float(made.parts.sel(scale=scale, fold=k)) == pytest.approx(
+                mean, rel=1e-8
+            )
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "poisson"])
 def test_folds_are_not_left_to_the_slow_way(likelihood, monkeypatch):
     monkeypatch.setattr(cross_validation, "modes", None)
-    assert np.isfinite(tune(model_of(likelihood), "cv", folds=4, scales=[0.1, 0.4]).table["score"]).all()
+    assert np.isfinite(
+        tune(model_of(likelihood), "cv", folds=4, scales=[0.1, 0.4]).table["score"]
+    ).all()
 
 
 def test_a_fold_whose_mode_is_in_doubt_is_fitted_alone():
     """Without fold 0 the flat column separates the classes: no mode, and no score there."""
     x = np.r_[np.arange(8.0), 3.2, 3.8]
-    y, fold = np.r_[np.zeros(4), np.ones(4), 1.0, 0.0].astype(int), np.r_[np.ones(8), 0.0, 0.0].astype(int)
+    y, fold = (
+        np.r_[np.zeros(4), np.ones(4), 1.0, 0.0].astype(int),
+        np.r_[np.ones(8), 0.0, 0.0].astype(int),
+    )
     fold[[1, 6]] = 2
     z = np.cos(np.arange(10.0))
     model = pr.Model.from_arrays(
-        np.c_[x, z], y, columns=["x", "z"], likelihood="bernoulli", prior={"z": pr.Normal(1.0)}
+        np.c_[x, z],
+        y,
+        columns=["x", "z"],
+        likelihood="bernoulli",
+        prior={"z": pr.Normal(1.0)},
     )
     with pytest.raises(pr.NotConverged, match="cv has a score at no scale"):
         tune(model, "cv", folds=fold, scales=[1.0])
@@ -97,17 +122,26 @@ def test_a_fold_whose_mode_is_in_doubt_is_fitted_alone():
 
 @pytest.mark.parametrize(
     ("likelihood", "given"),
-    [("bernoulli", "weights"), ("categorical", "plain"), ("gaussian", "plain"), ("poisson", "plain")],
+    [
+        ("bernoulli", "weights"),
+        ("categorical", "plain"),
+        ("gaussian", "plain"),
+        ("poisson", "plain"),
+    ],
 )
 def test_leave_one_out_is_that_of_refits_to_a_hundredth_of_its_error(likelihood, given):
     model = model_of(likelihood, **GIVEN[given])
     made = tune(model, "loo", scales=[2.0])
-    weights = np.ones(N) if model.design.weights is None else np.asarray(model.design.weights)
+    weights = (
+        np.ones(N) if model.design.weights is None else np.asarray(model.design.weights)
+    )
     exact = np.empty(N)
     for i in range(N):
         fewer = weights - (np.arange(N) == i)
         keep = np.flatnonzero(fewer > 0)
-        exact[i] = loss_alone(model, 2.0, keep, np.array([i]), None if given == "plain" else fewer[keep])[0]
+        exact[i] = loss_alone(
+            model, 2.0, keep, np.array([i]), None if given == "plain" else fewer[keep]
+        )[0]
     score, se = made.table.loc[2.0, ["score", "se"]]
     assert abs(score - np.average(exact, weights=weights)) < 0.012 * se
     assert any("are of modes found anew" in note for note in made.notes)
@@ -131,16 +165,27 @@ def test_singular_values_by_the_square_are_those_of_the_columns():
 
     W, z = np.triu(RNG.normal(size=(9, 9))) + 5.0 * np.eye(9), RNG.normal(size=9)
     d, at, V = _diagonal(W, z)
-    np.testing.assert_allclose(np.sort(d), np.sort(np.linalg.svd(W, compute_uv=False)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.sort(d), np.sort(np.linalg.svd(W, compute_uv=False)), rtol=1e-12
+    )
     # z - W gamma and gamma have the same lengths in the coordinates
     c = RNG.normal(size=9)
-    assert np.square(at - d * c).sum() == pytest.approx(np.square(z - W @ V @ c).sum(), rel=1e-12)
+    assert np.square(at - d * c).sum() == pytest.approx(
+        np.square(z - W @ V @ c).sum(), rel=1e-12
+    )
 
 
 def test_a_response_in_small_units_is_tuned_without_an_overflow():
     plain, small = (
-        tune(pr.Model.from_arrays(X, f * Y["gaussian"], prior=pr.Normal(f)), "cv", folds=4, scales=SCALES)
+        tune(
+            pr.Model.from_arrays(X, f * Y["gaussian"], prior=pr.Normal(f)),
+            "cv",
+            folds=4,
+            scales=SCALES,
+        )
         for f in (1.0, 1e9)
     )
     # log p(y / f) = log p(y) + log f
-    np.testing.assert_allclose(small.table["score"], plain.table["score"] + 9 * np.log(10), rtol=1e-7)
+    np.testing.assert_allclose(
+        small.table["score"], plain.table["score"] + 9 * np.log(10), rtol=1e-7
+    )

@@ -8,7 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.linear_model import (
+    BayesianRidge,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+)
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -57,7 +62,9 @@ def failing(estimator) -> dict[str, str]:
     return REAL if estimator.likelihood == "poisson" else {}
 
 
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of 30 columns in 15 rows
+@pytest.mark.filterwarnings(
+    "ignore::probreg.errors.ProbregWarning"
+)  # of 30 columns in 15 rows
 @parametrize_with_checks(QUICK, expected_failed_checks=failing)
 def test_the_checks_of_scikit_learn_pass(estimator, check):
     check(estimator)
@@ -66,7 +73,9 @@ def test_the_checks_of_scikit_learn_pass(estimator, check):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
 @parametrize_with_checks(FURTHER, expected_failed_checks=failing)
-def test_the_checks_of_scikit_learn_pass_for_further_likelihoods_and_priors(estimator, check):
+def test_the_checks_of_scikit_learn_pass_for_further_likelihoods_and_priors(
+    estimator, check
+):
     check(estimator)
 
 
@@ -76,12 +85,37 @@ def test_the_checks_of_scikit_learn_pass_for_further_likelihoods_and_priors(esti
 def test_coefficients_are_those_of_scikit_learn_where_the_models_are_the_same():
     pairs = [
         (Regressor(), LinearRegression(), Y, 1e-10),
-        (Regressor("poisson"), PoissonRegressor(alpha=0.0, tol=1e-10, max_iter=1000), COUNTS, 1e-5),
-        (Classifier(prior="flat"), LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000), TWO, 1e-5),
+        (
+            Regressor("poisson"),
+            PoissonRegressor(alpha=0.0, tol=1e-10, max_iter=1000),
+            COUNTS,
+            1e-5,
+        ),
+        (
+            Classifier(prior="flat"),
+            LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000),
+            TWO,
+            1e-5,
+        ),
         # -log p = |beta|^2 / (2 s^2) and |beta|^2 / (2 C): C = s^2
-        (Classifier(prior="normal(0.7)"), LogisticRegression(C=0.49, tol=1e-10, max_iter=1000), TWO, 1e-5),
-        (Classifier(prior="flat"), LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000), THREE, 1e-4),
-        (Classifier(prior="normal(0.7)"), LogisticRegression(C=0.49, tol=1e-10, max_iter=1000), THREE, 1e-4),
+        (
+            Classifier(prior="normal(0.7)"),
+            LogisticRegression(C=0.49, tol=1e-10, max_iter=1000),
+            TWO,
+            1e-5,
+        ),
+        (
+            Classifier(prior="flat"),
+            LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000),
+            THREE,
+            1e-4,
+        ),
+        (
+            Classifier(prior="normal(0.7)"),
+            LogisticRegression(C=0.49, tol=1e-10, max_iter=1000),
+            THREE,
+            1e-4,
+        ),
     ]
     for ours, theirs, y, tol in pairs:
         a, b = ours.fit(X, y), theirs.fit(X, y)
@@ -89,44 +123,74 @@ def test_coefficients_are_those_of_scikit_learn_where_the_models_are_the_same():
         np.testing.assert_allclose(a.coef_, b.coef_, rtol=tol, atol=tol)
         # softmax: a constant added to every class is nothing, and solvers differ in it
         gap = a.intercept_ - b.intercept_
-        np.testing.assert_allclose(gap - np.mean(gap) * (np.size(gap) > 1), 0.0, atol=tol)
-        np.testing.assert_allclose(a.score(X, y), b.score(X, y), atol=1e-6) if ours.likelihood != "poisson" else None
+        np.testing.assert_allclose(
+            gap - np.mean(gap) * (np.size(gap) > 1), 0.0, atol=tol
+        )
+        np.testing.assert_allclose(
+            a.score(X, y), b.score(X, y), atol=1e-6
+        ) if ours.likelihood != "poisson" else None
     np.testing.assert_allclose(a.predict_proba(NEW), b.predict_proba(NEW), atol=1e-4)
 
 
 def test_whole_weights_are_repeated_rows_and_other_weights_say_what_they_are():
-    for estimator, y in ((Regressor(), Y), (Regressor("poisson"), COUNTS), (Classifier(), TWO), (Classifier(), THREE)):
+    for estimator, y in (
+        (Regressor(), Y),
+        (Regressor("poisson"), COUNTS),
+        (Classifier(), TWO),
+        (Classifier(), THREE),
+    ):
         weighted = clone(estimator).fit(X, y, sample_weight=TIMES)
         repeated = clone(estimator).fit(np.repeat(X, TIMES, 0), np.repeat(y, TIMES))
-        np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            weighted.coef_, repeated.coef_, rtol=1e-8, atol=1e-10
+        )
     w = TIMES + 0.5
     with pytest.raises(
-        pr.DataError, match=r"the weight of row 0 is [\d.]+, and plain weights are frequencies.*'precision'"
+        pr.DataError,
+        match=r"the weight of row 0 is [\d.]+, and plain weights are frequencies.*'precision'",
     ):
         Regressor().fit(X, Y, sample_weight=w)
-    with pytest.raises(pr.DataError, match="weights is 'frequency', 'precision' or 'sampling', got 'inverse'"):
+    with pytest.raises(
+        pr.DataError,
+        match="weights is 'frequency', 'precision' or 'sampling', got 'inverse'",
+    ):
         Regressor(weights="inverse").fit(X, Y)
     theirs = LinearRegression().fit(X, Y, sample_weight=w).coef_
     for kind in ("precision", "sampling"):
-        np.testing.assert_allclose(Regressor(weights=kind).fit(X, Y, sample_weight=w).coef_, theirs, rtol=1e-9)
+        np.testing.assert_allclose(
+            Regressor(weights=kind).fit(X, Y, sample_weight=w).coef_, theirs, rtol=1e-9
+        )
     found = Classifier(prior="flat", weights="sampling").fit(X, TWO, sample_weight=w)
     theirs = LogisticRegression(C=np.inf, tol=1e-10).fit(X, TWO, sample_weight=w)
-    np.testing.assert_allclose(found.predict_proba(NEW), theirs.predict_proba(NEW), atol=1e-5)
+    np.testing.assert_allclose(
+        found.predict_proba(NEW), theirs.predict_proba(NEW), atol=1e-5
+    )
 
 
 def test_the_standard_deviation_is_that_of_a_new_observation():
     import statsmodels.api as sm
 
-    ols = sm.OLS(Y, sm.add_constant(X)).fit().get_prediction(sm.add_constant(NEW, has_constant="add"))
+    ols = (
+        sm.OLS(Y, sm.add_constant(X))
+        .fit()
+        .get_prediction(sm.add_constant(NEW, has_constant="add"))
+    )
     mean, sd = Regressor().fit(X, Y).predict(NEW, return_std=True)
     np.testing.assert_allclose(mean, ols.predicted_mean, rtol=1e-10)
     np.testing.assert_allclose(sd, ols.se_obs, rtol=1e-10)
     bayes = BayesianRidge(fit_intercept=False).fit(X, Y)
     known = Regressor(
-        prior=pr.Normal(bayes.lambda_**-0.5), aux={"sigma": bayes.alpha_**-0.5}, fit_intercept=False, method="conjugate"
+        prior=pr.Normal(bayes.lambda_**-0.5),
+        aux={"sigma": bayes.alpha_**-0.5},
+        fit_intercept=False,
+        method="conjugate",
     ).fit(X, Y)
-    for ours, theirs in zip(known.predict(NEW, return_std=True), bayes.predict(NEW, return_std=True)):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3)  # alpha_ and lambda_ moved once more after the coefficients
+    for ours, theirs in zip(
+        known.predict(NEW, return_std=True), bayes.predict(NEW, return_std=True)
+    ):
+        np.testing.assert_allclose(
+            ours, theirs, rtol=1e-3
+        )  # alpha_ and lambda_ moved once more after the coefficients
 
 
 def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_draws():
@@ -135,14 +199,24 @@ def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_dra
     V = found.fit_.covariance().values
     rows = np.column_stack([np.ones(7), NEW])
     # Var(y) = mu + mu^2 x'Vx
-    np.testing.assert_allclose(sd**2, mean + mean**2 * np.einsum("ij,jk,ik->i", rows, V, rows), rtol=1e-8)
+    np.testing.assert_allclose(
+        sd**2, mean + mean**2 * np.einsum("ij,jk,ik->i", rows, V, rows), rtol=1e-8
+    )
     held = Regressor("negative_binomial", aux={"alpha": 0.5}).fit(X, COUNTS)
     mean, sd = held.predict(NEW, return_std=True)
     V = held.fit_.covariance().values
     # Var(y) = mu + alpha mu^2 + mu^2 x'Vx
-    np.testing.assert_allclose(sd**2, mean + mean**2 * (0.5 + np.einsum("ij,jk,ik->i", rows, V, rows)), rtol=1e-8)
+    np.testing.assert_allclose(
+        sd**2,
+        mean + mean**2 * (0.5 + np.einsum("ij,jk,ik->i", rows, V, rows)),
+        rtol=1e-8,
+    )
     for estimator, y, rtol in (
-        (Regressor(method="conjugate"), Y[:11], 0.1),  # Student-t with 7 degrees of freedom
+        (
+            Regressor(method="conjugate"),
+            Y[:11],
+            0.1,
+        ),  # Student-t with 7 degrees of freedom
         (Regressor("poisson", method="laplace"), COUNTS, 0.05),
         (Regressor(pr.StudentT(nu=5.0), method="laplace"), Y, 0.1),
     ):
@@ -153,13 +227,20 @@ def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_dra
         np.testing.assert_allclose(mean, draws.mean(0), atol=0.05 * sd.max())
 
 
-def test_rows_that_go_by_blocks_are_all_rows_and_few_degrees_of_freedom_have_no_variance(monkeypatch):
+def test_rows_that_go_by_blocks_are_all_rows_and_few_degrees_of_freedom_have_no_variance(
+    monkeypatch,
+):
     found = Regressor("poisson", prior="normal(1)", method="laplace").fit(X, COUNTS)
     whole = found.predict(NEW, return_std=True)
-    mu = np.exp(np.column_stack([np.ones(7), NEW]) @ found.fit_.solution.draws.flat["beta"][:, :, 0].T)
+    mu = np.exp(
+        np.column_stack([np.ones(7), NEW])
+        @ found.fit_.solution.draws.flat["beta"][:, :, 0].T
+    )
     # Var(y) = E[mu] + Var(mu) over the draws
     np.testing.assert_allclose(whole[1] ** 2, mu.mean(1) + mu.var(1), rtol=1e-10)
-    monkeypatch.setattr(shared, "_NUMBERS", 3 * found.fit_.solution.draws.count)  # three rows at once
+    monkeypatch.setattr(
+        shared, "_NUMBERS", 3 * found.fit_.solution.draws.count
+    )  # three rows at once
     for a, b in zip(found.predict(NEW, return_std=True), whole):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     few = Regressor(method="conjugate").fit(X[:6], Y[:6])  # Student-t with 2
@@ -167,18 +248,29 @@ def test_rows_that_go_by_blocks_are_all_rows_and_few_degrees_of_freedom_have_no_
 
 
 def test_probabilities_are_of_the_draws_and_keep_their_logarithms():
-    mode, posterior = Classifier().fit(X, TWO), Classifier(method="laplace", seed=3).fit(X, TWO)
+    mode, posterior = (
+        Classifier().fit(X, TWO),
+        Classifier(method="laplace", seed=3).fit(X, TWO),
+    )
     draws = posterior.fit_.solution.draws.flat["beta"][:, :, 0]
     eta = np.column_stack([np.ones(7), NEW]) @ draws.T
-    np.testing.assert_allclose(posterior.predict_proba(NEW)[:, 1], (1 / (1 + np.exp(-eta))).mean(1), rtol=1e-10)
+    np.testing.assert_allclose(
+        posterior.predict_proba(NEW)[:, 1], (1 / (1 + np.exp(-eta))).mean(1), rtol=1e-10
+    )
     again = clone(posterior).fit(X, TWO)
-    np.testing.assert_array_equal(again.predict_proba(NEW), posterior.predict_proba(NEW))
+    np.testing.assert_array_equal(
+        again.predict_proba(NEW), posterior.predict_proba(NEW)
+    )
     far = mode.predict_log_proba(1e4 * X[:3])
     assert np.isfinite(far).all()
     assert far.min() < -1000
     for found in (mode, posterior, Classifier().fit(X, THREE)):
-        np.testing.assert_allclose(np.exp(found.predict_log_proba(NEW)), found.predict_proba(NEW), rtol=1e-10)
-        np.testing.assert_array_equal(found.predict(NEW), found.classes_[found.predict_proba(NEW).argmax(1)])
+        np.testing.assert_allclose(
+            np.exp(found.predict_log_proba(NEW)), found.predict_proba(NEW), rtol=1e-10
+        )
+        np.testing.assert_array_equal(
+            found.predict(NEW), found.classes_[found.predict_proba(NEW).argmax(1)]
+        )
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------
@@ -191,7 +283,9 @@ def test_separated_classes_have_an_estimate_by_default_and_none_without_a_prior(
         flat = Classifier(prior="flat").fit(x, y)
     assert np.isnan(flat.coef_).all()
     for ask in (flat.predict, flat.predict_proba, flat.predict_log_proba):
-        with pytest.raises(pr.NotConverged, match="no maximum likelihood estimate exists"):
+        with pytest.raises(
+            pr.NotConverged, match="no maximum likelihood estimate exists"
+        ):
             ask(x)
 
 
@@ -199,31 +293,58 @@ def test_what_no_estimate_can_say_is_refused():
     doubled = np.column_stack([X, X[:, 0]])
     with pytest.warns(pr.ProbregWarning, match="combinations of others"):
         found = Regressor().fit(doubled, Y)
-    np.testing.assert_allclose(found.predict(doubled), Regressor().fit(X, Y).predict(X), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.predict(doubled), Regressor().fit(X, Y).predict(X), rtol=1e-9
+    )
     new = np.column_stack([NEW, np.ones(7)])
-    with pytest.warns(pr.ProbregWarning, match=r"7 of 7 rows have no unique prediction \(rows 0, 1, 2, 3, 4 \.\.\., "):
+    with pytest.warns(
+        pr.ProbregWarning,
+        match=r"7 of 7 rows have no unique prediction \(rows 0, 1, 2, 3, 4 \.\.\., ",
+    ):
         mean = found.predict(new)
     # A⁺y, the least squares of least norm
     least = np.linalg.pinv(np.column_stack([np.ones(60), doubled])) @ Y
     np.testing.assert_allclose([found.intercept_, *found.coef_], least, rtol=1e-8)
-    np.testing.assert_allclose(mean, np.column_stack([np.ones(7), new]) @ least, rtol=1e-8)
-    with pytest.raises(pr.Incompatible, match="7 of 7 rows have no estimate of their mean"):
+    np.testing.assert_allclose(
+        mean, np.column_stack([np.ones(7), new]) @ least, rtol=1e-8
+    )
+    with pytest.raises(
+        pr.Incompatible, match="7 of 7 rows have no estimate of their mean"
+    ):
         found.predict(new, return_std=True)
     with pytest.raises(pr.Incompatible, match=r"no standard error.*'nuts'"):
         Regressor(prior="laplace(1)", aux=NOISE).fit(X, Y).predict(X, return_std=True)
     weighted = Regressor(weights="sampling").fit(X, Y, sample_weight=TIMES + 0.5)
-    with pytest.raises(pr.Incompatible, match="standard deviation of a new observation: sampling weights"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="standard deviation of a new observation: sampling weights",
+    ):
         weighted.predict(X, return_std=True)
 
 
 @pytest.mark.parametrize(
     ("estimator", "y", "error", "words"),
     [
-        (Regressor("bernoulli"), TWO == "yes", pr.Incompatible, "bernoulli is a likelihood of classes.*Classifier"),
-        (Classifier("poisson"), COUNTS, pr.Incompatible, "one class per row, such as bernoulli, got poisson"),
+        (
+            Regressor("bernoulli"),
+            TWO == "yes",
+            pr.Incompatible,
+            "bernoulli is a likelihood of classes.*Classifier",
+        ),
+        (
+            Classifier("poisson"),
+            COUNTS,
+            pr.Incompatible,
+            "one class per row, such as bernoulli, got poisson",
+        ),
         (Classifier("binomial"), TWO, pr.Incompatible, "one class per row"),
         (Classifier("bernoulli"), THREE, pr.DataError, "has 3 levels"),
-        (Classifier(), ["a"] * 60, pr.DataError, "two or more classes; the rows hold 1 class, 'a'"),
+        (
+            Classifier(),
+            ["a"] * 60,
+            pr.DataError,
+            "two or more classes; the rows hold 1 class, 'a'",
+        ),
         (Regressor(prior="nromal(1)"), Y, pr.ProbregError, "nromal"),
         (Regressor(prior={"z": "normal(1)"}), Y, pr.DataError, "z"),
         (Regressor(method="newtno"), Y, pr.ProbregError, "newtno"),
@@ -244,10 +365,22 @@ def test_tables_pipelines_searches_clones_and_pickles():
     steps = make_pipeline(StandardScaler(), Classifier()).set_output(transform="pandas")
     found = steps.fit(table, pd.Series(TWO, name="cured"))[-1]
     assert found.feature_names_in_.tolist() == ["age", "dose", "weight"]
-    assert found.fit_.coef.coords["coef"].values.tolist() == ["Intercept", "age", "dose", "weight"]
+    assert found.fit_.coef.coords["coef"].values.tolist() == [
+        "Intercept",
+        "age",
+        "dose",
+        "weight",
+    ]
     assert "P(cured = yes)" in repr(found.fit_.model)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(steps)).predict_proba(table), steps.predict_proba(table))
-    search = GridSearchCV(steps, {"classifier__prior": ["flat", "normal(0.1)", "age=normal(1)", pr.Normal(2.0)]}, cv=3)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(steps)).predict_proba(table),
+        steps.predict_proba(table),
+    )
+    search = GridSearchCV(
+        steps,
+        {"classifier__prior": ["flat", "normal(0.1)", "age=normal(1)", pr.Normal(2.0)]},
+        cv=3,
+    )
     search.fit(table, TWO)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     scores = cross_val_score(Regressor("student(4)"), X, Y, cv=4)
@@ -258,9 +391,14 @@ def test_tables_pipelines_searches_clones_and_pickles():
 
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
     for name in [
-        name for name in sys.modules if name.partition(".")[0] == "sklearn" or name.startswith("probreg.sklearn")
+        name
+        for name in sys.modules
+        if name.partition(".")[0] == "sklearn" or name.startswith("probreg.sklearn")
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ImportError, match=r"^probreg.sklearn needs scikit-learn: pip install 'probreg\[sklearn\]'$"):
+    with pytest.raises(
+        ImportError,
+        match=r"^probreg.sklearn needs scikit-learn: pip install 'probreg\[sklearn\]'$",
+    ):
         importlib.import_module("probreg.sklearn")

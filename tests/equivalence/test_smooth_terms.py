@@ -38,19 +38,26 @@ def widths(model: pr.Model) -> list[tuple[int, str]]:
         ("s(x, k=7, bs='cc')", [(1, "flat"), (6, "normal")]),
         ("s(x, z, k=12)", [(3, "flat"), (9, "normal")]),
         ("t2(x, z)", [(4, "flat"), (6, "normal"), (6, "normal"), (9, "normal")]),
-        ("g + s(x, k=5, by=g)", [(6, "flat"), (3, "normal"), (3, "normal"), (3, "normal")]),
+        (
+            "g + s(x, k=5, by=g)",
+            [(6, "flat"), (3, "normal"), (3, "normal"), (3, "normal")],
+        ),
         ("s(x, k=5, by=w)", [(3, "flat"), (3, "normal")]),
         ("s(x, k=5) + s(z, k=6)", [(3, "flat"), (3, "normal"), (4, "normal")]),
     ],
 )
-def test_a_range_has_a_scale_of_its_own_and_the_rest_is_flat(terms: str, blocks: list[tuple[int, str]]) -> None:
+def test_a_range_has_a_scale_of_its_own_and_the_rest_is_flat(
+    terms: str, blocks: list[tuple[int, str]]
+) -> None:
     assert widths(model_of(terms)) == blocks
     assert pr.fit(model_of(terms)).notes[0].startswith("auto chose evidence")
 
 
 def test_a_prior_for_all_columns_leaves_terms_to_their_default() -> None:
     model = model_of("w + s(x)", prior=pr.Normal(0.5))
-    assert {str(b.prior) for b in model.joint.blocks if b.columns == (1,)} == {str(pr.Normal(0.5))}
+    assert {str(b.prior) for b in model.joint.blocks if b.columns == (1,)} == {
+        str(pr.Normal(0.5))
+    }
     assert widths(model) == [(2, "flat"), (1, "normal"), (8, "normal")]
 
 
@@ -62,7 +69,10 @@ def test_a_prior_names_a_term_with_its_options_or_without(key: str) -> None:
 
 
 def test_a_key_that_fits_two_terms_asks_which() -> None:
-    with pytest.raises(DataError, match=r"may be s\(x, k=5\) or s\(x, by=w\): write the term with its options"):
+    with pytest.raises(
+        DataError,
+        match=r"may be s\(x, k=5\) or s\(x, by=w\): write the term with its options",
+    ):
         model_of("s(x, k=5) + s(x, by=w)", prior={"s(x)": HALF})
 
 
@@ -71,7 +81,9 @@ def test_a_posterior_becomes_the_prior_of_all_columns_together() -> None:
     half = {k: v[:80] for k, v in TABLE.items()}
     first = pr.fit(fixed.at(half), "conjugate")
     both = first.update({k: v[80:] for k, v in TABLE.items()})
-    np.testing.assert_allclose(both.coef, pr.fit(fixed, "conjugate").coef, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        both.coef, pr.fit(fixed, "conjugate").coef, rtol=1e-6, atol=1e-9
+    )
 
 
 def test_a_flat_prior_makes_it_a_regression_spline() -> None:
@@ -81,10 +93,19 @@ def test_a_flat_prior_makes_it_a_regression_spline() -> None:
 
 
 def test_new_rows_get_the_same_functions() -> None:
-    for terms in ("s(x)", "t2(x, z)", "g + s(x, by=g)", "s(x, by=w)", "s(x, bs='cc')", "s(x, z)"):
+    for terms in (
+        "s(x)",
+        "t2(x, z)",
+        "g + s(x, by=g)",
+        "s(x, by=w)",
+        "s(x, bs='cc')",
+        "s(x, z)",
+    ):
         model = model_of(terms)
         some = {k: v[5:9] for k, v in TABLE.items() if k != "y"}
-        np.testing.assert_allclose(model.design.at(some).X, model.design.X[5:9], atol=1e-11)
+        np.testing.assert_allclose(
+            model.design.at(some).X, model.design.X[5:9], atol=1e-11
+        )
 
 
 def test_a_saved_fit_predicts_what_it_did(tmp_path) -> None:
@@ -92,7 +113,9 @@ def test_a_saved_fit_predicts_what_it_did(tmp_path) -> None:
         fit = pr.fit(model_of(terms))
         again = pr.load_fit(fit.save(tmp_path / f"{i}.nc"))
         new = {"x": [0.5, 12.0], "z": [0.0, 2.0], "g": ["a", "c"], "w": [0.0, 1.0]}
-        np.testing.assert_array_equal(again.predict(new)["mean"], fit.predict(new)["mean"])
+        np.testing.assert_array_equal(
+            again.predict(new)["mean"], fit.predict(new)["mean"]
+        )
         assert again.model.design.recipe.terms == fit.model.design.recipe.terms
 
 
@@ -108,8 +131,14 @@ def test_a_smooth_function_of_each_level_is_that_of_its_rows_alone() -> None:
 def test_other_likelihoods_take_smooth_functions(likelihood: str) -> None:
     rows = np.random.default_rng(1)
     eta = np.sin(TABLE["x"])
-    y = (eta + rows.logistic(size=N) > 0).astype(int) if likelihood == "bernoulli" else rows.poisson(np.exp(eta))
-    fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {**TABLE, "y": y}, likelihood=likelihood))
+    y = (
+        (eta + rows.logistic(size=N) > 0).astype(int)
+        if likelihood == "bernoulli"
+        else rows.poisson(np.exp(eta))
+    )
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ s(x)", {**TABLE, "y": y}, likelihood=likelihood)
+    )
     assert "evidence" in fit.notes[0]
     grid = np.linspace(1.0, 9.0, 50)
     mean = fit.predict({"x": grid})["mean"]
@@ -118,12 +147,19 @@ def test_other_likelihoods_take_smooth_functions(likelihood: str) -> None:
 
 def test_sentences_call_the_columns_of_a_block_by_the_term() -> None:
     fit = pr.fit(model_of("s(x) + t2(z, w)"))
-    said = " ".join(note for note in fit.notes if note.startswith(("prior scale", "pruned")))
+    said = " ".join(
+        note for note in fit.notes if note.startswith(("prior scale", "pruned"))
+    )
     assert "s(x)[" not in said
-    assert all(name in said for name in ("s(x)", "t2(z, w)[1]", "t2(z, w)[2]", "t2(z, w)[3]"))
+    assert all(
+        name in said for name in ("s(x)", "t2(z, w)[1]", "t2(z, w)[2]", "t2(z, w)[3]")
+    )
     assert "[3.1]" not in said
     told = unfolded(fit.model.with_prior({}))[1]
-    assert "tau ~ Reference() on s(x); normal with scale 1 times tau, tau ~ Reference() on t2(z, w)[1]; " in told
+    assert (
+        "tau ~ Reference() on s(x); normal with scale 1 times tau, tau ~ Reference() on t2(z, w)[1]; "
+        in told
+    )
 
 
 def test_checks_take_a_term_as_one_thing() -> None:
@@ -149,14 +185,17 @@ def test_checks_take_a_term_as_one_thing() -> None:
         ("s(log(x - 5))", "not finite|infinite|missing"),
     ],
 )
-def test_what_a_smooth_function_cannot_be_is_one_sentence(terms: str, said: str) -> None:
+def test_what_a_smooth_function_cannot_be_is_one_sentence(
+    terms: str, said: str
+) -> None:
     with pytest.raises(DataError, match=said):
         model_of(terms)
 
 
 def test_a_level_that_was_not_met_is_named_with_its_row() -> None:
     with pytest.raises(
-        DataError, match="by= has the level 'd' at row 1, which the model does not know; it knows 'a', 'b', 'c'"
+        DataError,
+        match="by= has the level 'd' at row 1, which the model does not know; it knows 'a', 'b', 'c'",
     ):
         model_of("s(x, by=g)").design.at({"x": [1.0, 2.0], "g": ["a", "d"]})
 
@@ -169,9 +208,15 @@ def test_the_motorcycle_in_one_table() -> None:
     model = pr.Model.from_formula("accel ~ s(times)", table)
     found = pr.fit(model)
     assert found.coef.sel(coef="Intercept").item() == pytest.approx(-25.546, abs=5e-4)
-    assert found.std_error.sel(coef="Intercept").item() == pytest.approx(1.951, abs=5e-4)
+    assert found.std_error.sel(coef="Intercept").item() == pytest.approx(
+        1.951, abs=5e-4
+    )
     assert found.aux["sigma"] ** 2 == pytest.approx(506.35, abs=5e-3)
-    bayes = pr.fit(model.with_prior({"s(times)": pr.Normal(pr.HalfNormal(500.0))}), "posterior", seed=1)
+    bayes = pr.fit(
+        model.with_prior({"s(times)": pr.Normal(pr.HalfNormal(500.0))}),
+        "posterior",
+        seed=1,
+    )
     assert bayes.method.name == "integrate"
     sigma, spread = bayes.solution.scalars["sigma"]
     assert sigma == pytest.approx(22.78, abs=0.2)  # under another prior of the scale
@@ -182,7 +227,9 @@ def test_levels_without_rows_have_no_function() -> None:
     import pandas as pd
 
     declared = pd.Categorical(TABLE["g"], categories=["c", "b", "a", "never"])
-    model = pr.Model.from_formula("y ~ g + s(x, k=5, by=g)", pd.DataFrame({**TABLE, "g": declared}))
+    model = pr.Model.from_formula(
+        "y ~ g + s(x, k=5, by=g)", pd.DataFrame({**TABLE, "g": declared})
+    )
     assert [label for t in model.design.recipe.terms for label in t.labels] == [
         "s(x, k=5, by=g)[c]", "s(x, k=5, by=g)[b]", "s(x, k=5, by=g)[a]"
     ]  # fmt: skip
@@ -191,14 +238,19 @@ def test_levels_without_rows_have_no_function() -> None:
 
 def test_a_number_that_is_text_at_new_rows_is_named_with_its_row() -> None:
     with pytest.raises(
-        DataError, match="by= held numbers when the model was fitted and holds text now, 'much' at row 0"
+        DataError,
+        match="by= held numbers when the model was fitted and holds text now, 'much' at row 0",
     ):
         model_of("s(x, by=w)").design.at({"x": [1.0], "w": ["much"]})
 
 
 def test_hyperparameters_are_called_by_the_term() -> None:
     model = model_of("g + s(x, k=5, by=g) + t2(w, z, k=4)")
-    found = pr.fit(model.with_prior({"s(x)": HALF, "t2(w, z)": pr.Normal(1.0)}), "integrate", seed=1)
+    found = pr.fit(
+        model.with_prior({"s(x)": HALF, "t2(w, z)": pr.Normal(1.0)}),
+        "integrate",
+        seed=1,
+    )
     assert found.solution.posterior.hyper == (
         "tau[s(x, k=5, by=g)[a]]",
         "tau[s(x, k=5, by=g)[b]]",

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from probreg.likelihoods import Categorical, Multinomial, SoftmaxLikelihood, softmax as module
+from probreg.likelihoods import (
+    Categorical,
+    Multinomial,
+    SoftmaxLikelihood,
+    softmax as module,
+)
 
 
 def likelihoods() -> dict[str, SoftmaxLikelihood]:
@@ -18,7 +23,9 @@ def likelihoods() -> dict[str, SoftmaxLikelihood]:
 
 @pytest.mark.parametrize("kind", likelihoods())
 @pytest.mark.parametrize("size", [1.0, 300.0])
-def test_compiled_probabilities_are_those_of_the_formula(kind: str, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_probabilities_are_those_of_the_formula(
+    kind: str, size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     likelihood, rng = likelihoods()[kind], np.random.default_rng(5)
     eta = size * rng.standard_normal((6, likelihood.width, 3_001)).transpose(2, 0, 1)
     assert eta.size >= module._MANY

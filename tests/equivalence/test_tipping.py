@@ -21,7 +21,9 @@ def _table(model: pr.Model, method: str = "auto"):
 @pytest.mark.parametrize("stated", [0.02, 0.2, 5.0])
 def test_of_one_gaussian_column_it_has_a_closed_form(method, stated):
     """With b ~ N(beta, v) and beta ~ N(0, s^2) the mode over its sd is b s / (v (s^2 + v))^(1/2), which is z at s = z v (b^2 - z^2 v)^(-1/2)."""
-    model = pr.Model.from_arrays(X1, Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Normal(stated))
+    model = pr.Model.from_arrays(
+        X1, Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Normal(stated)
+    )
     v = 0.8**2 / (X1 @ X1)
     b = (X1 @ Y1) / (X1 @ X1)
     tip = Z * v / np.sqrt(b**2 - Z**2 * v)
@@ -32,14 +34,21 @@ def test_of_one_gaussian_column_it_has_a_closed_form(method, stated):
         if stated < tip
         else "below it the 95 % interval of the mode holds"
     )
-    assert f"tipping scale of x1: {tip:.3g}, {tip / stated:.3g} times the stated; {side} zero" in found.sentences
+    assert (
+        f"tipping scale of x1: {tip:.3g}, {tip / stated:.3g} times the stated; {side} zero"
+        in found.sentences
+    )
 
 
 def test_it_does_not_exist_where_maximum_likelihood_is_within_its_own_error():
-    model = pr.Model.from_arrays(X1, 0.01 * Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Normal(1.0))
+    model = pr.Model.from_arrays(
+        X1, 0.01 * Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Normal(1.0)
+    )
     found = _table(model)
     assert np.isnan(found.table["tipping_scale"].item())
-    assert found.sentences[-1].startswith("tipping scale: none for x1; from 1/1024 to 1024 times the stated scale")
+    assert found.sentences[-1].startswith(
+        "tipping scale: none for x1; from 1/1024 to 1024 times the stated scale"
+    )
 
 
 def test_of_the_lasso_it_is_the_scale_at_which_a_coefficient_enters():
@@ -49,7 +58,9 @@ def test_of_the_lasso_it_is_the_scale_at_which_a_coefficient_enters():
         (10 * entry, "below it the mode is exactly"),
         (entry / 10, "above it the mode is no longer"),
     ):
-        model = pr.Model.from_arrays(X1, Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Laplace(stated))
+        model = pr.Model.from_arrays(
+            X1, Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Laplace(stated)
+        )
         found = _table(model)
         assert found.table["tipping_scale"].item() == pytest.approx(entry, rel=1e-4)
         assert any(f"{what} zero" in s for s in found.sentences)
@@ -58,11 +69,20 @@ def test_of_the_lasso_it_is_the_scale_at_which_a_coefficient_enters():
 def test_the_sign_of_one_of_two_collinear_columns_changes():
     x = np.c_[X1, X1 + 0.3 * RNG.normal(size=40)]
     y = x @ [1.0, -0.2] + 0.3 * RNG.normal(size=40)
-    found = _table(pr.Model.from_arrays(x, y, columns=["a", "b"], aux={"sigma": 1.0}, prior=pr.Normal(1.0)))
+    found = _table(
+        pr.Model.from_arrays(
+            x, y, columns=["a", "b"], aux={"sigma": 1.0}, prior=pr.Normal(1.0)
+        )
+    )
     scale = found.table.loc["b", "tipping_scale"]
-    assert any(s.startswith("tipping scale of b: ") and s.endswith("the mode changes sign") for s in found.sentences)
+    assert any(
+        s.startswith("tipping scale of b: ") and s.endswith("the mode changes sign")
+        for s in found.sentences
+    )
     beside = [
-        pr.fit(pr.Model.from_arrays(x, y, aux={"sigma": 1.0}, prior=pr.Normal(scale * c))).coef.values[2]
+        pr.fit(
+            pr.Model.from_arrays(x, y, aux={"sigma": 1.0}, prior=pr.Normal(scale * c))
+        ).coef.values[2]
         for c in (0.999, 1.001)
     ]
     assert beside[0] * beside[1] < 0
@@ -72,7 +92,9 @@ def test_the_sign_of_one_of_two_collinear_columns_changes():
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=repr)
 def test_on_both_sides_of_it_the_answers_differ(likelihood):
     X, y = rows_for(likelihood)
-    model = pr.Model.from_arrays(X, y, prior=pr.Normal(0.8), aux=proper_aux(likelihood), **recipe_of(likelihood))
+    model = pr.Model.from_arrays(
+        X, y, prior=pr.Normal(0.8), aux=proper_aux(likelihood), **recipe_of(likelihood)
+    )
     fit = pr.fit(model)
     table = prior_weight(fit).table.reset_index(drop=True)
     for j in np.flatnonzero(table["tipping_scale"].notna()):
@@ -80,7 +102,9 @@ def test_on_both_sides_of_it_the_answers_differ(likelihood):
         for c in (0.99, 1.01):
             at = pr.fit(model.with_prior(pr.Normal(table["tipping_scale"][j] * c)))
             ends = at.interval()
-            low, high, beta = (a.values.ravel()[j] for a in (ends["lower"], ends["upper"], at.coef))
+            low, high, beta = (
+                a.values.ravel()[j] for a in (ends["lower"], ends["upper"], at.coef)
+            )
             said.add((np.sign(beta), low > 0, high < 0))
         assert len(said) == 2
 

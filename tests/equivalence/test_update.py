@@ -36,7 +36,10 @@ A, B = slice(0, 35), slice(35, 60)
     [
         (pr.Flat(), {}),
         (pr.Normal(0.6, sigma_units=True), {}),
-        (pr.Normal(0.6, location=0.2, sigma_units=True), {"sigma": pr.priors.InverseGamma(2.0, 0.5)}),
+        (
+            pr.Normal(0.6, location=0.2, sigma_units=True),
+            {"sigma": pr.priors.InverseGamma(2.0, 0.5)},
+        ),
         (pr.Normal(0.6), {"sigma": 0.7}),
         ({("Intercept", "a"): pr.Normal((2.0, 0.3), sigma_units=True)}, {}),
     ],
@@ -48,7 +51,9 @@ def test_conjugate_updates_are_the_posterior_of_all_rows(prior, aux):
     whole = pr.fit(model("gaussian", prior=prior, aux=aux), "conjugate")
     np.testing.assert_allclose(after.coef, whole.coef, rtol=1e-10)
     np.testing.assert_allclose(after.covariance(), whole.covariance(), rtol=1e-9)
-    assert after.solution.df == (None if aux == {"sigma": 0.7} else pytest.approx(whole.solution.df, rel=1e-12))
+    assert after.solution.df == (
+        None if aux == {"sigma": 0.7} else pytest.approx(whole.solution.df, rel=1e-12)
+    )
     for name, value in whole.solution.aux.items():
         assert after.solution.aux[name] == pytest.approx(value, rel=1e-10)
     assert "is the prior here, exactly" in after.described["notes"][0]
@@ -58,13 +63,18 @@ def test_evidence_of_an_update_is_that_of_the_new_rows_given_the_old():
     """p(y_b | y_a) = p(y_a, y_b) / p(y_a)."""
     prior = {("Intercept", "a", "b"): pr.Normal(0.6, sigma_units=True)}
     aux = {"sigma": pr.priors.InverseGamma(2.0, 0.5)}
-    part, whole = (pr.fit(model("gaussian", rows, prior=prior, aux=aux), "conjugate") for rows in (A, slice(None)))
+    part, whole = (
+        pr.fit(model("gaussian", rows, prior=prior, aux=aux), "conjugate")
+        for rows in (A, slice(None))
+    )
     after = part.update(X[B], RESPONSES["gaussian"][B])
     evidence = [f.solution.stats["log_evidence"] for f in (part, after, whole)]
     assert evidence[1] == pytest.approx(evidence[2] - evidence[0], rel=1e-9)
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "categorical"])
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "bernoulli", "poisson", "categorical"]
+)
 def test_other_posteriors_are_carried_on_as_a_normal_and_say_so(likelihood):
     y = RESPONSES[likelihood]
     part = pr.fit(model(likelihood, A, prior=pr.Normal(1.5)), "laplace")
@@ -73,9 +83,14 @@ def test_other_posteriors_are_carried_on_as_a_normal_and_say_so(likelihood):
     # the log posterior is nearly quadratic here: a quarter of a standard deviation is what skewness leaves
     assert float(np.abs((after.coef - whole.coef) / whole.std_error).max()) < 0.3
     np.testing.assert_allclose(after.std_error / whole.std_error, 1.0, atol=0.15)
-    assert "approximately: normal with its mean and covariance" in after.described["notes"][0]
+    assert (
+        "approximately: normal with its mean and covariance"
+        in after.described["notes"][0]
+    )
     prior = after.model.joint.blocks[0].prior
-    assert isinstance(prior, MultivariateNormal if likelihood == "categorical" else pr.Normal)
+    assert isinstance(
+        prior, MultivariateNormal if likelihood == "categorical" else pr.Normal
+    )
     assert ("lognormal" in after.described["notes"][0]) == (likelihood == "gaussian")
 
 
@@ -96,12 +111,18 @@ def test_a_posterior_with_student_marginals_is_carried_on_with_its_covariance():
     few = slice(0, 8)
     part = pr.fit(model("gaussian", few), Students(), seed=1)
     assert part.solution.df == 5
-    prior = next(iter(posterior_as_prior(part.model, part.method, part.solution).prior.values()))
+    prior = next(
+        iter(posterior_as_prior(part.model, part.method, part.solution).prior.values())
+    )
     covariance = np.linalg.inv(prior.precision(3))
-    np.testing.assert_allclose(covariance, part.solution.scale.matrix() * 5 / 3, rtol=1e-9)
+    np.testing.assert_allclose(
+        covariance, part.solution.scale.matrix() * 5 / 3, rtol=1e-9
+    )
     np.testing.assert_allclose(covariance, part.covariance(), rtol=1e-9)
     with pytest.raises(pr.DataError, match="1 degrees of freedom and no covariance"):
-        pr.fit(model("gaussian", slice(0, 4)), Students(), seed=1).update(X[B], RESPONSES["gaussian"][B])
+        pr.fit(model("gaussian", slice(0, 4)), Students(), seed=1).update(
+            X[B], RESPONSES["gaussian"][B]
+        )
 
 
 def test_sigma_is_carried_on_by_the_moments_of_its_logarithm():
@@ -109,14 +130,23 @@ def test_sigma_is_carried_on_by_the_moments_of_its_logarithm():
     prior = part.update(X[B], RESPONSES["gaussian"][B]).model.aux_prior("sigma")
     log_sigma = np.log(part.solution.draws["sigma"])
     assert isinstance(prior, pr.priors.LogNormal)
-    assert (prior.location, prior.scale) == (pytest.approx(log_sigma.mean()), pytest.approx(log_sigma.std()))
+    assert (prior.location, prior.scale) == (
+        pytest.approx(log_sigma.mean()),
+        pytest.approx(log_sigma.std()),
+    )
 
 
 def test_a_table_is_read_with_the_formula_that_was_learned():
-    table = {"y": RESPONSES["gaussian"], "g": np.array(["p", "q", "r"])[np.arange(60) % 3], "b": X[:, 1]}
+    table = {
+        "y": RESPONSES["gaussian"],
+        "g": np.array(["p", "q", "r"])[np.arange(60) % 3],
+        "b": X[:, 1],
+    }
     cut = lambda rows: {k: v[rows] for k, v in table.items()}
     formula, options = "y ~ g + center(b)", {"prior": pr.Normal(0.5, sigma_units=True)}
-    after = pr.fit(pr.Model.from_formula(formula, cut(A), **options), "conjugate").update(cut(B))
+    after = pr.fit(
+        pr.Model.from_formula(formula, cut(A), **options), "conjugate"
+    ).update(cut(B))
     # centred at the mean of the first rows: the same columns throughout
     mean = X[A][:, 1].mean()
     shifted = dict(table, b=X[:, 1] - mean)
@@ -127,7 +157,9 @@ def test_a_table_is_read_with_the_formula_that_was_learned():
 def test_models_can_be_given_and_have_to_match():
     part = pr.fit(model("gaussian", A), "conjugate")
     np.testing.assert_allclose(
-        part.update(model("gaussian", B)).coef, part.update(X[B], RESPONSES["gaussian"][B]).coef, rtol=1e-12
+        part.update(model("gaussian", B)).coef,
+        part.update(X[B], RESPONSES["gaussian"][B]).coef,
+        rtol=1e-12,
     )
     with pytest.raises(pr.DataError, match="same columns and the same likelihood"):
         part.update(model("bernoulli", B))
@@ -135,10 +167,14 @@ def test_models_can_be_given_and_have_to_match():
         part.update(X[B])
     with pytest.raises(pr.DataError, match="25 new rows and 3 responses"):
         part.update(X[B], [1.0, 2.0, 3.0])
-    with pytest.raises(pr.Incompatible, match="newton gives a point estimate, which is no prior"):
+    with pytest.raises(
+        pr.Incompatible, match="newton gives a point estimate, which is no prior"
+    ):
         pr.fit(model("bernoulli", A), "newton").update(X[B], RESPONSES["bernoulli"][B])
     with pytest.raises(pr.DataError, match="zebra"):
-        pr.fit(model("categorical", A, prior=pr.Normal(1.0)), "laplace").update(X[B][:1], ["zebra"])
+        pr.fit(model("categorical", A, prior=pr.Normal(1.0)), "laplace").update(
+            X[B][:1], ["zebra"]
+        )
 
 
 def test_weights_update_as_copies():
@@ -156,7 +192,10 @@ def test_moments_merge_and_subtract():
         rows = whole if m is merged else part
         fitted = pr.fit(
             dataclasses.replace(
-                rows, design=dataclasses.replace(rows.design, X=np.zeros((0, 3)), y=np.zeros(0), kept=m)
+                rows,
+                design=dataclasses.replace(
+                    rows.design, X=np.zeros((0, 3)), y=np.zeros(0), kept=m
+                ),
             )
         )
         np.testing.assert_allclose(fitted.coef, pr.fit(rows).coef, rtol=1e-9)
@@ -165,7 +204,14 @@ def test_moments_merge_and_subtract():
 
 def test_a_fit_that_was_updated_is_saved_and_read(tmp_path):
     for likelihood, method in (("gaussian", "conjugate"), ("categorical", "laplace")):
-        part = pr.fit(model(likelihood, A, prior=pr.Normal(1.0, sigma_units=likelihood == "gaussian")), method)
+        part = pr.fit(
+            model(
+                likelihood,
+                A,
+                prior=pr.Normal(1.0, sigma_units=likelihood == "gaussian"),
+            ),
+            method,
+        )
         after = part.update(X[B], RESPONSES[likelihood][B])
         again = pr.load_fit(after.save(tmp_path / f"{likelihood}.nc", rows=True))
         np.testing.assert_allclose(again.coef, after.coef)
@@ -175,22 +221,35 @@ def test_a_fit_that_was_updated_is_saved_and_read(tmp_path):
 # ---- the prior of all coefficients together -----------------------------------------------------------------------------
 
 MEAN = ((0.3, -0.1), (0.0, 0.4))
-PRECISION = np.array([[2.0, 0.3, 0.0, 0.1], [0.3, 1.5, 0.2, 0.0], [0.0, 0.2, 1.2, -0.3], [0.1, 0.0, -0.3, 0.9]])
+PRECISION = np.array(
+    [
+        [2.0, 0.3, 0.0, 0.1],
+        [0.3, 1.5, 0.2, 0.0],
+        [0.0, 0.2, 1.2, -0.3],
+        [0.1, 0.0, -0.3, 0.9],
+    ]
+)
 
 
 def test_the_multivariate_normal_is_scipys():
     prior, b = MultivariateNormal(MEAN, precision=PRECISION), RNG.normal(size=(5, 2, 2))
     theirs = stats.multivariate_normal(np.ravel(MEAN), np.linalg.inv(PRECISION))
-    np.testing.assert_allclose(prior.log_prob(b), theirs.logpdf(b.reshape(5, 4)), rtol=1e-12)
+    np.testing.assert_allclose(
+        prior.log_prob(b), theirs.logpdf(b.reshape(5, 4)), rtol=1e-12
+    )
     draws = prior.sample(np.random.default_rng(0), (20_000, 2, 2)).reshape(-1, 4)
-    np.testing.assert_allclose(np.cov(draws.T), np.linalg.inv(PRECISION), atol=0.06)  # five standard errors
+    np.testing.assert_allclose(
+        np.cov(draws.T), np.linalg.inv(PRECISION), atol=0.06
+    )  # five standard errors
     g, H = prior.derivatives(b[0])
     np.testing.assert_allclose(H, PRECISION)
     np.testing.assert_allclose(g, -PRECISION @ (b[0] - MEAN).ravel())
     import pytensor.tensor as pt
 
     x = pt.matrix()
-    assert float(prior.potential(x).eval({x: b[0]}, mode="FAST_COMPILE")) == pytest.approx(float(prior.log_prob(b[0])))
+    assert float(
+        prior.potential(x).eval({x: b[0]}, mode="FAST_COMPILE")
+    ) == pytest.approx(float(prior.log_prob(b[0])))
     assert pr.PRIORS.from_spec(pr.PRIORS.to_spec(prior)) == prior
 
 
@@ -205,7 +264,14 @@ def test_a_multivariate_normal_of_the_wrong_shape_is_refused():
 
 def test_a_symmetric_softmax_of_two_classes_is_carried_on():
     y = RESPONSES["bernoulli"]
-    options = {"likelihood": pr.Categorical(levels=(0, 1), symmetric=True), "prior": pr.Normal(1.5), "columns": NAMES}
-    part, whole = (pr.fit(pr.Model.from_arrays(X[r], y[r], **options), "laplace") for r in (A, slice(None)))
+    options = {
+        "likelihood": pr.Categorical(levels=(0, 1), symmetric=True),
+        "prior": pr.Normal(1.5),
+        "columns": NAMES,
+    }
+    part, whole = (
+        pr.fit(pr.Model.from_arrays(X[r], y[r], **options), "laplace")
+        for r in (A, slice(None))
+    )
     after = part.update(X[B], y[B])
     assert float(np.abs((after.coef - whole.coef) / whole.std_error).max()) < 0.3

@@ -15,7 +15,9 @@ DAYS = "sd(Days | Subject) = 0"
 
 
 def fit(formula: str, criterion: str = "REML", data: pd.DataFrame = SLEEP) -> pr.Fit:
-    return pr.fit(pr.Model.from_formula(formula, data), pr.Evidence(criterion=criterion))
+    return pr.fit(
+        pr.Model.from_formula(formula, data), pr.Evidence(criterion=criterion)
+    )
 
 
 def test_the_ratio_is_that_of_two_fits():
@@ -23,15 +25,22 @@ def test_the_ratio_is_that_of_two_fits():
     whole = fit("Reaction ~ Days + (Days | Subject)", "ML")
     found = pr.hypothesis(whole, DAYS)
     assert abs(found["LR"].statistic - 42.1393) < 1e-3
-    np.testing.assert_allclose(found["LR"].p, 0.5 * (chi2.sf(42.1393, 1) + chi2.sf(42.1393, 2)), rtol=1e-3)
+    np.testing.assert_allclose(
+        found["LR"].p, 0.5 * (chi2.sf(42.1393, 1) + chi2.sf(42.1393, 2)), rtol=1e-3
+    )
     less = fit("Reaction ~ Days + (1 | Subject)", "ML")
-    gap = 2 * (whole.solution.stats["log_likelihood_of_scales"] - less.solution.stats["log_likelihood_of_scales"])
+    gap = 2 * (
+        whole.solution.stats["log_likelihood_of_scales"]
+        - less.solution.stats["log_likelihood_of_scales"]
+    )
     np.testing.assert_allclose(found["LR"].statistic, gap, rtol=1e-6)
 
 
 def test_independent_effects_have_half_a_chi_square():
     found = pr.hypothesis(fit("Reaction ~ Days + (Days || Subject)"), DAYS)
-    np.testing.assert_allclose(found["RLRT"].p, 0.5 * chi2.sf(found["RLRT"].statistic, 1), rtol=1e-9)
+    np.testing.assert_allclose(
+        found["RLRT"].p, 0.5 * chi2.sf(found["RLRT"].statistic, 1), rtol=1e-9
+    )
     assert found.null == "sd(Days | Subject) = 0"
     np.testing.assert_allclose(found.estimates["estimate"], 5.98817, rtol=1e-4)
 
@@ -44,8 +53,14 @@ def test_a_ratio_of_zero_has_probability_one():
 @pytest.mark.slow
 def test_the_bootstrap_is_near_the_law():
     rng = np.random.default_rng(5)
-    data = DATA.assign(y=DATA["x"] + rng.normal(size=len(DATA)) + np.repeat(rng.normal(size=12) * 0.45, 6))
-    found = pr.hypothesis(fit("y ~ x + (1 | g)", data=data), "sd(Intercept | g) = 0", bootstrap=60)
+    data = DATA.assign(
+        y=DATA["x"]
+        + rng.normal(size=len(DATA))
+        + np.repeat(rng.normal(size=12) * 0.45, 6)
+    )
+    found = pr.hypothesis(
+        fit("y ~ x + (1 | g)", data=data), "sd(Intercept | g) = 0", bootstrap=60
+    )
     assert 0.0 < found["RLRT"].p < 0.5
     # 60 replicates of a p-value p have a standard error of sqrt(p (1 - p) / 60)
     p = found["RLRT"].p
@@ -54,7 +69,9 @@ def test_the_bootstrap_is_near_the_law():
 
 def test_chances_by_laplace(chance):  # noqa: F811
     found = pr.hypothesis(chance, "sd(Intercept | g) = 0")
-    plain = pr.fit(pr.Model.from_formula("happened ~ x", DATA, likelihood="bernoulli"), "newton")
+    plain = pr.fit(
+        pr.Model.from_formula("happened ~ x", DATA, likelihood="bernoulli"), "newton"
+    )
     V = plain.covariance().values
     evidence = plain.log_likelihood + np.log(2 * np.pi) + 0.5 * np.linalg.slogdet(V)[1]
     gap = chance.solution.stats["log_evidence"] - evidence
@@ -64,11 +81,15 @@ def test_chances_by_laplace(chance):  # noqa: F811
 
 def test_what_has_no_such_test_is_refused(posterior):  # noqa: F811
     whole = fit("Reaction ~ Days + (Days || Subject)")
-    with pytest.raises(DataError, match=r"it has: sd\(Intercept \| Subject\), sd\(Days \| Subject\)"):
+    with pytest.raises(
+        DataError, match=r"it has: sd\(Intercept \| Subject\), sd\(Days \| Subject\)"
+    ):
         pr.hypothesis(whole, "sd(x | Subject) = 0")
     with pytest.raises(Incompatible, match="no point mass at zero"):
         pr.hypothesis(posterior, "sd(x | g) = 0")
-    stated = pr.Model.from_formula("Reaction ~ Days + (1 | Subject)", SLEEP, aux={"sigma": 20.0})
+    stated = pr.Model.from_formula(
+        "Reaction ~ Days + (1 | Subject)", SLEEP, aux={"sigma": 20.0}
+    )
     with pytest.raises(Incompatible, match="were stated"):
         pr.hypothesis(pr.fit(stated, "evidence"), "sd(Intercept | Subject) = 0")
     with pytest.raises(Incompatible, match="bootstrap= is for a standard deviation"):

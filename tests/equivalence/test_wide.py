@@ -14,7 +14,9 @@ ETA = (X - X.mean(0)) @ np.linspace(0.4, -0.3, P) * 0.3
 NAMES = [f"x{j}" for j in range(P)]
 PRIORS = {
     "plain": pr.Normal(0.4),
-    "located": pr.Normal(tuple(np.linspace(0.2, 0.6, P)), location=tuple(np.linspace(-0.1, 0.2, P))),
+    "located": pr.Normal(
+        tuple(np.linspace(0.2, 0.6, P)), location=tuple(np.linspace(-0.1, 0.2, P))
+    ),
     "two blocks and a flat column": {
         "x3": pr.Flat(),
         tuple(NAMES[:3]): pr.Normal(0.7),
@@ -27,8 +29,18 @@ CASES = [
     ("gaussian", "closed_form", "sigma units", {}),
     ("gaussian", "conjugate", "plain", {"aux": {"sigma": 0.6}}),
     ("gaussian", "conjugate", "sigma units", {}),
-    ("gaussian", "conjugate", "sigma units", {"aux": {"sigma": pr.priors.InverseGamma(2.0, 0.7)}}),
-    ("gaussian", "newton", "located", {"aux": {"sigma": pr.priors.InverseGamma(2.0, 0.7)}}),
+    (
+        "gaussian",
+        "conjugate",
+        "sigma units",
+        {"aux": {"sigma": pr.priors.InverseGamma(2.0, 0.7)}},
+    ),
+    (
+        "gaussian",
+        "newton",
+        "located",
+        {"aux": {"sigma": pr.priors.InverseGamma(2.0, 0.7)}},
+    ),
     ("gaussian", "newton", "sigma units", {"aux": {"sigma": pr.HalfNormal(0.8)}}),
     ("gaussian", "laplace", "sigma units", {"aux": {"sigma": pr.HalfNormal(0.8)}}),
     ("student", "newton", "sigma units", {"aux": {"sigma": 0.6}}),
@@ -47,7 +59,9 @@ def model_of(likelihood, prior, **more):
     eta = ETA[:, None] * np.linspace(1.0, -0.5, kind.width)
     y = kind.sample(rng, eta, **dict.fromkeys(kind.aux, 0.6))
     more |= {"weights": 1 + np.arange(N) % 3, "offset": 0.1 * np.cos(np.arange(N))}
-    return pr.Model.from_arrays(X, y, columns=NAMES, likelihood=likelihood, prior=PRIORS[prior], **more)
+    return pr.Model.from_arrays(
+        X, y, columns=NAMES, likelihood=likelihood, prior=PRIORS[prior], **more
+    )
 
 
 @pytest.fixture
@@ -67,21 +81,29 @@ def both(monkeypatch):
 
 
 # with more columns than rows the joint mode of sigma is far below its posterior mean
-MODE_OF_SIGMA = pytest.mark.filterwarnings("ignore:laplace. an approximation that no weights vouch for")
+MODE_OF_SIGMA = pytest.mark.filterwarnings(
+    "ignore:laplace. an approximation that no weights vouch for"
+)
 
 
 @MODE_OF_SIGMA
 @pytest.mark.parametrize(("likelihood", "method", "prior", "more"), CASES)
-def test_the_coordinates_of_the_rows_give_the_same_fit(both, likelihood, method, prior, more):
+def test_the_coordinates_of_the_rows_give_the_same_fit(
+    both, likelihood, method, prior, more
+):
     settings = {"tol": 1e-12} if method in ("newton", "laplace") else {}
     narrow, whole = both(model_of(likelihood, prior, **more), method, **settings)
     a, b = narrow.solution, whole.solution
     error = np.sqrt(b.scale.diagonal())
     assert a.status is b.status
     # 1e-10 of a standard error, which is what rounding of sums over 60 columns leaves
-    np.testing.assert_allclose(a.beta.ravel() / error, b.beta.ravel() / error, atol=1e-9)
     np.testing.assert_allclose(
-        a.scale.matrix() / np.outer(error, error), b.scale.matrix() / np.outer(error, error), atol=1e-9
+        a.beta.ravel() / error, b.beta.ravel() / error, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        a.scale.matrix() / np.outer(error, error),
+        b.scale.matrix() / np.outer(error, error),
+        atol=1e-9,
     )
     np.testing.assert_allclose(a.scale.diagonal(), b.scale.diagonal(), rtol=1e-9)
     for name in b.aux:
@@ -94,26 +116,41 @@ def test_the_coordinates_of_the_rows_give_the_same_fit(both, likelihood, method,
         assert a.notes == b.notes
     assert narrow.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-9)
     np.testing.assert_allclose(narrow.std_error, whole.std_error, rtol=1e-9)
-    np.testing.assert_allclose(narrow.covariance(), whole.covariance(), atol=1e-9 * error.max() ** 2)
+    np.testing.assert_allclose(
+        narrow.covariance(), whole.covariance(), atol=1e-9 * error.max() ** 2
+    )
 
 
 @pytest.mark.parametrize(
     ("likelihood", "method", "prior", "more"),
-    [c for c in CASES if c[1] in ("closed_form", "newton") and c[0] in ("gaussian", "bernoulli") and c[2] != "located"],
+    [
+        c
+        for c in CASES
+        if c[1] in ("closed_form", "newton")
+        and c[0] in ("gaussian", "bernoulli")
+        and c[2] != "located"
+    ],
 )
 def test_predictions_and_intervals_are_the_same(both, likelihood, method, prior, more):
     narrow, whole = both(model_of(likelihood, prior, **more), method)
-    np.testing.assert_allclose(narrow.interval()["lower"], whole.interval()["lower"], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        narrow.interval()["lower"], whole.interval()["lower"], rtol=1e-7, atol=1e-9
+    )
     new = X[:4] + 0.3
     one, two = (f.predict(new, offset=np.zeros(4)) for f in (narrow, whole))
-    np.testing.assert_allclose(one["mean_lower"], two["mean_lower"], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        one["mean_lower"], two["mean_lower"], rtol=1e-6, atol=1e-9
+    )
 
 
 @MODE_OF_SIGMA
 @pytest.mark.parametrize(
-    ("likelihood", "method", "prior", "more"), [c for c in CASES if c[1] in ("conjugate", "laplace")]
+    ("likelihood", "method", "prior", "more"),
+    [c for c in CASES if c[1] in ("conjugate", "laplace")],
 )
-def test_draws_have_the_moments_and_the_density_that_are_reported(both, likelihood, method, prior, more):
+def test_draws_have_the_moments_and_the_density_that_are_reported(
+    both, likelihood, method, prior, more
+):
     narrow, whole = both(model_of(likelihood, prior, **more), method, draws=2000)
     s, k = narrow.solution, narrow.solution.beta.size
     draws = s.draws["beta"].reshape(-1, k)
@@ -124,23 +161,41 @@ def test_draws_have_the_moments_and_the_density_that_are_reported(both, likeliho
     assert np.abs(z.mean(1)).max() < 0.055
     assert np.abs(np.cov(z) - np.eye(k)).max() < 0.09
     if method == "laplace" and not narrow.model.unknown:
-        log_q = -0.5 * (z**2).sum(0) - 0.5 * k * np.log(2 * np.pi) - np.log(np.diagonal(L)).sum()
+        log_q = (
+            -0.5 * (z**2).sum(0)
+            - 0.5 * k * np.log(2 * np.pi)
+            - np.log(np.diagonal(L)).sum()
+        )
         np.testing.assert_allclose(s.draws.stats["log_q"].ravel(), log_q, rtol=1e-7)
-    if method == "laplace" and narrow.model.unknown:  # the importance weights have the mean that those of p x p have
-        log_p = narrow.model.log_posterior(s.draws["beta"][0], sigma=s.draws["sigma"][0])
-        other = whole.model.log_posterior(whole.solution.draws["beta"][0], sigma=whole.solution.draws["sigma"][0])
+    if (
+        method == "laplace" and narrow.model.unknown
+    ):  # the importance weights have the mean that those of p x p have
+        log_p = narrow.model.log_posterior(
+            s.draws["beta"][0], sigma=s.draws["sigma"][0]
+        )
+        other = whole.model.log_posterior(
+            whole.solution.draws["beta"][0], sigma=whole.solution.draws["sigma"][0]
+        )
         first = log_p - s.draws.stats["log_q"][0]
         second = other - whole.solution.draws.stats["log_q"][0]
-        assert abs(first.mean() - second.mean()) < 5 * np.hypot(first.std(), second.std()) / np.sqrt(2000)
+        assert abs(first.mean() - second.mean()) < 5 * np.hypot(
+            first.std(), second.std()
+        ) / np.sqrt(2000)
 
 
 def test_a_covariance_that_is_not_written_out_is_the_matrix(both):
-    narrow, whole = both(model_of("bernoulli", "two blocks and a flat column"), "newton", tol=1e-12)
+    narrow, whole = both(
+        model_of("bernoulli", "two blocks and a flat column"), "newton", tol=1e-12
+    )
     F, V = narrow.solution.scale, whole.solution.scale.matrix()
     A = RNG.normal(size=(3, len(V)))
     size = np.abs(A) @ np.sqrt(np.diagonal(V))
-    np.testing.assert_allclose(F.half(A) @ F.half(A).T, A @ V @ A.T, atol=1e-9 * (size**2).max())
-    np.testing.assert_allclose(F.times(A.T), F.matrix() @ A.T, atol=1e-9 * (size**2).max())
+    np.testing.assert_allclose(
+        F.half(A) @ F.half(A).T, A @ V @ A.T, atol=1e-9 * (size**2).max()
+    )
+    np.testing.assert_allclose(
+        F.times(A.T), F.matrix() @ A.T, atol=1e-9 * (size**2).max()
+    )
     np.testing.assert_allclose(F.scaled(2.0).matrix(), 2.0 * F.matrix())
     draws = F.draws(np.random.default_rng(0), 4000)
     np.testing.assert_allclose(draws[:, : len(V)].var(0), F.diagonal(), rtol=0.12)
@@ -159,33 +214,47 @@ def test_a_warm_start_is_one_in_the_other_coordinates(both):
     ("likelihood", "method", "prior"),
     [("gaussian", "closed_form", "sigma units"), ("categorical", "newton", "located")],
 )
-def test_a_saved_fit_holds_the_factors_and_comes_back_to_the_bit(both, tmp_path, likelihood, method, prior):
+def test_a_saved_fit_holds_the_factors_and_comes_back_to_the_bit(
+    both, tmp_path, likelihood, method, prior
+):
     narrow, _ = both(model_of(likelihood, prior), method)
     again = pr.load_fit(narrow.save(tmp_path / "wide.nc"))
     assert isinstance(again.solution.scale, FactoredCovariance)
     for name in ("spread", "axes", "inner"):
-        np.testing.assert_array_equal(getattr(again.solution.scale, name), getattr(narrow.solution.scale, name))
+        np.testing.assert_array_equal(
+            getattr(again.solution.scale, name), getattr(narrow.solution.scale, name)
+        )
     new = X[:3] + 0.3
     np.testing.assert_array_equal(
-        again.predict(new, offset=np.zeros(3))["mean"], narrow.predict(new, offset=np.zeros(3))["mean"]
+        again.predict(new, offset=np.zeros(3))["mean"],
+        narrow.predict(new, offset=np.zeros(3))["mean"],
     )
-    np.testing.assert_array_equal(again.summary()["std_error"], narrow.summary()["std_error"])
+    np.testing.assert_array_equal(
+        again.summary()["std_error"], narrow.summary()["std_error"]
+    )
     assert again.log_likelihood == narrow.log_likelihood
 
 
 def test_a_file_of_a_wide_fit_is_no_larger_than_its_rows_ask(monkeypatch, tmp_path):
     """100 x 5,000 in 4 MB of axes and some 5 of tables for other programs; p x p would be 200 MB, its moments 400."""
     monkeypatch.setattr(wide, "FEW", 0)
-    model = pr.Model.from_arrays(X, ETA, prior=pr.Normal(0.5, scaled=True), aux={"sigma": 0.6})
+    model = pr.Model.from_arrays(
+        X, ETA, prior=pr.Normal(0.5, scaled=True), aux={"sigma": 0.6}
+    )
     fit = pr.fit(model)
     with pytest.raises(
-        pr.DataError, match=r"relative to its rows, and the moments of 61 columns are larger than the rows"
+        pr.DataError,
+        match=r"relative to its rows, and the moments of 61 columns are larger than the rows",
     ):
         fit.save(tmp_path / "wide.nc")
     again = pr.load_fit(fit.save(tmp_path / "wide.nc", rows=True))
     np.testing.assert_array_equal(pr.fit(again.model).coef, fit.coef)
-    plain = pr.load_fit(pr.fit(model.with_prior(pr.Normal(0.4))).save(tmp_path / "plain.nc"))
-    with pytest.raises(pr.DataError, match=r"saved without its rows: save\(rows=True\) keeps them"):
+    plain = pr.load_fit(
+        pr.fit(model.with_prior(pr.Normal(0.4))).save(tmp_path / "plain.nc")
+    )
+    with pytest.raises(
+        pr.DataError, match=r"saved without its rows: save\(rows=True\) keeps them"
+    ):
         pr.fit(plain.model)
 
 
@@ -195,7 +264,11 @@ def test_five_thousand_columns_are_no_matrix_of_twenty_five_million():
     n, p, sd, sigma = 30, 5000, 0.1, 0.5
     A = rng.normal(size=(n, p))
     y = A[:, :3].sum(1) + sigma * rng.normal(size=n)
-    fit = pr.fit(pr.Model.from_arrays(A, y, prior=pr.Normal(sd), aux={"sigma": sigma}, intercept=False))
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            A, y, prior=pr.Normal(sd), aux={"sigma": sigma}, intercept=False
+        )
+    )
     K = np.linalg.inv(sd**2 * A @ A.T + sigma**2 * np.eye(n))
     np.testing.assert_allclose(fit.coef, sd**2 * A.T @ (K @ y), atol=1e-12)
     variance = sd**2 - sd**4 * np.einsum("np,nk,kp->p", A, K, A, optimize=True)
@@ -206,13 +279,21 @@ def test_five_thousand_columns_are_no_matrix_of_twenty_five_million():
         lambda f: pr.compare({"one": f, "two": f}),
         lambda f: pr.report({"one": f}, "never.html"),
     ):
-        with pytest.raises(pr.DataError, match=r"takes several matrices of 5,000 x 5,000, minutes and gigabytes"):
+        with pytest.raises(
+            pr.DataError,
+            match=r"takes several matrices of 5,000 x 5,000, minutes and gigabytes",
+        ):
             ask(fit)
 
 
 def test_what_needs_p_by_p_says_so_before_the_work():
-    model = pr.Model.from_arrays(np.ones((3, 12_000)) * [[0.0], [1.0], [3.0]], [1.0, 2.0, 4.0])
-    with pytest.raises(pr.DataError, match=r"matrices of 12,001 x 12,001 \(1.2 GB each\).*normal priors"):
+    model = pr.Model.from_arrays(
+        np.ones((3, 12_000)) * [[0.0], [1.0], [3.0]], [1.0, 2.0, 4.0]
+    )
+    with pytest.raises(
+        pr.DataError,
+        match=r"matrices of 12,001 x 12,001 \(1.2 GB each\).*normal priors",
+    ):
         pr.fit(model, "closed_form")
     with pytest.raises(pr.DataError, match=r"matrices of 12,001 x 12,001"):
         pr.fit(model.with_prior(pr.priors.StudentT(1.0)), "newton")

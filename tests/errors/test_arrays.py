@@ -36,50 +36,112 @@ def imaginary(values):
 
 # every place at which numbers come in as arrays: what is done with the bad ones, and what the refusal names
 DOORS = {
-    "from_arrays X": (lambda bad: pr.Model.from_arrays(bad(X), Y), "'x1' holds nan in row 3"),
-    "from_arrays X of rows": (lambda bad: pr.Model.from_arrays(list(bad(X)), Y), "'x1' holds nan in row 3"),
+    "from_arrays X": (
+        lambda bad: pr.Model.from_arrays(bad(X), Y),
+        "'x1' holds nan in row 3",
+    ),
+    "from_arrays X of rows": (
+        lambda bad: pr.Model.from_arrays(list(bad(X)), Y),
+        "'x1' holds nan in row 3",
+    ),
     "from_arrays X by name": (
         lambda bad: pr.Model.from_arrays({"a": bad(X[:, 0])}, Y),
         "'a' holds nan in row 3|must be numeric",
     ),
     "from_arrays y": (lambda bad: pr.Model.from_arrays(X, bad(Y)), "row 3"),
-    "from_arrays y of 0 and 1": (lambda bad: pr.Model.from_arrays(X, bad(ONE_OF_TWO), likelihood="bernoulli"), "row 3"),
+    "from_arrays y of 0 and 1": (
+        lambda bad: pr.Model.from_arrays(X, bad(ONE_OF_TWO), likelihood="bernoulli"),
+        "row 3",
+    ),
     "from_arrays y of classes": (
         lambda bad: pr.Model.from_arrays(X, bad(ONE_OF_TWO), likelihood="categorical"),
         "row 3 of the",
     ),
-    "from_arrays y of counts": (lambda bad: pr.Model.from_arrays(X, bad(ONE_OF_TWO), likelihood="poisson"), "row 3"),
-    "from_arrays weights": (lambda bad: pr.Model.from_arrays(X, Y, weights=bad(np.ones(N))), "weight of row 3"),
-    "from_arrays offset": (lambda bad: pr.Model.from_arrays(X, Y, offset=bad(Y)), "offset of row 3"),
-    "from_arrays trials": (
-        lambda bad: pr.Model.from_arrays(X, ONE_OF_TWO, trials=bad(ONE_OF_TWO + 1), likelihood="bernoulli"),
+    "from_arrays y of counts": (
+        lambda bad: pr.Model.from_arrays(X, bad(ONE_OF_TWO), likelihood="poisson"),
         "row 3",
     ),
-    "from_blocks X": (lambda bad: pr.Model.from_blocks([(bad(X), Y)]), "'x1' holds nan in row 3"),
+    "from_arrays weights": (
+        lambda bad: pr.Model.from_arrays(X, Y, weights=bad(np.ones(N))),
+        "weight of row 3",
+    ),
+    "from_arrays offset": (
+        lambda bad: pr.Model.from_arrays(X, Y, offset=bad(Y)),
+        "offset of row 3",
+    ),
+    "from_arrays trials": (
+        lambda bad: pr.Model.from_arrays(
+            X, ONE_OF_TWO, trials=bad(ONE_OF_TWO + 1), likelihood="bernoulli"
+        ),
+        "row 3",
+    ),
+    "from_blocks X": (
+        lambda bad: pr.Model.from_blocks([(bad(X), Y)]),
+        "'x1' holds nan in row 3",
+    ),
     "from_blocks y": (lambda bad: pr.Model.from_blocks([(X, bad(Y))]), "row 3"),
-    "from_blocks weights": (lambda bad: pr.Model.from_blocks([(X, Y, bad(np.ones(N)))]), "weight of row 3"),
-    "from_blocks offset": (lambda bad: pr.Model.from_blocks([(X, Y, None, bad(Y))]), "offset of row 3"),
-    "from_formula x": (lambda bad: pr.Model.from_formula("y ~ x", TABLE | {"x": bad(X[:, 0])}), "'x' 1 .row 3"),
-    "from_formula y": (lambda bad: pr.Model.from_formula("y ~ x", TABLE | {"y": bad(Y)}), "'y' 1 .row 3"),
+    "from_blocks weights": (
+        lambda bad: pr.Model.from_blocks([(X, Y, bad(np.ones(N)))]),
+        "weight of row 3",
+    ),
+    "from_blocks offset": (
+        lambda bad: pr.Model.from_blocks([(X, Y, None, bad(Y))]),
+        "offset of row 3",
+    ),
+    "from_formula x": (
+        lambda bad: pr.Model.from_formula("y ~ x", TABLE | {"x": bad(X[:, 0])}),
+        "'x' 1 .row 3",
+    ),
+    "from_formula y": (
+        lambda bad: pr.Model.from_formula("y ~ x", TABLE | {"y": bad(Y)}),
+        "'y' 1 .row 3",
+    ),
     "from_formula weights": (
         lambda bad: pr.Model.from_formula("y ~ x", TABLE, weights=bad(np.ones(N))),
         "'weights=' 1 .row 3",
     ),
-    "from_formula offset": (lambda bad: pr.Model.from_formula("y ~ x", TABLE, offset=bad(Y)), "'offset=' 1 .row 3"),
-    "at X": (lambda bad: MODEL.at(bad(X), Y, offset=np.zeros(N)), "'x1' holds nan in row 3"),
+    "from_formula offset": (
+        lambda bad: pr.Model.from_formula("y ~ x", TABLE, offset=bad(Y)),
+        "'offset=' 1 .row 3",
+    ),
+    "at X": (
+        lambda bad: MODEL.at(bad(X), Y, offset=np.zeros(N)),
+        "'x1' holds nan in row 3",
+    ),
     "at y": (lambda bad: MODEL.at(X, bad(Y), offset=np.zeros(N)), "row 3"),
-    "at weights": (lambda bad: MODEL.at(X, Y, weights=bad(np.ones(N)), offset=np.zeros(N)), "weight of row 3"),
+    "at weights": (
+        lambda bad: MODEL.at(X, Y, weights=bad(np.ones(N)), offset=np.zeros(N)),
+        "weight of row 3",
+    ),
     "at offset": (lambda bad: MODEL.at(X, Y, offset=bad(Y)), "offset of row 3"),
-    "predict": (lambda bad: FIT.predict(bad(X), offset=np.zeros(N)), "'x1' holds nan in row 3"),
+    "predict": (
+        lambda bad: FIT.predict(bad(X), offset=np.zeros(N)),
+        "'x1' holds nan in row 3",
+    ),
     "predict offset": (lambda bad: FIT.predict(X, offset=bad(Y)), "offset of row 3"),
-    "online X": (lambda bad: online.run(online.lms(0.01), bad(X), Y), "row 3: column 0 is nan"),
-    "online y": (lambda bad: online.run(online.lms(0.01), X, bad(Y)), "row 3: y is nan"),
-    "online rows": (lambda bad: online.run(online.lms(0.01), list(zip(bad(X), Y))), "row 3: column 0 is nan"),
-    "online step": (lambda bad: online.lms(0.01).step(online.lms(0.01).init(N), bad(Y), 1.0), "column 3 of x is nan"),
+    "online X": (
+        lambda bad: online.run(online.lms(0.01), bad(X), Y),
+        "row 3: column 0 is nan",
+    ),
+    "online y": (
+        lambda bad: online.run(online.lms(0.01), X, bad(Y)),
+        "row 3: y is nan",
+    ),
+    "online rows": (
+        lambda bad: online.run(online.lms(0.01), list(zip(bad(X), Y))),
+        "row 3: column 0 is nan",
+    ),
+    "online step": (
+        lambda bad: online.lms(0.01).step(online.lms(0.01).init(N), bad(Y), 1.0),
+        "column 3 of x is nan",
+    ),
     "lags": (lambda bad: online.lags(bad(Y), 2), r"s\[3\] is nan"),
     "scores": (lambda bad: scores.brier(bad(ONE_OF_TWO), np.full(N, 0.5)), "in row 3"),
     "folds": (lambda bad: _folds_from_labels(bad(ONE_OF_TWO), N), "fold of row 3"),
-    "clusters": (lambda bad: FIT.covariance("cluster", groups=bad(ONE_OF_TWO)), "row 3 has no group"),
+    "clusters": (
+        lambda bad: FIT.covariance("cluster", groups=bad(ONE_OF_TWO)),
+        "row 3 has no group",
+    ),
 }
 
 
@@ -98,9 +160,12 @@ def test_an_imaginary_part_is_not_dropped(door):
 
 def test_a_mask_of_nothing_changes_nothing():
     plain = np.ma.array(X, mask=np.zeros(X.shape, bool))
-    np.testing.assert_array_equal(pr.Model.from_arrays(plain, np.ma.array(Y)).design.X[:, 1:], X)
     np.testing.assert_array_equal(
-        online.run(online.lms(0.01), plain, Y).weights, online.run(online.lms(0.01), X, Y).weights
+        pr.Model.from_arrays(plain, np.ma.array(Y)).design.X[:, 1:], X
+    )
+    np.testing.assert_array_equal(
+        online.run(online.lms(0.01), plain, Y).weights,
+        online.run(online.lms(0.01), X, Y).weights,
     )
 
 
@@ -115,7 +180,9 @@ def test_masked_rows_are_dropped_where_that_is_asked():
         np.testing.assert_array_equal(found.design.X, want.design.X)
         np.testing.assert_array_equal(found.design.y, want.design.y)
     for argument in ("weights", "offset"):
-        found = pr.Model.from_formula("y ~ x", TABLE, missing="drop", **{argument: masked(np.ones(N))})
+        found = pr.Model.from_formula(
+            "y ~ x", TABLE, missing="drop", **{argument: masked(np.ones(N))}
+        )
         np.testing.assert_array_equal(found.design.X, want.design.X)
 
 
@@ -146,8 +213,12 @@ def test_what_is_no_number(values, message):
 
 def test_what_is_a_number():
     given = [1, None, True, 2.5, Decimal("0.5"), np.float32(3), pd.NA]
-    np.testing.assert_array_equal(floats(given, "y"), [1.0, np.nan, 1.0, 2.5, 0.5, 3.0, np.nan])
-    np.testing.assert_array_equal(floats(pd.array([1, None], dtype="Int64"), "y"), [1.0, np.nan])
+    np.testing.assert_array_equal(
+        floats(given, "y"), [1.0, np.nan, 1.0, 2.5, 0.5, 3.0, np.nan]
+    )
+    np.testing.assert_array_equal(
+        floats(pd.array([1, None], dtype="Int64"), "y"), [1.0, np.nan]
+    )
     assert floats([], "y").shape == (0,)
     own = np.arange(3.0)
     assert floats(own, "y", copy=False) is own

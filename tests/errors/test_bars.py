@@ -23,21 +23,42 @@ DATA = {
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ("x | g", r"'x \| g' in 'y ~ x \| g' has a bar outside brackets; .* written \(1 \| g\) or \(x \| g\)"),
+        (
+            "x | g",
+            r"'x \| g' in 'y ~ x \| g' has a bar outside brackets; .* written \(1 \| g\) or \(x \| g\)",
+        ),
         ("x + 1 | g + h", r"'1 \| g' in .* has a bar outside brackets"),
-        ("x:(1 | g)", r"\(1 \| g\) stands in a product of 'y ~ x:\(1 \| g\)'; .* are added"),
+        (
+            "x:(1 | g)",
+            r"\(1 \| g\) stands in a product of 'y ~ x:\(1 \| g\)'; .* are added",
+        ),
         ("x*(1 | g)", r"\(1 \| g\) stands in a product"),
         ("x/(1 | g)", r"\(1 \| g\) stands in a product"),
         ("(1 | g)**2", r"\(1 \| g\) stands in a product"),
         ("(x + (1 | g)):h", r"\(1 \| g\) stands in a product"),
-        ("x - (1 | g)", r"\(1 \| g\) is subtracted in 'y ~ x - \(1 \| g\)'; leave it out"),
+        (
+            "x - (1 | g)",
+            r"\(1 \| g\) is subtracted in 'y ~ x - \(1 \| g\)'; leave it out",
+        ),
         ("x - (h + (1 | g))", r"\(1 \| g\) is subtracted"),
         ("(x | g) + (1 + x|g)", r"\(1 \+ x \| g\) stands twice"),
         ("(1 | g:h) + (1 | h:g)", r"\(1 \| h:g\) stands twice"),
-        ("(1 | g / h) + (1 | g)", r"\(1 \| g\) stands twice .* a / b stands for a and a:b"),
-        ("(1 | g) + (x | g)", r"the intercept varies by g in \(1 \| g\) and in \(x \| g\).*0 \+ x"),
-        ("(0 + x | g) + (0 + x + h | g)", r"x varies by g in \(0 \+ x \| g\) and in \(0 \+ x \+ h \| g\)"),
-        ("(x | g) + (x || g)", r"the intercept varies by g in \(x \| g\) and in \(x \|\| g\)"),
+        (
+            "(1 | g / h) + (1 | g)",
+            r"\(1 \| g\) stands twice .* a / b stands for a and a:b",
+        ),
+        (
+            "(1 | g) + (x | g)",
+            r"the intercept varies by g in \(1 \| g\) and in \(x \| g\).*0 \+ x",
+        ),
+        (
+            "(0 + x | g) + (0 + x + h | g)",
+            r"x varies by g in \(0 \+ x \| g\) and in \(0 \+ x \+ h \| g\)",
+        ),
+        (
+            "(x | g) + (x || g)",
+            r"the intercept varies by g in \(x \| g\) and in \(x \|\| g\)",
+        ),
         ("( | g)", r"\( \| g\) has nothing before its bar"),
         ("(1 | )", r"\(1 \| \) has nothing behind its bar"),
         ("(0 | g)", r"\(0 \| g\) has no effect before its bar"),
@@ -45,20 +66,29 @@ DATA = {
         ("(x | g", r"the bracket around '\|' at letter 8 is not closed"),
         ("(x | g | h)", r"met a second '\|' in one bracket at letter 12"),
         ("((1 | h) | g)", r"has a bar within a bar, \(1 \| h\)"),
-        ("(1 | log(g))", r"\(1 \| log\(g\)\) has the expression 'log\(g\)' behind its bar; make it a column"),
+        (
+            "(1 | log(g))",
+            r"\(1 \| log\(g\)\) has the expression 'log\(g\)' behind its bar; make it a column",
+        ),
         ("(1 | C(g))", r"the expression 'C\(g\)' behind its bar"),
         ("(1 | g + h)", r"'\+' behind its bar; .* as in \(1 \| g\) \+ \(1 \| h\)"),
         ("(1 | g*h)", r"'\*' behind its bar"),
         ("(1 | g /)", r"\(1 \| g /\) ends where a column is expected"),
         ("(1 | 2)", r"'2' behind its bar, where columns stand"),
         ("(1 | g:g)", r"column 'g' stands twice behind the bar"),
-        ("(s(x) | g)", r"'s\(x\)' is a smooth function and stands by itself .* s\(x, by=g\)"),
+        (
+            "(s(x) | g)",
+            r"'s\(x\)' is a smooth function and stands by itself .* s\(x, by=g\)",
+        ),
         ("(gp(x) | g)", r"'gp\(x\)' is a Gaussian process and stands by itself"),
         ("(y | g)", r"the response 'y' stands in \(y \| g\)"),
         ("(1 | y)", r"the response 'y' stands in \(1 \| y\)"),
         ("(. | g)", r"\(\. \| g\) has '\.' within it; name the columns"),
         ("(1 | .)", r"\(1 \| \.\) has '\.' within it"),
-        ("(1 | x)", r"column 'x' holds a different number in each of its 12 rows, such as 0.353553 in row 0"),
+        (
+            "(1 | x)",
+            r"column 'x' holds a different number in each of its 12 rows, such as 0.353553 in row 0",
+        ),
         ("(1 | g:x)", "column 'x' holds a different number in each"),
         ("(1 | one)", r"\(1 \| one\) has the single group 'z' in these rows"),
         ("(one | g)", "'one' has the single level 'z'"),
@@ -73,12 +103,16 @@ def test_bars_that_do_not_stand(terms, message):
 
 
 def test_a_bar_is_no_response():
-    with pytest.raises(DataError, match=r"left side of '\(1 \| g\) ~ x' is '\(1 \| g\)'"):
+    with pytest.raises(
+        DataError, match=r"left side of '\(1 \| g\) ~ x' is '\(1 \| g\)'"
+    ):
         read_formula("(1 | g) ~ x", DATA)
 
 
 def test_a_transformed_response_does_not_group_itself():
-    with pytest.raises(DataError, match=r"the response 'log\(y\)' stands in \(1 \| y\)"):
+    with pytest.raises(
+        DataError, match=r"the response 'log\(y\)' stands in \(1 \| y\)"
+    ):
         read_formula("log(y) ~ (1 | y)", DATA | {"y": np.arange(N) + 1.0})
 
 
@@ -95,36 +129,59 @@ def test_missing_groups_name_their_rows():
 
 def test_levels_that_read_alike_are_refused():
     mixed = pd.Categorical([1, "1"] * 6, categories=[1, "1"])
-    with pytest.raises(DataError, match="column 'g' has different levels that all read '1'"):
+    with pytest.raises(
+        DataError, match="column 'g' has different levels that all read '1'"
+    ):
         read_formula("y ~ (1 | g)", DATA | {"g": mixed})
 
 
 def test_names_that_meet_are_refused():
-    clash = DATA | {"a, b": DATA["x"], "b": DATA["x"] ** 2, "g": np.tile(["s", "s, a"], 6)}
+    clash = DATA | {
+        "a, b": DATA["x"],
+        "b": DATA["x"] ** 2,
+        "g": np.tile(["s", "s, a"], 6),
+    }
     with pytest.raises(DataError, match="more than one column called"):
-        read_formula("y ~ (0 + b | g) + `(0 + b | g)[s, b]`", clash | {"(0 + b | g)[s, b]": DATA["x"]})
+        read_formula(
+            "y ~ (0 + b | g) + `(0 + b | g)[s, b]`",
+            clash | {"(0 + b | g)[s, b]": DATA["x"]},
+        )
 
 
 LISTED = r"which is not a column: Intercept, x, \(x \| g\) \(3 groups of 2 effects\)$"
 NEAR = r"which is not a column; did you mean '\(x \| g\)'\?$"
 
 
-@pytest.mark.parametrize(("key", "said"), [("g", NEAR), ("x || g", LISTED), ("1 | g", LISTED), ("(x | h)", LISTED)])
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("g", NEAR), ("x || g", LISTED), ("1 | g", LISTED), ("(x | h)", LISTED)],
+)
 def test_a_prior_for_no_term_lists_terms_as_they_are_written(key, said):
     with pytest.raises(DataError, match=said):
-        pr.Model.from_formula("y ~ x + (x | g)", DATA, prior={key: pr.priors.Covariance(sd=1.0)})
+        pr.Model.from_formula(
+            "y ~ x + (x | g)", DATA, prior={key: pr.priors.Covariance(sd=1.0)}
+        )
 
 
 @pytest.mark.parametrize("key", ["(x | g)[a, x]", ("(x | g)[a, x]", "x")])
 def test_a_prior_of_one_group_is_refused(key):
-    with pytest.raises(DataError, match=r"of some columns of \(x \| g\).*key '\(x \| g\)'"):
-        pr.Model.from_formula("y ~ x + (x | g)", DATA, prior={key: pr.priors.Normal(1.0)})
+    with pytest.raises(
+        DataError, match=r"of some columns of \(x \| g\).*key '\(x \| g\)'"
+    ):
+        pr.Model.from_formula(
+            "y ~ x + (x | g)", DATA, prior={key: pr.priors.Normal(1.0)}
+        )
 
 
 def test_a_damaged_recipe_is_refused():
     saved = read_formula("y ~ (x | g)", DATA).recipe.to_json()
     state = saved["state"]["transforms"]["(x | g)"]["grouped"]
-    for wrong in ({"levels": ["a", "a"]}, {"levels": []}, {"effects": [1]}, {"group": None}):
+    for wrong in (
+        {"levels": ["a", "a"]},
+        {"levels": []},
+        {"effects": [1]},
+        {"group": None},
+    ):
         transforms = {"(x | g)": {"grouped": state | wrong}}
         broken = saved | {"state": saved["state"] | {"transforms": transforms}}
         with pytest.raises(DataError, match="damaged"):
@@ -135,6 +192,11 @@ def test_a_damaged_recipe_is_refused():
 
 
 def test_columns_beyond_memory_are_told_in_bytes():
-    term = GroupedTerm("(1 | g)", "g", ("Intercept",), tuple(map(str, range(2_000))), True, ("g",))
-    with pytest.raises(DataError, match=r"\(1 \| g\) has 2000 groups of 1 effect: .* at 10,000,000,000 rows .* 160 TB"):
+    term = GroupedTerm(
+        "(1 | g)", "g", ("Intercept",), tuple(map(str, range(2_000))), True, ("g",)
+    )
+    with pytest.raises(
+        DataError,
+        match=r"\(1 \| g\) has 2000 groups of 1 effect: .* at 10,000,000,000 rows .* 160 TB",
+    ):
         term.refuse_beyond_memory(10**10)

@@ -14,9 +14,13 @@ from probreg.data.blocks import files
 def write(path: Path, seed: int) -> Path:
     """As many rows as with any other seed, in as many bytes as a format allows."""
     rng = np.random.default_rng(seed)
-    data = pd.DataFrame({"x": rng.integers(10, 99, 400) / 10, "y": rng.integers(0, 2, 400)})
+    data = pd.DataFrame(
+        {"x": rng.integers(10, 99, 400) / 10, "y": rng.integers(0, 2, 400)}
+    )
     writers = {".parquet": data.to_parquet, ".feather": data.to_feather}
-    writers[path.suffix](path) if path.suffix in writers else data.to_csv(path, index=False)
+    writers[path.suffix](path) if path.suffix in writers else data.to_csv(
+        path, index=False
+    )
     return path
 
 
@@ -25,7 +29,10 @@ CHANGED = r"rows\.\w+ was changed or replaced since the model was made"
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv"])
 def test_a_file_that_was_replaced_is_refused_by_name(ending, tmp_path):
-    path, kept = write(tmp_path / f"rows.{ending}", 1), write(tmp_path / f"kept.{ending}", 3)
+    path, kept = (
+        write(tmp_path / f"rows.{ending}", 1),
+        write(tmp_path / f"kept.{ending}", 3),
+    )
     model = pr.Model.from_files("y ~ x", [kept, path], likelihood="bernoulli")
     first = pr.fit(model).coef
     assert pr.fit(model).coef.equals(first)
@@ -78,18 +85,26 @@ def test_a_memory_map_that_was_written_over_is_refused(tmp_path):
     X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
     path = tmp_path / "X.npy"
     np.save(path, X)
-    model = pr.Model.from_arrays(np.load(path, mmap_mode="r"), y, likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        np.load(path, mmap_mode="r"), y, likelihood="bernoulli"
+    )
     first = pr.fit(model).coef
     np.save(tmp_path / "other.npy", X[::-1])
     os.replace(tmp_path / "other.npy", path)  # the map still has the old file
     assert pr.fit(model).coef.equals(first)
-    model = pr.Model.from_arrays(np.load(path, mmap_mode="r"), y, likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        np.load(path, mmap_mode="r"), y, likelihood="bernoulli"
+    )
     before = path.stat()
     written = np.load(path, mmap_mode="r+")
     written[:] = X
     written.flush()
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))  # a clock that ticks between the two
-    with pytest.raises(pr.DataError, match=r"X\.npy was written over since the model was made"):
+    os.utime(
+        path, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
+    )  # a clock that ticks between the two
+    with pytest.raises(
+        pr.DataError, match=r"X\.npy was written over since the model was made"
+    ):
         pr.fit(model)
 
 
@@ -101,17 +116,23 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
             pr.Model.from_files("y ~ x", tmp_path / name)
 
 
-def test_few_rows_are_read_once_and_their_files_are_still_watched(tmp_path, monkeypatch):
+def test_few_rows_are_read_once_and_their_files_are_still_watched(
+    tmp_path, monkeypatch
+):
     """A search of many steps does not read a small file at every step."""
     from probreg.data.blocks.batches import FormulaBlocks
 
     path, calls, made = write(tmp_path / "rows.parquet", 1), [], FormulaBlocks.__call__
-    monkeypatch.setattr(FormulaBlocks, "__call__", lambda self: calls.append(1) or made(self))
+    monkeypatch.setattr(
+        FormulaBlocks, "__call__", lambda self: calls.append(1) or made(self)
+    )
     model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
     before = len(calls)
     found, again = pr.fit(model), pr.fit(model)
     assert len(calls) - before == 1
-    whole = pr.fit(pr.Model.from_formula("y ~ x", pd.read_parquet(path), likelihood="bernoulli"))
+    whole = pr.fit(
+        pr.Model.from_formula("y ~ x", pd.read_parquet(path), likelihood="bernoulli")
+    )
     np.testing.assert_allclose(found.coef, whole.coef, rtol=1e-10)
     np.testing.assert_array_equal(found.coef, again.coef)
     write(path, 2)

@@ -12,12 +12,21 @@ RESPONSES = {
     "bernoulli": np.array([0, 1, 0, 1, 0, 1]),
     "categorical": np.array(list("abcabc")),
 }
-DENSITIES = ["log_lik", "log_prior", "log_posterior", "pointwise", "gradient", "information"]
+DENSITIES = [
+    "log_lik",
+    "log_prior",
+    "log_posterior",
+    "pointwise",
+    "gradient",
+    "information",
+]
 
 
 def model_of(likelihood):
     prior = pr.Normal(1.0)
-    return pr.Model.from_arrays(X, RESPONSES[likelihood], columns=["a", "b"], likelihood=likelihood, prior=prior)
+    return pr.Model.from_arrays(
+        X, RESPONSES[likelihood], columns=["a", "b"], likelihood=likelihood, prior=prior
+    )
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -27,9 +36,20 @@ def test_every_form_of_the_coefficients_gives_one_density(likelihood, density):
     fit = pr.fit(model, "newton") if likelihood == "gaussian" else pr.fit(model)
     beta, aux = fit.solution.beta, dict(fit.aux)
     expected = getattr(model, density)(beta, **aux)
-    named = {c: row[0] if len(row) == 1 else row for c, row in zip(model.design.columns, beta)}
-    for form in (fit.coef, beta.ravel(), beta.tolist(), named, dict(reversed(named.items()))):
-        np.testing.assert_allclose(getattr(model, density)(form, **aux), expected, rtol=1e-10)
+    named = {
+        c: row[0] if len(row) == 1 else row
+        for c, row in zip(model.design.columns, beta)
+    }
+    for form in (
+        fit.coef,
+        beta.ravel(),
+        beta.tolist(),
+        named,
+        dict(reversed(named.items())),
+    ):
+        np.testing.assert_allclose(
+            getattr(model, density)(form, **aux), expected, rtol=1e-10
+        )
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -60,7 +80,10 @@ def test_nuisance_parameters_are_named(density):
 
 @pytest.mark.parametrize("likelihood", RESPONSES)
 def test_every_form_of_the_coefficients_gives_one_linear_predictor(likelihood):
-    fit = pr.fit(model_of(likelihood), **({"method": "newton"} if likelihood == "gaussian" else {}))
+    fit = pr.fit(
+        model_of(likelihood),
+        **({"method": "newton"} if likelihood == "gaussian" else {}),
+    )
     model, beta = fit.model, fit.solution.beta
     for form in (fit.coef, beta.ravel(), beta.tolist(), beta.astype(object)):
         np.testing.assert_allclose(model.eta(form), model.design.X @ beta, rtol=1e-10)
@@ -72,7 +95,11 @@ def test_every_form_of_the_coefficients_gives_one_linear_predictor(likelihood):
 @pytest.mark.parametrize("density", [*DENSITIES, "eta"])
 def test_text_and_complex_numbers_are_no_coefficients(density):
     compute = getattr(model_of("poisson"), density)
-    for wrong in ([0.0, 1.0j, 1.0], ["0", "1", "1"], {"Intercept": "0", "a": "1", "b": "1"}):
+    for wrong in (
+        [0.0, 1.0j, 1.0],
+        ["0", "1", "1"],
+        {"Intercept": "0", "a": "1", "b": "1"},
+    ):
         with pytest.raises(pr.DataError, match="beta"):
             compute(wrong)
 

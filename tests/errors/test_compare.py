@@ -31,7 +31,9 @@ def test_only_named_fits(fits, match):
 
 
 @pytest.mark.parametrize(
-    "wrong", [FIT, FIT.model, 3, None, "ML", [1], {"ML": FIT.model}, {}], ids=lambda v: type(v).__name__
+    "wrong",
+    [FIT, FIT.model, 3, None, "ML", [1], {"ML": FIT.model}, {}],
+    ids=lambda v: type(v).__name__,
 )
 def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
     called = {
@@ -43,9 +45,10 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
         "diagnose": lambda: pr.diagnose(wrong),
         "path": lambda: pr.path(wrong),
     }
-    taken = {pr.Fit: {"interval_panel", "prior_weight", "diagnose", "report"}, pr.Model: {"path"}}.get(
-        type(wrong), set()
-    )
+    taken = {
+        pr.Fit: {"interval_panel", "prior_weight", "diagnose", "report"},
+        pr.Model: {"path"},
+    }.get(type(wrong), set())
     for name in called.keys() - taken:
         with pytest.raises(pr.ProbregError, match=f"^(a )?{name}[: ]"):
             called[name]()
@@ -54,11 +57,26 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
 @pytest.mark.parametrize(
     ("other", "match"),
     [
-        (ols(X, Y, columns=["x"], response="other"), "they differ in their response: y against other"),
-        (ols(X[1:], Y[1:], columns=["x"]), "they differ in their number of rows: 6 against 5"),
-        (ols(X, Y + np.eye(6)[2], columns=["x"]), r"rows differ in the response \(first in row 2\)"),
-        (ols(X + np.eye(6)[3][:, None], Y, columns=["x"]), r"rows differ in the columns \(first in row 3\)"),
-        (ols(X, Y, columns=["x"], offset=np.arange(6.0)), r"rows differ in the offset \(one of them has none\)"),
+        (
+            ols(X, Y, columns=["x"], response="other"),
+            "they differ in their response: y against other",
+        ),
+        (
+            ols(X[1:], Y[1:], columns=["x"]),
+            "they differ in their number of rows: 6 against 5",
+        ),
+        (
+            ols(X, Y + np.eye(6)[2], columns=["x"]),
+            r"rows differ in the response \(first in row 2\)",
+        ),
+        (
+            ols(X + np.eye(6)[3][:, None], Y, columns=["x"]),
+            r"rows differ in the columns \(first in row 3\)",
+        ),
+        (
+            ols(X, Y, columns=["x"], offset=np.arange(6.0)),
+            r"rows differ in the offset \(one of them has none\)",
+        ),
         (poisson(X, Y, columns=["x"]), "differ in their link"),
     ],
 )
@@ -88,7 +106,8 @@ def test_settings_that_do_not_exist():
 
 def test_a_column_called_like_sigma_is_refused():
     with pytest.raises(
-        pr.DataError, match="a column is called 'sigma', which is the gaussian likelihood's own parameter"
+        pr.DataError,
+        match="a column is called 'sigma', which is the gaussian likelihood's own parameter",
     ):
         compare([ols(X, Y, columns=["sigma"])])
 
@@ -101,7 +120,12 @@ def test_one_fit_is_a_table():
 
 def test_numbers_that_do_not_exist_are_no_numbers():
     """Two rows and two columns: a perfect fit has estimates and no errors."""
-    c = compare({"all": ols(X[:2], Y[:2], columns=["x"]), "held": ols(X[:2], Y[:2], columns=["x"], aux={"sigma": 1.0})})
+    c = compare(
+        {
+            "all": ols(X[:2], Y[:2], columns=["x"]),
+            "held": ols(X[:2], Y[:2], columns=["x"], aux={"sigma": 1.0}),
+        }
+    )
     assert np.isnan(c.data["error"].sel(fit="all", param="x"))
     assert "nan" not in repr(c).split("Notes")[0]
     assert "all has no SE there" in " ".join(c.notes)
@@ -110,7 +134,18 @@ def test_numbers_that_do_not_exist_are_no_numbers():
 def test_collinear_columns_have_no_estimate():
     with pytest.warns(pr.ProbregWarning):
         ml = ols(np.c_[X, 2 * X], Y, columns=["x", "twice"])
-    c = compare({"ML": ml, "ridge": ridge(np.c_[X, 2 * X], Y, columns=["x", "twice"], scale=1.0, aux={"sigma": 1.0})})
+    c = compare(
+        {
+            "ML": ml,
+            "ridge": ridge(
+                np.c_[X, 2 * X],
+                Y,
+                columns=["x", "twice"],
+                scale=1.0,
+                aux={"sigma": 1.0},
+            ),
+        }
+    )
     assert "does not exist" in repr(c)
     assert "twice = 2 x" in c.reasons["x"][0]
     assert "nan" not in repr(c)
@@ -145,13 +180,19 @@ def test_many_penalties_and_names_are_not_all_printed():
     """A scale for each of 80 columns would be a note for each."""
     many = np.random.default_rng(0).normal(size=(100, 80))
     model = pr.Model.from_arrays(
-        many, many @ np.ones(80), prior=pr.Normal(tuple(np.linspace(1, 2, 80))), aux={"sigma": 1.0}
+        many,
+        many @ np.ones(80),
+        prior=pr.Normal(tuple(np.linspace(1, 2, 80))),
+        aux={"sigma": 1.0},
     )
     notes = compare([pr.fit(model)]).notes
     assert sum("penalty ridge" in n for n in notes) == 20
     assert any("60 more penalties in .to_pandas()" in n for n in notes)
     one = compare([pr.fit(model.with_prior(pr.Normal(1.0)))]).notes
-    assert any(n.endswith("on " + ", ".join(f"x{j}" for j in range(1, 21)) + " and 60 more") for n in one)
+    assert any(
+        n.endswith("on " + ", ".join(f"x{j}" for j in range(1, 21)) + " and 60 more")
+        for n in one
+    )
 
 
 def test_a_perfect_fit_has_a_table_without_warnings():
@@ -165,11 +206,16 @@ def test_a_perfect_fit_has_a_table_without_warnings():
     c = compare(fits)
     assert "nan" not in repr(c)
     (said,) = c.reasons["x"]  # "held" has the same estimate
-    assert said.startswith("tight: not at the estimate of ML, which meets every response")
+    assert said.startswith(
+        "tight: not at the estimate of ML, which meets every response"
+    )
     found = pr.explain({name: fits[name] for name in ("ML", "tight")})
     assert found.without_path == "one of them meets every response exactly"
     apart = fits["tight"].coef.sel(coef="x").item() - 1.0
-    assert found.sentences["x"] == f"x: the estimates differ by {apart:+.3g}; ML has no standard error"
+    assert (
+        found.sentences["x"]
+        == f"x: the estimates differ by {apart:+.3g}; ML has no standard error"
+    )
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan])

@@ -28,7 +28,12 @@ def folder(tmp_path) -> Path:
 def run(folder: Path) -> str:
     """What is computed, and how often machine code was found and was made."""
     where = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
-    done = subprocess.run([sys.executable, "-c", TWICE, str(folder)], capture_output=True, text=True, env=where)
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE, str(folder)],
+        capture_output=True,
+        text=True,
+        env=where,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout.strip()
@@ -67,8 +72,14 @@ def test_every_kept_function_of_the_package_is_kept_so():
     from probreg.numerics.compiled.cache import _Rebuilt
     from probreg.online import first_order_loops, second_order_loops
 
-    made = [v for room in (lasso_loops, first_order_loops, second_order_loops) for v in vars(room).values()]
-    made = [v for v in made if hasattr(v, "py_func")] + [f for f in loops_of(Poisson.compiled_density) if f is not None]
+    made = [
+        v
+        for room in (lasso_loops, first_order_loops, second_order_loops)
+        for v in vars(room).values()
+    ]
+    made = [v for v in made if hasattr(v, "py_func")] + [
+        f for f in loops_of(Poisson.compiled_density) if f is not None
+    ]
     stored = [v for v in made if type(v._cache).__name__ != "NullCache"]
     assert len(stored) > 12
     assert all(isinstance(v._cache, _Rebuilt) for v in stored)

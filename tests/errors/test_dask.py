@@ -19,7 +19,15 @@ distributed = pytest.importorskip("distributed", reason="distributed is not inst
 
 def clean(n: int = 40) -> pd.DataFrame:
     x = np.arange(float(n))
-    return pd.DataFrame({"y": np.sin(x), "x": x, "g": np.where(x % 3 == 0, "a", "b"), "b": (x % 2 == 0), "w": 1.0})
+    return pd.DataFrame(
+        {
+            "y": np.sin(x),
+            "x": x,
+            "g": np.where(x % 3 == 0, "a", "b"),
+            "b": (x % 2 == 0),
+            "w": 1.0,
+        }
+    )
 
 
 def far(data, formula="y ~ x", **settings):
@@ -62,7 +70,11 @@ def test_text_among_categories_weights_and_counts_is_checked_where_it_is():
         ("y ~ center(z)", {}, "no column 'z'"),
         ("y ~ x", {"weights": np.ones(40)}, "weights= is a column's name"),
         ("center(y) ~ x", {}, "learns from the rows"),
-        ("g ~ x", {"likelihood": "bernoulli", "event": "c"}, "event='c' is not a level"),
+        (
+            "g ~ x",
+            {"likelihood": "bernoulli", "event": "c"},
+            "event='c' is not a level",
+        ),
         ("y ~ x", {"likelihood": "bernoulli"}, "two levels"),
         ("y ~ x", {"weights": "zero"}, "sum to zero|no rows that count"),
     ],
@@ -72,7 +84,9 @@ def test_a_formula_that_does_not_fit_the_columns_is_refused(formula, settings, s
         far(clean().assign(zero=0.0), formula, **settings)
 
 
-@pytest.mark.parametrize("data", [clean(), {"x": [1.0]}, 3, []], ids=["pandas", "dict", "number", "nothing"])
+@pytest.mark.parametrize(
+    "data", [clean(), {"x": [1.0]}, 3, []], ids=["pandas", "dict", "number", "nothing"]
+)
 def test_what_is_no_dask_collection_is_refused_by_its_type(data):
     with pytest.raises(pr.DataError, match=type(data).__name__):
         pr.Model.from_dask("y ~ x", data)
@@ -86,10 +100,16 @@ def test_a_path_without_parquet_files_is_refused(tmp_path):
 def test_a_file_with_a_bad_value_is_named_and_an_object_store_is_not_a_path(tmp_path):
     data = clean(300)
     data.to_parquet(tmp_path / "a.parquet")
-    data.assign(x=np.where(data["x"] == 250, np.inf, data["x"])).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(pr.DataError, match=r"of b\.parquet: column 'x' is inf in row 250"):
+    data.assign(x=np.where(data["x"] == 250, np.inf, data["x"])).to_parquet(
+        tmp_path / "b.parquet"
+    )
+    with pytest.raises(
+        pr.DataError, match=r"of b\.parquet: column 'x' is inf in row 250"
+    ):
         pr.Model.from_dask("y ~ x", tmp_path)
-    with pytest.raises(pr.DataError, match=r"s3://rows is not a path on a disk.*read_parquet"):
+    with pytest.raises(
+        pr.DataError, match=r"s3://rows is not a path on a disk.*read_parquet"
+    ):
         pr.Model.from_dask("y ~ x", "s3://rows")
 
 
@@ -101,8 +121,12 @@ def test_arrays_that_do_not_fit_together_are_refused():
         pr.Model.from_dask_arrays(X, np.ones(40))
     bad = np.ones((40, 2))
     bad[33, 1] = np.nan
-    with pytest.raises(pr.DataError, match=r"partition 3 .*column 'x2' holds nan in row 3"):
-        pr.Model.from_dask_arrays(da.from_array(bad, chunks=10), da.arange(40, chunks=10))
+    with pytest.raises(
+        pr.DataError, match=r"partition 3 .*column 'x2' holds nan in row 3"
+    ):
+        pr.Model.from_dask_arrays(
+            da.from_array(bad, chunks=10), da.arange(40, chunks=10)
+        )
 
 
 def test_a_client_is_a_client():
@@ -122,14 +146,21 @@ def test_files_that_changed_are_noticed(tmp_path):
     clean(40).to_parquet(path)
     model = pr.Model.from_dask("b ~ x", path, likelihood="bernoulli")
     clean(60).to_parquet(path)
-    with pytest.raises(pr.DataError, match=r"rows\.parquet was changed or replaced since the model was made"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"rows\.parquet was changed or replaced since the model was made",
+    ):
         pr.fit(model)
 
 
 @pytest.fixture
 def cluster(tmp_path):
     """One worker process, since these tests end it."""
-    own = {"dashboard_address": ":0", "local_directory": str(tmp_path), "silence_logs": 60}
+    own = {
+        "dashboard_address": ":0",
+        "local_directory": str(tmp_path),
+        "silence_logs": 60,
+    }
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **own) as cluster:
         yield cluster
 
@@ -137,7 +168,10 @@ def cluster(tmp_path):
 def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     client = distributed.Client(cluster, set_as_default=False)
     model = pr.Model.from_dask(
-        "b ~ x + g", dd.from_pandas(clean(), npartitions=4), client=client, likelihood="bernoulli"
+        "b ~ x + g",
+        dd.from_pandas(clean(), npartitions=4),
+        client=client,
+        likelihood="bernoulli",
     )
     before = pr.fit(model).solution.beta
 
@@ -148,12 +182,16 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     (worker,) = cluster.workers.values()
     assert {process for process, _, _ in met} == {worker.process.pid}  # not this one
     assert [rows for _, _, rows in met] == [10] * 4
-    assert [start for _, start, _ in met] == sorted({start for _, start, _ in met})  # the order of the partitions
+    assert [start for _, start, _ in met] == sorted(
+        {start for _, start, _ in met}
+    )  # the order of the partitions
 
     def broken(block):
         raise OSError("the disk is gone")
 
-    with pytest.raises(pr.ProbregError, match=r"failed on the workers.*OSError: the disk is gone") as caught:
+    with pytest.raises(
+        pr.ProbregError, match=r"failed on the workers.*OSError: the disk is gone"
+    ) as caught:
         model.design.fold(broken)
     assert isinstance(caught.value.__cause__, OSError)
 
@@ -172,7 +210,9 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     thread.join()
     assert not client.futures  # nothing is waited for any more
     (worker,) = cluster.workers.values()
-    os.kill(worker.pid, signal.SIGKILL)  # the nanny starts another one, which reads the rows anew
+    os.kill(
+        worker.pid, signal.SIGKILL
+    )  # the nanny starts another one, which reads the rows anew
     np.testing.assert_array_equal(pr.fit(model).solution.beta, before)
     client.close()
     with pytest.raises(pr.ProbregError, match="start a new client"):

@@ -68,7 +68,11 @@ def fit() -> pr.Fit:
             ("moved", signal.SIGINT),
             ("half", signal.SIGINT),
             ("moved", signal.SIGKILL),
-            *((place, how) for place in ("image", "synced") for how in (signal.SIGKILL, signal.SIGINT)),
+            *(
+                (place, how)
+                for place in ("image", "synced")
+                for how in (signal.SIGKILL, signal.SIGINT)
+            ),
         ],
         lambda place, how: place == "moved",
         lambda place, how: how,
@@ -79,9 +83,20 @@ def test_whatever_stops_a_save_the_good_file_stays(place, how, fit, tmp_path):
     path = fit.save(tmp_path / "fit.nc")
     before = path.read_bytes()
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PLANTED, str(path), place, str(int(how))],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            PLANTED,
+            str(path),
+            place,
+            str(int(how)),
+        ],
         capture_output=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background runs ignore it
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),  # background runs ignore it
     )
     assert ended.returncode != 0
     found = pr.load_fit(path)
@@ -93,16 +108,29 @@ def test_whatever_stops_a_save_the_good_file_stays(place, how, fit, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["destructor", "late destructor"])
-def test_an_interrupt_that_a_destructor_drops_is_raised_beside_a_whole_file(place, fit, tmp_path):
+def test_an_interrupt_that_a_destructor_drops_is_raised_beside_a_whole_file(
+    place, fit, tmp_path
+):
     path = fit.save(tmp_path / "fit.nc")
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PLANTED, str(path), place, str(int(signal.SIGINT))],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            PLANTED,
+            str(path),
+            place,
+            str(int(signal.SIGINT)),
+        ],
         capture_output=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert ended.returncode != 0
     assert ended.stdout == b""
-    assert pr.load_fit(path).model.design.n == (2000 if place == "late destructor" else 0)
+    assert pr.load_fit(path).model.design.n == (
+        2000 if place == "late destructor" else 0
+    )
     assert os.listdir(tmp_path) == ["fit.nc"]
 
 
@@ -117,11 +145,17 @@ def test_a_full_disk_ends_in_a_sentence(tmp_path):
         "except pr.DataError as error:\n    print(error)\n"
         "print(pr.load_fit(sys.argv[1]).model.design.n)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "fit.nc")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "fit.nc")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     said, rows = done.stdout.splitlines()
-    assert said.endswith("fit.nc: the file would be larger than this process, or the file system, may write")
+    assert said.endswith(
+        "fit.nc: the file would be larger than this process, or the file system, may write"
+    )
     assert rows == "0"
     assert os.listdir(tmp_path) == ["fit.nc"]
 
@@ -132,7 +166,9 @@ def test_no_room_for_any_byte(fit, tmp_path, monkeypatch):
 
     path = fit.save(tmp_path / "fit.nc")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(pr.DataError, match=r"cannot write to .*fit\.nc: the disk is full"):
+    with pytest.raises(
+        pr.DataError, match=r"cannot write to .*fit\.nc: the disk is full"
+    ):
         fit.save(path)
     assert os.listdir(tmp_path) == ["fit.nc"]
 
@@ -146,7 +182,10 @@ WRONG = {
     "no folder": (lambda t: t / "none" / "a.nc", "there is no folder"),
     "a file as folder": (lambda t: _made(t / "file") / "a.nc", "there is no folder"),
     "a device": (lambda t: Path("/dev/full"), "it is a device"),
-    "a link to a device": (lambda t: _linked(t / "zero", "/dev/zero"), "it is a device"),
+    "a link to a device": (
+        lambda t: _linked(t / "zero", "/dev/zero"),
+        "it is a device",
+    ),
     "a pipe": (lambda t: _pipe(t / "pipe"), "a pipe"),
     "a circle": (lambda t: _linked(t / "circle", t / "circle"), "round in a circle"),
     "a number": (lambda t: 5, "got int"),
@@ -206,9 +245,13 @@ def test_a_refused_permission_is_a_sentence(fit, tmp_path, monkeypatch):
 
     path = fit.save(tmp_path / "a.nc")
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(pr.DataError, match=r"cannot write to .*a\.nc: the permission is missing"):
+    with pytest.raises(
+        pr.DataError, match=r"cannot write to .*a\.nc: the permission is missing"
+    ):
         fit.save(path)
-    with pytest.raises(pr.DataError, match=r"cannot read .*a\.nc: the permission is missing"):
+    with pytest.raises(
+        pr.DataError, match=r"cannot read .*a\.nc: the permission is missing"
+    ):
         pr.load_fit(path)
 
 

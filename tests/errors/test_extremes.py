@@ -12,12 +12,21 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=30)
 LINE = 1.0 + 2.0 * X + 0.5 * RNG.normal(size=30)
 COUNTS = RNG.poisson(np.exp(0.5 * X)).astype(float)
-QUICK = ["closed_form", "newton", "proximal_newton", "conjugate", "quadrature", "laplace", "importance"]
+QUICK = [
+    "closed_form",
+    "newton",
+    "proximal_newton",
+    "conjugate",
+    "quadrature",
+    "laplace",
+    "importance",
+]
 MEASURED = [
     (likelihood, method)
     for likelihood in ("gaussian", "student")
     for method in QUICK
-    if METHODS[method]().obstacle(pr.Model.from_arrays(X, LINE, likelihood=likelihood)) is None
+    if METHODS[method]().obstacle(pr.Model.from_arrays(X, LINE, likelihood=likelihood))
+    is None
 ]
 
 
@@ -30,19 +39,25 @@ def fitted(y, likelihood, method):
 def test_another_unit_is_the_same_fit(likelihood, method, unit):
     one, other = (fitted(y, likelihood, method) for y in (LINE, LINE * unit))
     error = one.std_error.values
-    np.testing.assert_allclose(other.coef.values / unit, one.coef.values, atol=1e-5 * error.max())
+    np.testing.assert_allclose(
+        other.coef.values / unit, one.coef.values, atol=1e-5 * error.max()
+    )
     np.testing.assert_allclose(other.std_error.values / unit, error, rtol=1e-5)
     assert other.solution.status is one.solution.status
 
 
-@pytest.mark.parametrize(("likelihood", "method"), [m for m in MEASURED if m[1] != "importance"])
+@pytest.mark.parametrize(
+    ("likelihood", "method"), [m for m in MEASURED if m[1] != "importance"]
+)
 @pytest.mark.parametrize("far", [1e8, -1e10, 4e12])
 def test_another_zero_is_the_same_fit(likelihood, method, far):
     y = LINE + far
     one, other = (fitted(v, likelihood, method) for v in (y - far, y))
     error = one.std_error.values
     # the triangular factor holds some 19 digits of 4e12, of which the differences keep six
-    np.testing.assert_allclose(other.coef.values[1], one.coef.values[1], atol=1e-5 * error[1])
+    np.testing.assert_allclose(
+        other.coef.values[1], one.coef.values[1], atol=1e-5 * error[1]
+    )
     np.testing.assert_allclose(other.std_error.values[1], error[1], rtol=1e-5)
     assert other.solution.status is one.solution.status
 
@@ -59,10 +74,19 @@ def test_a_warm_start_is_a_start_wherever_zero_is():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (LINE * 1e300, r"row 0 of the response holds 7\.4\d*e\+299, whose square is beyond double precision \(30 such"),
-        (np.r_[LINE[:-1], 1e300], r"row 29 of the response holds 1e\+300, .*another unit"),
+        (
+            LINE * 1e300,
+            r"row 0 of the response holds 7\.4\d*e\+299, whose square is beyond double precision \(30 such",
+        ),
+        (
+            np.r_[LINE[:-1], 1e300],
+            r"row 29 of the response holds 1e\+300, .*another unit",
+        ),
         (np.r_[LINE[:-1], -1.7e308], r"row 29 of the response holds -1\.7e\+308"),
-        (LINE * 1e-300, r"the response varies by 6\.\d*e-300, whose square is below double precision"),
+        (
+            LINE * 1e-300,
+            r"the response varies by 6\.\d*e-300, whose square is below double precision",
+        ),
         (
             LINE + 1e15,
             r"varies by 6\.\d+ about 1e\+15, of which double precision keeps fewer than four digits: subtract",
@@ -94,30 +118,52 @@ def test_counts_that_are_not_exact_are_said(y, message):
 def test_large_counts_that_are_exact_are_fitted():
     fit = pr.fit(pr.Model.from_arrays(X, COUNTS + 1e15, likelihood="poisson"))
     mean = np.exp(fit.model.eta(fit.solution.beta))[:, 0]
-    np.testing.assert_allclose(fit.model.design.X.T @ (fit.model.design.y / mean - 1.0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(
+        fit.model.design.X.T @ (fit.model.design.y / mean - 1.0), 0.0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("value", [1e200, -1e300])
 def test_a_column_whose_square_is_no_number_is_named(value):
     wide = np.c_[X, X]
     wide[3, 1] = value
-    with pytest.raises(pr.DataError, match=r"column 'b' holds .* in row 3, whose square is beyond double precision"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"column 'b' holds .* in row 3, whose square is beyond double precision",
+    ):
         pr.Model.from_arrays(wide, LINE, columns=["a", "b"])
-    with pytest.raises(pr.DataError, match=r"the term 'b' is .* in row 3, whose square is beyond double precision"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"the term 'b' is .* in row 3, whose square is beyond double precision",
+    ):
         pr.Model.from_formula("y ~ a + b", {"y": LINE, "a": X, "b": wide[:, 1]})
 
 
 @pytest.mark.parametrize("value", [1e-308, 1e-300, 1e300, 1e308])
 def test_a_scale_whose_square_is_no_number_is_named(value):
-    for make in (pr.Normal, pr.Laplace, pr.HalfNormal, pr.priors.GPrior, lambda v: pr.Normal((1.0, v))):
-        with pytest.raises(pr.DataError, match=r"between 1e-140 and 1e\+140, whose square is a number too.*e[+-]30"):
+    for make in (
+        pr.Normal,
+        pr.Laplace,
+        pr.HalfNormal,
+        pr.priors.GPrior,
+        lambda v: pr.Normal((1.0, v)),
+    ):
+        with pytest.raises(
+            pr.DataError,
+            match=r"between 1e-140 and 1e\+140, whose square is a number too.*e[+-]30",
+        ):
             make(value)
     for make in (pr.priors.R2, lambda v: pr.priors.R2(1.0, v), pr.priors.BetaPrime):
-        with pytest.raises(pr.DataError, match=r" is a number from 0\.01 to 10000, got 1e"):
+        with pytest.raises(
+            pr.DataError, match=r" is a number from 0\.01 to 10000, got 1e"
+        ):
             make(value)
 
 
-@pytest.mark.parametrize("shapes", [(0.01, 1.0), (1.0, 0.01), (1e4, 1.0), (1.0, 1e4), (0.01, 0.01), (1e4, 1e4)])
+@pytest.mark.parametrize(
+    "shapes",
+    [(0.01, 1.0), (1.0, 0.01), (1e4, 1.0), (1.0, 1e4), (0.01, 0.01), (1e4, 1e4)],
+)
 def test_every_shape_of_r2_that_passes_has_a_density_and_draws(shapes):
     model = pr.Model.from_arrays(np.c_[X, X**2], LINE, prior=pr.priors.R2(*shapes))
     prior = model.joint.blocks[-1].prior
@@ -134,8 +180,12 @@ def test_a_student_search_at_extreme_scales_ends_in_an_answer_or_a_sentence(nu):
     line, far = 1.0 + x, np.arange(40) == 0
     plain = pr.fit(pr.Model.from_arrays(x, line + t, likelihood=pr.StudentT(nu)))
     for c, s in ((1.0, 1e139), (1.0, 1e-138), (1e139, 1e139), (1e-138, 1.0)):
-        fit = pr.fit(pr.Model.from_arrays(c * x, s * (line + t), likelihood=pr.StudentT(nu)))
-        np.testing.assert_allclose(fit.coef.values / s * [1.0, c], plain.coef.values, rtol=1e-6)
+        fit = pr.fit(
+            pr.Model.from_arrays(c * x, s * (line + t), likelihood=pr.StudentT(nu))
+        )
+        np.testing.assert_allclose(
+            fit.coef.values / s * [1.0, c], plain.coef.values, rtol=1e-6
+        )
     lost = {  # slopes, or residuals in units of sigma, whose squares are no numbers; a density without a maximum
         "slope": (1e120 * x, 1e-120 * (line + t)),
         "outlier": (x, np.where(far, 1e100, 1e-100 * (line + t))),
@@ -149,5 +199,7 @@ def test_a_student_search_at_extreme_scales_ends_in_an_answer_or_a_sentence(nu):
     for X, y in ((x, 1e300 * (line + t)), (x, 1e-300 * (line + t))):
         with pytest.raises(pr.DataError, match="unit"):
             pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.StudentT(nu)))
-    with pytest.raises(pr.DataError, match="beyond double precision where its search starts"):
+    with pytest.raises(
+        pr.DataError, match="beyond double precision where its search starts"
+    ):
         pr.fit(pr.Model.from_arrays(*lost["outlier"], likelihood=pr.StudentT(nu)))

@@ -37,7 +37,10 @@ def changed(**columns):
         ({}, "no columns"),
         ({"y": 3.0}, r"column 'y' is one value.*\[3.0\]"),
         ({"y": [[1.0], [2.0]]}, r"column 'y' is an array of shape \(2, 1\)"),
-        (np.ones((3, 2)), r"shape \(3, 2\), whose columns have no names.*a table is taken as a pandas"),
+        (
+            np.ones((3, 2)),
+            r"shape \(3, 2\), whose columns have no names.*a table is taken as a pandas",
+        ),
         ("data.csv", "read the file first"),
         (pd.Series([1.0]), "met pandas.*Series.*a table is taken"),
         (pl.LazyFrame({"y": [1]}), r"lazy.*\.collect\(\)"),
@@ -143,8 +146,14 @@ def test_a_tampered_recipe_is_refused(term):
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ("y ~ np.load('f')", r"the piece \"np.load\('f'\)\".*not allowed.*runs no Python"),
-        ("y ~ x + log(x.real)", r"the piece 'x.real' of the term 'log\(x.real\)' is not allowed"),
+        (
+            "y ~ np.load('f')",
+            r"the piece \"np.load\('f'\)\".*not allowed.*runs no Python",
+        ),
+        (
+            "y ~ x + log(x.real)",
+            r"the piece 'x.real' of the term 'log\(x.real\)' is not allowed",
+        ),
         ("y ~ log(C(g))", r"C\(...\) stands by itself"),
         ("y ~ log(x, x)", "log takes 1 argument and no keywords"),
         ("y ~ bs(x, df=s)", "the piece 's' .* is a number, a text, or a list"),
@@ -153,7 +162,10 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ x +", "cannot be read: it ends where a term is expected"),
         ("y ~ x z", "met 'z' at letter 7; an operator such as"),
         ("y ~ x)", r"met '\)' at letter 6"),
-        ("y ~ (x", r"it ends where a term is expected; a bracket is closed|a bracket is closed by"),
+        (
+            "y ~ (x",
+            r"it ends where a term is expected; a bracket is closed|a bracket is closed by",
+        ),
         ("y ~ x ~ s", "met '~' at letter 7"),
         ("y ~ x @ s", "'@' at letter 7 is no part of a formula"),
         ("y ~ log(x])", r"'\]' at letter 10 closes no bracket"),
@@ -180,10 +192,16 @@ def test_a_tampered_recipe_is_refused(term):
         ("counts(s) ~ x", r"counts takes two columns or more"),
         ("y ~ xx", "no column 'xx'; did you mean 'x'"),
         ("y ~ log(xx)", "no column 'xx'; did you mean 'x'"),
-        ("y ~ Sepal.Length", "no column 'Sepal.Length'. They have: y, x, s, t, g, when, my col"),
+        (
+            "y ~ Sepal.Length",
+            "no column 'Sepal.Length'. They have: y, x, s, t, g, when, my col",
+        ),
         ("y ~ when", "column 'when' holds times .row 0: 2020-01-01.*days since"),
         ("when ~ x", "response 'when' holds times"),
-        ("y ~ log(g)", r"column 'g' holds text \(row 0: 'a'\).*'log\(g\)' computes with it"),
+        (
+            "y ~ log(g)",
+            r"column 'g' holds text \(row 0: 'a'\).*'log\(g\)' computes with it",
+        ),
         ("y ~ I(x + g)", "column 'g' holds text"),
         ("y ~ log(s)", r"the term 'log\(s\)' is -inf in row 0, where s = 0"),
         ("log(s) ~ x", r"'log\(s\)' is -inf in row 0, where s = 0"),
@@ -192,8 +210,14 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ I(9**9**9**9)", "cannot be computed"),
         ("y ~ scale(poly(x, 2))", "several columns"),
         ("poly(y, 2) ~ x", "several columns where one is needed"),
-        ("y ~ bs(x, df=1)", r"the term 'bs\(x, df=1\)' cannot be computed: Invalid value for `df`"),
-        ("y ~ bs(x, df=4, upper_bound=3)", r"'bs\(x, df=4, upper_bound=3\)'.*cannot|outside"),
+        (
+            "y ~ bs(x, df=1)",
+            r"the term 'bs\(x, df=1\)' cannot be computed: Invalid value for `df`",
+        ),
+        (
+            "y ~ bs(x, df=4, upper_bound=3)",
+            r"'bs\(x, df=4, upper_bound=3\)'.*cannot|outside",
+        ),
         ("y ~ C(g, contr.treatment(base='zz'))", "columns of .* cannot be made"),
         ("y ~ C(g, Treatment(reference='a', base='b'))", "Treatment takes reference"),
         ("y ~ C(g, Treatment(open('f')))", "this argument is a number"),
@@ -224,9 +248,12 @@ def test_a_product_that_overflows_names_its_column():
 
 
 def test_missing_values_name_columns_rows_and_remedy():
-    data = changed(x=[0.5, None, 2.5, np.nan, 4.5, 5.5], g=["a", "b", None, "a", "b", "c"])
+    data = changed(
+        x=[0.5, None, 2.5, np.nan, 4.5, 5.5], g=["a", "b", None, "a", "b", "c"]
+    )
     with pytest.raises(
-        DataError, match=r"missing in 3 of 6 rows.*'x' 2 \(rows 1, 3\), 'g' 1 \(row 2\).*missing='drop'"
+        DataError,
+        match=r"missing in 3 of 6 rows.*'x' 2 \(rows 1, 3\), 'g' 1 \(row 2\).*missing='drop'",
     ):
         read_formula("y ~ x + g", data)
     with pytest.raises(DataError, match=r"'y' 1 \(row 4\)"):
@@ -240,7 +267,9 @@ def test_missing_values_name_columns_rows_and_remedy():
 
 
 def test_row_labels_are_those_of_the_index():
-    frame = pd.DataFrame({"y": [1.0, 2.0], "x": [1.0, np.inf]}, index=["first", "second"])
+    frame = pd.DataFrame(
+        {"y": [1.0, 2.0], "x": [1.0, np.inf]}, index=["first", "second"]
+    )
     with pytest.raises(DataError, match="column 'x' is inf in row second"):
         read_formula("y ~ x", frame)
     with pytest.raises(DataError, match="column 'x' is inf in row second"):
@@ -258,7 +287,10 @@ def test_the_value_that_made_a_column_of_numbers_text_is_named():
     texts[9] = "n/a"
     y = pd.Series(np.arange(40.0))
     y[2] = np.nan
-    with pytest.raises(DataError, match="1 of its 39 values cannot be read as numbers, first 'n/a' in row 9"):
+    with pytest.raises(
+        DataError,
+        match="1 of its 39 values cannot be read as numbers, first 'n/a' in row 9",
+    ):
         read_formula("y ~ x", pd.DataFrame({"y": y, "x": texts}), missing="drop")
     with pytest.raises(DataError, match="numeric; row 9 holds 'n/a'"):
         pr.Model.from_formula("x ~ y", {"x": texts, "y": np.arange(40.0)})
@@ -266,13 +298,22 @@ def test_the_value_that_made_a_column_of_numbers_text_is_named():
 
 def test_text_that_differs_in_every_row():
     data = {"y": np.arange(30.0), "x": [f"{v}.5" for v in range(30)]}
-    with pytest.raises(DataError, match=r"column 'x' is text with a different value.*did you mean numbers"):
+    with pytest.raises(
+        DataError,
+        match=r"column 'x' is text with a different value.*did you mean numbers",
+    ):
         read_formula("y ~ x", data)
 
 
 def test_a_column_that_names_the_rows_is_refused_with_its_remedy():
-    data = {"y": np.arange(30.0), "x": np.sqrt(np.arange(30.0)), "row id": [f"r{v}" for v in range(30)]}
-    with pytest.raises(DataError, match=r"names the rows, leave it out, as in '\. - `row id`'"):
+    data = {
+        "y": np.arange(30.0),
+        "x": np.sqrt(np.arange(30.0)),
+        "row id": [f"r{v}" for v in range(30)],
+    }
+    with pytest.raises(
+        DataError, match=r"names the rows, leave it out, as in '\. - `row id`'"
+    ):
         read_formula("y ~ .", data)
     assert read_formula("y ~ . - `row id`", data).recipe.columns == ("Intercept", "x")
 
@@ -281,7 +322,9 @@ def test_mixed_values_are_no_predictor():
     with pytest.raises(DataError, match="column 'x' holds values of kind int, str"):
         read_formula("y ~ x", changed(x=[1, "a", 2, 3, 4, 5]))
     with pytest.raises(DataError, match="column 'x' holds times"):
-        read_formula("y ~ x", changed(x=[datetime.date(2020, 1, d) for d in range(1, 7)]))
+        read_formula(
+            "y ~ x", changed(x=[datetime.date(2020, 1, d) for d in range(1, 7)])
+        )
 
 
 @pytest.mark.parametrize(
@@ -290,7 +333,10 @@ def test_mixed_values_are_no_predictor():
         ([1, 1, -2, 1, 1, 1], "row 2 is -2"),
         ([1, 1, np.inf, 1, 1, 1], "'weights=' is inf in row 2"),
         ([0, 0, 0, 0, 0, 0], "sum to zero"),
-        ([1, 1], r"weights= is one number per row of the data, shape \(6,\); got shape \(2,\)"),
+        (
+            [1, 1],
+            r"weights= is one number per row of the data, shape \(6,\); got shape \(2,\)",
+        ),
         (["a"] * 6, "weights= must be numeric; row 0 holds 'a'"),
         ("weight", "no column 'weight'"),
         ("g", "weights 'g' are not numbers"),
@@ -332,7 +378,10 @@ def test_trials(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"s": [0, 0.5, 0, 0, 0, 0]}, r"'counts\(s, t\)' holds 0.5 in row 1 \(1 such row\)"),
+        (
+            {"s": [0, 0.5, 0, 0, 0, 0]},
+            r"'counts\(s, t\)' holds 0.5 in row 1 \(1 such row\)",
+        ),
         ({"s": [0, 0, -1, 0, 0, 0]}, "holds -1 in row 2"),
     ],
 )
@@ -346,12 +395,18 @@ def test_new_rows_that_do_not_fit():
     new = {"x": [1.0, 2.0], "g": ["a", "b"], "my col": [2.0, 3.0]}
     assert recipe.matrix(new).shape == (2, 8)
     cases = [
-        ({"g": ["a", "z"]}, r"'g' has the level 'z' in row 1, .*; it knows 'a', 'b', 'c'"),
+        (
+            {"g": ["a", "z"]},
+            r"'g' has the level 'z' in row 1, .*; it knows 'a', 'b', 'c'",
+        ),
         (
             {"g": [1.0, 2.0]},
             "'g' has the levels 1, 2 in rows 0, 1, which the model does not know; it knows 'a'",
         ),
-        ({"x": ["1", "2"]}, "column 'x' held numbers when the model was fitted and holds text now"),
+        (
+            {"x": ["1", "2"]},
+            "column 'x' held numbers when the model was fitted and holds text now",
+        ),
         ({"x": [1.0, None]}, "column 'x' is missing a value in row 1"),
         ({"g": [None, "a"]}, "column 'g' is missing a value in row 0"),
         ({"x": [1.0, np.inf]}, "column 'x' is inf in row 1"),
@@ -370,7 +425,9 @@ def test_new_rows_that_do_not_fit():
 
 
 def test_a_recipe_whose_state_was_changed():
-    saved = read_formula("y ~ poly(x, 2) + cr(`my col`, df=3, constraints='center') + g", DATA).recipe.to_json()
+    saved = read_formula(
+        "y ~ poly(x, 2) + cr(`my col`, df=3, constraints='center') + g", DATA
+    ).recipe.to_json()
 
     def tampered(change):
         other = copy.deepcopy(saved)
@@ -380,19 +437,54 @@ def test_a_recipe_whose_state_was_changed():
     cases = [
         (lambda s: s.pop("state"), "'state' is missing"),
         (lambda s: s.update(state=[]), "holds 'transforms' and 'levels'"),
-        (lambda s: s.update(formula=3), "its formula, its offset and its column of weights as text"),
+        (
+            lambda s: s.update(formula=3),
+            "its formula, its offset and its column of weights as text",
+        ),
         (lambda s: s.update(columns="abc"), "in a list of texts"),
-        (lambda s: s["state"]["transforms"].clear(), r"no saved state for 'poly\(x, 2\)'"),
-        (lambda s: s["state"]["transforms"]["poly(x, 2)"].clear(), "does not make its own columns"),
-        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha="import os"), "alpha is not a table"),
-        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"0": "os"}), "cannot be computed"),
-        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"a": 1.0}), "alpha is not a table"),
-        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms2={"0": float("nan")}), "damaged"),
-        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms2={"0": open}), "damaged"),
+        (
+            lambda s: s["state"]["transforms"].clear(),
+            r"no saved state for 'poly\(x, 2\)'",
+        ),
+        (
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].clear(),
+            "does not make its own columns",
+        ),
+        (
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha="import os"),
+            "alpha is not a table",
+        ),
+        (
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"0": "os"}),
+            "cannot be computed",
+        ),
+        (
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"a": 1.0}),
+            "alpha is not a table",
+        ),
+        (
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(
+                norms2={"0": float("nan")}
+            ),
+            "damaged",
+        ),
+        (
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms2={"0": open}),
+            "damaged",
+        ),
         (lambda s: s["state"]["levels"].update(g=["a", "b"]), "level 'c'"),
-        (lambda s: s["state"]["levels"].update(g=["a", "b", "c", "d"]), "does not make its own columns"),
-        (lambda s: s["state"]["levels"].update(g=[open]), "levels of 'g' are not a list"),
-        (lambda s: s["state"]["levels"].update(g="abc"), "levels of 'g' are not a list"),
+        (
+            lambda s: s["state"]["levels"].update(g=["a", "b", "c", "d"]),
+            "does not make its own columns",
+        ),
+        (
+            lambda s: s["state"]["levels"].update(g=[open]),
+            "levels of 'g' are not a list",
+        ),
+        (
+            lambda s: s["state"]["levels"].update(g="abc"),
+            "levels of 'g' are not a list",
+        ),
         (lambda s: s["columns"].reverse(), "does not make its own columns"),
     ]
     for change, message in cases:
@@ -408,32 +500,66 @@ LETTERS = "+".join("abcdefghijklmnopq")
 @pytest.mark.parametrize(
     ("term", "message"),
     [
-        ("bs(x, df=10000000)", "bs asks for df=10000000 in .*; a basis has at most 1000 columns"),
+        (
+            "bs(x, df=10000000)",
+            "bs asks for df=10000000 in .*; a basis has at most 1000 columns",
+        ),
         ("bs(x, 10000000)", "bs asks for df=10000000"),
         ("bs(x, None, None, 1e9)", "bs asks for degree=1000000000"),
         ("cr(x, df=1001)", "cr asks for df=1001 in .*at most 1000"),
         ("poly(x, 1000000)", "poly asks for degree=1000000 in .*at most 1000"),
-        (f"bs(x, knots=[{','.join('1' * 1001)}])", "bs has 1001 knots in .* at most 1000"),
-        (f"({LETTERS})**5", "stands for 50.. products of columns or more; at most 5000"),
-        (f"(({LETTERS})**3)**3", r"stands for 5\d\d\d products of columns or more; at most 5000"),
-        (LETTERS.replace("+", "*"), "stands for 5001 products of columns or more; at most 5000"),
-        ("bs(x, df=900)*bs(t, df=900)", r"up to 811800 columns .*for 810000\); at most 20000"),
-        ("+".join(f"x{i}" for i in range(20001)), "stands for 20001 terms or more; at most 20000"),
-        (f"{'(' * 5000}x{')' * 5000}", r"\.\.\. \(10005 letters\) has brackets 5000 deep; at most 50 are read"),
-        (f"log({'(' * 5000}x{')' * 5000})", "has brackets 51 deep; at most 50 are read"),
+        (
+            f"bs(x, knots=[{','.join('1' * 1001)}])",
+            "bs has 1001 knots in .* at most 1000",
+        ),
+        (
+            f"({LETTERS})**5",
+            "stands for 50.. products of columns or more; at most 5000",
+        ),
+        (
+            f"(({LETTERS})**3)**3",
+            r"stands for 5\d\d\d products of columns or more; at most 5000",
+        ),
+        (
+            LETTERS.replace("+", "*"),
+            "stands for 5001 products of columns or more; at most 5000",
+        ),
+        (
+            "bs(x, df=900)*bs(t, df=900)",
+            r"up to 811800 columns .*for 810000\); at most 20000",
+        ),
+        (
+            "+".join(f"x{i}" for i in range(20001)),
+            "stands for 20001 terms or more; at most 20000",
+        ),
+        (
+            f"{'(' * 5000}x{')' * 5000}",
+            r"\.\.\. \(10005 letters\) has brackets 5000 deep; at most 50 are read",
+        ),
+        (
+            f"log({'(' * 5000}x{')' * 5000})",
+            "has brackets 51 deep; at most 50 are read",
+        ),
         (f"I(x{' + x' * 5000})", r"nests operations 500\d deep; at most 150"),
         (f"I({'-' * 5000}x)", "nests operations|Parser stack overflowed|recursion"),
     ],
 )
 def test_what_would_never_end_is_refused_before_it_begins(term, message, monkeypatch):
-    monkeypatch.setattr("formulaic.materializers.base.FormulaMaterializer.get_model_matrix", pytest.fail)
-    numbers = {name: np.arange(6.0) ** 0.5 for name in [*"abcdefghijklmnopq", *(f"x{i}" for i in range(3))]}
+    monkeypatch.setattr(
+        "formulaic.materializers.base.FormulaMaterializer.get_model_matrix", pytest.fail
+    )
+    numbers = {
+        name: np.arange(6.0) ** 0.5
+        for name in [*"abcdefghijklmnopq", *(f"x{i}" for i in range(3))]
+    }
     with pytest.raises(DataError, match=message) as refusal:
         read_formula(f"y ~ {term}", {**numbers, **DATA, "t": [1.0, 2, 3, 4, 5, 6]})
     assert len(str(refusal.value)) < 900
 
 
-SPLINE = pr.Model.from_formula("y ~ bs(x, df=4) + s:x + C(g, contr.treatment(base='c')) + `my col`", DATA)
+SPLINE = pr.Model.from_formula(
+    "y ~ bs(x, df=4) + s:x + C(g, contr.treatment(base='c')) + `my col`", DATA
+)
 
 
 @pytest.mark.parametrize(
@@ -443,13 +569,20 @@ SPLINE = pr.Model.from_formula("y ~ bs(x, df=4) + s:x + C(g, contr.treatment(bas
         (" bs( x , df = 4 ) ", [f"bs(x, df=4)[{i}]" for i in range(1, 5)]),
         ("bs(x,df=4)[2]", ["bs(x, df=4)[2]"]),
         ("s : x", ["s:x"]),
-        ('C(g,contr.treatment(base="c"))', [f"C(g, contr.treatment(base='c'))[T.{level}]" for level in "ab"]),
+        (
+            'C(g,contr.treatment(base="c"))',
+            [f"C(g, contr.treatment(base='c'))[T.{level}]" for level in "ab"],
+        ),
         ("my col", ["my col"]),
     ],
 )
 def test_the_key_of_a_prior_is_a_term_whatever_its_spaces(key, columns):
     model = SPLINE.with_prior({key: pr.Normal(1.0)})
-    assert [c for c, set_ in zip(model.design.columns, model.joint.informative, strict=True) if set_] == columns
+    assert [
+        c
+        for c, set_ in zip(model.design.columns, model.joint.informative, strict=True)
+        if set_
+    ] == columns
 
 
 @pytest.mark.parametrize("key", ["bs(x,df=5)", "mycol", "my  col", "s:g", "bs(xdf=4)"])

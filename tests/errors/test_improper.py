@@ -22,18 +22,24 @@ def model(likelihood: str, **more) -> pr.Model:
 
 @pytest.mark.parametrize("likelihood", NOISY)
 @pytest.mark.parametrize("prior", POSITIVE_AT_ZERO, ids=lambda p: p.name)
-def test_no_method_returns_a_posterior_of_columns_that_reproduce_the_response(likelihood, prior):
+def test_no_method_returns_a_posterior_of_columns_that_reproduce_the_response(
+    likelihood, prior
+):
     exact = model(likelihood, aux={"sigma": prior})
     for name in (k for k, cls in METHODS.items() if cls.target == "posterior"):
         with pytest.raises(pr.Incompatible, match="improper"):
             pr.fit(exact, name)
-    hierarchical = model(likelihood, aux={"sigma": prior}, prior=pr.Normal(pr.HalfNormal(1.0)))
+    hierarchical = model(
+        likelihood, aux={"sigma": prior}, prior=pr.Normal(pr.HalfNormal(1.0))
+    )
     for name in ("integrate", "posterior", "nuts"):
         with pytest.raises(pr.Incompatible, match="improper"):
             pr.fit(hierarchical, name)
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "student", "huber", "absolute", "quantile"])
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "student", "huber", "absolute", "quantile"]
+)
 def test_a_prior_that_vanishes_at_zero_or_a_held_scale_makes_it_proper(likelihood):
     for aux in ({"sigma": pr.priors.InverseGamma(1.0, 1.0)}, {"sigma": 1.0}):
         fit = pr.fit(model(likelihood, aux=aux), "importance", seed=1)
@@ -45,5 +51,8 @@ def test_as_many_columns_as_rows_are_proper_under_a_density_that_is_positive_at_
     rows = {"x": [0.0, 1.0], "y": [1.0, 3.0]}
     with pytest.raises(pr.Incompatible, match="improper"):
         pr.fit(pr.Model.from_formula("y ~ x", rows), "posterior")
-    fit = pr.fit(pr.Model.from_formula("y ~ x", rows, aux={"sigma": pr.priors.HalfNormal(1.0)}), "posterior")
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x", rows, aux={"sigma": pr.priors.HalfNormal(1.0)}),
+        "posterior",
+    )
     assert fit.aux["sigma"] == pytest.approx(np.sqrt(2 / np.pi), rel=1e-9)  # its prior

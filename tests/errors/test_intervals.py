@@ -6,7 +6,18 @@ import pytest
 import probreg as pr
 from probreg.inference import Bootstrap, Newton
 
-X = np.array([[0.1, 1.0], [0.9, 2.0], [2.2, 0.5], [3.1, 1.5], [3.9, 2.5], [5.2, 0.1], [6.0, 1.1], [7.1, 0.4]])
+X = np.array(
+    [
+        [0.1, 1.0],
+        [0.9, 2.0],
+        [2.2, 0.5],
+        [3.1, 1.5],
+        [3.9, 2.5],
+        [5.2, 0.1],
+        [6.0, 1.1],
+        [7.1, 0.4],
+    ]
+)
 Y = np.array([0.2, 1.1, 1.9, 3.4, 4.1, 4.6, 6.3, 6.9])
 TWO = [0, 1, 0, 0, 1, 1, 0, 1]
 
@@ -22,19 +33,43 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        ({"kind": "HC4"}, pr.DataError, "no covariance is called 'HC4'; there are: classical, ml, .*HC3"),
+        (
+            {"kind": "HC4"},
+            pr.DataError,
+            "no covariance is called 'HC4'; there are: classical, ml, .*HC3",
+        ),
         ({"kind": "cluster"}, pr.DataError, "needs groups=: a column's name"),
-        ({"kind": "cluster", "groups": "school"}, pr.DataError, "'school' is no column of the design .*data="),
+        (
+            {"kind": "cluster", "groups": "school"},
+            pr.DataError,
+            "'school' is no column of the design .*data=",
+        ),
         ({"kind": "cluster", "groups": [1, 2]}, pr.DataError, "2 labels for 8 rows"),
-        ({"kind": "cluster", "groups": [1] * 8}, pr.DataError, r"every row is in one group \(1\)"),
-        ({"kind": "cluster", "groups": ["a", None] * 4}, pr.DataError, r"row 1 has no group \(4 such rows\)"),
-        ({"kind": "cluster", "groups": np.zeros((8, 3))}, pr.DataError, "one way or two ways, got 3"),
+        (
+            {"kind": "cluster", "groups": [1] * 8},
+            pr.DataError,
+            r"every row is in one group \(1\)",
+        ),
+        (
+            {"kind": "cluster", "groups": ["a", None] * 4},
+            pr.DataError,
+            r"row 1 has no group \(4 such rows\)",
+        ),
+        (
+            {"kind": "cluster", "groups": np.zeros((8, 3))},
+            pr.DataError,
+            "one way or two ways, got 3",
+        ),
         (
             {"kind": "cluster", "groups": "s", "data": {"g": [1] * 8}},
             pr.DataError,
             "no column 's' to group by; they have: g",
         ),
-        ({"kind": "HC1", "groups": [1, 2] * 4}, pr.DataError, "groups= goes with covariance.'cluster'."),
+        (
+            {"kind": "HC1", "groups": [1, 2] * 4},
+            pr.DataError,
+            "groups= goes with covariance.'cluster'.",
+        ),
         ({"kind": "HC1", "lags": 2}, pr.DataError, "lags= goes with covariance.'HAC'."),
         ({"groups": [1, 2] * 4}, pr.DataError, "go with a kind"),
         ({"kind": "HAC", "lags": 8}, pr.DataError, "from 0 to n - 1 = 7, got 8"),
@@ -44,7 +79,11 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
             pr.DataError,
             "small_sample is 'stata', 'each', 'full' or 'none', got 'some'",
         ),
-        ({"kind": "HAC", "small_sample": "each"}, pr.DataError, "'each' is about groups; a HAC covariance has: stata"),
+        (
+            {"kind": "HAC", "small_sample": "each"},
+            pr.DataError,
+            "'each' is about groups; a HAC covariance has: stata",
+        ),
         ({"kind": "bootstrap"}, pr.Incompatible, "no replicates: fit with Bootstrap"),
     ],
 )
@@ -54,21 +93,27 @@ def test_settings_that_do_not_fit(ask, error, message):
 
 
 def test_kinds_that_mean_nothing_for_a_model():
-    with pytest.raises(pr.Incompatible, match=r"covariance of least squares.*'observed', 'expected' or 'sampling'"):
+    with pytest.raises(
+        pr.Incompatible,
+        match=r"covariance of least squares.*'observed', 'expected' or 'sampling'",
+    ):
         logistic().covariance("classical")
     with pytest.raises(pr.Incompatible, match="covariance of least squares"):
         fitted(prior=pr.priors.Normal(1.0)).covariance("ml")
     with pytest.raises(pr.Incompatible, match=r"reads the rows as times.*has weights"):
         fitted(weights=[1, 2] * 4).covariance("HAC")
     with pytest.raises(
-        pr.Incompatible, match=r"a posterior has one covariance.*'HC1' is how an estimate varies over samples"
+        pr.Incompatible,
+        match=r"a posterior has one covariance.*'HC1' is how an estimate varies over samples",
     ):
         pr.fit(fitted().model, "conjugate").covariance("HC1")
     with pytest.raises(pr.Incompatible, match="a posterior has one covariance"):
         pr.fit(fitted().model, "conjugate").interval(covariance="HC1")
     with pytest.warns(pr.ProbregWarning):
         sides = logistic("perceptron")
-    with pytest.raises(pr.Incompatible, match="perceptron has no likelihood at its answer"):
+    with pytest.raises(
+        pr.Incompatible, match="perceptron has no likelihood at its answer"
+    ):
         sides.covariance("HC0")
     lone = pr.fit(pr.Model.from_arrays(np.c_[X[:, 0], np.arange(8) == 2], Y))
     with pytest.raises(pr.DataError, match=r"row 2 has leverage 1 .*use HC0 or HC1"):
@@ -80,10 +125,14 @@ def test_a_covariance_of_something_else():
     fit = fitted()
     for wrong in (logistic().covariance(), np.eye(3), 3):
         with pytest.raises(
-            pr.DataError, match=r"what fit.covariance\(...\) of this model returned \(over Intercept, a, b\)"
+            pr.DataError,
+            match=r"what fit.covariance\(...\) of this model returned \(over Intercept, a, b\)",
         ):
             fit.interval(covariance=wrong)
-    with pytest.raises(pr.Incompatible, match="covariance= goes with intervals of kind t and wald; a profile interval"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="covariance= goes with intervals of kind t and wald; a profile interval",
+    ):
         fit.interval(kind="profile", covariance="HC1")
     with pytest.raises(pr.Incompatible, match="no degrees of freedom here"):
         fit.interval(kind="t", covariance="ml")
@@ -91,25 +140,41 @@ def test_a_covariance_of_something_else():
 
 def test_rows_that_are_gone(tmp_path):
     kept = pr.load_fit(fitted().save(tmp_path / "fit.nc"))
-    np.testing.assert_allclose(kept.covariance("classical"), fitted().covariance())  # of moments alone
-    with pytest.raises(pr.DataError, match=r"sandwich covariance is a sum over the rows, .*rows=True"):
+    np.testing.assert_allclose(
+        kept.covariance("classical"), fitted().covariance()
+    )  # of moments alone
+    with pytest.raises(
+        pr.DataError, match=r"sandwich covariance is a sum over the rows, .*rows=True"
+    ):
         kept.covariance("HC0")
-    with pytest.raises(pr.DataError, match=r"profile interval needs the rows in memory, .*saved without"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"profile interval needs the rows in memory, .*saved without",
+    ):
         kept.interval(kind="profile")
-    with pytest.raises(pr.DataError, match=r"bootstrap needs the rows in memory, .*saved without"):
+    with pytest.raises(
+        pr.DataError, match=r"bootstrap needs the rows in memory, .*saved without"
+    ):
         pr.fit(kept.model, "bootstrap")
 
 
 def test_groups_by_name_and_by_label():
     pd = pytest.importorskip("pandas")
-    table = pd.DataFrame({"y": Y, "a": X[:, 0], "g": list("uvwuvwuv"), "h": [1, 2] * 4}, index=list("ABCDEFGH"))
+    table = pd.DataFrame(
+        {"y": Y, "a": X[:, 0], "g": list("uvwuvwuv"), "h": [1, 2] * 4},
+        index=list("ABCDEFGH"),
+    )
     table.loc["C", "a"] = np.nan
     fit = pr.fit(pr.Model.from_formula("y ~ a + C(h)", table, missing="drop"))
     kept = np.delete(np.arange(8), 2)
     by_array = fit.covariance("cluster", groups=table["g"].to_numpy()[kept])
     # a name is looked up in the table, and rows that the model dropped are left out by their labels
-    np.testing.assert_array_equal(fit.covariance("cluster", groups="g", data=table), by_array)
-    np.testing.assert_array_equal(fit.covariance("cluster", groups=table["g"]), by_array)
+    np.testing.assert_array_equal(
+        fit.covariance("cluster", groups="g", data=table), by_array
+    )
+    np.testing.assert_array_equal(
+        fit.covariance("cluster", groups=table["g"]), by_array
+    )
     in_design = fit.covariance("cluster", groups="C(h)")
     np.testing.assert_allclose(in_design, fit.covariance("cluster", groups=table["h"]))
     two = fit.covariance("cluster", groups=("g", "h"), data=table)
@@ -120,23 +185,40 @@ def test_groups_by_name_and_by_label():
 
 def test_collinear_columns_keep_the_covariances_that_exist():
     with pytest.warns(pr.ProbregWarning, match="not identified"):
-        fit = pr.fit(pr.Model.from_arrays(np.c_[X, X[:, 0] * 2], TWO, columns=["a", "b", "c"], likelihood="bernoulli"))
+        fit = pr.fit(
+            pr.Model.from_arrays(
+                np.c_[X, X[:, 0] * 2],
+                TWO,
+                columns=["a", "b", "c"],
+                likelihood="bernoulli",
+            )
+        )
     smaller = logistic()
     for kind in ("observed", "HC0", "HC3"):
         found = fit.covariance(kind)
         assert np.isnan(found.sel(param="a")).all()
         expected = smaller.covariance(kind).values[np.ix_([0, 2], [0, 2])]
-        np.testing.assert_allclose(found.sel(param=["Intercept", "b"], param_=["Intercept", "b"]), expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            found.sel(param=["Intercept", "b"], param_=["Intercept", "b"]),
+            expected,
+            rtol=1e-6,
+        )
 
 
 @pytest.mark.parametrize(
     ("method", "message"),
     [
         (Bootstrap("laplace"), "wraps a method that finds a mode; laplace does not"),
-        (Bootstrap("perceptron"), "wraps a method that finds a mode; perceptron does not"),
+        (
+            Bootstrap("perceptron"),
+            "wraps a method that finds a mode; perceptron does not",
+        ),
         (Bootstrap(Bootstrap()), "wraps a method that finds a mode, not Bootstrap"),
         (Bootstrap("closed_form"), "closed_form needs a Gaussian likelihood"),
-        (Bootstrap(kind="wild"), "adds noise to a fitted real number, .*bernoulli.*use pairs or parametric"),
+        (
+            Bootstrap(kind="wild"),
+            "adds noise to a fitted real number, .*bernoulli.*use pairs or parametric",
+        ),
         (Bootstrap(kind="residual"), "a residual bootstrap adds noise"),
     ],
 )
@@ -147,40 +229,75 @@ def test_what_a_bootstrap_does_not_wrap(method, message):
 
 def test_settings_of_a_bootstrap():
     for settings, message in (
-        ({"kind": "blocks"}, "kind is 'pairs', 'residual', 'parametric' or 'wild', got 'blocks'"),
-        ({"interval": "basic"}, "interval is 'percentile', 'bca' or 'studentised', got 'basic'"),
+        (
+            {"kind": "blocks"},
+            "kind is 'pairs', 'residual', 'parametric' or 'wild', got 'blocks'",
+        ),
+        (
+            {"interval": "basic"},
+            "interval is 'percentile', 'bca' or 'studentised', got 'basic'",
+        ),
         ({"reps": 1}, "reps is a whole number of at least 2"),
         ({"reps": 0}, "reps is a whole number of at least 2"),
         ({"workers": 0.5}, "workers is a whole number"),
     ):
         with pytest.raises(pr.DataError, match=message):
             Bootstrap(**settings)
-    with pytest.raises(pr.Incompatible, match=r"bootstrap: sampling weights make a pseudo-likelihood"):
-        pr.fit(pr.Model.from_arrays(X, Y, weights=pr.weights.sampling([0.5] * 8)), "bootstrap")
+    with pytest.raises(
+        pr.Incompatible, match=r"bootstrap: sampling weights make a pseudo-likelihood"
+    ):
+        pr.fit(
+            pr.Model.from_arrays(X, Y, weights=pr.weights.sampling([0.5] * 8)),
+            "bootstrap",
+        )
 
 
 def test_intervals_that_need_replicates():
-    with pytest.raises(pr.Incompatible, match="no replicates, so no bootstrap interval: fit with Bootstrap"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="no replicates, so no bootstrap interval: fit with Bootstrap",
+    ):
         fitted().interval(kind="bca")
     fit = pr.fit(fitted().model, Bootstrap(reps=20))
-    with pytest.raises(pr.Incompatible, match=r"no std_error, .*fit with Bootstrap\(interval='studentised'\)"):
+    with pytest.raises(
+        pr.Incompatible,
+        match=r"no std_error, .*fit with Bootstrap\(interval='studentised'\)",
+    ):
         fit.interval(kind="studentised")
-    assert np.isfinite(fit.aux_interval("sigma", kind="studentised")).all()  # sigma's own errors come with every run
+    assert np.isfinite(
+        fit.aux_interval("sigma", kind="studentised")
+    ).all()  # sigma's own errors come with every run
 
 
 def test_where_nothing_can_be_resampled():
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
-        fit = pr.fit(pr.Model.from_arrays([1.0, 2, 3, 4], [0, 0, 1, 1], likelihood="bernoulli"), Bootstrap(reps=20))
+        fit = pr.fit(
+            pr.Model.from_arrays([1.0, 2, 3, 4], [0, 0, 1, 1], likelihood="bernoulli"),
+            Bootstrap(reps=20),
+        )
     assert fit.solution.replicates is None
     assert "not resampled: there is no estimate to resample" in fit.described["notes"]
-    x, y = np.array([1.0, 2, 3, 4]), [0, 1, 0, 1]  # almost every resample of four rows is separated
-    with pytest.raises(pr.Incompatible, match=r"replicates have no estimate .*separated.*give a prior"):
-        pr.fit(pr.Model.from_arrays(np.c_[x, x**2], y, likelihood="bernoulli"), Bootstrap(Newton(), reps=10), seed=1)
+    x, y = (
+        np.array([1.0, 2, 3, 4]),
+        [0, 1, 0, 1],
+    )  # almost every resample of four rows is separated
+    with pytest.raises(
+        pr.Incompatible, match=r"replicates have no estimate .*separated.*give a prior"
+    ):
+        pr.fit(
+            pr.Model.from_arrays(np.c_[x, x**2], y, likelihood="bernoulli"),
+            Bootstrap(Newton(), reps=10),
+            seed=1,
+        )
 
 
 def test_an_exact_fit_has_no_profile():
-    exact = pr.fit(pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], aux={"sigma": 1.0}))
-    assert np.isfinite(exact.interval(kind="profile").to_array()).all()  # sigma is given
+    exact = pr.fit(
+        pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], aux={"sigma": 1.0})
+    )
+    assert np.isfinite(
+        exact.interval(kind="profile").to_array()
+    ).all()  # sigma is given
     free = pr.fit(pr.Model.from_arrays([0.0, 1.0], [1.0, 3.0]))
     with pytest.raises(pr.NotConverged, match="no maximum to start from"):
         free.interval(kind="profile")
@@ -188,7 +305,9 @@ def test_an_exact_fit_has_no_profile():
 
 @pytest.mark.parametrize("formula", ["y ~ C(g)", "y ~ 0 + C(g)"])
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
-def test_a_cluster_covariance_of_groups_that_are_columns_is_refused(formula, likelihood):
+def test_a_cluster_covariance_of_groups_that_are_columns_is_refused(
+    formula, likelihood
+):
     rng = np.random.default_rng(0)
     data = {"y": rng.poisson(3.0, 30), "g": np.repeat(list("abcdef"), 5)}
     fit = pr.fit(pr.Model.from_formula(formula, data, likelihood=likelihood))
@@ -198,7 +317,11 @@ def test_a_cluster_covariance_of_groups_that_are_columns_is_refused(formula, lik
 
 def test_a_cluster_covariance_with_variation_inside_groups_is_kept():
     rng = np.random.default_rng(0)
-    data = {"y": rng.normal(size=30), "x": rng.normal(size=30), "g": np.repeat(list("abcdef"), 5)}
+    data = {
+        "y": rng.normal(size=30),
+        "x": rng.normal(size=30),
+        "g": np.repeat(list("abcdef"), 5),
+    }
     for formula in ("y ~ x + C(g)", "y ~ x", "y ~ 1"):
         fit = pr.fit(pr.Model.from_formula(formula, data))
         assert (np.diagonal(fit.covariance("cluster", groups=data["g"])) > 1e-8).all()

@@ -26,7 +26,9 @@ def yes_no(n: int = 40) -> pr.Fit:
 
 
 def test_too_few_rows_for_the_probability():
-    with pytest.raises(pr.DataError, match=r"15 rows calibrate, .*probability 0.95 .* needs 19"):
+    with pytest.raises(
+        pr.DataError, match=r"15 rows calibrate, .*probability 0.95 .* needs 19"
+    ):
         conformal(line(), prob=0.95)
     with pytest.raises(pr.DataError, match=r"5 rows calibrate, .*needs 9"):
         conformal(line(5), prob=0.9, kind="jackknife+")
@@ -40,10 +42,17 @@ def test_prob_is_a_probability(prob):
 
 
 @pytest.mark.parametrize("tail", [2.0**-54, 1e-12])
-@pytest.mark.parametrize("likelihood", ["gaussian", "student", "huber", "power", "absolute", "quantile", "poisson"])
-def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(likelihood, tail):
+@pytest.mark.parametrize(
+    "likelihood",
+    ["gaussian", "student", "huber", "power", "absolute", "quantile", "poisson"],
+)
+def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(
+    likelihood, tail
+):
     given = {"poisson": 3.0}.get(likelihood, 0.7)
-    likelihood = Quantile(0.3) if likelihood == "quantile" else pr.LIKELIHOODS[likelihood]()
+    likelihood = (
+        Quantile(0.3) if likelihood == "quantile" else pr.LIKELIHOODS[likelihood]()
+    )
     aux = {likelihood.noise_scale: np.full((1, 1), 0.5)} if likelihood.aux else {}
     one = Predictive(likelihood, np.full((1, 1, 1), given), aux)
     lower, upper = one.interval(1.0 - 2.0 * tail)
@@ -55,13 +64,21 @@ def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(likelihoo
         "absolute": laplace(given, 0.5),
         "poisson": poisson(np.exp(given)),
     }.get(likelihood.name)
-    if likelihood.name == "poisson" and tail < 1e-15:  # a distribution function next to 1 has no more digits
+    if (
+        likelihood.name == "poisson" and tail < 1e-15
+    ):  # a distribution function next to 1 has no more digits
         assert law.sf(upper[0]) <= 2.0**-52 < law.sf(upper[0] - 3.0)
     elif law is not None:
-        np.testing.assert_allclose([lower[0], upper[0]], [law.ppf(tail), law.isf(tail)], rtol=1e-4)
+        np.testing.assert_allclose(
+            [lower[0], upper[0]], [law.ppf(tail), law.isf(tail)], rtol=1e-4
+        )
     else:
-        mirrored = Predictive(likelihood.mirror, -one.eta, aux).interval(1.0 - 2.0 * tail)
-        np.testing.assert_allclose([lower[0], upper[0]], [-mirrored[1][0], -mirrored[0][0]], rtol=1e-9)
+        mirrored = Predictive(likelihood.mirror, -one.eta, aux).interval(
+            1.0 - 2.0 * tail
+        )
+        np.testing.assert_allclose(
+            [lower[0], upper[0]], [-mirrored[1][0], -mirrored[0][0]], rtol=1e-9
+        )
 
 
 def test_every_interval_of_a_fit_is_finite_at_a_probability_next_to_one():
@@ -75,7 +92,9 @@ def test_every_interval_of_a_fit_is_finite_at_a_probability_next_to_one():
     ends = fit.tidy(prob=prob)[["conf.low", "conf.high"]].to_numpy(dtype=float)
     assert np.isfinite(ends).all()
     posterior = pr.fit(fit.model, "conjugate")
-    assert np.isfinite(posterior.tidy(prob=prob)[["conf.low", "conf.high"]].to_numpy(dtype=float)).all()
+    assert np.isfinite(
+        posterior.tidy(prob=prob)[["conf.low", "conf.high"]].to_numpy(dtype=float)
+    ).all()
 
 
 @pytest.mark.parametrize("prob", [0.0, 1.0, 1.5, np.nan, "a"])
@@ -86,10 +105,13 @@ def test_a_quantile_is_at_a_probability(prob):
 
 def test_a_kind_that_there_is_not():
     with pytest.raises(
-        pr.ProbregError, match=r"no conformal interval is called 'jacknife\+'; did you mean 'jackknife\+'"
+        pr.ProbregError,
+        match=r"no conformal interval is called 'jacknife\+'; did you mean 'jackknife\+'",
     ):
         conformal(line(), kind="jacknife+")
-    with pytest.raises(pr.Incompatible, match="kind is a name or a ConformalMethod, got 3"):
+    with pytest.raises(
+        pr.Incompatible, match="kind is a name or a ConformalMethod, got 3"
+    ):
         conformal(line(), kind=3)
     with pytest.raises(pr.Incompatible, match="conformal: fit is a Fit, got a Model"):
         conformal(line().model)
@@ -101,17 +123,27 @@ def test_shares_of_the_rows():
 
 
 def test_a_score_that_the_response_has_not():
-    with pytest.raises(pr.Incompatible, match="a bernoulli response has no pit score; it has: probability"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="a bernoulli response has no pit score; it has: probability",
+    ):
         conformal(yes_no(), kind=Split(score="pit"))
-    with pytest.raises(pr.Incompatible, match="a gaussian response has no probability score; it has: absolute, pit"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="a gaussian response has no probability score; it has: absolute, pit",
+    ):
         conformal(line(), kind=Split(score="probability"))
 
 
 def test_the_jackknife_is_of_linear_estimates():
-    with pytest.raises(pr.Incompatible, match="gaussian likelihood, not bernoulli: use kind='split'"):
+    with pytest.raises(
+        pr.Incompatible, match="gaussian likelihood, not bernoulli: use kind='split'"
+    ):
         conformal(yes_no(), kind="jackknife+")
     ridge = pr.fit(line().model.with_prior(Normal(1.0)))
-    with pytest.raises(pr.Incompatible, match="sigma is held or they are in units of sigma"):
+    with pytest.raises(
+        pr.Incompatible, match="sigma is held or they are in units of sigma"
+    ):
         conformal(ridge, kind="jackknife+")
 
 
@@ -131,8 +163,15 @@ def test_columns_that_are_combinations():
 
 def test_weights_that_are_no_counts():
     x = np.arange(20.0)
-    fit = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=pr.weights.sampling(np.linspace(1, 2, 20))))
-    with pytest.raises(pr.Incompatible, match="with sampling weights were drawn with unequal probabilities"):
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            x, np.sin(x), weights=pr.weights.sampling(np.linspace(1, 2, 20))
+        )
+    )
+    with pytest.raises(
+        pr.Incompatible,
+        match="with sampling weights were drawn with unequal probabilities",
+    ):
         conformal(fit)
 
 
@@ -140,11 +179,17 @@ def test_a_conformal_set_is_of_one_trial():
     counts = np.eye(3)[np.arange(40) % 3]
     x = np.cos(np.arange(40.0))
     several = pr.fit(pr.Model.from_arrays(x, 2 * counts, likelihood="multinomial"))
-    with pytest.raises(pr.Incompatible, match="the class of one trial, and row 0 counts 2 trials"):
+    with pytest.raises(
+        pr.Incompatible, match="the class of one trial, and row 0 counts 2 trials"
+    ):
         conformal(several)
     one = pr.fit(pr.Model.from_arrays(x, counts, likelihood="multinomial"))
     with pytest.raises(pr.Incompatible, match="row 1 counts 4 trials"):
-        conformal(one, x[:20, None], y=counts[:20] * np.where(np.arange(20) == 1, 4, 1)[:, None])
+        conformal(
+            one,
+            x[:20, None],
+            y=counts[:20] * np.where(np.arange(20) == 1, 4, 1)[:, None],
+        )
     with pytest.raises(pr.Incompatible, match="row 0 counts 3 trials"):
         conformal(one).predict([[0.5]], trials=[3])
 
@@ -159,7 +204,10 @@ def test_a_part_without_an_estimate():
 
 def test_a_classifier_has_no_scores():
     x = np.r_[np.arange(10.0), np.arange(20.0, 30.0)]
-    fit = pr.fit(pr.Model.from_arrays(x, (x > 15).astype(int), likelihood="bernoulli"), "perceptron")
+    fit = pr.fit(
+        pr.Model.from_arrays(x, (x > 15).astype(int), likelihood="bernoulli"),
+        "perceptron",
+    )
     with pytest.raises(pr.Incompatible, match="has no probabilities"):
         conformal(fit)
 
@@ -167,7 +215,10 @@ def test_a_classifier_has_no_scores():
 def test_rows_kept_apart_need_their_response():
     table = pd.DataFrame({"x": np.arange(20.0), "y": np.sin(np.arange(20.0))})
     fit = pr.fit(pr.Model.from_formula("y ~ x", table))
-    with pytest.raises(pr.DataError, match=r"no column 'y'.*The response is read from the rows too, or given as y="):
+    with pytest.raises(
+        pr.DataError,
+        match=r"no column 'y'.*The response is read from the rows too, or given as y=",
+    ):
         conformal(fit, table[["x"]], prob=0.8)
     with pytest.raises(pr.DataError, match="there are 20 new rows and 3 responses"):
         conformal(fit, table, y=[1.0, 2.0, 3.0], prob=0.8)
@@ -180,7 +231,9 @@ def test_rows_kept_apart_need_their_response():
 def test_a_fit_without_its_rows(tmp_path):
     fit = pr.load_fit(line().save(tmp_path / "fit.nc"))
     for kind in ("split", "jackknife+"):
-        with pytest.raises(pr.DataError, match="saved without its rows: pass rows it has not seen"):
+        with pytest.raises(
+            pr.DataError, match="saved without its rows: pass rows it has not seen"
+        ):
             conformal(fit, kind=kind)
     new = np.linspace(-1, 1, 20)
     found = conformal(fit, new[:, None], y=new, prob=0.8)
@@ -203,13 +256,21 @@ def test_a_separated_fit_predicts_nothing():
 
 def test_a_panel_is_of_one_quantity():
     fit = line()
-    with pytest.raises(pr.DataError, match="give the name of a coefficient, or one row"):
+    with pytest.raises(
+        pr.DataError, match="give the name of a coefficient, or one row"
+    ):
         interval_panel(fit)
-    with pytest.raises(pr.DataError, match="give the name of a coefficient, or one row"):
+    with pytest.raises(
+        pr.DataError, match="give the name of a coefficient, or one row"
+    ):
         interval_panel(fit, "x1", at=[[0.0]])
-    with pytest.raises(pr.DataError, match="no coefficient is called 'x9'; there are: Intercept, x1"):
+    with pytest.raises(
+        pr.DataError, match="no coefficient is called 'x9'; there are: Intercept, x1"
+    ):
         interval_panel(fit, "x9")
-    with pytest.raises(pr.DataError, match="interval_panel is of one row, and at= has 2"):
+    with pytest.raises(
+        pr.DataError, match="interval_panel is of one row, and at= has 2"
+    ):
         interval_panel(fit, at=[[0.0], [1.0]])
     with pytest.raises(pr.DataError, match="at least one fit"):
         interval_panel({}, "x1")
@@ -218,7 +279,9 @@ def test_a_panel_is_of_one_quantity():
 
 
 def test_kinds_that_there_are_not():
-    with pytest.raises(pr.DataError, match="no interval is called 'wold'; there are: t, wald"):
+    with pytest.raises(
+        pr.DataError, match="no interval is called 'wold'; there are: t, wald"
+    ):
         interval_panel(line(), "x1", kinds=["wold"])
     with pytest.raises(pr.DataError, match=r"write \['t'\]"):
         interval_panel(line(), "x1", kinds="t")
@@ -251,7 +314,9 @@ def test_a_row_of_zeros():
         interval_panel(fit, at=[[0.0]])
 
 
-@pytest.mark.parametrize(("name", "value"), [("reps", 0), ("n", 2.5), ("workers", -1), ("reps", True)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("reps", 0), ("n", 2.5), ("workers", -1), ("reps", True)]
+)
 def test_counts_of_a_simulation(name, value):
     fit = line()
     with pytest.raises(pr.DataError, match=f"{name} is a whole number of at least 1"):
@@ -261,7 +326,8 @@ def test_counts_of_a_simulation(name, value):
 def test_a_truth_names_every_parameter():
     fit = line()
     with pytest.raises(
-        pr.DataError, match="truth needs a value for each of Intercept, x1, sigma; wrong or missing: sigma"
+        pr.DataError,
+        match="truth needs a value for each of Intercept, x1, sigma; wrong or missing: sigma",
     ):
         coverage(fit.model, {"Intercept": 0.0, "x1": 1.0})
     with pytest.raises(pr.DataError, match="wrong or missing: z"):
@@ -269,7 +335,10 @@ def test_a_truth_names_every_parameter():
     with pytest.raises(pr.Incompatible, match="truth is a Fit or a mapping, got"):
         coverage(fit.model, [1.0, 2.0])
     with pytest.raises(pr.DataError, match="other columns than the model"):
-        coverage(fit.model, pr.ols(np.arange(12.0).reshape(6, 2) ** 2, np.sin(np.arange(6.0))))
+        coverage(
+            fit.model,
+            pr.ols(np.arange(12.0).reshape(6, 2) ** 2, np.sin(np.arange(6.0))),
+        )
 
 
 def test_intervals_that_no_data_set_can_have():
@@ -277,14 +346,28 @@ def test_intervals_that_no_data_set_can_have():
     with pytest.raises(pr.Incompatible, match="no degrees of freedom here"):
         coverage(fit.model, fit, kinds=["t"], reps=2)
     with pytest.raises(pr.Incompatible, match="odd: "):
-        coverage(fit.model, fit, kinds={"odd": Interval("wald", method="closed_form")}, reps=2)
+        coverage(
+            fit.model,
+            fit,
+            kinds={"odd": Interval("wald", method="closed_form")},
+            reps=2,
+        )
 
 
 def test_a_simulation_needs_rows_that_can_be_drawn(tmp_path):
     fit = pr.load_fit(line().save(tmp_path / "fit.nc"))
-    with pytest.raises(pr.DataError, match=r"simulation of responses needs the rows in memory, .*saved without"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"simulation of responses needs the rows in memory, .*saved without",
+    ):
         coverage(fit.model, fit)
     x = np.arange(20.0)
-    shares = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=pr.weights.sampling(np.linspace(1, 2, 20))))
-    with pytest.raises(pr.Incompatible, match="coverage: sampling weights make a pseudo-likelihood"):
+    shares = pr.fit(
+        pr.Model.from_arrays(
+            x, np.sin(x), weights=pr.weights.sampling(np.linspace(1, 2, 20))
+        )
+    )
+    with pytest.raises(
+        pr.Incompatible, match="coverage: sampling weights make a pseudo-likelihood"
+    ):
         coverage(shares.model, shares)

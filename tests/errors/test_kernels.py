@@ -54,7 +54,9 @@ def test_what_is_no_covariance_function(make, said):
 def test_words_of_other_packages_are_answered_with_names_that_exist():
     for said in KERNEL_WORDS.values():
         assert all(kernels.read_kernel(name) for name in re.findall(r"'(\w+)'", said))
-        assert all(hasattr(kernels, name) for name in re.findall(r"pr\.kernels\.(\w+)", said))
+        assert all(
+            hasattr(kernels, name) for name in re.findall(r"pr\.kernels\.(\w+)", said)
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,13 @@ def test_rows_that_it_does_not_take(call, said):
 
 
 @pytest.mark.parametrize(
-    "k", [RBF, *(kernels.Matern(1e-140, nu) for nu in (0.5, 1.5, 2.5)), kernels.RationalQuadratic(1e-100)], ids=str
+    "k",
+    [
+        RBF,
+        *(kernels.Matern(1e-140, nu) for nu in (0.5, 1.5, 2.5)),
+        kernels.RationalQuadratic(1e-100),
+    ],
+    ids=str,
 )
 def test_the_farthest_rows_have_nothing_in_common(k):
     x = [-1e140, 0.0, 1e140]
@@ -105,8 +113,14 @@ def test_the_farthest_rows_have_nothing_in_common(k):
             r"the least eigenvalue of the 3 x 3 matrix of this function is -\d",
         ),
         (lambda x, z: x - z.T, "a covariance is symmetric"),
-        (lambda x, z: np.ones(3), r"k\(x, z\) has shape \(3,\), and 3 rows by 3 rows give \(3, 3\)"),
-        (lambda x, z: np.full((len(x), len(z)), np.nan), r"k\(x, z\) is nan for row 0 of x and row 0 of z"),
+        (
+            lambda x, z: np.ones(3),
+            r"k\(x, z\) has shape \(3,\), and 3 rows by 3 rows give \(3, 3\)",
+        ),
+        (
+            lambda x, z: np.full((len(x), len(z)), np.nan),
+            r"k\(x, z\) is nan for row 0 of x and row 0 of z",
+        ),
     ],
 )
 def test_a_function_of_ones_own_is_checked_at_the_rows(function, said):
@@ -122,11 +136,21 @@ def test_a_function_of_ones_own_is_checked_at_the_rows(function, said):
     ],
 )
 def test_an_indefinite_function_has_no_basis_of_anchors(function, kind, settings):
-    with pytest.raises(pr.DataError, match=r"the least eigenvalue of the (\d+) x \1 matrix of this function is -\d"):
-        kernels.basis(kernels.CustomFunction(function), np.linspace(0.0, 4.0, 40), kind, **settings)
+    with pytest.raises(
+        pr.DataError,
+        match=r"the least eigenvalue of the (\d+) x \1 matrix of this function is -\d",
+    ):
+        kernels.basis(
+            kernels.CustomFunction(function),
+            np.linspace(0.0, 4.0, 40),
+            kind,
+            **settings,
+        )
 
 
-@pytest.mark.parametrize("k", [RBF, kernels.RBF(3.0), kernels.Polynomial(5), RBF + kernels.Linear()], ids=str)
+@pytest.mark.parametrize(
+    "k", [RBF, kernels.RBF(3.0), kernels.Polynomial(5), RBF + kernels.Linear()], ids=str
+)
 def test_a_nearly_singular_matrix_is_not_taken_for_an_indefinite_one(k):
     """Rounding alone decides the variances that many anchors leave."""
     rows = np.linspace(0.0, 5.0, 100)
@@ -144,7 +168,9 @@ def test_a_great_circle_distance_in_a_gaussian_is_found_out():
 
 def test_a_function_of_ones_own_is_not_saved():
     own = kernels.CustomFunction(lambda x, z: x @ z.T)
-    with pytest.raises(pr.Incompatible, match="is code, and files hold names and numbers only"):
+    with pytest.raises(
+        pr.Incompatible, match="is code, and files hold names and numbers only"
+    ):
         (own + RBF).spec()
 
 
@@ -161,7 +187,11 @@ def test_a_function_of_ones_own_is_not_saved():
         {"name": ["rbf"]},
         {"length": 2.0},
         3.0,
-        functools.reduce(lambda inner, _: {"name": "power", "parts": [inner]}, range(100_000), {"name": "rbf"}),
+        functools.reduce(
+            lambda inner, _: {"name": "power", "parts": [inner]},
+            range(100_000),
+            {"name": "rbf"},
+        ),
     ],
     ids=range(11),
 )
@@ -264,7 +294,9 @@ def test_a_ridge_path_that_cannot_be(call, said):
 
 def test_the_least_lam_that_is_named_is_taken():
     path = kernels.ridge_path(kernels.RBF(50.0)(LINE), LINE)
-    with pytest.raises(pr.DataError, match=r"the least lam that is, is (\S+)") as caught:
+    with pytest.raises(
+        pr.DataError, match=r"the least lam that is, is (\S+)"
+    ) as caught:
         path.df(1e-15)
     least = float(str(caught.value).split()[-1])
     assert np.isfinite(path.loo_residuals(1.01 * least)).all()

@@ -31,7 +31,9 @@ LEARNERS = [
 @BOTH
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("where", ["column 1", "y"])
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda a: type(a).__name__ + a.loss.name)
+@pytest.mark.parametrize(
+    "learner", LEARNERS, ids=lambda a: type(a).__name__ + a.loss.name
+)
 def test_a_value_missing_stops_before_its_row(learner, where, bad, compiled, rng):
     X, y = rng.standard_normal((N, 2)), np.where(rng.random(N) < 0.5, 1.0, 0.0)
     if learner.loss.labels.kind == "sign":
@@ -42,7 +44,9 @@ def test_a_value_missing_stops_before_its_row(learner, where, bad, compiled, rng
     else:
         X2[17, 1] = bad
     keep = online.Record(compiled=compiled)
-    with pytest.raises(online.StreamError, match=f"row 17: {where} is {bad:g}") as caught:
+    with pytest.raises(
+        online.StreamError, match=f"row 17: {where} is {bad:g}"
+    ) as caught:
         online.run(learner, X2, y2, record=keep)
     before = online.run(learner, X[:17], y[:17], record=keep).state
     np.testing.assert_array_equal(caught.value.state.w, before.w)
@@ -64,7 +68,11 @@ def test_the_column_is_named_where_columns_have_names(data):
 @pytest.mark.parametrize(
     ("learner", "label", "advice"),
     [
-        (online.perceptron(), 0.0, r"labels -1 and \+1; for labels 0 and 1 pass 2 \* y - 1"),
+        (
+            online.perceptron(),
+            0.0,
+            r"labels -1 and \+1; for labels 0 and 1 pass 2 \* y - 1",
+        ),
         (online.adaline(0.1), 2.0, r"labels -1 and \+1"),
         (online.logistic(), -1.0, "labels 0 and 1; for labels -1"),
         (online.softmax(2), 2.0, "class codes"),
@@ -74,7 +82,10 @@ def test_the_column_is_named_where_columns_have_names(data):
 def test_labels_are_checked(learner, label, advice, compiled, data):
     y = np.ones(N)
     y[11] = label
-    with pytest.raises(online.StreamError, match=f"row 11: y is {label:g}, but this learner needs {advice}") as caught:
+    with pytest.raises(
+        online.StreamError,
+        match=f"row 11: y is {label:g}, but this learner needs {advice}",
+    ) as caught:
         online.run(learner, data[0], y, record=online.Record(compiled=compiled))
     assert caught.value.state.t == 11
     with pytest.raises(DataError, match=advice):
@@ -85,28 +96,41 @@ def test_wrong_widths(data):
     X, y = data
     learner = online.lms(0.1)
     state = online.run(learner, X, y).state
-    with pytest.raises(online.StreamError, match="row 0: X has 1 columns, the learner's state 2"):
+    with pytest.raises(
+        online.StreamError, match="row 0: X has 1 columns, the learner's state 2"
+    ):
         online.run(learner, X[:, :1], y, state=state)
     with pytest.raises(online.StreamError, match="row 10: X has 1 columns") as caught:
         online.run(learner, [(X[:10], y[:10]), (X[10:, :1], y[10:])])
     assert caught.value.state.t == 10
     with pytest.raises(DataError, match=r"row 2 of the stream has 1 values"):
         online.run(learner, iter([(X[0], y[0]), (X[1], y[1]), (X[2, :1], y[2])]))
-    with pytest.raises(DataError, match=r"x has shape \(1,\), but the weights are for 2 columns"):
+    with pytest.raises(
+        DataError, match=r"x has shape \(1,\), but the weights are for 2 columns"
+    ):
         learner.step(state, [1.0], 1.0)
     with pytest.raises(DataError, match=r"X has shape \(30, 2\) and y \(29,\)"):
         online.run(learner, X, y[1:])
 
 
 @BOTH
-def test_a_step_that_is_too_large_names_the_column_and_a_step_that_would_do(compiled, data):
+def test_a_step_that_is_too_large_names_the_column_and_a_step_that_would_do(
+    compiled, data
+):
     X = data[0] * [1.0, 100.0]
     keep = online.Record(compiled=compiled)
     with (
-        pytest.warns(ProbregWarning, match=r"Column 1 is the largest there: scale it, or take a step of [\d.e-]+"),
-        pytest.raises(online.Diverged, match=r"weights have grown to .* Column 1") as caught,
+        pytest.warns(
+            ProbregWarning,
+            match=r"Column 1 is the largest there: scale it, or take a step of [\d.e-]+",
+        ),
+        pytest.raises(
+            online.Diverged, match=r"weights have grown to .* Column 1"
+        ) as caught,
     ):
-        online.run(online.lms(0.1), np.tile(X, (20, 1)), np.tile(data[1], 20), record=keep)
+        online.run(
+            online.lms(0.1), np.tile(X, (20, 1)), np.tile(data[1], 20), record=keep
+        )
     assert np.all(np.isfinite(caught.value.state.w))
     step = 1 / (X**2).sum(axis=1).max()
     online.run(online.lms(step), X, data[1], record=keep)  # no warning
@@ -114,7 +138,9 @@ def test_a_step_that_is_too_large_names_the_column_and_a_step_that_would_do(comp
 
 def test_poisson_overflow_is_said(data):
     with pytest.raises(online.Diverged, match="not a finite number"):
-        online.run(online.descent(online.POISSON, 50.0), np.abs(data[0]) * 30, np.full(N, 5.0))
+        online.run(
+            online.descent(online.POISSON, 50.0), np.abs(data[0]) * 30, np.full(N, 5.0)
+        )
 
 
 def test_classes_that_overlap_stop_at_the_budget_and_say_so(rng):

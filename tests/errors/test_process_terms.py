@@ -16,7 +16,12 @@ from probreg.priors import Flat
 
 N = 30
 TABLE = pd.DataFrame(
-    {"x": np.linspace(0, 5, N), "z": np.sin(np.arange(N)), "g": list("ab") * 15, "y": np.cos(np.arange(N))},
+    {
+        "x": np.linspace(0, 5, N),
+        "z": np.sin(np.arange(N)),
+        "g": list("ab") * 15,
+        "y": np.cos(np.arange(N)),
+    },
     index=[f"r{i}" for i in range(N)],
 )
 
@@ -46,7 +51,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("term", REFUSED)
-def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_the_term(term):
+def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_the_term(
+    term,
+):
     with pytest.raises(pr.ProbregError, match=re.escape(REFUSED[term])) as met:
         pr.Model.from_formula(f"y ~ {term}", TABLE)
     assert str(met.value).startswith("gp(")
@@ -73,7 +80,9 @@ def test_what_no_formula_may_say_of_a_process(formula, said):
 
 def test_an_exact_basis_of_too_many_rows_says_the_memory_and_what_to_take():
     table = {"x": np.linspace(0.0, 1.0, 5001), "y": np.zeros(5001)}
-    with pytest.raises(pr.DataError, match=r"5,001 distinct rows .* 0.2 GB: write 'cholesky'"):
+    with pytest.raises(
+        pr.DataError, match=r"5,001 distinct rows .* 0.2 GB: write 'cholesky'"
+    ):
         pr.Model.from_formula("y ~ gp(x, length=0.1, basis='exact')", table)
 
 
@@ -82,7 +91,9 @@ def test_predictions_beyond_the_range_of_sines_name_column_row_and_range():
     new = pd.DataFrame({"x": [1.0, 5.5], "z": [0.0, 0.0]}, index=["near", "far"])
     with pytest.raises(
         pr.DataError,
-        match=re.escape("x is 5.5 in row far, beyond the range 0 to 5 of its sines: fit it with range=[(0, 5.5),"),
+        match=re.escape(
+            "x is 5.5 in row far, beyond the range 0 to 5 of its sines: fit it with range=[(0, 5.5),"
+        ),
     ):
         fit.predict(new)
     wide = pr.fit(pr.Model.from_formula("y ~ gp(x, length=1.0, range=(0, 5.5))", TABLE))
@@ -94,9 +105,13 @@ def test_predictions_beyond_the_range_of_sines_name_column_row_and_range():
 
 def test_a_flat_prior_on_as_many_columns_as_rows_is_refused_and_found():
     table = TABLE[::6]
-    model = pr.Model.from_formula("y ~ gp(x, length=1.0)", table, prior={"gp(x)": Flat()})
+    model = pr.Model.from_formula(
+        "y ~ gp(x, length=1.0)", table, prior={"gp(x)": Flat()}
+    )
     said = "gp(x, length=1.0): under a flat prior its 5 columns interpolate the 5 rows"
-    with pytest.raises(pr.Incompatible, match=re.escape(said) + "; leave the prior out"):
+    with pytest.raises(
+        pr.Incompatible, match=re.escape(said) + "; leave the prior out"
+    ):
         pr.fit(model)
     assert pr.check(model)["processes"].items[0].sentence == said
     two = pr.Model.from_formula(
@@ -104,25 +119,43 @@ def test_a_flat_prior_on_as_many_columns_as_rows_is_refused_and_found():
         TABLE[::5],
         prior={"gp(x)": Flat(), "gp(z)": Flat()},
     )
-    with pytest.raises(pr.Incompatible, match="under a flat prior their 8 columns interpolate the 6 rows"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="under a flat prior their 8 columns interpolate the 6 rows",
+    ):
         pr.fit(two, "newton")
 
 
 @pytest.mark.parametrize(("rows", "refused"), [(5, True), (6, False)])
 def test_a_flat_prior_may_leave_two_rows_over(rows, refused):
     formula = "y ~ 0 + gp(x, length=1.0, basis='cholesky', size=4)"
-    model = pr.Model.from_formula(formula, TABLE[:: N // rows][:rows], prior={"gp(x)": Flat()})
-    with pytest.raises(pr.Incompatible, match="interpolate") if refused else contextlib.nullcontext():
+    model = pr.Model.from_formula(
+        formula, TABLE[:: N // rows][:rows], prior={"gp(x)": Flat()}
+    )
+    with (
+        pytest.raises(pr.Incompatible, match="interpolate")
+        if refused
+        else contextlib.nullcontext()
+    ):
         pr.fit(model)
 
 
 def test_a_flat_prior_on_fewer_columns_is_a_regression_and_said_to_be_one():
-    model = pr.Model.from_formula("y ~ gp(x, length=1.0, basis='cholesky', size=3)", TABLE, prior={"gp(x)": Flat()})
+    model = pr.Model.from_formula(
+        "y ~ gp(x, length=1.0, basis='cholesky', size=3)",
+        TABLE,
+        prior={"gp(x)": Flat()},
+    )
     (found,) = pr.check(model)["processes"].items
-    assert (found.verdict.name, "a regression on 3 columns, not a process" in found.sentence) == ("WARNING", True)
+    assert (
+        found.verdict.name,
+        "a regression on 3 columns, not a process" in found.sentence,
+    ) == ("WARNING", True)
     X = np.column_stack([np.ones(N), model.design.X[:, 1:]])
     np.testing.assert_allclose(
-        pr.fit(model).solution.beta[:, 0], np.linalg.lstsq(X, TABLE["y"], rcond=None)[0], rtol=1e-8
+        pr.fit(model).solution.beta[:, 0],
+        np.linalg.lstsq(X, TABLE["y"], rcond=None)[0],
+        rtol=1e-8,
     )
 
 
@@ -133,23 +166,33 @@ def test_a_flat_prior_on_fewer_columns_is_a_regression_and_said_to_be_one():
 def test_a_basis_of_rows_is_refused_for_rows_that_are_read_by_the_block(tmp_path, kind):
     TABLE.to_csv(tmp_path / "rows.csv")
     with pytest.raises(pr.DataError, match=rf"basis='{kind}' needs all rows in memory"):
-        pr.Model.from_files(f"y ~ gp(x, length=1.0, size=3, basis='{kind}')", tmp_path / "rows.csv")
+        pr.Model.from_files(
+            f"y ~ gp(x, length=1.0, size=3, basis='{kind}')", tmp_path / "rows.csv"
+        )
 
 
 def test_a_row_of_a_file_beyond_the_range_is_named(tmp_path):
     TABLE.to_csv(tmp_path / "rows.csv")
-    with pytest.raises(pr.DataError, match=r"x is 4.13793 in row 24, beyond the range 0 to 4 of its sines"):
-        pr.Model.from_files("y ~ gp(x, length=1.0, range=(0, 4))", tmp_path / "rows.csv")
+    with pytest.raises(
+        pr.DataError,
+        match=r"x is 4.13793 in row 24, beyond the range 0 to 4 of its sines",
+    ):
+        pr.Model.from_files(
+            "y ~ gp(x, length=1.0, range=(0, 4))", tmp_path / "rows.csv"
+        )
 
 
 def test_another_basis_needs_the_rows_the_term_and_as_many_inputs():
     design = pr.Model.from_formula("y ~ gp(x, length=1.0)", TABLE).design
     of_two = pr.kernels.basis("rbf", TABLE[["x", "z"]].to_numpy())
     with pytest.raises(
-        pr.DataError, match=r"'gp\(z\)' is no Gaussian process of this design; it has gp\(x, length=1.0\)"
+        pr.DataError,
+        match=r"'gp\(z\)' is no Gaussian process of this design; it has gp\(x, length=1.0\)",
     ):
         design.with_basis("gp(z)", of_two)
-    with pytest.raises(pr.DataError, match="this basis takes 2 columns, and the term has 1"):
+    with pytest.raises(
+        pr.DataError, match="this basis takes 2 columns, and the term has 1"
+    ):
         design.with_basis("gp(x, length=1.0)", of_two)
     plain = pr.Model.from_arrays(TABLE[["x"]].to_numpy(), TABLE["y"]).design
     with pytest.raises(pr.DataError, match="it has none"):
@@ -160,9 +203,15 @@ def test_another_basis_needs_the_rows_the_term_and_as_many_inputs():
     ("given", "said"),
     [
         ({"settings": {"knots": 3}}, "a basis takes no knots=; it takes tol, size,"),
-        ({"kernel": pr.kernels.RBF(1e-9)}, "gp(x1): length = 1e-09 is far below the distances"),
+        (
+            {"kernel": pr.kernels.RBF(1e-9)},
+            "gp(x1): length = 1e-09 is far below the distances",
+        ),
         ({"kernel": "sigmoid"}, "gp(x1): no covariance function is called 'sigmoid'"),
-        ({"columns": ["Intercept"]}, "column 'Intercept' holds 0 in row 0: a column of that name is all ones"),
+        (
+            {"columns": ["Intercept"]},
+            "column 'Intercept' holds 0 in row 0: a column of that name is all ones",
+        ),
     ],
 )
 def test_processes_of_arrays_that_cannot_be(given, said):
@@ -174,7 +223,9 @@ def test_processes_of_arrays_that_cannot_be(given, said):
 
 SAVED = json.loads(
     json.dumps(
-        pr.Model.from_formula("y ~ gp(x, length=1.0)", TABLE[::10]).design.recipe.to_json(),
+        pr.Model.from_formula(
+            "y ~ gp(x, length=1.0)", TABLE[::10]
+        ).design.recipe.to_json(),
         default=lambda a: a.tolist(),
     )
 )
@@ -188,7 +239,9 @@ KEY = "gp(x, length=1.0)"
 def test_a_damaged_process_is_refused(part, value):
     saved = copy.deepcopy(SAVED)
     saved["state"]["transforms"][KEY][part] = value
-    with pytest.raises(pr.DataError, match=rf"the saved state of '{re.escape(KEY)}' is damaged"):
+    with pytest.raises(
+        pr.DataError, match=rf"the saved state of '{re.escape(KEY)}' is damaged"
+    ):
         Recipe.from_json(saved)
 
 

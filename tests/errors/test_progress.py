@@ -67,7 +67,9 @@ def terminal_fixture(monkeypatch: Any) -> Callable[[], Any]:
     @contextlib.contextmanager
     def terminal() -> Iterator[Screen]:
         made, before = Screen(), sys.stderr
-        sys.stderr = made.file  # not before the test: pytest sets its own as the test begins
+        sys.stderr = (
+            made.file
+        )  # not before the test: pytest sets its own as the test begins
         try:
             yield made
             assert sys.stderr is made.file
@@ -85,7 +87,9 @@ def bars() -> list[threading.Thread]:
 # ---- where bars appear -----------------------------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_there_is_neither_bar_nor_thread(capsys: Any, monkeypatch: Any) -> None:
+def test_without_a_terminal_there_is_neither_bar_nor_thread(
+    capsys: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(progress, "_QUIET", 0.0)
     with progress_bar("work", 3) as bar:
         bar.advance()
@@ -122,7 +126,11 @@ def test_a_short_task_shows_nothing(terminal: Any, monkeypatch: Any) -> None:
 
 
 def test_the_outer_bar_is_above_the_inner(terminal: Any) -> None:
-    with terminal() as screen, progress_bar("outer", 2), progress_bar("inner", 7) as inner:
+    with (
+        terminal() as screen,
+        progress_bar("outer", 2),
+        progress_bar("inner", 7) as inner,
+    ):
         inner.advance(3)
         screen.wait_for("3 of 7")
         assert len(bars()) == 1
@@ -133,7 +141,11 @@ def test_the_outer_bar_is_above_the_inner(terminal: Any) -> None:
 
 
 def test_a_bar_that_is_refused_takes_those_within_along(terminal: Any) -> None:
-    with terminal() as screen, progress_bar("outer", 2, show=False), progress_bar("inner", 7, show=True):
+    with (
+        terminal() as screen,
+        progress_bar("outer", 2, show=False),
+        progress_bar("inner", 7, show=True),
+    ):
         time.sleep(0.05)
         assert not bars()
     assert screen.text() == ""
@@ -178,8 +190,12 @@ def test_a_notebook_has_a_bar_in_its_output(monkeypatch: Any) -> None:
     monkeypatch.setattr(progress, "_QUIET", 0.0)
     shown: list[str] = []
     handle = types.SimpleNamespace(update=shown.append)
-    ipython = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=object()))
-    display = types.SimpleNamespace(HTML=str, display=lambda html, display_id: shown.append(html) or handle)
+    ipython = types.SimpleNamespace(
+        get_ipython=lambda: types.SimpleNamespace(kernel=object())
+    )
+    display = types.SimpleNamespace(
+        HTML=str, display=lambda html, display_id: shown.append(html) or handle
+    )
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     with progress_bar("<work>", 4) as bar:
@@ -188,13 +204,18 @@ def test_a_notebook_has_a_bar_in_its_output(monkeypatch: Any) -> None:
         while len(shown) < 3 and time.monotonic() < until:
             time.sleep(0.01)
     assert shown[0] == shown[-1] == ""
-    assert '<div>&lt;work&gt; <progress value="1" max="4"></progress> 1 of 4, 0 s' in shown[-2]
+    assert (
+        '<div>&lt;work&gt; <progress value="1" max="4"></progress> 1 of 4, 0 s'
+        in shown[-2]
+    )
 
 
 def test_counting_costs_less_than_a_hundredth_of_a_fit(terminal: Any) -> None:
     """A step of any loop here is a fit, of a fifth of a millisecond at least."""
     with terminal(), progress_bar("work", 10**5) as bar:
-        best = min(_seconds(lambda: [None for _ in bar.over(range(10_000))]) for _ in range(5))
+        best = min(
+            _seconds(lambda: [None for _ in bar.over(range(10_000))]) for _ in range(5)
+        )
     assert best / 10_000 < 2e-6
 
 
@@ -209,7 +230,9 @@ def _seconds(work: Callable[[], object]) -> float:
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1500, 12))
 CODED = (RNG.random(1500) < 0.5).astype(float)
-FEW = pr.Model.from_arrays(X[:40, :2], CODED[:40], likelihood="bernoulli", prior=pr.Normal(1.0))
+FEW = pr.Model.from_arrays(
+    X[:40, :2], CODED[:40], likelihood="bernoulli", prior=pr.Normal(1.0)
+)
 LARGE = pr.Model.from_arrays(X, CODED, likelihood="bernoulli", prior=pr.Normal(1.0))
 LINE = pr.Model.from_arrays(
     X[:9, :1],
@@ -227,20 +250,40 @@ def sampled(model: pr.Model, draws: int, show: bool | None) -> object:
 
 # What lasts, by a size and whether to show it: nuts takes draws, others repetitions, scales or rows.
 VERBS: dict[str, Callable[[int, bool | None], object]] = {
-    "nuts": lambda n, show: sampled(FEW if n < MUCH else LARGE, 10 * n if n < MUCH else 100 * n, show),
-    "bootstrap": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n if n < MUCH else 5 * n, progress=show)),
-    "bootstrap in threads": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n if n < MUCH else 5 * n, workers=2, progress=show)),
+    "nuts": lambda n, show: sampled(
+        FEW if n < MUCH else LARGE, 10 * n if n < MUCH else 100 * n, show
+    ),
+    "bootstrap": lambda n, show: pr.fit(
+        FEW, pr.Bootstrap(reps=n if n < MUCH else 5 * n, progress=show)
+    ),
+    "bootstrap in threads": lambda n, show: pr.fit(
+        FEW, pr.Bootstrap(reps=n if n < MUCH else 5 * n, workers=2, progress=show)
+    ),
     "path": lambda n, show: pr.path(FEW, n=n, progress=show),
-    "tune": lambda n, show: pr.tune(FEW, scales=np.geomspace(0.1, 10.0, n), folds=2, progress=show),
-    "compare_models": lambda n, show: pr.compare_models([FITTED if n < MUCH else _large()], progress=show),
-    "diagnose": lambda n, show: [pr.diagnose(FITTED, progress=show) for _ in range(1 if n < MUCH else 50)],
+    "tune": lambda n, show: pr.tune(
+        FEW, scales=np.geomspace(0.1, 10.0, n), folds=2, progress=show
+    ),
+    "compare_models": lambda n, show: pr.compare_models(
+        [FITTED if n < MUCH else _large()], progress=show
+    ),
+    "diagnose": lambda n, show: [
+        pr.diagnose(FITTED, progress=show) for _ in range(1 if n < MUCH else 50)
+    ],
     "sbc": lambda n, show: pr.sbc(LINE, "conjugate", n, progress=show),
-    "coverage": lambda n, show: pr.coverage(FEW, TRUTH, kinds=["wald"], reps=n, progress=show),
-    "coverage in threads": lambda n, show: pr.coverage(FEW, TRUTH, kinds=["wald"], reps=n, workers=2, progress=show),
-    "bias_variance": lambda n, show: pr.bias_variance(FEW, [0.0, 0.0, 0.0], reps=n, progress=show),
+    "coverage": lambda n, show: pr.coverage(
+        FEW, TRUTH, kinds=["wald"], reps=n, progress=show
+    ),
+    "coverage in threads": lambda n, show: pr.coverage(
+        FEW, TRUTH, kinds=["wald"], reps=n, workers=2, progress=show
+    ),
+    "bias_variance": lambda n, show: pr.bias_variance(
+        FEW, [0.0, 0.0, 0.0], reps=n, progress=show
+    ),
     "report": lambda n, show: [_reported(show) for _ in range(1 if n < MUCH else 50)],
     "conformal": lambda n, show: pr.conformal(FITTED, prob=0.8, progress=show),
-    "bootstrap, asked of fit": lambda n, show: pr.fit(FEW, pr.Bootstrap(reps=n), progress=show),
+    "bootstrap, asked of fit": lambda n, show: pr.fit(
+        FEW, pr.Bootstrap(reps=n), progress=show
+    ),
 }
 
 
@@ -252,11 +295,15 @@ def _large() -> pr.Fit:
     return pr.fit(LARGE, "newton", progress=False)
 
 
-def test_profile_intervals_have_a_bar_within_that_of_who_asks(terminal: Any, monkeypatch: Any) -> None:
+def test_profile_intervals_have_a_bar_within_that_of_who_asks(
+    terminal: Any, monkeypatch: Any
+) -> None:
     met: list[tuple[str, int | None]] = []
     opened = progress._Display.open
     monkeypatch.setattr(
-        progress._Display, "open", lambda d, task: (met.append((task.name, task.total)), opened(d, task))[1]
+        progress._Display,
+        "open",
+        lambda d, task: (met.append((task.name, task.total)), opened(d, task))[1],
     )
     with terminal():
         FITTED.interval(kind="profile")
@@ -270,15 +317,23 @@ def _reported(show: bool | None) -> None:
         pr.report({"ML": FITTED}, f"{folder}/page.html", progress=show)
 
 
-LONG = [pytest.param(v, marks=[pytest.mark.slow] if v == "report" else []) for v in VERBS]
+LONG = [
+    pytest.param(v, marks=[pytest.mark.slow] if v == "report" else []) for v in VERBS
+]
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # so short a chain
 @pytest.mark.parametrize("verb", LONG)
-def test_every_verb_has_a_bar_that_can_be_refused(verb: str, terminal: Any, monkeypatch: Any) -> None:
+def test_every_verb_has_a_bar_that_can_be_refused(
+    verb: str, terminal: Any, monkeypatch: Any
+) -> None:
     met: list[str] = []
     opened = progress._Display.open
-    monkeypatch.setattr(progress._Display, "open", lambda d, task: (met.append(task.name), opened(d, task))[1])
+    monkeypatch.setattr(
+        progress._Display,
+        "open",
+        lambda d, task: (met.append(task.name), opened(d, task))[1],
+    )
     with terminal():
         VERBS[verb](5, False)
         assert met == []
@@ -288,7 +343,9 @@ def test_every_verb_has_a_bar_that_can_be_refused(verb: str, terminal: Any, monk
 
 
 def test_every_public_function_with_a_bar_is_among_them() -> None:
-    takes = {name for name in pr.__all__ if "progress" in _parameters(getattr(pr, name))}
+    takes = {
+        name for name in pr.__all__ if "progress" in _parameters(getattr(pr, name))
+    }
     assert {name.lower().replace("fit", "bootstrap") for name in takes} == {
         verb.split()[0].strip(",") for verb in VERBS
     }
@@ -303,8 +360,12 @@ def _parameters(thing: Any) -> tuple[str, ...]:
 # ---- interrupts ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", [v for v in VERBS if v != "conformal"])  # which is one fit, and those are here
-def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: Any, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    "verb", [v for v in VERBS if v != "conformal"]
+)  # which is one fit, and those are here
+def test_an_interrupt_arrives_at_once_and_leaves_nothing(
+    verb: str, terminal: Any, monkeypatch: Any
+) -> None:
     sent: list[float] = []
 
     def press() -> None:
@@ -315,7 +376,9 @@ def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: An
         screen.wait_for(verb.split()[0].strip(","))
         press()
 
-    def lost(what: Any) -> None:  # within a weak reference's callback Python drops an interrupt, and people press again
+    def lost(
+        what: Any,
+    ) -> None:  # within a weak reference's callback Python drops an interrupt, and people press again
         if issubclass(what.exc_type, KeyboardInterrupt) and len(sent) < 3:
             threading.Timer(0.01, press).start()
         else:
@@ -324,8 +387,12 @@ def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: An
     heard = sys.unraisablehook
     monkeypatch.setattr(sys, "unraisablehook", lost)
     if "bootstrap" in verb:
-        VERBS[verb](5, False)  # what a thread is importing cannot be interrupted, and a file that is imported is left open
-    if verb == "nuts":  # what is compiled is read from files, which an interrupt leaves open
+        VERBS[verb](
+            5, False
+        )  # what a thread is importing cannot be interrupted, and a file that is imported is left open
+    if (
+        verb == "nuts"
+    ):  # what is compiled is read from files, which an interrupt leaves open
         with warnings.catch_warnings(action="ignore"):
             sampled(LARGE, 20, False)
     before = threading.active_count()
@@ -359,7 +426,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_terminals_interrupt_of_several_processes_leaves_none_and_no_traceback(tmp_path: Any) -> None:
+def test_a_terminals_interrupt_of_several_processes_leaves_none_and_no_traceback(
+    tmp_path: Any,
+) -> None:
     """Ctrl-C goes to all of them, once while they start, once while they work."""
     script, root = tmp_path / "run.py", str(Path(__file__).parents[2])
     script.write_text(PROCESSES)
@@ -375,9 +444,13 @@ def test_a_terminals_interrupt_of_several_processes_leaves_none_and_no_traceback
         os.killpg(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=60)
         assert (out, err) == ("interrupted\n", "")
-        assert time.monotonic() - began < 30.0  # the interpreter's own end on a busy machine included
+        assert (
+            time.monotonic() - began < 30.0
+        )  # the interpreter's own end on a busy machine included
         until = time.monotonic() + 30.0
-        while _alive(run.pid) and time.monotonic() < until:  # Python's own tracker of resources ends when its pipe does
+        while (
+            _alive(run.pid) and time.monotonic() < until
+        ):  # Python's own tracker of resources ends when its pipe does
             time.sleep(0.1)
         assert not _alive(run.pid)
 

@@ -39,34 +39,50 @@ def test_an_error_says_what_to_do(ask: Callable[[], object], said: str) -> None:
 
 def test_kernel_ridge_takes_the_basis_that_its_error_names() -> None:
     kernel = pr.kernels.RBF(1.0)
-    exact, near = (pr.kernel_ridge(X, ROWS["y"], kernel=kernel, lam=0.1, basis=b) for b in ("exact", "cholesky"))
-    np.testing.assert_allclose(near.predict(X)["mean"], exact.predict(X)["mean"], atol=1e-4)
+    exact, near = (
+        pr.kernel_ridge(X, ROWS["y"], kernel=kernel, lam=0.1, basis=b)
+        for b in ("exact", "cholesky")
+    )
+    np.testing.assert_allclose(
+        near.predict(X)["mean"], exact.predict(X)["mean"], atol=1e-4
+    )
     assert len(near.coef) < len(exact.coef)
 
 
 def test_the_notes_of_a_process_at_the_maximum() -> None:
     """By the names of its hyperparameters; a length that was found is no length that nobody stated."""
-    with pytest.raises(pr.Incompatible, match="rises as sigma falls to 0, because the columns can reproduce the response"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="rises as sigma falls to 0, because the columns can reproduce the response",
+    ):
         pr.gp(X, ROWS["y"])  # two waves without noise
     fit = pr.gp(X, ROWS["y"] + np.random.default_rng(0).normal(0.0, 0.1, len(X)))
     notes = [note for note in fit.notes if note.startswith("gp(x1): amplitude ")]
     assert len(notes) == 1
     assert notes[0].endswith(" at the maximum")
     assert ", length " in notes[0]
-    assert not any("prior scale" in note or "no length is stated" in note for note in fit.notes)
+    assert not any(
+        "prior scale" in note or "no length is stated" in note for note in fit.notes
+    )
     assert "no length is stated" not in repr(fit)
     assert any("no length is stated" in note for note in model_of("gp(x)").design.notes)
 
 
 def test_a_name_of_several_words_is_written_in_backquotes():
     x = np.linspace(0.0, 3.0, 40)
-    rows = {"target": x**2 + 0.01 * np.cos(np.arange(40.0)), "mean radius": x, "mean": x}
+    rows = {
+        "target": x**2 + 0.01 * np.cos(np.arange(40.0)),
+        "mean radius": x,
+        "mean": x,
+    }
     with pytest.raises(pr.errors.DataError, match="write `mean radius` in backquotes"):
         pr.Model.from_formula("target ~ mean radius", rows)
     with pytest.raises(pr.errors.DataError) as other:
         pr.Model.from_formula("target ~ mean mean", rows)
     assert "backquotes" not in str(other.value)
-    (found,) = CurvatureDiagnostic().run(pr.fit(pr.Model.from_formula("target ~ `mean radius`", rows)))
+    (found,) = CurvatureDiagnostic().run(
+        pr.fit(pr.Model.from_formula("target ~ `mean radius`", rows))
+    )
     assert "bs(`mean radius`, df=4) or add I(`mean radius`**2)" in str(found.remedy)
     pr.Model.from_formula("target ~ `mean radius` + I(`mean radius`**2)", rows)
 
@@ -78,7 +94,9 @@ def test_two_lassos_without_leave_one_out_print_no_empty_table():
     found = pr.compare_models(fits)
     assert "Empty" not in str(found)
     assert "heldout=" in str(found)
-    with pytest.raises(pr.errors.Incompatible, match=r"heldout=\) or pr.tune\(model, by='cv'\)"):
+    with pytest.raises(
+        pr.errors.Incompatible, match=r"heldout=\) or pr.tune\(model, by='cv'\)"
+    ):
         fits["1.0"].aic  # noqa: B018
     with pytest.raises(pr.errors.Incompatible, match=r"pr.compare_models has elpd"):
         pr.fit(model.with_prior(pr.Normal(1.0))).aic  # noqa: B018

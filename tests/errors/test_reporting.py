@@ -19,7 +19,15 @@ def table(rng):
     n = 40
     x, z = rng.normal(size=n), rng.normal(size=n)
     y = 1.0 + x - 0.5 * z + rng.normal(size=n)
-    return pd.DataFrame({"x": x, "z": z, "y": y, "b": (y > 1).astype(int), "g": np.repeat(np.arange(8), 5)})
+    return pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "y": y,
+            "b": (y > 1).astype(int),
+            "g": np.repeat(np.arange(8), 5),
+        }
+    )
 
 
 def test_every_interval_of_a_saturated_fit_is_refused_in_words(table):
@@ -49,7 +57,9 @@ def test_a_score_interval_with_sigma_given_is_walds(table):
         fit = pr.fit(pr.Model.from_formula("y ~ x + z", some, aux={"sigma": 1.0}))
         for prob in (0.9, 0.95):
             score, wald = fit.interval(prob, "score"), fit.interval(prob, "wald")
-            np.testing.assert_allclose(score["upper"], wald["upper"], rtol=1e-9, atol=1e-12)  # both roots to 1e-11
+            np.testing.assert_allclose(
+                score["upper"], wald["upper"], rtol=1e-9, atol=1e-12
+            )  # both roots to 1e-11
 
 
 def test_groups_follow_the_labels_of_rows(table):
@@ -58,7 +68,9 @@ def test_groups_follow_the_labels_of_rows(table):
     right = fit.covariance("cluster", groups="g", data=table)
     assert fit.covariance("cluster", groups="g", data=shuffled).identical(right)
     assert fit.covariance("cluster", groups=shuffled["g"]).identical(right)
-    plain = fit.covariance("cluster", groups=shuffled["g"].to_numpy())  # no labels: the order is all there is
+    plain = fit.covariance(
+        "cluster", groups=shuffled["g"].to_numpy()
+    )  # no labels: the order is all there is
     assert not np.allclose(plain, right)
 
 
@@ -69,15 +81,29 @@ def test_groups_of_a_fit_saved_without_rows_are_refused(table, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "prior", [pr.priors.GPrior(10.0), pr.priors.Jeffreys(), pr.Normal(1.0, scaled=True)], ids=lambda p: p.name
+    "prior",
+    [pr.priors.GPrior(10.0), pr.priors.Jeffreys(), pr.Normal(1.0, scaled=True)],
+    ids=lambda p: p.name,
 )
-def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_rows(table, prior):
-    model = pr.Model.from_formula("b ~ x + z", table, likelihood="bernoulli", prior=prior)
+def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_rows(
+    table, prior
+):
+    model = pr.Model.from_formula(
+        "b ~ x + z", table, likelihood="bernoulli", prior=prior
+    )
     found = leave_one_out(pr.fit(model)).elpd
     for row in (0, 17):
-        rest = pr.Model.from_formula("b ~ x + z", table.drop(index=row), likelihood="bernoulli", prior=prior)
-        expected = pr.fit(rest).predictive(table.loc[[row]]).log_prob(np.array([table["b"][row]]))
-        np.testing.assert_allclose(found[row], expected[0], rtol=1e-6)  # Newton stops 1e-4 errors before the mode
+        rest = pr.Model.from_formula(
+            "b ~ x + z", table.drop(index=row), likelihood="bernoulli", prior=prior
+        )
+        expected = (
+            pr.fit(rest)
+            .predictive(table.loc[[row]])
+            .log_prob(np.array([table["b"][row]]))
+        )
+        np.testing.assert_allclose(
+            found[row], expected[0], rtol=1e-6
+        )  # Newton stops 1e-4 errors before the mode
 
 
 def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
@@ -89,7 +115,9 @@ def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
 
 @pytest.mark.slow
 def test_priors_of_unknown_scale_are_named_where_they_have_no_formula(table):
-    fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=pr.Normal(pr.HalfNormal(1.0))))
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x + z", table, prior=pr.Normal(pr.HalfNormal(1.0)))
+    )
     with pytest.raises(Incompatible, match="unknown-scale prior"):
         pr.influence_measures(fit)
 
@@ -117,9 +145,15 @@ def test_spread_is_the_covariance_of_the_models_own_coefficients(rng):
     X, y = rng.normal(size=(60, 1)), rng.choice(list("abc"), 60)
     fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
     np.testing.assert_allclose(
-        fit.spread("HC0").matrix.matrix(), fit.spread(fit.covariance("HC0")).matrix.matrix(), rtol=1e-10
+        fit.spread("HC0").matrix.matrix(),
+        fit.spread(fit.covariance("HC0")).matrix.matrix(),
+        rtol=1e-10,
     )
-    np.testing.assert_allclose(fit.spread(fit.covariance()).matrix.matrix(), fit.spread().matrix.matrix(), rtol=1e-10)
+    np.testing.assert_allclose(
+        fit.spread(fit.covariance()).matrix.matrix(),
+        fit.spread().matrix.matrix(),
+        rtol=1e-10,
+    )
     assert fit.spread("HC0").words["kind"] == "HC0"
     with pytest.raises(DataError, match="groups="):
         fit.spread("cluster")
@@ -127,18 +161,27 @@ def test_spread_is_the_covariance_of_the_models_own_coefficients(rng):
 
 def test_the_restricted_maximum_meets_the_restriction_and_beats_its_neighbours(table):
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, likelihood="student"))
-    found = restricted_mode(fit, Restrictions(np.array([[0.0, 1.0, 1.0]]), np.array([0.3])))
+    found = restricted_mode(
+        fit, Restrictions(np.array([[0.0, 1.0, 1.0]]), np.array([0.3]))
+    )
     np.testing.assert_allclose(found.beta[1, 0] + found.beta[2, 0], 0.3, rtol=1e-10)
     top = fit.model.log_lik(found.beta, **found.aux)
     for step in ([0.1, 0.0, 0.0], [0.0, 0.1, -0.1], [0.0, -0.1, 0.1]):
-        assert fit.model.log_lik(found.beta + 0.1 * np.array(step)[:, None], **found.aux) < top
+        assert (
+            fit.model.log_lik(found.beta + 0.1 * np.array(step)[:, None], **found.aux)
+            < top
+        )
 
 
 def test_diagnose_finds_the_pieces_of_a_fit_once(table, monkeypatch):
     from probreg.assess.after import local as room
 
     calls = []
-    monkeypatch.setattr(room, "_orthonormal", lambda *a, _inner=room._orthonormal: calls.append(1) or _inner(*a))
+    monkeypatch.setattr(
+        room,
+        "_orthonormal",
+        lambda *a, _inner=room._orthonormal: calls.append(1) or _inner(*a),
+    )
     fit = pr.ols("y ~ x + z", table)
     pr.diagnose(fit)
     pr.influence_measures(fit)
@@ -161,39 +204,58 @@ def test_the_lines_of_cooks_distance_count_collinear_columns_once(table):
     """A sum of columns adds nothing: the contours are those of the fit without it."""
     whole = pr.ols("y ~ x + z", table)
     spare = pr.fit(pr.Model.from_formula("y ~ x + z + I(x + z)", table))
-    lines = [{line.get_label(): line.get_ydata() for line in pr.plot.leverage(f).axes[0].lines} for f in (whole, spare)]
+    lines = [
+        {
+            line.get_label(): line.get_ydata()
+            for line in pr.plot.leverage(f).axes[0].lines
+        }
+        for f in (whole, spare)
+    ]
     assert lines[0].keys() == lines[1].keys()
     assert "Cook's distance 0.5" in lines[0]
-    np.testing.assert_allclose(lines[0]["Cook's distance 0.5"], lines[1]["Cook's distance 0.5"], rtol=1e-8)
+    np.testing.assert_allclose(
+        lines[0]["Cook's distance 0.5"], lines[1]["Cook's distance 0.5"], rtol=1e-8
+    )
 
 
 def test_lags_and_legends_of_pictures(table):
     axis = pr.plot.autocorrelation(pr.ols("y ~ x", table)).axes[0]
     axis.figure.canvas.draw()
     assert all(float(t).is_integer() for t in axis.get_xticks())
-    assert pr.plot.scale_location(pr.ols("y ~ x", table)).axes[0].get_legend() is None  # it stands above, over no point
+    assert (
+        pr.plot.scale_location(pr.ols("y ~ x", table)).axes[0].get_legend() is None
+    )  # it stands above, over no point
 
 
 def test_effects_and_hypotheses_take_the_quantile_that_intervals_take(table):
     """A cluster covariance of a logit: normal everywhere; of least squares: Student's on G - 1 degrees of freedom."""
     logit = pr.fit(pr.Model.from_formula("b ~ x", table, likelihood="bernoulli"))
     line = pr.ols("y ~ x", table)
-    for fit, kind, law in ((logit, "wald", "normal"), (line, "t", "Student-t (7 degrees of freedom)")):
+    for fit, kind, law in (
+        (logit, "wald", "normal"),
+        (line, "t", "Student-t (7 degrees of freedom)"),
+    ):
         V = fit.covariance("cluster", groups="g", data=table)
         assert fit.interval(covariance=V).attrs["kind"] == kind
         assert pr.slopes(fit, covariance=V).kind.startswith(law)
         estimates = pr.hypothesis(fit, "x = 0", covariance=V).estimates
-        assert estimates["upper"][0] == pytest.approx(float(fit.interval(covariance=V)["upper"][1]), rel=1e-12)
+        assert estimates["upper"][0] == pytest.approx(
+            float(fit.interval(covariance=V)["upper"][1]), rel=1e-12
+        )
 
 
 def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
     prior = pr.Normal(pr.HalfNormal(1.0))
-    fit = pr.fit(pr.Model.from_formula("y ~ x + z", table[:20], prior=prior), "evidence")
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ x + z", table[:20], prior=prior), "evidence"
+    )
     for kind in ("split", "jackknife+"):
         with pytest.raises(Incompatible, match="found by evidence on all rows"):
             pr.conformal(fit, kind=kind, prob=0.8)
     assert pr.conformal(fit, table[20:], prob=0.8).calibrated.count == 20
-    stated = pr.Model.from_formula("y ~ x + z", table[:20], prior=pr.Normal(1.0, sigma_units=True))
+    stated = pr.Model.from_formula(
+        "y ~ x + z", table[:20], prior=pr.Normal(1.0, sigma_units=True)
+    )
     assert (
         pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).calibrated.count == 10
     )  # has an evidence, chose nothing by it
@@ -203,8 +265,13 @@ def test_a_report_tells_the_groups_of_a_prior_in_words(table, tmp_path):
     prior = pr.priors.GroupLaplace(0.5, groups=(("x", "z"),))
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=prior))
     pr.report({"groups": fit}, tmp_path / "report.html")
-    assert "GroupLaplace(0.5, 1 group of 2 columns) on x, z" in (tmp_path / "report.html").read_text()
+    assert (
+        "GroupLaplace(0.5, 1 group of 2 columns) on x, z"
+        in (tmp_path / "report.html").read_text()
+    )
     matrix = pr.Model.from_formula(
-        "y ~ 0 + x + z", table, prior=pr.priors.MultivariateNormal(np.zeros((2, 1)), precision=np.eye(2))
+        "y ~ 0 + x + z",
+        table,
+        prior=pr.priors.MultivariateNormal(np.zeros((2, 1)), precision=np.eye(2)),
     )
     pr.report({"matrix": pr.fit(matrix)}, tmp_path / "report.html")

@@ -23,7 +23,9 @@ from probreg.data.blocks.stream import ahead, beside_each_other
 from probreg.numerics.linalg import threads
 
 pa = pytest.importorskip("pyarrow")
-csv, feather, parquet = (pytest.importorskip(f"pyarrow.{name}") for name in ("csv", "feather", "parquet"))
+csv, feather, parquet = (
+    pytest.importorskip(f"pyarrow.{name}") for name in ("csv", "feather", "parquet")
+)
 Array = np.ndarray
 
 
@@ -46,13 +48,23 @@ def refused(message: str, formula: str, path: Any, **options: Any) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    refused(r"there is no file or folder .*gone\.parquet", "y ~ x", tmp_path / "gone.parquet")
+    refused(
+        r"there is no file or folder .*gone\.parquet",
+        "y ~ x",
+        tmp_path / "gone.parquet",
+    )
 
 
 def test_no_files_and_unknown_kinds(tmp_path: Path) -> None:
     refused("no file was given", "y ~ x", [])
-    refused("files are given as a path, a folder or a list of these, got int", "y ~ x", 5)
-    refused("files are given as a path, a folder or a list of these, got DataFrame", "y ~ x", pd.DataFrame(numbers()))
+    refused(
+        "files are given as a path, a folder or a list of these, got int", "y ~ x", 5
+    )
+    refused(
+        "files are given as a path, a folder or a list of these, got DataFrame",
+        "y ~ x",
+        pd.DataFrame(numbers()),
+    )
     refused(r"the folder .* holds no file that ends in \.parquet", "y ~ x", tmp_path)
     (tmp_path / "notes.txt").write_text("y,x\n1,2\n")
     refused(r"notes\.txt ends in none of \.parquet", "y ~ x", tmp_path / "notes.txt")
@@ -94,32 +106,60 @@ def test_a_column_that_is_missing_in_the_second_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
 def test_a_column_that_the_second_file_has_twice(tmp_path: Path, kind: str) -> None:
     once = pa.table({"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, 3.0]})
-    twice = pa.Table.from_arrays([once["y"], once["x"], once["x"]], names=["y", "x", "x"])
+    twice = pa.Table.from_arrays(
+        [once["y"], once["x"], once["x"]], names=["y", "x", "x"]
+    )
     for name, some in (("a", once), ("b", twice)):
         path = tmp_path / f"{name}.{kind}"
-        {"parquet": parquet.write_table, "feather": feather.write_feather, "csv": csv.write_csv}[kind](some, path)
-    refused(rf"b\.{kind} has more than one column called 'x'; rename them", "y ~ x", tmp_path)
+        {
+            "parquet": parquet.write_table,
+            "feather": feather.write_feather,
+            "csv": csv.write_csv,
+        }[kind](some, path)
+    refused(
+        rf"b\.{kind} has more than one column called 'x'; rename them",
+        "y ~ x",
+        tmp_path,
+    )
 
 
 def test_a_format_that_is_none_and_text_that_is_not_utf8(tmp_path: Path) -> None:
     path = stored(tmp_path / "a.parquet", **numbers())
-    refused("format='json' is not known; take 'parquet', 'arrow', 'csv', 'tsv'", "y ~ x", path, format="json")
+    refused(
+        "format='json' is not known; take 'parquet', 'arrow', 'csv', 'tsv'",
+        "y ~ x",
+        path,
+        format="json",
+    )
     (tmp_path / "a.csv").write_bytes("y,g\n1,caf\u00e9\n2,tea\n".encode("latin1"))
-    refused("column 'g' of a.csv holds text that is not UTF-8", "y ~ g", tmp_path / "a.csv")
+    refused(
+        "column 'g' of a.csv holds text that is not UTF-8", "y ~ g", tmp_path / "a.csv"
+    )
 
 
 def test_a_constant_response_is_counted_once(tmp_path: Path) -> None:
-    refused("every one of 3 rows holds 1", "y ~ x", stored(tmp_path / "a.parquet", y=[1.0] * 3, x=[1.0, 2.0, 4.0]))
+    refused(
+        "every one of 3 rows holds 1",
+        "y ~ x",
+        stored(tmp_path / "a.parquet", y=[1.0] * 3, x=[1.0, 2.0, 4.0]),
+    )
 
 
 # ---- values ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(np.nan, "missing in 1 of"), (np.inf, "is inf in row 70001"), (-np.inf, "is -inf")]
+    ("value", "said"),
+    [
+        (np.nan, "missing in 1 of"),
+        (np.inf, "is inf in row 70001"),
+        (-np.inf, "is -inf"),
+    ],
 )
 @pytest.mark.parametrize("column", ["x", "y"])
-def test_one_bad_value_in_row_70001_of_the_second_file(tmp_path: Path, value: float, said: str, column: str) -> None:
+def test_one_bad_value_in_row_70001_of_the_second_file(
+    tmp_path: Path, value: float, said: str, column: str
+) -> None:
     stored(tmp_path / "a.parquet", **numbers())
     bad = numbers(80_000)
     bad[column][70_001] = value
@@ -132,11 +172,20 @@ def test_one_bad_value_in_row_70001_of_the_second_file(tmp_path: Path, value: fl
 def test_text_where_there_were_numbers(tmp_path: Path) -> None:
     stored(tmp_path / "a.parquet", **numbers())
     stored(tmp_path / "b.parquet", y=np.zeros(2), x=["high", "low"])
-    refused(r"column 'x' holds text or categories from row 0 on \('high'\), and numbers before", "y ~ x", tmp_path)
+    refused(
+        r"column 'x' holds text or categories from row 0 on \('high'\), and numbers before",
+        "y ~ x",
+        tmp_path,
+    )
 
 
 def test_text_in_arithmetic_and_times(tmp_path: Path) -> None:
-    path = stored(tmp_path / "a.parquet", y=[1.0, 2.0], g=["a", "b"], at=pd.to_datetime(["2020-01-01", "2021-01-01"]))
+    path = stored(
+        tmp_path / "a.parquet",
+        y=[1.0, 2.0],
+        g=["a", "b"],
+        at=pd.to_datetime(["2020-01-01", "2021-01-01"]),
+    )
     refused("'g' is computed with and holds text", "y ~ log(g)", path)
     refused("column 'at' holds times", "y ~ at", path)
     refused("the response 'at' holds time", "at ~ g", path)
@@ -144,7 +193,9 @@ def test_text_in_arithmetic_and_times(tmp_path: Path) -> None:
 
 def test_a_number_in_a_csv_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("y,x\n" + "".join(f"{i},{i % 7}\n" for i in range(200_000)) + "1,many\n")
+    path.write_text(
+        "y,x\n" + "".join(f"{i},{i % 7}\n" for i in range(200_000)) + "1,many\n"
+    )
     refused(r"a\.csv holds 'many' in row 200000", "y ~ x", path)
 
 
@@ -167,7 +218,9 @@ def test_whole_numbers_that_turn_out_not_to_be(tmp_path: Path) -> None:
         ([0.2, 0.4, 0.1, 0.9], "trials|two levels"),
     ],
 )
-def test_a_response_that_is_none(tmp_path: Path, column: list[float], message: str) -> None:
+def test_a_response_that_is_none(
+    tmp_path: Path, column: list[float], message: str
+) -> None:
     path = stored(tmp_path / "a.parquet", y=column, x=[1.0, 2.0, 3.0, 4.0])
     refused(message, "y ~ x", path, likelihood="bernoulli")
 
@@ -176,31 +229,57 @@ def test_a_count_that_is_none_in_the_last_block(tmp_path: Path) -> None:
     y = np.arange(90_000.0) % 5
     y[89_999] = -1.0
     path = stored(tmp_path / "a.parquet", y=y, x=np.arange(90_000.0) % 3)
-    refused(r"of a\.parquet: a Poisson response is a count.*holds -1", "y ~ x", path, likelihood="poisson")
+    refused(
+        r"of a\.parquet: a Poisson response is a count.*holds -1",
+        "y ~ x",
+        path,
+        likelihood="poisson",
+    )
 
 
 def test_weights_and_offsets(tmp_path: Path) -> None:
-    path = stored(tmp_path / "a.parquet", **numbers(), w=np.r_[-1.0, np.ones(59)], g=["a"] * 60, o=np.zeros(60))
+    path = stored(
+        tmp_path / "a.parquet",
+        **numbers(),
+        w=np.r_[-1.0, np.ones(59)],
+        g=["a"] * 60,
+        o=np.zeros(60),
+    )
     refused("the weight 'w' of row 0 is -1", "y ~ x", path, weights="w")
     refused("'g' is computed with and holds text", "y ~ x", path, weights="g")
     refused("the weights sum to zero|no rows that count", "y ~ x", path, weights="o")
     refused("weights= is a column's name", "y ~ x", path, weights=np.ones(60))
-    refused("offset= is a column's name or an expression", "y ~ x", path, offset=np.ones(60))
+    refused(
+        "offset= is a column's name or an expression", "y ~ x", path, offset=np.ones(60)
+    )
     refused(r"'log\(o\)' is -inf", "y ~ x", path, offset="log(o)")
 
 
 def test_more_levels_than_columns_can_be(tmp_path: Path) -> None:
-    path = stored(tmp_path / "a.parquet", y=np.arange(11_000.0), g=[f"person {i}" for i in range(11_000)])
+    path = stored(
+        tmp_path / "a.parquet",
+        y=np.arange(11_000.0),
+        g=[f"person {i}" for i in range(11_000)],
+    )
     refused("'g' has more than 10000 levels", "y ~ g", path)
 
 
 def test_what_learns_from_the_response(tmp_path: Path) -> None:
-    refused("learns from the rows", "center(y) ~ x", stored(tmp_path / "a.parquet", **numbers()))
+    refused(
+        "learns from the rows",
+        "center(y) ~ x",
+        stored(tmp_path / "a.parquet", **numbers()),
+    )
 
 
 def test_missing_everywhere(tmp_path: Path) -> None:
     path = stored(tmp_path / "a.parquet", y=[1.0, 2.0], x=[np.nan, np.nan])
-    refused("a.parquet holds no rows that count: none is complete", "y ~ x", path, missing="drop")
+    refused(
+        "a.parquet holds no rows that count: none is complete",
+        "y ~ x",
+        path,
+        missing="drop",
+    )
     refused("missing='ignore' is not known", "y ~ x", path, missing="ignore")
 
 
@@ -208,7 +287,10 @@ def test_rows_that_change_between_passes(tmp_path: Path) -> None:
     path = stored(tmp_path / "a.parquet", y=np.arange(60) % 2, x=np.arange(60.0) % 7)
     model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
     stored(path, y=np.arange(61) % 2, x=np.arange(61.0) % 7)
-    with pytest.raises(pr.DataError, match=r"a\.parquet was changed or replaced since the model was made"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"a\.parquet was changed or replaced since the model was made",
+    ):
         pr.fit(model)
 
 
@@ -221,7 +303,10 @@ def test_blocks_that_do_not_fit() -> None:
     bad[2, 1] = np.nan
     for blocks, message in [
         ([], "no block of rows"),
-        ([(X, y), (X, y[:3])], "block 1, whose rows start at row 4: X has 4 rows and y has shape"),
+        (
+            [(X, y), (X, y[:3])],
+            "block 1, whose rows start at row 4: X has 4 rows and y has shape",
+        ),
         ([(X, y), (X[:, :1], y)], "block 1.*expected 2 columns"),
         ([(X, y), (bad, y)], "block 1.*column 'x2' holds nan in row 2"),
         ([(X, y, -y)], "the weight of row 0 is -1"),
@@ -230,9 +315,13 @@ def test_blocks_that_do_not_fit() -> None:
         with pytest.raises(pr.DataError, match=message):
             pr.Model.from_blocks(blocks)
     nothing: Any = lambda: None
-    with pytest.raises(pr.DataError, match=r"blocks\(\) yields blocks \(X, y\), got NoneType"):
+    with pytest.raises(
+        pr.DataError, match=r"blocks\(\) yields blocks \(X, y\), got NoneType"
+    ):
         pr.Model.from_blocks(nothing)
-    with pytest.raises(pr.DataError, match=r"block 1.*column 'x' is missing; the data have: a"):
+    with pytest.raises(
+        pr.DataError, match=r"block 1.*column 'x' is missing; the data have: a"
+    ):
         pr.Model.from_blocks([({"x": [1.0, 2.0]}, y[:2]), ({"a": [1.0, 2.0]}, y[:2])])
     with pytest.raises(pr.DataError, match="pass lambda"):
         pr.Model.from_blocks(iter([(X, y)]))
@@ -268,7 +357,9 @@ def test_what_needs_rows_in_memory_refuses(tmp_path: Path) -> None:
     ):
         with pytest.raises(pr.DataError, match="rows"):
             what()
-    with pytest.raises(pr.DataError, match=r"reads its rows by the block \(a\.parquet\)"):
+    with pytest.raises(
+        pr.DataError, match=r"reads its rows by the block \(a\.parquet\)"
+    ):
         fit.model.eta(fit.solution.beta)
     assert "rows 60 of a.parquet" in repr(fit.model)
 
@@ -288,13 +379,19 @@ def open_files(folder: Path) -> list[str]:
     return out
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are read from /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="open files are read from /proc"
+)
 @pytest.mark.parametrize("kind", ["parquet", "csv", "feather"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, kind: str, error: type[BaseException]) -> None:
+def test_an_interrupt_leaves_nothing_behind(
+    tmp_path: Path, kind: str, error: type[BaseException]
+) -> None:
     data = pd.DataFrame(numbers(400_000) | {"hit": np.arange(400_000) % 2})
     path = tmp_path / f"a.{kind}"
-    {"parquet": data.to_parquet, "csv": data.to_csv, "feather": data.to_feather}[kind](path)
+    {"parquet": data.to_parquet, "csv": data.to_csv, "feather": data.to_feather}[kind](
+        path
+    )
     model = pr.Model.from_files("hit ~ x", path, likelihood="bernoulli")
     seen = []
 
@@ -312,7 +409,9 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, kind: str, error: ty
     assert open_files(tmp_path) == []
     assert threading.active_count() == running
     assert set(tmp_path.iterdir()) == before
-    assert model.design.fold(lambda block: (np.array(block.rows),))[0] == 400_000  # and the next pass is whole
+    assert (
+        model.design.fold(lambda block: (np.array(block.rows),))[0] == 400_000
+    )  # and the next pass is whole
 
 
 def test_a_signal_in_the_middle_of_a_pass() -> None:
@@ -337,13 +436,24 @@ try:
 except KeyboardInterrupt:
     print("stopped", threading.active_count())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert done.stdout == "stopped 1\n"
 
 
 @pytest.mark.parametrize("started", [False, True])
 def test_an_interrupt_while_the_reader_starts(monkeypatch: Any, started: bool) -> None:
-    submit, calls, closed, running = ThreadPoolExecutor.submit, [], [], threading.Event()
+    submit, calls, closed, running = (
+        ThreadPoolExecutor.submit,
+        [],
+        [],
+        threading.Event(),
+    )
 
     def interrupted(pool: Any, fn: Any, *rest: Any) -> Any:
         calls.append(fn)
@@ -408,7 +518,9 @@ def test_an_error_of_a_block_comes_through() -> None:
 # ---- progress and memory ---------------------------------------------------------------------------------------------------
 
 
-def test_progress_is_a_line_on_stderr_and_silence_otherwise(tmp_path: Path, capsys: Any) -> None:
+def test_progress_is_a_line_on_stderr_and_silence_otherwise(
+    tmp_path: Path, capsys: Any
+) -> None:
     path = stored(tmp_path / "a.parquet", **numbers(70_000))
     for progress, wanted in [(True, True), (False, False), (None, False)]:
         pr.Model.from_files("y ~ x", path, progress=progress)
@@ -426,8 +538,14 @@ def peak(n: int, likelihood: str, path: Path) -> int:
         rng = np.random.default_rng(0)
         for _ in range(n // 50_000):
             y = rng.integers(0, 2, 50_000).astype(float)
-            out.write_table(pa.table({"y": y, "x": rng.normal(size=50_000), "z": rng.normal(size=50_000)}))
-    pr.fit(pr.Model.from_parquet("y ~ x + z", path, likelihood=likelihood))  # imports and caches
+            out.write_table(
+                pa.table(
+                    {"y": y, "x": rng.normal(size=50_000), "z": rng.normal(size=50_000)}
+                )
+            )
+    pr.fit(
+        pr.Model.from_parquet("y ~ x + z", path, likelihood=likelihood)
+    )  # imports and caches
     tracemalloc.start()
     most = 0
     model = pr.Model.from_parquet("y ~ x + z", path, likelihood=likelihood)
@@ -441,8 +559,12 @@ def peak(n: int, likelihood: str, path: Path) -> int:
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, likelihood: str) -> None:
     import pyarrow.parquet  # noqa: F401  the writer
 
-    small, large = (peak(n, likelihood, tmp_path / f"{n}.parquet") for n in (400_000, 1_200_000))
-    assert large < 1.6 * small  # of three times the rows: a block more or less may be in the threads' hands
+    small, large = (
+        peak(n, likelihood, tmp_path / f"{n}.parquet") for n in (400_000, 1_200_000)
+    )
+    assert (
+        large < 1.6 * small
+    )  # of three times the rows: a block more or less may be in the threads' hands
     assert large < 1_200_000 * 3 * 8  # the columns alone, in memory
 
 
@@ -453,7 +575,9 @@ def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
     y = (X[:, 0] > 0.3).astype(float) * (np.arange(n) % 3 > 0)
     del X
     tracemalloc.start()
-    model = pr.Model.from_arrays(np.load(tmp_path / "X.npy", mmap_mode="r"), y, likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        np.load(tmp_path / "X.npy", mmap_mode="r"), y, likelihood="bernoulli"
+    )
     pr.fit(model)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -462,10 +586,17 @@ def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
 
 def test_methods_that_are_offered_instead_can_fit_rows_by_the_block() -> None:
     X, y = np.arange(8.0)[:, None], np.array([0, 1, 0, 1, 1, 0, 1, 1])
-    model = pr.Model.from_blocks([(X[:4], y[:4]), (X[4:], y[4:])], likelihood="bernoulli")
+    model = pr.Model.from_blocks(
+        [(X[:4], y[:4]), (X[4:], y[4:])], likelihood="bernoulli"
+    )
     with pytest.raises(pr.Incompatible) as refused:
         pr.fit(model, "nuts")
-    offered = str(refused.value).partition("These can fit this model: ")[2].rstrip(".").split(", ")
+    offered = (
+        str(refused.value)
+        .partition("These can fit this model: ")[2]
+        .rstrip(".")
+        .split(", ")
+    )
     assert "newton" in offered
     for method in offered:
         pr.fit(model, method)

@@ -21,7 +21,11 @@ from probreg.assess.after.reset import reset
 from probreg.assess.before import condition_indices, design_leverage, separation, vif
 from probreg.comparison.tuning.leave_one_out import PSIS
 from probreg.data import PlainColumns
-from probreg.inference.uncertainty.information import estimate_of, expected_part, meat_part
+from probreg.inference.uncertainty.information import (
+    estimate_of,
+    expected_part,
+    meat_part,
+)
 from probreg.show.plot import PLOTS
 from tests.properties.cases import own
 
@@ -42,7 +46,9 @@ def table() -> pd.DataFrame:
     x, z = rng.normal(size=(2, N))
     y = 1.0 + x - 0.5 * z + rng.normal(size=N)
     yes = (0.8 * x + rng.logistic(size=N) > 0).astype(int)
-    return pd.DataFrame({"Intercept": 1.0, "x": x, "z": z, "gaussian": y, "bernoulli": yes})
+    return pd.DataFrame(
+        {"Intercept": 1.0, "x": x, "z": z, "gaussian": y, "bernoulli": yes}
+    )
 
 
 def blocks(likelihood: str) -> list[tuple[Array, Array]]:
@@ -65,16 +71,22 @@ class Fits(NamedTuple):
 
     @property
     def lasso(self) -> pr.Model:
-        return self.model.with_prior(pr.Laplace(0.2)).with_aux(**dict.fromkeys(self.model.unknown, 1.0))
+        return self.model.with_prior(pr.Laplace(0.2)).with_aux(
+            **dict.fromkeys(self.model.unknown, 1.0)
+        )
 
     @property
     def proper(self) -> pr.Model:
-        columns = self.model.with_prior(dict.fromkeys(self.model.design.columns, pr.Normal(1.0)))
+        columns = self.model.with_prior(
+            dict.fromkeys(self.model.design.columns, pr.Normal(1.0))
+        )
         return columns.with_aux(**dict.fromkeys(self.model.unknown, pr.HalfNormal(1.0)))
 
     @property
     def units(self) -> pr.Model:
-        return self.model.with_prior(pr.Normal(1.0, sigma_units=bool(self.model.unknown)))
+        return self.model.with_prior(
+            pr.Normal(1.0, sigma_units=bool(self.model.unknown))
+        )
 
     @property
     def scales(self) -> pr.Model:
@@ -85,17 +97,31 @@ def made(likelihood: str, place: str, folder: Path) -> Fits:
     rows, options = table(), {"likelihood": likelihood}
     if place == "parquet":
         rows.to_parquet(folder / "a.parquet", row_group_size=40)
-        model = pr.Model.from_parquet(f"{likelihood} ~ x + z", folder / "a.parquet", **options)
+        model = pr.Model.from_parquet(
+            f"{likelihood} ~ x + z", folder / "a.parquet", **options
+        )
     elif place == "blocks":
-        model = pr.Model.from_blocks(blocks(likelihood), columns=["x", "z"], response=likelihood, **options)
+        model = pr.Model.from_blocks(
+            blocks(likelihood), columns=["x", "z"], response=likelihood, **options
+        )
     else:
         model = pr.Model.from_arrays(
-            rows[["x", "z"]].to_numpy(), rows[likelihood].to_numpy(), columns=["x", "z"], response=likelihood, **options
+            rows[["x", "z"]].to_numpy(),
+            rows[likelihood].to_numpy(),
+            columns=["x", "z"],
+            response=likelihood,
+            **options,
         )
-    mode, post = pr.fit(model), pr.fit(model.with_prior(pr.Normal(1.0)), pr.LaplaceApproximation(**FEW))
+    mode, post = (
+        pr.fit(model),
+        pr.fit(model.with_prior(pr.Normal(1.0)), pr.LaplaceApproximation(**FEW)),
+    )
     if place != "saved":
         return Fits(model, mode, post, {})
-    mode, post = (pr.load_fit(f.save(folder / f"{name}.nc")) for name, f in (("mode", mode), ("post", post)))
+    mode, post = (
+        pr.load_fit(f.save(folder / f"{name}.nc"))
+        for name, f in (("mode", mode), ("post", post))
+    )
     return Fits(mode.model, mode, post, {})
 
 
@@ -141,7 +167,9 @@ def scored(a: Fits) -> pd.DataFrame:
 def updated(a: Fits) -> Any:
     more = scored(a)
     if isinstance(a.model.design.recipe, PlainColumns):
-        return a.post.update(more[["x", "z"]].to_numpy(), more[a.model.design.response].to_numpy()).coef
+        return a.post.update(
+            more[["x", "z"]].to_numpy(), more[a.model.design.response].to_numpy()
+        ).coef
     return a.post.update(more).coef
 
 
@@ -173,19 +201,40 @@ OF_A_FIT: dict[str, Answer] = {
     "predictive at the rows": lambda a: a.post.predictive().mean(),
     "update": updated,
     "save": lambda a: a.mode.save("never.nc", rows=True),
-    "covariance cluster": lambda a: a.mode.covariance("cluster", groups=np.arange(N) % 7),
+    "covariance cluster": lambda a: a.mode.covariance(
+        "cluster", groups=np.arange(N) % 7
+    ),
 }
-for kind in ("classical", "ml", "observed", "expected", "sampling", "HC0", "HC1", "HC2", "HC3", "HAC"):
+for kind in (
+    "classical",
+    "ml",
+    "observed",
+    "expected",
+    "sampling",
+    "HC0",
+    "HC1",
+    "HC2",
+    "HC3",
+    "HAC",
+):
     OF_A_FIT[f"covariance {kind}"] = lambda a, kind=kind: a.mode.covariance(kind)
 for kind in ("t", "wald", "profile", "score"):
-    OF_A_FIT[f"interval {kind}"] = lambda a, kind=kind: a.mode.interval(kind=kind)["lower"]
+    OF_A_FIT[f"interval {kind}"] = lambda a, kind=kind: a.mode.interval(kind=kind)[
+        "lower"
+    ]
 
 OF_A_MODEL: dict[str, Answer] = {
     "log_lik": lambda a: a.model.log_lik(a.mode.solution.beta, **a.mode.solution.aux),
     "eta": lambda a: a.model.eta(a.mode.solution.beta),
-    "pointwise": lambda a: a.model.pointwise(a.mode.solution.beta, **a.mode.solution.aux),
-    "gradient": lambda a: 1.0 + a.prior.gradient(a.mode.solution.beta, **a.mode.solution.aux),
-    "information": lambda a: a.prior.information(a.mode.solution.beta, **a.mode.solution.aux),
+    "pointwise": lambda a: a.model.pointwise(
+        a.mode.solution.beta, **a.mode.solution.aux
+    ),
+    "gradient": lambda a: (
+        1.0 + a.prior.gradient(a.mode.solution.beta, **a.mode.solution.aux)
+    ),
+    "information": lambda a: a.prior.information(
+        a.mode.solution.beta, **a.mode.solution.aux
+    ),
     "to_pymc": lambda a: a.model.to_pymc(),
     "scaled prior": lambda a: a.model.with_prior(pr.Normal(1.0, scaled=True)).log_prior(
         a.mode.solution.beta, **a.mode.solution.aux
@@ -200,43 +249,67 @@ ROOMS: dict[str, Answer] = {
     "bias_variance": lambda a: pr.bias_variance(a.model, a.mode, reps=2).data["bias"],
     "check": lambda a: [f.verdict for f in pr.check(a.model)],
     "compare": lambda a: numbers(pr.compare({"a": a.mode, "b": a.post}).to_pandas()),
-    "explain": lambda a: numbers(pr.explain(a.mode, a.post).shares.to_dataframe().reset_index()),
+    "explain": lambda a: numbers(
+        pr.explain(a.mode, a.post).shares.to_dataframe().reset_index()
+    ),
     "tidy": lambda a: a.mode.tidy()[["estimate", "std.error", "p.value"]].to_numpy(),
-    "compare_models": lambda a: numbers(pr.compare_models([a.mode]).table[["k", "log_lik", "AIC", "AICc", "BIC"]]),
-    "compare_models, heldout": lambda a: pr.compare_models([a.mode], heldout=scored(a)).table["heldout"],
+    "compare_models": lambda a: numbers(
+        pr.compare_models([a.mode]).table[["k", "log_lik", "AIC", "AICc", "BIC"]]
+    ),
+    "compare_models, heldout": lambda a: pr.compare_models(
+        [a.mode], heldout=scored(a)
+    ).table["heldout"],
     "comparisons": lambda a: numbers(pr.comparisons(a.mode, "x").table),
     "conformal": lambda a: pr.conformal(a.mode).predict(unseen()),
     "conformal, unseen rows": lambda a: (
-        pr.conformal(a.mode, unseen(), y=scored(a)[a.model.design.response].to_numpy(), prob=0.7).calibrated.count
+        pr.conformal(
+            a.mode, unseen(), y=scored(a)[a.model.design.response].to_numpy(), prob=0.7
+        ).calibrated.count
     ),
-    "coverage": lambda a: numbers(pr.coverage(a.model, a.mode, kinds=["wald"], reps=2).table),
+    "coverage": lambda a: numbers(
+        pr.coverage(a.model, a.mode, kinds=["wald"], reps=2).table
+    ),
     "curvature": lambda a: [test.statistic for test in curvature(a.mode).values()],
     "guarantee": lambda a: [
-        line.bound.value for line in pr.guarantee(a.mode, y_range=(-50.0, 50.0)).lines if line.bound
+        line.bound.value
+        for line in pr.guarantee(a.mode, y_range=(-50.0, 50.0)).lines
+        if line.bound
     ],
     "hypothesis": lambda a: numbers(pr.hypothesis(a.mode, "x = z").table),
-    "hypothesis of a posterior": lambda a: numbers(pr.hypothesis(a.post, "x > 0").table),
+    "hypothesis of a posterior": lambda a: numbers(
+        pr.hypothesis(a.post, "x > 0").table
+    ),
     "prior_weight": lambda a: numbers(pr.prior_weight(a.post).table),
     "influence_measures": lambda a: pr.influence_measures(a.mode),
-    "interval_panel": lambda a: numbers(pr.interval_panel(a.mode, "x", kinds=["wald", "HC3"]).table),
-    "interval_panel at a row": lambda a: numbers(pr.interval_panel(a.mode, at=unseen().iloc[:1], kinds=["wald"]).table),
+    "interval_panel": lambda a: numbers(
+        pr.interval_panel(a.mode, "x", kinds=["wald", "HC3"]).table
+    ),
+    "interval_panel at a row": lambda a: numbers(
+        pr.interval_panel(a.mode, at=unseen().iloc[:1], kinds=["wald"]).table
+    ),
     "path": lambda a: pr.path(a.prior, n=4).coef,
     "path of a lasso": lambda a: pr.path(a.lasso, n=4).coef,
     "power_scaling": lambda a: numbers(pr.power_scaling(a.post)),
     "predictions": lambda a: numbers(pr.predictions(a.mode).table),
     "reset": lambda a: reset(a.mode).statistic,
     "residuals": lambda a: pr.residuals(a.mode),
-    "sbc": lambda a: pr.sbc(a.proper, pr.LaplaceApproximation(**FEW), reps=2, draws=9).ranks,
+    "sbc": lambda a: (
+        pr.sbc(a.proper, pr.LaplaceApproximation(**FEW), reps=2, draws=9).ranks
+    ),
     "simulate": lambda a: pr.simulate(a.proper, np.random.default_rng(0)).beta,
     "slopes": lambda a: numbers(pr.slopes(a.mode, "x").table),
-    "slopes, other rows": lambda a: numbers(pr.slopes(a.mode, "x", data=unseen()).table),
+    "slopes, other rows": lambda a: numbers(
+        pr.slopes(a.mode, "x", data=unseen()).table
+    ),
     "tune by psis": lambda a: chosen(a, PSIS(pr.LaplaceApproximation(**FEW))),
 }
 for name in ("cv", "loo", "aic", "bic", "evidence"):
     ROOMS[f"tune by {name}"] = lambda a, name=name: chosen(a, name)
 
 PICTURES: dict[str, Answer] = {
-    f"plot {name}": lambda a, name=name: drawn(PLOTS[name](a.post if name == "prior_weight" else a.mode))
+    f"plot {name}": lambda a, name=name: drawn(
+        PLOTS[name](a.post if name == "prior_weight" else a.mode)
+    )
     for name in PLOTS
     if name not in ("trace", "rank")  # of chains
 }
@@ -250,22 +323,38 @@ METHODS: dict[str, Answer] = {
     "evidence": lambda a: pr.fit(a.scales, "evidence").coef,
     "importance": lambda a: pr.fit(a.prior, pr.Importance(**FEW)).coef,
     "integrate": lambda a: (
-        pr.fit(a.scales.with_prior(pr.Normal(pr.HalfNormal(1.0))), pr.Integrate(draws=200, chains=1, nodes=32)).coef
+        pr.fit(
+            a.scales.with_prior(pr.Normal(pr.HalfNormal(1.0))),
+            pr.Integrate(draws=200, chains=1, nodes=32),
+        ).coef
     ),
     "laplace": lambda a: pr.fit(a.prior, pr.LaplaceApproximation(**FEW)).coef,
     "lms": lambda a: pr.fit(a.model, "lms").coef,
     "newton": lambda a: pr.fit(a.prior, "newton").coef,
-    "nuts": lambda a: np.isfinite(pr.fit(a.prior, pr.NUTS(draws=50, tune=50, chains=1, progress=False)).coef),
+    "nuts": lambda a: np.isfinite(
+        pr.fit(a.prior, pr.NUTS(draws=50, tune=50, chains=1, progress=False)).coef
+    ),
     "perceptron": lambda a: pr.fit(a.model, "perceptron").coef,
-    "posterior": lambda a: np.isfinite(pr.fit(a.prior, "posterior").coef),  # by another rung of its ladder
+    "posterior": lambda a: np.isfinite(
+        pr.fit(a.prior, "posterior").coef
+    ),  # by another rung of its ladder
     "interior_point": lambda a: (
-        pr.fit(replace(a.model, likelihood=pr.likelihoods.AbsoluteLoss(), aux={}), "interior_point").coef
+        pr.fit(
+            replace(a.model, likelihood=pr.likelihoods.AbsoluteLoss(), aux={}),
+            "interior_point",
+        ).coef
     ),
     "proximal_newton": lambda a: pr.fit(a.lasso, "proximal_newton").coef,
     "quadrature": lambda a: pr.fit(a.prior, pr.Quadrature(**FEW)).coef,
     "sgd": lambda a: pr.fit(a.model, pr.SGD(epochs=1, tol=1e9)).coef,
 }
-ASKED = {**OF_A_FIT, **OF_A_MODEL, **ROOMS, **PICTURES, **{f"fit {k}": v for k, v in METHODS.items()}}
+ASKED = {
+    **OF_A_FIT,
+    **OF_A_MODEL,
+    **ROOMS,
+    **PICTURES,
+    **{f"fit {k}": v for k, v in METHODS.items()},
+}
 # tested one by one below, or not about a model: they make one, or read a file or a table
 ELSEWHERE = {
     "table",
@@ -333,7 +422,9 @@ def test_the_answer_is_that_of_rows_in_memory_or_says_why_there_is_none(
     wanted, refused = answer(name, here)
     found, why = answer(name, there)
     if refused is not None:
-        assert why is not None  # the question has no meaning for this model, wherever its rows are
+        assert (
+            why is not None
+        )  # the question has no meaning for this model, wherever its rows are
         return
     if why is None:
         if not (place == "saved" and name in IN_PART):
@@ -371,7 +462,11 @@ def test_what_needs_sums_over_rows_has_them(name: str, there: Fits) -> None:
 
 
 def test_every_public_function_and_method_is_asked() -> None:
-    public = {name for name, value in vars(pr).items() if inspect.isfunction(value) and not name.startswith("_")}
+    public = {
+        name
+        for name, value in vars(pr).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
     asked = {name.split(",")[0].split(" ")[0] for name in ROOMS}
     assert public - ELSEWHERE - RECIPES - asked == set()
     assert set(METHODS) == set(own(pr.METHODS))
@@ -391,7 +486,10 @@ def test_a_diagnosis_says_what_was_not_asked(there: Fits, place: str) -> None:
         assert note.verdict.name == "NOTE"
         assert note.remedy
         words_of(place, note.sentence)
-        assert "before the fit" not in next(iter(pr.diagnose(fit, before=False)["rows"])).sentence
+        assert (
+            "before the fit"
+            not in next(iter(pr.diagnose(fit, before=False)["rows"])).sentence
+        )
     if place != "saved":
         assert len(pr.diagnose(there.post)["power_scaling"])  # needs no single rows
 
@@ -409,7 +507,9 @@ def test_a_tree_says_which_groups_are_left_out(there: Fits, place: str) -> None:
     assert "log_likelihood" not in there.mode.tree.attrs["left_out"]
 
 
-def test_the_density_of_draws_is_in_the_tree_where_it_can_be_had(here: Fits, there: Fits, place: str) -> None:
+def test_the_density_of_draws_is_in_the_tree_where_it_can_be_had(
+    here: Fits, there: Fits, place: str
+) -> None:
     if place == "saved":
         assert "lp" in there.post.tree.attrs["left_out"]
         return
@@ -433,7 +533,9 @@ def test_models_are_compared_without_leave_one_out(there: Fits, place: str) -> N
         words_of(place, note)
 
 
-def test_rows_in_memory_and_rows_by_the_block_stand_side_by_side(here: Fits, there: Fits, place: str) -> None:
+def test_rows_in_memory_and_rows_by_the_block_stand_side_by_side(
+    here: Fits, there: Fits, place: str
+) -> None:
     if place == "saved":
         return
     found = pr.compare_models({"here": here.mode, "there": there.mode})
@@ -442,19 +544,34 @@ def test_rows_in_memory_and_rows_by_the_block_stand_side_by_side(here: Fits, the
     agree(found.table["BIC"]["there"], found.table["BIC"]["here"])
 
 
-def test_other_rows_are_told_by_their_sums(there: Fits, place: str, likelihood: str) -> None:
+def test_other_rows_are_told_by_their_sums(
+    there: Fits, place: str, likelihood: str
+) -> None:
     if place == "saved":
         return
     (X, y), *rest = blocks(likelihood)
     other = np.r_[1 - y[0] if likelihood == "bernoulli" else y[0] + 1e-3, y[1:]]
-    changed = pr.Model.from_blocks([(X, other), *rest], columns=["x", "z"], response=likelihood, likelihood=likelihood)
-    said = "the weight of '0' is" if likelihood == "bernoulli" else r"the sum of y(\^2)? is"
+    changed = pr.Model.from_blocks(
+        [(X, other), *rest],
+        columns=["x", "z"],
+        response=likelihood,
+        likelihood=likelihood,
+    )
+    said = (
+        "the weight of '0' is"
+        if likelihood == "bernoulli"
+        else r"the sum of y(\^2)? is"
+    )
     with pytest.raises(pr.DataError, match=f"not the same data, {said} .* against"):
         pr.compare_models({"a": there.mode, "b": pr.fit(changed)})
 
 
-def test_a_report_says_what_it_left_out(there: Fits, place: str, tmp_path: Path) -> None:
-    page = pr.report({"a": there.mode, "b": there.post}, tmp_path / "report.html").read_text(encoding="utf-8")
+def test_a_report_says_what_it_left_out(
+    there: Fits, place: str, tmp_path: Path
+) -> None:
+    page = pr.report(
+        {"a": there.mode, "b": there.post}, tmp_path / "report.html"
+    ).read_text(encoding="utf-8")
     words_of(place, re.sub("not kept with the saved fit", "", page))
     assert "leave-one-out cannot be computed" in page
     assert "No picture" in page
@@ -464,12 +581,16 @@ def test_a_report_says_what_it_left_out(there: Fits, place: str, tmp_path: Path)
 
 
 def test_a_panel_says_why_an_interval_is_missing(there: Fits, place: str) -> None:
-    reasons = pr.interval_panel(there.mode, "x", kinds=["wald", "profile"]).table["reason"]
+    reasons = pr.interval_panel(there.mode, "x", kinds=["wald", "profile"]).table[
+        "reason"
+    ]
     assert [bool(reason) for reason in reasons] == [False, True]
     words_of(place, reasons.iloc[1])
 
 
-def test_a_likelihood_ratio_that_needs_lost_rows_is_missed(there: Fits, place: str, likelihood: str) -> None:
+def test_a_likelihood_ratio_that_needs_lost_rows_is_missed(
+    there: Fits, place: str, likelihood: str
+) -> None:
     found = pr.hypothesis(there.mode, "x = 0")
     if place != "saved" or likelihood == "gaussian":  # whose moments are enough
         assert "LR" in found.tests
@@ -478,19 +599,34 @@ def test_a_likelihood_ratio_that_needs_lost_rows_is_missed(there: Fits, place: s
     words_of(place, found.notes[0])
 
 
-@pytest.mark.parametrize("kind", ["observed", "expected", "sampling", "HC0", "HC1", "HC2", "HC3"])
+@pytest.mark.parametrize(
+    "kind", ["observed", "expected", "sampling", "HC0", "HC1", "HC2", "HC3"]
+)
 @pytest.mark.parametrize("likelihood", ["categorical", "student", "poisson"])
-def test_covariances_of_weighted_rows_with_an_offset(likelihood: str, kind: str) -> None:
+def test_covariances_of_weighted_rows_with_an_offset(
+    likelihood: str, kind: str
+) -> None:
     rng = np.random.default_rng(5)
-    X, w, offset = rng.normal(size=(N, 2)), rng.integers(0, 4, N).astype(float), 0.3 * rng.normal(size=N)
-    y: Array = rng.choice(["a", "b", "c"], N) if likelihood == "categorical" else rng.poisson(1.5, N)
+    X, w, offset = (
+        rng.normal(size=(N, 2)),
+        rng.integers(0, 4, N).astype(float),
+        0.3 * rng.normal(size=N),
+    )
+    y: Array = (
+        rng.choice(["a", "b", "c"], N)
+        if likelihood == "categorical"
+        else rng.poisson(1.5, N)
+    )
     if likelihood == "student":
         y = X[:, 0] + rng.standard_t(4, N)
     shift = None if likelihood == "categorical" else offset
     here = pr.Model.from_arrays(X, y, weights=w, offset=shift, likelihood=likelihood)
     parts = [(X[a : a + 40], y[a : a + 40], w[a : a + 40]) for a in range(0, N, 40)]
     if shift is not None:
-        parts = [(*part, shift[a : a + 40]) for a, part in zip(range(0, N, 40), parts, strict=True)]
+        parts = [
+            (*part, shift[a : a + 40])
+            for a, part in zip(range(0, N, 40), parts, strict=True)
+        ]
     there = pr.Model.from_blocks(parts, likelihood=likelihood)
     agree(pr.fit(there).covariance(kind), pr.fit(here).covariance(kind))
 
@@ -499,8 +635,14 @@ def test_sums_travel_to_where_the_rows_are() -> None:
     model = pr.Model.from_blocks(blocks("bernoulli"), likelihood="bernoulli")
     at = estimate_of(model, pr.fit(model).solution, "this").at
     root = np.ones((*model.shape, 3))
-    for fn in (partial(expected_part, at=at), partial(meat_part, at=at, root=0.1 * root, power=1.0)):
-        agree(pickle.loads(pickle.dumps(fn))(model.design.source.sample)[0], fn(model.design.source.sample)[0])
+    for fn in (
+        partial(expected_part, at=at),
+        partial(meat_part, at=at, root=0.1 * root, power=1.0),
+    ):
+        agree(
+            pickle.loads(pickle.dumps(fn))(model.design.source.sample)[0],
+            fn(model.design.source.sample)[0],
+        )
 
 
 def test_a_row_that_fits_itself_is_named_by_its_number_in_all_blocks() -> None:
@@ -520,11 +662,15 @@ def test_a_partitioned_folder_is_refused(tmp_path: Path, what: str) -> None:
     folder = tmp_path / "rows" / what
     folder.mkdir(parents=True)
     table().to_parquet(folder / "a.parquet")
-    with pytest.raises(pr.DataError, match="'year=2024' says a column by the name of a folder"):
+    with pytest.raises(
+        pr.DataError, match="'year=2024' says a column by the name of a folder"
+    ):
         pr.Model.from_parquet("gaussian ~ x", tmp_path / "rows")
     # a folder or a file that is named itself is read: what is left out is then no surprise
     assert pr.Model.from_parquet("gaussian ~ x", folder).design.count == N
-    assert pr.Model.from_parquet("gaussian ~ x", [folder / "a.parquet"]).design.count == N
+    assert (
+        pr.Model.from_parquet("gaussian ~ x", [folder / "a.parquet"]).design.count == N
+    )
 
 
 def test_a_folder_within_a_folder_is_read(tmp_path: Path) -> None:

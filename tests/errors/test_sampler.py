@@ -21,7 +21,14 @@ SHORT = SamplerSettings(1, 200, 100, 2)
 
 
 def density(log_prob) -> Density:
-    return Density(1, log_prob, lambda z: {"beta": z.copy()}, lambda rng: rng.standard_normal(1), {"beta": (1,)}, False)
+    return Density(
+        1,
+        log_prob,
+        lambda z: {"beta": z.copy()},
+        lambda rng: rng.standard_normal(1),
+        {"beta": (1,)},
+        False,
+    )
 
 
 def normal(x):
@@ -41,10 +48,14 @@ def test_an_exception_of_a_density_is_passed_on_as_it_is(after):
         sample(density(breaks), SHORT)
 
 
-@pytest.mark.parametrize("far", [lambda: 10.0**400, lambda: 1.0 / 0.0, lambda: np.nan, lambda: np.inf])
+@pytest.mark.parametrize(
+    "far", [lambda: 10.0**400, lambda: 1.0 / 0.0, lambda: np.nan, lambda: np.inf]
+)
 def test_what_overflows_far_away_is_a_divergence(far):
     """The normal cut at 2, for beyond it there is no density."""
-    found = sample(density(lambda x: normal(x) if abs(x[0]) < 2 else (far(), x * np.nan)), SHORT)
+    found = sample(
+        density(lambda x: normal(x) if abs(x[0]) < 2 else (far(), x * np.nan)), SHORT
+    )
     assert found.stats["diverging"].any()
     assert np.abs(found.posterior["beta"]).max() < 2
 
@@ -112,7 +123,9 @@ def test_an_interrupt_lost_while_chains_run_ends_them():
 
     def lost_while_sampling() -> None:
         with Interrupts() as kept:
-            signal.signal(signal.SIGINT, lambda *_: setattr(kept, "met", True))  # met, and raised into nothing
+            signal.signal(
+                signal.SIGINT, lambda *_: setattr(kept, "met", True)
+            )  # met, and raised into nothing
             timer.start()
             sample(density(normal), SamplerSettings(1, 10**7, 100, 1), kept)
 
@@ -144,20 +157,32 @@ def test_a_handler_of_the_user_stays_and_threads_have_none():
 
 @pytest.mark.parametrize(
     "aux",
-    covering([pr.priors.InverseGamma(3.0, 1.0), pr.priors.HalfCauchy(1.0), pr.priors.LogNormal(1.0)]),
+    covering(
+        [
+            pr.priors.InverseGamma(3.0, 1.0),
+            pr.priors.HalfCauchy(1.0),
+            pr.priors.LogNormal(1.0),
+        ]
+    ),
 )
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # four rows leave a funnel, which the status says
+@pytest.mark.filterwarnings(
+    "ignore::probreg.errors.ProbregWarning"
+)  # four rows leave a funnel, which the status says
 def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):
     rng = np.random.default_rng(3)
     X, names = rng.normal(size=(4, 6)), ["Intercept", *(f"x{i}" for i in range(1, 7))]
-    model = pr.Model.from_arrays(X, X.sum(1), prior=dict.fromkeys(names, pr.Normal(2.0)), aux={"sigma": aux})
+    model = pr.Model.from_arrays(
+        X, X.sum(1), prior=dict.fromkeys(names, pr.Normal(2.0)), aux={"sigma": aux}
+    )
     fit = pr.fit(model, pr.NUTS(engine="compiled", draws=50, tune=400, chains=2))
     assert np.isfinite(fit.solution.draws["beta"]).all()
 
 
 def test_the_smallest_of_runs():
     x = np.arange(10.0)
-    model = pr.Model.from_arrays(x, x % 3 > 1, likelihood="bernoulli", prior=pr.Normal(1.0))
+    model = pr.Model.from_arrays(
+        x, x % 3 > 1, likelihood="bernoulli", prior=pr.Normal(1.0)
+    )
     with pytest.warns(pr.ProbregWarning, match="worth too few independent ones"):
         fit = pr.fit(model, pr.NUTS(draws=2, tune=1, chains=1), threads=1)
     assert fit.solution.draws["beta"].shape == (1, 2, 2, 1)
@@ -180,6 +205,11 @@ def test_the_same_seed_gives_the_same_draws_in_every_process():
     here: dict[str, str] = {}
     with warnings.catch_warnings():
         exec(code, here)
-    run = subprocess.run([sys.executable, "-c", f"{code}print(said)"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}print(said)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert run.stdout.strip() == here["said"]
     assert len(here["said"]) == 20 * 2 * 2 * 16

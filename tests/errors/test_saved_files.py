@@ -35,9 +35,21 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
         {"prior": {"Intercept": Normal(2.0, sigma_units=True)}},
         pr.Conjugate(draws=20),
     ),
-    "poisson": ("count ~ x", {"likelihood": "poisson", "offset": "log(size)", "weights": "w"}, "newton"),
-    "softmax": ("class ~ x", {"likelihood": "categorical", "prior": Normal(0.7)}, pr.LaplaceApproximation(draws=20)),
-    "binomial": ("p(k, n) ~ x", {"likelihood": "binomial", "prior": Normal(1.0, scaled=True)}, "newton"),
+    "poisson": (
+        "count ~ x",
+        {"likelihood": "poisson", "offset": "log(size)", "weights": "w"},
+        "newton",
+    ),
+    "softmax": (
+        "class ~ x",
+        {"likelihood": "categorical", "prior": Normal(0.7)},
+        pr.LaplaceApproximation(draws=20),
+    ),
+    "binomial": (
+        "p(k, n) ~ x",
+        {"likelihood": "binomial", "prior": Normal(1.0, scaled=True)},
+        "newton",
+    ),
     "precision": ("real ~ x", {"weights": pr.weights.precision("size")}, "closed_form"),
     "bootstrap": ("flag ~ x", {"likelihood": "bernoulli"}, pr.Bootstrap(reps=12)),
     "process": (
@@ -47,7 +59,10 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
     ),
     "student": (
         "real ~ poly(x, 2)",
-        {"likelihood": pr.StudentT(nu=5.0), "aux": {"sigma": pr.priors.HalfCauchy(1.0)}},
+        {
+            "likelihood": pr.StudentT(nu=5.0),
+            "aux": {"sigma": pr.priors.HalfCauchy(1.0)},
+        },
         "newton",
     ),
 }
@@ -62,7 +77,9 @@ def saved(tmp_path_factory) -> dict[str, Path]:
         out[name] = fit.save(folder / f"{name}.nc")
         out[f"{name} with rows"] = fit.save(folder / f"{name}_rows.nc", rows=True)
         if fit.target == "posterior":
-            out[f"{name} with draws"] = fit.save(folder / f"{name}_draws.nc", rows=True, draws=True)
+            out[f"{name} with draws"] = fit.save(
+                folder / f"{name}_draws.nc", rows=True, draws=True
+            )
     return out
 
 
@@ -121,14 +138,19 @@ def test_changed_bytes_are_damage(seed, saved, tmp_path):
     for place in rng.integers(0, len(data) - TRAILER, rng.integers(1, 9)):
         data[place] ^= int(rng.integers(1, 256))
     (tmp_path / "bad.nc").write_bytes(data)
-    with pytest.raises(pr.DataError, match=r"bad\.nc is damaged or was changed since it was saved"):
+    with pytest.raises(
+        pr.DataError, match=r"bad\.nc is damaged or was changed since it was saved"
+    ):
         pr.load_fit(tmp_path / "bad.nc")
 
 
 @pytest.mark.parametrize("kept", [0, 1, 55, 56, 500, 2000, -TRAILER, -1])
 def test_a_file_cut_short_says_so(kept, saved, tmp_path):
     (tmp_path / "cut.nc").write_bytes(saved["closed_form"].read_bytes()[:kept])
-    with pytest.raises(pr.DataError, match=r"cut\.nc is not a saved fit, or not all of one: .* cut short"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"cut\.nc is not a saved fit, or not all of one: .* cut short",
+    ):
         pr.load_fit(tmp_path / "cut.nc")
 
 
@@ -157,7 +179,9 @@ def test_a_file_that_a_program_wrote_again_lacks_its_digest(saved, tmp_path):
     with h5py.File(path, "r+") as file:
         file["solution/beta"][0, 0] = 1e9
         file["more"] = np.zeros(1000)
-    with pytest.raises(pr.DataError, match=r"changed by another program|changed since it was saved"):
+    with pytest.raises(
+        pr.DataError, match=r"changed by another program|changed since it was saved"
+    ):
         pr.load_fit(path)
 
 
@@ -179,16 +203,25 @@ def test_a_file_that_a_program_wrote_again_lacks_its_digest(saved, tmp_path):
         ({"prior": {"name": "normal", "scale": "wide"}}, "scale of normal is 'wide'"),
         ({"prior": {"name": "normal", "sigma_units": 1.5}}, "sigma_units of normal"),
         ({"prior": 3}, "'prior' is 3, and a table belongs there"),
-        ({"aux": {"sigma": {"name": "half_normal", "scale": -1.0}}}, r"scale is .* got -1\.0"),
+        (
+            {"aux": {"sigma": {"name": "half_normal", "scale": -1.0}}},
+            r"scale is .* got -1\.0",
+        ),
         ({"aux": {"nu": 3.0}}, "has no parameter 'nu'"),
         ({"solution__status": "FINE"}, "its status is 'FINE'"),
         ({"solution": None}, r"no 'solution\.aux'"),
-        ({"solution__df": -3.0}, r"'solution\.df' is -3\.0, and a finite number, 0 or more, or null belongs there"),
+        (
+            {"solution__df": -3.0},
+            r"'solution\.df' is -3\.0, and a finite number, 0 or more, or null belongs there",
+        ),
         ({"solution__aux": {}}, "no estimate of sigma"),
         ({"solution__draws": []}, "holds draws|no group 'posterior'"),
         ({"design__recipe": {"kind": "code"}}, "not a saved recipe"),
         ({"design__free": [True]}, "1 marks of free columns for 4"),
-        ({"solution__df": 10**400}, r"a finite number, 0 or more, or null belongs there"),
+        (
+            {"solution__df": 10**400},
+            r"a finite number, 0 or more, or null belongs there",
+        ),
         ({"seed": "x"}, "'seed' is 'x', and a whole number"),
         ({"seed": -1}, "'seed' is -1, and a whole number"),
     ],
@@ -199,7 +232,9 @@ def test_an_altered_file_is_refused(change, message, saved, tmp_path):
         pr.load_fit(respecified(saved["closed_form"], tmp_path, **change))
 
 
-@pytest.mark.parametrize("word", ["__import__('os').system", "exec", "open", "().__class__"])
+@pytest.mark.parametrize(
+    "word", ["__import__('os').system", "exec", "open", "().__class__"]
+)
 def test_a_formula_in_a_file_runs_nothing(word, saved, tmp_path):
     """Text put where a term of the formula stands is refused or read as a name; it never runs."""
     proof = tmp_path / "proof"
@@ -220,7 +255,9 @@ def test_a_formula_in_a_file_runs_nothing(word, saved, tmp_path):
 @pytest.mark.parametrize("group", ["solution", "posterior", "sample_stats"])
 def test_a_group_that_is_missing_is_named(group, saved, tmp_path):
     with pytest.raises(pr.DataError, match=f"no group '{group}'"):
-        pr.load_fit(edited(saved["softmax with draws"], lambda file: file.pop(group), tmp_path))
+        pr.load_fit(
+            edited(saved["softmax with draws"], lambda file: file.pop(group), tmp_path)
+        )
 
 
 def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):
@@ -230,7 +267,9 @@ def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):
 
 def test_a_scale_of_a_prior_without_its_draws_is_refused(saved, tmp_path):
     with pytest.raises(pr.DataError, match="no draws of tau, the scale of a prior"):
-        pr.load_fit(respecified(saved["softmax"], tmp_path, solution__hyper={"tau": 1.0}))
+        pr.load_fit(
+            respecified(saved["softmax"], tmp_path, solution__hyper={"tau": 1.0})
+        )
 
 
 def test_numbers_of_half_the_digits_are_numbers(saved, tmp_path):
@@ -244,12 +283,18 @@ def test_numbers_of_half_the_digits_are_numbers(saved, tmp_path):
 
 def _huge(file: h5py.File) -> None:
     del file["solution/beta"]
-    file["solution"].create_dataset("beta", shape=(10**6, 10**6), dtype="f8")  # declared: no byte of it is there
+    file["solution"].create_dataset(
+        "beta", shape=(10**6, 10**6), dtype="f8"
+    )  # declared: no byte of it is there
 
 
 def _square(file: h5py.File) -> None:
     spec = json.loads(file.attrs["probreg"])
-    spec["design"]["recipe"] = {"kind": "plain", "columns": [f"x{i}" for i in range(2000)], "intercept": False}
+    spec["design"]["recipe"] = {
+        "kind": "plain",
+        "columns": [f"x{i}" for i in range(2000)],
+        "intercept": False,
+    }
     spec["design"]["free"] = [False] * 2000
     file.attrs["probreg"] = json.dumps(spec)
     del file["moments"], file["solution/beta"], file["solution/scale_root"]
@@ -259,12 +304,16 @@ def _square(file: h5py.File) -> None:
 
 def _bomb(file: h5py.File) -> None:
     del file["solution/beta"]
-    file["solution"].create_dataset("beta", (4, 1), "f8", np.zeros((4, 1)), chunks=True, compression="gzip")
+    file["solution"].create_dataset(
+        "beta", (4, 1), "f8", np.zeros((4, 1)), chunks=True, compression="gzip"
+    )
 
 
 def _elsewhere(file: h5py.File) -> None:
     del file["solution/beta"]
-    file["solution"].create_dataset("beta", (4, 1), "f8", external=[("/etc/passwd", 0, 32)])
+    file["solution"].create_dataset(
+        "beta", (4, 1), "f8", external=[("/etc/passwd", 0, 32)]
+    )
 
 
 def _virtual(file: h5py.File) -> None:
@@ -321,8 +370,16 @@ VALUES: tuple[Any, ...] = (
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of everything in a nest of tables and lists."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path] * bool(path) + [p for key, part in inside for p in places(part, (*path, key))]
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    return [path] * bool(path) + [
+        p for key, part in inside for p in places(part, (*path, key))
+    ]
 
 
 def edit_spec(rng: np.random.Generator, file: h5py.File) -> str:
@@ -342,23 +399,39 @@ def edit_spec(rng: np.random.Generator, file: h5py.File) -> str:
 
 def edit_array(rng: np.random.Generator, file: h5py.File) -> str:
     inside = [
-        f"{g}/{k}" for g in file for k in file[g] if g in ("solution", "moments", "rows", "posterior", "sample_stats")
+        f"{g}/{k}"
+        for g in file
+        for k in file[g]
+        if g in ("solution", "moments", "rows", "posterior", "sample_stats")
     ]
     name = inside[rng.integers(len(inside))]
     old = file[name][()]
-    kind = rng.choice(["value", "value", "value", "shape", "type", "removed", "transposed", "all"])
+    kind = rng.choice(
+        ["value", "value", "value", "shape", "type", "removed", "transposed", "all"]
+    )
     new: Any = np.array(old, copy=True)
     if kind in ("value", "all") and new.dtype.kind in "fiub" and new.size:
-        value = rng.choice([np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 2.0, 7.0, 1e300, 1e-300, -1e9])
+        value = rng.choice(
+            [np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 2.0, 7.0, 1e300, 1e-300, -1e9]
+        )
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             new = new.astype(float)
-            new[... if kind == "all" else tuple(rng.integers(0, s) for s in new.shape)] = value
+            new[
+                ... if kind == "all" else tuple(rng.integers(0, s) for s in new.shape)
+            ] = value
         kind = f"{kind} {value}"
     elif kind == "shape":
-        new = rng.choice(np.array([0, 1, 2, 3], dtype=float), size=tuple(rng.integers(0, 4, rng.integers(0, 4))))
+        new = rng.choice(
+            np.array([0, 1, 2, 3], dtype=float),
+            size=tuple(rng.integers(0, 4, rng.integers(0, 4))),
+        )
     elif kind == "type":
-        new = np.asarray(new).astype(rng.choice(["S4", "i2", "f2", "c16", "u1"])) if new.dtype.kind in "fiu" else new
+        new = (
+            np.asarray(new).astype(rng.choice(["S4", "i2", "f2", "c16", "u1"]))
+            if new.dtype.kind in "fiu"
+            else new
+        )
     elif kind == "transposed":
         new = new.T.copy()
     del file[name]
@@ -383,7 +456,11 @@ def edits(saved: dict[str, Path], folder: Path, count: int, seed: int) -> list[s
         name = names[rng.integers(len(names))]
         said: list[str] = []
         edit = edit_spec if rng.random() < 0.6 else edit_array
-        path = edited(saved[name], lambda file, edit=edit, said=said: said.append(edit(rng, file)), folder)
+        path = edited(
+            saved[name],
+            lambda file, edit=edit, said=said: said.append(edit(rng, file)),
+            folder,
+        )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pr.ProbregWarning)

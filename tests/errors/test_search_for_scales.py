@@ -11,7 +11,9 @@ from probreg.inference.exact.scale_search import maximise_log_scales
 
 N = 120
 RNG = np.random.default_rng(5)
-TABLE = pd.DataFrame({"x": RNG.normal(size=N), "g": np.sort(RNG.integers(0, 9, N)).astype(str)})
+TABLE = pd.DataFrame(
+    {"x": RNG.normal(size=N), "g": np.sort(RNG.integers(0, 9, N)).astype(str)}
+)
 ETA = np.sin(3.0 * TABLE["x"]) + RNG.normal(size=9)[TABLE["g"].astype(int)]
 TABLE["gaussian"] = TABLE["huber"] = ETA + RNG.normal(size=N)
 TABLE["student"] = ETA + RNG.standard_t(4, size=N)
@@ -26,18 +28,29 @@ def from_memory(formula, likelihood, tmp_path):
 def from_files(formula, likelihood, tmp_path):
     pytest.importorskip("pyarrow")
     TABLE.to_parquet(tmp_path / "rows.parquet")
-    return pr.Model.from_files(formula, tmp_path / "rows.parquet", likelihood=likelihood)
+    return pr.Model.from_files(
+        formula, tmp_path / "rows.parquet", likelihood=likelihood
+    )
 
 
 def from_dask(formula, likelihood, tmp_path):
     dask = pytest.importorskip("dask.dataframe")
-    return pr.Model.from_dask(formula, dask.from_pandas(TABLE, npartitions=3), likelihood=likelihood)
+    return pr.Model.from_dask(
+        formula, dask.from_pandas(TABLE, npartitions=3), likelihood=likelihood
+    )
 
 
-@pytest.mark.parametrize("container", [from_memory, from_files, pytest.param(from_dask, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("likelihood", ["gaussian", "student", "poisson", "bernoulli", "huber"])
+@pytest.mark.parametrize(
+    "container",
+    [from_memory, from_files, pytest.param(from_dask, marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "student", "poisson", "bernoulli", "huber"]
+)
 @pytest.mark.parametrize("terms", ["x + (1|g)", "s(x)"])
-def test_a_fit_with_a_search_that_stays_at_its_start_is_refused(terms, likelihood, container, tmp_path, monkeypatch):
+def test_a_fit_with_a_search_that_stays_at_its_start_is_refused(
+    terms, likelihood, container, tmp_path, monkeypatch
+):
     try:
         model = container(f"{likelihood} ~ {terms}", likelihood, tmp_path)
         fit = pr.fit(model)
@@ -54,7 +67,15 @@ def test_a_surface_that_falls_along_its_gradient_has_no_maximum(jumps):
     def surface(theta):
         return EvidencePoint(-float(theta[0]), np.ones(1), -np.eye(1), 0.0, np.ones(1))
 
-    found = maximise_log_scales(surface, np.zeros(1), np.zeros(1), np.zeros(1), tol=1e-6, max_steps=50, jumps=jumps)
+    found = maximise_log_scales(
+        surface,
+        np.zeros(1),
+        np.zeros(1),
+        np.zeros(1),
+        tol=1e-6,
+        max_steps=50,
+        jumps=jumps,
+    )
     assert not found.ended
 
 
@@ -64,6 +85,14 @@ def test_a_jump_that_the_search_rises_to_is_a_maximum():
         value = at if at < 1.0 else at - 5.0
         return EvidencePoint(value, np.ones(1), -np.eye(1), 0.0, np.ones(1))
 
-    found = maximise_log_scales(surface, np.zeros(1), np.zeros(1), np.zeros(1), tol=1e-6, max_steps=500, jumps=True)
+    found = maximise_log_scales(
+        surface,
+        np.zeros(1),
+        np.zeros(1),
+        np.zeros(1),
+        tol=1e-6,
+        max_steps=500,
+        jumps=True,
+    )
     assert found.ended
     assert found.theta[0] == pytest.approx(1.0, abs=1e-6)

@@ -22,13 +22,17 @@ KINDS = ("bernoulli", "categorical", "poisson")
 def constraints(model):
     """The inequalities and the equalities of the recession cone as integer rows over vec D."""
     rec = model.likelihood.recession(model.design.observed)
-    rows = np.einsum("ra,rk->rak", model.design.X[rec.rows], rec.directions).reshape(len(rec.rows), -1)
+    rows = np.einsum("ra,rk->rak", model.design.X[rec.rows], rec.directions).reshape(
+        len(rec.rows), -1
+    )
     return np.rint(rows).astype(int), rec.equal
 
 
 def normal_vector(rows, d):
     """The integer vector orthogonal to d - 1 rows of length d: signed minors; zero if they are dependent."""
-    minors = [np.linalg.det(np.delete(rows, j, axis=1)) if d > 1 else 1.0 for j in range(d)]
+    minors = [
+        np.linalg.det(np.delete(rows, j, axis=1)) if d > 1 else 1.0 for j in range(d)
+    ]
     return np.rint(minors).astype(int) * (-1) ** np.arange(d)
 
 
@@ -40,7 +44,11 @@ def enumerated(model):
     rays = []
     for some in combinations(range(len(A)), d - 1):
         v = normal_vector(A[list(some)], d)
-        rays += [s * v for s in (1, -1) if v.any() and (s * A @ v >= 0).all() and not (A[equal] @ v).any()]
+        rays += [
+            s * v
+            for s in (1, -1)
+            if v.any() and (s * A @ v >= 0).all() and not (A[equal] @ v).any()
+        ]
     if not rays:
         return "none", np.zeros(model.shape, bool)
     strict = (A @ np.sum(rays, axis=0) > 0).all()
@@ -67,10 +75,15 @@ def tiny_models(kind, count, seed):
 @pytest.mark.parametrize("kind", covering(KINDS))
 def test_kind_and_coefficients_agree_with_enumeration_of_extreme_rays(kind):
     seen = set()
-    for model in tiny_models(kind, {"bernoulli": 300, "categorical": 80, "poisson": 200}[kind], seed=1):
+    for model in tiny_models(
+        kind, {"bernoulli": 300, "categorical": 80, "poisson": 200}[kind], seed=1
+    ):
         kind_, not_estimable = enumerated(model)
         found = separation(model)
-        assert (found.kind, found.not_estimable.tolist()) == (kind_, not_estimable.tolist()), (
+        assert (found.kind, found.not_estimable.tolist()) == (
+            kind_,
+            not_estimable.tolist(),
+        ), (
             model.design.X,
             model.design.y,
         )
@@ -83,10 +96,14 @@ def test_the_likelihood_rises_along_the_direction_and_has_a_maximum_without_one(
     for model in tiny_models(kind, 60, seed=2):
         found = separation(model)
         if found:
-            values = model.log_lik(np.array([0.0, 1.0, 2.0, 4.0])[:, None, None] * found.direction)
+            values = model.log_lik(
+                np.array([0.0, 1.0, 2.0, 4.0])[:, None, None] * found.direction
+            )
             assert (np.diff(values) > 0).all()
         else:
-            assert np.abs(stationary(model)).max() < 1e-6  # log-likelihoods here are of order one
+            assert (
+                np.abs(stationary(model)).max() < 1e-6
+            )  # log-likelihoods here are of order one
 
 
 def stationary(model):
@@ -95,15 +112,23 @@ def stationary(model):
     for _ in range(60):
         at = model.value_grad_hessian(beta)
         step = np.linalg.solve(at.curvature, at.gradient).reshape(beta.shape)
-        while model.log_lik(beta + step) < at.value - 1e-12 and np.abs(step).max() > 1e-12:
+        while (
+            model.log_lik(beta + step) < at.value - 1e-12 and np.abs(step).max() > 1e-12
+        ):
             step = step / 2
         beta = beta + step
     return model.value_grad_hessian(beta).gradient
 
 
 def test_complete_means_every_row_and_all_coefficients():
-    found = separation(Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], likelihood="bernoulli"))
-    assert (found.kind, found.rows, found.columns) == ("complete", 6, ("Intercept", "x1"))
+    found = separation(
+        Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], likelihood="bernoulli")
+    )
+    assert (found.kind, found.rows, found.columns) == (
+        "complete",
+        6,
+        ("Intercept", "x1"),
+    )
 
 
 def test_a_level_without_events_takes_only_its_own_column():
@@ -111,14 +136,18 @@ def test_a_level_without_events_takes_only_its_own_column():
     g, x = rng.integers(0, 4, 200), rng.normal(size=200)
     y = np.where(g == 2, 0, rng.integers(0, 2, 200))
     X = np.c_[x, g == 1, g == 2, g == 3]
-    found = separation(Model.from_arrays(X, y, columns=["x", "g1", "g2", "g3"], likelihood="bernoulli"))
+    found = separation(
+        Model.from_arrays(X, y, columns=["x", "g1", "g2", "g3"], likelihood="bernoulli")
+    )
     assert (found.kind, found.columns, found.rows) == ("quasi", ("g2",), (g == 2).sum())
 
 
 def test_an_infinite_reference_level_takes_the_whole_factor():
     g = np.repeat([0, 1, 2], 10)
     y = np.where(g == 0, 0, np.arange(30) % 2)
-    model = Model.from_arrays(np.c_[g == 1, g == 2], y, columns=["g1", "g2"], likelihood="bernoulli")
+    model = Model.from_arrays(
+        np.c_[g == 1, g == 2], y, columns=["g1", "g2"], likelihood="bernoulli"
+    )
     assert separation(model).columns == ("Intercept", "g1", "g2")
 
 
@@ -129,30 +158,48 @@ def test_shifts_units_and_near_collinearity_do_not_matter():
     y = np.where(flag > 0, 1, rng.integers(0, 2, 300))
     year, size = 2000 + 10 * x, 1e8 * rng.normal(size=300)
     X = np.c_[year, year + 1e-4 * rng.normal(size=300), size, 1e-6 * flag]
-    found = separation(Model.from_arrays(X, y, columns=["year", "again", "size", "flag"], likelihood="bernoulli"))
+    found = separation(
+        Model.from_arrays(
+            X, y, columns=["year", "again", "size", "flag"], likelihood="bernoulli"
+        )
+    )
     assert (found.kind, found.columns) == ("quasi", ("flag",))
 
 
 def test_collinear_columns_alone_are_not_separation():
     x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    assert not separation(Model.from_arrays(np.c_[x, 2 * x], [0, 1, 0, 1, 0, 1], likelihood="bernoulli"))
+    assert not separation(
+        Model.from_arrays(np.c_[x, 2 * x], [0, 1, 0, 1, 0, 1], likelihood="bernoulli")
+    )
 
 
 def test_rows_of_weight_zero_do_not_count():
     x, y = np.arange(6.0), [0, 0, 1, 0, 1, 1]
     assert not separation(Model.from_arrays(x, y, likelihood="bernoulli"))
-    assert separation(Model.from_arrays(x, y, likelihood="bernoulli", weights=[1, 1, 0, 1, 1, 1])).kind == "complete"
+    assert (
+        separation(
+            Model.from_arrays(x, y, likelihood="bernoulli", weights=[1, 1, 0, 1, 1, 1])
+        ).kind
+        == "complete"
+    )
 
 
 def test_a_prior_holds_its_columns_and_only_them():
     x, y = np.arange(6.0), [0, 0, 0, 1, 1, 1]
     model = Model.from_arrays(np.c_[x, np.cos(x)], y, likelihood="bernoulli")
     assert not separation(model.with_prior(Normal(1.0)))
-    assert separation(model.with_prior({"x2": Normal(1.0)})).columns == ("Intercept", "x1")
+    assert separation(model.with_prior({"x2": Normal(1.0)})).columns == (
+        "Intercept",
+        "x1",
+    )
     assert not separation(model.with_prior({("Intercept", "x1", "x2"): Normal(1.0)}))
-    shifted = Model.from_arrays(x - 2.5, y, likelihood="bernoulli", prior={"Intercept": Normal(1.0)})
+    shifted = Model.from_arrays(
+        x - 2.5, y, likelihood="bernoulli", prior={"Intercept": Normal(1.0)}
+    )
     assert separation(shifted).columns == ("x1",)
-    held = Model.from_arrays(x, y, likelihood="bernoulli", prior={"Intercept": Normal(1.0)})
+    held = Model.from_arrays(
+        x, y, likelihood="bernoulli", prior={"Intercept": Normal(1.0)}
+    )
     assert not separation(held)  # through the origin no slope separates them
 
 
@@ -160,7 +207,9 @@ def test_a_subset_without_events_is_found_among_many_rows():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30_000, 5))
     y = (rng.random(30_000) < 0.01).astype(int)
-    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(float)  # one row, far from any evenly spaced sample
+    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(
+        float
+    )  # one row, far from any evenly spaced sample
     found = separation(Model.from_arrays(np.c_[X, rare], y, likelihood="bernoulli"))
     assert (found.kind, found.columns, found.rows) == ("quasi", ("x6",), 1)
     assert not separation(Model.from_arrays(X, y, likelihood="bernoulli"))
@@ -177,7 +226,12 @@ def test_symmetric_and_reference_softmax_agree():
     rng = np.random.default_rng(6)
     flag = np.arange(60) % 3 == 0
     y = np.where(flag, rng.integers(0, 2, 60), rng.integers(0, 3, 60))
-    found = [separation(Model.from_arrays(flag * 1.0, y, likelihood=Categorical(symmetric=s))) for s in (False, True)]
+    found = [
+        separation(
+            Model.from_arrays(flag * 1.0, y, likelihood=Categorical(symmetric=s))
+        )
+        for s in (False, True)
+    ]
     assert [f.kind for f in found] == ["quasi", "quasi"]
     assert found[0].labels == ("x1 (2)",)
     assert found[1].not_estimable.tolist() == [
@@ -195,7 +249,11 @@ def published(path):
     ("path", "kind", "columns"),
     [
         ("tables/logistic/endometrial_separation.json", "quasi", ("NV",)),
-        ("logistic/complete_separation_6rows.json", "complete", ("Intercept", "a", "b")),
+        (
+            "logistic/complete_separation_6rows.json",
+            "complete",
+            ("Intercept", "a", "b"),
+        ),
         ("tables/logistic/bacteria_main.json", "none", ()),
         ("tables/logistic/birthwt.json", "none", ()),
     ],
@@ -203,7 +261,9 @@ def published(path):
 def test_published_binary_data(path, kind, columns):
     d = published(path)
     X = np.array(d["X"])[:, 1:]
-    found = separation(Model.from_arrays(X, d["y"], columns=d["columns"][1:], likelihood="bernoulli"))
+    found = separation(
+        Model.from_arrays(X, d["y"], columns=d["columns"][1:], likelihood="bernoulli")
+    )
     assert (found.kind, found.columns) == (kind, columns)
 
 
@@ -211,7 +271,10 @@ def test_published_binary_data(path, kind, columns):
     ("path", "labels"),
     [
         ("multinomial/alligators.json", ()),
-        ("tables/multinomial/hepatitis_separation.json", ("withhold (C)", "withhold:post (C)")),
+        (
+            "tables/multinomial/hepatitis_separation.json",
+            ("withhold (C)", "withhold:post (C)"),
+        ),
     ],
 )
 def test_published_counts_by_class(path, labels):
@@ -236,7 +299,9 @@ def test_a_prior_hides_no_separation(kind):
         assert said.verdict == (Verdict.WARNING if found else Verdict.OK)
         assert said.columns == found.columns
         if found:
-            assert said.sentence.startswith(f"{found.kind} separation of {found.rows} row")
+            assert said.sentence.startswith(
+                f"{found.kind} separation of {found.rows} row"
+            )
             assert said.sentence.endswith("the prior alone makes the estimates finite")
             assert "finite estimate" not in said.sentence
         warned.append(bool(found))
@@ -244,23 +309,37 @@ def test_a_prior_hides_no_separation(kind):
 
 
 def test_columns_that_no_prior_holds_still_have_no_estimate():
-    model = Model.from_arrays(np.arange(6) - 2.5, [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
+    model = Model.from_arrays(
+        np.arange(6) - 2.5, [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli"
+    )
     assert [f.verdict for f in SeparationCheck().run(model)] == [Verdict.PROBLEM]
     held = replace(model, prior={"Intercept": Normal(1.0)})
     assert [f.verdict for f in SeparationCheck().run(held)] == [Verdict.PROBLEM]
     (said,) = SeparationCheck().run(replace(model, prior=Normal(1.0)))
-    assert "by dose: the prior alone" in said.sentence  # the intercept goes with it, and separates nothing
+    assert (
+        "by dose: the prior alone" in said.sentence
+    )  # the intercept goes with it, and separates nothing
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
 @pytest.mark.parametrize("method", ["newton", "sgd"])
 def test_no_distance_to_a_maximum_that_there_is_not(method):
-    model = Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
+    model = Model.from_arrays(
+        np.arange(6.0), [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli"
+    )
     for prior in (None, Normal(1.0)):
         found = fit(model if prior is None else replace(model, prior=prior), method)
-        told = [note for note in found.solution.notes if "maximum" in note and "errors" in note]
+        told = [
+            note
+            for note in found.solution.notes
+            if "maximum" in note and "errors" in note
+        ]
         assert bool(told) == (prior is not None)
-        rises = [note for note in found.solution.notes if "still rises towards infinity" in note]
+        rises = [
+            note
+            for note in found.solution.notes
+            if "still rises towards infinity" in note
+        ]
         assert bool(rises) == (prior is None)
 
 
@@ -269,11 +348,21 @@ LEVEL = np.repeat([0.0, 1.0], [30, 10])
 PARTLY = np.where(LEVEL > 0, 0, np.arange(40) % 2)  # no event at the level
 COLLINEAR = {  # z = 2 x beside w and the level: the response, the likelihood, the prior, and what is estimated all the same
     "quasi": (PARTLY, "bernoulli", None, {"Intercept", "w"}),
-    "quasi, classes": (PARTLY + 2 * (np.arange(40) % 3 == 0), "categorical", None, {"Intercept", "w"}),
+    "quasi, classes": (
+        PARTLY + 2 * (np.arange(40) % 3 == 0),
+        "categorical",
+        None,
+        {"Intercept", "w"},
+    ),
     "quasi, counts": (3 * PARTLY, "poisson", None, {"Intercept", "w"}),
     "quasi, lasso": (PARTLY, "bernoulli", {"w": pr.Laplace(1.0)}, {"Intercept", "w"}),
     "complete": ((SEEDED[:, 0] > 0).astype(int), "bernoulli", None, set()),
-    "alpha runs to 0": (PARTLY + (np.arange(40) % 4 == 1), "negative_binomial", None, {"Intercept", "w", "level"}),
+    "alpha runs to 0": (
+        PARTLY + (np.arange(40) % 4 == 1),
+        "negative_binomial",
+        None,
+        {"Intercept", "w", "level"},
+    ),
 }
 
 
@@ -284,38 +373,82 @@ def test_collinear_columns_have_no_estimate_beside_what_runs_away(case):
     X = np.c_[SEEDED, LEVEL, 2.0 * SEEDED[:, 0]]
     names = ["x", "w", "level", "z"]
     made = [
-        Model.from_arrays(X[:, :k], y, columns=names[:k], likelihood=likelihood, **({"prior": prior} if prior else {}))
+        Model.from_arrays(
+            X[:, :k],
+            y,
+            columns=names[:k],
+            likelihood=likelihood,
+            **({"prior": prior} if prior else {}),
+        )
         for k in (4, 3)
     ]
-    with pytest.warns(pr.ProbregWarning, match="z = 2 x" if case != "complete" else "complete separation by .*z"):
+    with pytest.warns(
+        pr.ProbregWarning,
+        match="z = 2 x" if case != "complete" else "complete separation by .*z",
+    ):
         twice = pr.fit(made[0])
     with pytest.warns(pr.ProbregWarning):
         once = pr.fit(made[1])
-    finite = np.isfinite(twice.coef).all("outcome") if "outcome" in twice.coef.dims else np.isfinite(twice.coef)
-    if likelihood != "categorical":  # of three classes some pair is not separated by the level
+    finite = (
+        np.isfinite(twice.coef).all("outcome")
+        if "outcome" in twice.coef.dims
+        else np.isfinite(twice.coef)
+    )
+    if (
+        likelihood != "categorical"
+    ):  # of three classes some pair is not separated by the level
         assert set(twice.coef["coef"].values[finite]) == left
     assert not np.isfinite(twice.coef.sel(coef=["x", "z"])).any()
     kept = list(twice.coef["coef"].values[finite])
-    assert np.allclose(twice.coef.sel(coef=kept), once.coef.sel(coef=kept), rtol=1e-5, atol=1e-6)
-    assert np.allclose(twice.std_error.sel(coef=kept), once.std_error.sel(coef=kept), rtol=1e-4, equal_nan=True)
+    assert np.allclose(
+        twice.coef.sel(coef=kept), once.coef.sel(coef=kept), rtol=1e-5, atol=1e-6
+    )
+    assert np.allclose(
+        twice.std_error.sel(coef=kept),
+        once.std_error.sel(coef=kept),
+        rtol=1e-4,
+        equal_nan=True,
+    )
     if prior is None:
         assert twice.df_resid == once.df_resid
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical", "symmetric"])
-def test_what_is_estimated_beside_a_reference_that_runs_away_is_the_fit_of_the_other_rows(likelihood):
+@pytest.mark.parametrize(
+    "likelihood", ["bernoulli", "poisson", "categorical", "symmetric"]
+)
+def test_what_is_estimated_beside_a_reference_that_runs_away_is_the_fit_of_the_other_rows(
+    likelihood,
+):
     """Intercept and every level run away together, while the levels keep their differences: holding all of them where they
     are would leave a slope the error that it has at known levels, several times too small (Geyer 2009)."""
     rng = np.random.default_rng(3)
     group = np.repeat(list("abcd"), 15)
-    x = rng.normal(size=60) + 3.0 * np.repeat([0.0, 1.0, 2.0, 3.0], 15)  # levels and slope share much
-    y = rng.integers(0, 3, 60) if likelihood in ("categorical", "symmetric") else rng.integers(0, 2, 60)
+    x = rng.normal(size=60) + 3.0 * np.repeat(
+        [0.0, 1.0, 2.0, 3.0], 15
+    )  # levels and slope share much
+    y = (
+        rng.integers(0, 3, 60)
+        if likelihood in ("categorical", "symmetric")
+        else rng.integers(0, 2, 60)
+    )
     y[group == "a"] = 0
     kind = Categorical(symmetric=True) if likelihood == "symmetric" else likelihood
     rows = {"y": y, "x": x, "g": group}
-    with pytest.warns(pr.ProbregWarning, match=r"quasi separation by Intercept.* g\[T.d\]"):
+    with pytest.warns(
+        pr.ProbregWarning, match=r"quasi separation by Intercept.* g\[T.d\]"
+    ):
         every = fit(Model.from_formula("y ~ x + g", rows, likelihood=kind))
-    rest = fit(Model.from_formula("y ~ x + g", {k: v[group != "a"] for k, v in rows.items()}, likelihood=kind))
+    rest = fit(
+        Model.from_formula(
+            "y ~ x + g", {k: v[group != "a"] for k, v in rows.items()}, likelihood=kind
+        )
+    )
     assert np.allclose(every.coef.sel(coef="x"), rest.coef.sel(coef="x"), rtol=1e-4)
-    assert np.allclose(every.std_error.sel(coef="x"), rest.std_error.sel(coef="x"), rtol=1e-4)
-    assert np.isnan(every.coef.sel(coef=["Intercept", "g[T.b]", "g[T.c]", "g[T.d]"])).all("coef").any()
+    assert np.allclose(
+        every.std_error.sel(coef="x"), rest.std_error.sel(coef="x"), rtol=1e-4
+    )
+    assert (
+        np.isnan(every.coef.sel(coef=["Intercept", "g[T.b]", "g[T.c]", "g[T.d]"]))
+        .all("coef")
+        .any()
+    )

@@ -36,18 +36,54 @@ def table(n: int = 40) -> pd.DataFrame:
 
 CASES: dict[str, tuple[str, dict[str, Any], str | Method]] = {
     "closed_form": ("real ~ x + g", {}, "closed_form"),
-    "newton": ("real ~ x + g", {"prior": Normal(0.7), "aux": {"sigma": pr.priors.HalfCauchy(0.6)}}, "newton"),
-    "conjugate": ("real ~ x + g", {"prior": {"x": Normal(0.7, sigma_units=True)}}, pr.Conjugate(draws=50)),
-    "quadrature": ("real ~ x + g", {"prior": {("x", "g"): Normal((0.7, 0.5, 0.4))}}, pr.Quadrature(draws=50)),
-    "laplace": ("count ~ x + g", {"likelihood": "poisson", "prior": Normal(0.7)}, pr.LaplaceApproximation(draws=50)),
+    "newton": (
+        "real ~ x + g",
+        {"prior": Normal(0.7), "aux": {"sigma": pr.priors.HalfCauchy(0.6)}},
+        "newton",
+    ),
+    "conjugate": (
+        "real ~ x + g",
+        {"prior": {"x": Normal(0.7, sigma_units=True)}},
+        pr.Conjugate(draws=50),
+    ),
+    "quadrature": (
+        "real ~ x + g",
+        {"prior": {("x", "g"): Normal((0.7, 0.5, 0.4))}},
+        pr.Quadrature(draws=50),
+    ),
+    "laplace": (
+        "count ~ x + g",
+        {"likelihood": "poisson", "prior": Normal(0.7)},
+        pr.LaplaceApproximation(draws=50),
+    ),
     "bernoulli": ("flag ~ x + g", {"likelihood": "bernoulli", "event": "no"}, "newton"),
-    "softmax": ("class ~ x", {"likelihood": "categorical", "reference": "b"}, pr.LaplaceApproximation(draws=50)),
-    "symmetric": ("class ~ x", {"likelihood": pr.Categorical(symmetric=True), "prior": Normal(0.7)}, "laplace"),
-    "student": ("real ~ x", {"likelihood": pr.StudentT(nu=5.5), "aux": {"sigma": 0.8}}, "newton"),
+    "softmax": (
+        "class ~ x",
+        {"likelihood": "categorical", "reference": "b"},
+        pr.LaplaceApproximation(draws=50),
+    ),
+    "symmetric": (
+        "class ~ x",
+        {"likelihood": pr.Categorical(symmetric=True), "prior": Normal(0.7)},
+        "laplace",
+    ),
+    "student": (
+        "real ~ x",
+        {"likelihood": pr.StudentT(nu=5.5), "aux": {"sigma": 0.8}},
+        "newton",
+    ),
     "offset": ("count ~ x", {"likelihood": "poisson", "offset": "log(size)"}, "newton"),
     "huber": ("real ~ x", {"likelihood": pr.likelihoods.Huber()}, "newton"),
-    "quantile": ("real ~ x", {"likelihood": pr.likelihoods.Quantile(0.3)}, "interior_point"),
-    "negative binomial": ("count ~ x", {"likelihood": "negative_binomial", "aux": {"alpha": 0.4}}, "newton"),
+    "quantile": (
+        "real ~ x",
+        {"likelihood": pr.likelihoods.Quantile(0.3)},
+        "interior_point",
+    ),
+    "negative binomial": (
+        "count ~ x",
+        {"likelihood": "negative_binomial", "aux": {"alpha": 0.4}},
+        "newton",
+    ),
     "weighted": ("real ~ x", {"weights": pr.weights.precision("size")}, "closed_form"),
     "groups": ("real ~ x + (1 | g)", {}, "auto"),
     "count groups": ("count ~ x + (1 | g)", {"likelihood": "poisson"}, "auto"),
@@ -61,7 +97,16 @@ def fitted(name: str) -> pr.Fit:
     return pr.fit(pr.Model.from_formula(formula, table(), **options), method, seed=5)
 
 
-STATISTICS = ("log_likelihood", "deviance", "null_deviance", "r_squared", "aic", "bic", "nobs", "df_resid")
+STATISTICS = (
+    "log_likelihood",
+    "deviance",
+    "null_deviance",
+    "r_squared",
+    "aic",
+    "bic",
+    "nobs",
+    "df_resid",
+)
 
 
 def known(fit: pr.Fit, name: str) -> float:
@@ -75,14 +120,21 @@ def known(fit: pr.Fit, name: str) -> float:
 def answers(fit: pr.Fit, new: pd.DataFrame) -> dict[str, Any]:
     """What a reader asks of a fit, as plain numbers."""
     said = fit.predict(new, 0.8)
-    out = {str(k): np.asarray(v, dtype=float).ravel().tolist() for k, v in said.data_vars.items()}
+    out = {
+        str(k): np.asarray(v, dtype=float).ravel().tolist()
+        for k, v in said.data_vars.items()
+    }
     summary = fit.summary(0.8)
     return out | {
         "summary": summary.to_numpy(dtype=float).ravel().tolist(),
         "index": [str(i) for i in summary.index],
         "covariance": fit.covariance().values.ravel().tolist(),
         **{name: known(fit, name) for name in STATISTICS},
-        "glance": fit.glance().select_dtypes("number").to_numpy(dtype=float).ravel().tolist(),
+        "glance": fit.glance()
+        .select_dtypes("number")
+        .to_numpy(dtype=float)
+        .ravel()
+        .tolist(),
         "smooths": fit.smooths["edf"].tolist(),
         "text": str(fit).splitlines(),
         "described": [str(v) for v in fit.described.values()],
@@ -112,7 +164,9 @@ def test_a_loaded_fit_gives_the_same_answers(name, tmp_path):
     same_answers(twice, fit, new)
 
 
-@pytest.mark.parametrize("name", covering(["conjugate", "softmax"]))  # a process costs seconds
+@pytest.mark.parametrize(
+    "name", covering(["conjugate", "softmax"])
+)  # a process costs seconds
 def test_another_process_reads_the_same(name, tmp_path):
     fit, new = fitted(name), table().iloc[:7]
     fit.save(tmp_path / "fit.nc")
@@ -127,24 +181,38 @@ def test_another_process_reads_the_same(name, tmp_path):
         "out['summary'] = fit.summary(0.8).to_numpy(dtype=float).ravel().tolist()\n"
         "json.dump(out, open(folder + '/out.json', 'w'))\n"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)],
+        check=True,
+        capture_output=True,
+    )
     here = answers(fit, new)
     for key, value in json.loads((tmp_path / "out.json").read_text()).items():
         np.testing.assert_allclose(value, here[key], rtol=1e-12, err_msg=key)
 
 
-@pytest.mark.parametrize("method", ["closed_form", pr.Conjugate(draws=10), "newton"], ids=str)
+@pytest.mark.parametrize(
+    "method", ["closed_form", pr.Conjugate(draws=10), "newton"], ids=str
+)
 def test_no_training_row_is_in_the_file(method, tmp_path):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
     X[4, 1], y[9] = SENTINEL, SENTINEL
     fit = pr.fit(pr.Model.from_arrays(X, y), method)
     assert fit.tree["observed_data"]["y"].values[9] == SENTINEL
-    bare, full = fit.save(tmp_path / "bare.nc"), fit.save(tmp_path / "full.nc", rows=True)
+    bare, full = (
+        fit.save(tmp_path / "bare.nc"),
+        fit.save(tmp_path / "full.nc", rows=True),
+    )
     assert np.float64(SENTINEL).tobytes() not in bare.read_bytes()
     again = pr.load_fit(bare)
     assert again.model.design.n == 0
-    assert {"observed_data", "constant_data", "log_likelihood", "posterior_predictive"}.isdisjoint(again.tree.children)
+    assert {
+        "observed_data",
+        "constant_data",
+        "log_likelihood",
+        "posterior_predictive",
+    }.isdisjoint(again.tree.children)
     whole = pr.load_fit(full)
     np.testing.assert_array_equal(whole.model.design.X, fit.model.design.X)
     np.testing.assert_array_equal(whole.model.design.observed, y)
@@ -153,7 +221,9 @@ def test_no_training_row_is_in_the_file(method, tmp_path):
 
 def test_rows_that_are_gone_are_asked_for(tmp_path):
     again = pr.load_fit(fitted("bernoulli").save(tmp_path / "fit.nc"))
-    with pytest.raises(pr.DataError, match="saved without its rows: say at which data to predict"):
+    with pytest.raises(
+        pr.DataError, match="saved without its rows: say at which data to predict"
+    ):
         again.predict()
 
 
@@ -162,8 +232,13 @@ def test_a_gaussian_fit_is_fitted_again_from_its_moments(tmp_path):
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     np.testing.assert_array_equal(pr.fit(again.model, "closed_form").coef, fit.coef)
     ridge = Normal(0.5, sigma_units=True)
-    here, there = (pr.fit(m.with_prior(ridge), "conjugate", seed=2) for m in (fit.model, again.model))
-    np.testing.assert_array_equal(here.solution.draws["beta"], there.solution.draws["beta"])
+    here, there = (
+        pr.fit(m.with_prior(ridge), "conjugate", seed=2)
+        for m in (fit.model, again.model)
+    )
+    np.testing.assert_array_equal(
+        here.solution.draws["beta"], there.solution.draws["beta"]
+    )
 
 
 def test_without_its_rows_another_likelihood_cannot_be_fitted_again(tmp_path):
@@ -183,7 +258,9 @@ def test_a_fit_without_an_estimate_is_saved_as_one(tmp_path):
         again.predict(np.ones((1, 1)))
 
 
-@pytest.mark.parametrize("method", ["closed_form", pr.Conjugate(draws=20), pr.Quadrature(draws=20)], ids=str)
+@pytest.mark.parametrize(
+    "method", ["closed_form", pr.Conjugate(draws=20), pr.Quadrature(draws=20)], ids=str
+)
 def test_a_fit_of_a_loaded_model_is_saved_again(method, tmp_path):
     fit = pr.fit(pr.Model.from_formula("real ~ x + g", table()), method)
     loaded = pr.load_fit(fit.save(tmp_path / "fit.nc")).model
@@ -196,8 +273,14 @@ def test_a_fit_of_a_loaded_model_is_saved_again(method, tmp_path):
 
 def test_saving_without_rows_takes_no_pass_over_rows_and_draws(tmp_path, monkeypatch):
     fit = fitted("laplace")
-    monkeypatch.setattr(pr.Model, "log_posterior", lambda *_, **__: pytest.fail("lp was computed"))
-    monkeypatch.setattr(type(fit.model.likelihood), "sample", lambda *_, **__: pytest.fail("y was replicated"))
+    monkeypatch.setattr(
+        pr.Model, "log_posterior", lambda *_, **__: pytest.fail("lp was computed")
+    )
+    monkeypatch.setattr(
+        type(fit.model.likelihood),
+        "sample",
+        lambda *_, **__: pytest.fail("y was replicated"),
+    )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert set(again.solution.draws.stats) == {"log_q"}
 
@@ -205,12 +288,21 @@ def test_saving_without_rows_takes_no_pass_over_rows_and_draws(tmp_path, monkeyp
 def test_rows_of_many_trials_stay_rows(tmp_path):
     """Thirty million trials in three rows: written one by one they would fill the memory."""
     rows = pd.DataFrame({"s": [3e6, 5e6, 7e6], "t": [1e7] * 3, "x": [0.0, 1.0, 2.0]})
-    fit = pr.fit(pr.Model.from_formula("p(s, t) ~ x", rows, likelihood="bernoulli"), pr.LaplaceApproximation(draws=5))
-    assert fit.tree["log_likelihood"].sizes["obs"] == fit.tree["posterior_predictive"].sizes["obs"] == 3
+    fit = pr.fit(
+        pr.Model.from_formula("p(s, t) ~ x", rows, likelihood="bernoulli"),
+        pr.LaplaceApproximation(draws=5),
+    )
+    assert (
+        fit.tree["log_likelihood"].sizes["obs"]
+        == fit.tree["posterior_predictive"].sizes["obs"]
+        == 3
+    )
     np.testing.assert_array_equal(fit.tree["observed_data"]["y"], rows["s"])
     np.testing.assert_array_equal(fit.tree["constant_data"]["trials"], rows["t"])
     again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
-    np.testing.assert_array_equal(again.model.design.observed, fit.model.design.observed)
+    np.testing.assert_array_equal(
+        again.model.design.observed, fit.model.design.observed
+    )
     assert again.log_likelihood == fit.log_likelihood
 
 
@@ -230,7 +322,9 @@ def test_row_labels_of_any_kind_are_saved(name, tmp_path):
     import xarray as xr
 
     labels, first = LABELS[name]
-    rows = pd.DataFrame({"x": np.arange(6.0), "y": [1.0, 3.0, 2.0, 5.0, 4.0, 7.0]}, index=labels)
+    rows = pd.DataFrame(
+        {"x": np.arange(6.0), "y": [1.0, 3.0, 2.0, 5.0, 4.0, 7.0]}, index=labels
+    )
     fit = pr.fit(pr.Model.from_formula("y ~ x", rows), pr.Conjugate(draws=5))
     path = fit.save(tmp_path / "fit.nc", rows=True, draws=True)
     with xr.open_datatree(path, engine="h5netcdf") as tree:
@@ -247,7 +341,10 @@ def test_a_missing_folder_is_named(tmp_path):
 def test_directions_without_an_estimate_are_saved(tmp_path):
     x = np.arange(8.0)
     with pytest.warns(pr.ProbregWarning, match="not identified"):
-        fit = pr.fit(pr.Model.from_arrays(np.c_[x, 2 * x], x % 3 > 0, likelihood="bernoulli"), "newton")
+        fit = pr.fit(
+            pr.Model.from_arrays(np.c_[x, 2 * x], x % 3 > 0, likelihood="bernoulli"),
+            "newton",
+        )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     new = np.array([[1.5, 3.0]])
     assert again.predict(new).equals(fit.predict(new))
@@ -272,22 +369,70 @@ def test_a_file_of_this_format_is_read_for_ever():
     np.testing.assert_allclose(fit.std_error, again.std_error, rtol=1e-9)
     assert fit.described["status"] == again.described["status"]
     assert repr(fit.model.prior) == repr(model.prior)
-    np.testing.assert_allclose(fit.predict({"temperature": [31.0]})["mean"], 0.983, atol=5e-3)
+    np.testing.assert_allclose(
+        fit.predict({"temperature": [31.0]})["mean"], 0.983, atol=5e-3
+    )
 
 
 @pytest.mark.parametrize("name", ["format_2_draws", "format_3"])
 def test_a_file_of_an_exact_posterior_is_read_for_ever(name):
     """Format 2 holds the draws, and the counts of moments as arrays; format 3 what the draws are made of."""
     rows = {
-        "a": [2.041, 0.418, -0.453, -2.02, -0.865, 0.226, -0.281, -1.055, 0.482, 0.958, 0.024, 0.545],
-        "b": [-2.556, -0.568, -0.216, -0.232, 3.323, -0.353, -0.668, -0.391, -0.239, -0.2, 1.546, -0.505],
-        "y": [-3.254, -0.177, 1.05, -2.754, 5.537, 0.522, -2.503, -2.129, 0.887, 1.138, 3.208, 0.205],
+        "a": [
+            2.041,
+            0.418,
+            -0.453,
+            -2.02,
+            -0.865,
+            0.226,
+            -0.281,
+            -1.055,
+            0.482,
+            0.958,
+            0.024,
+            0.545,
+        ],
+        "b": [
+            -2.556,
+            -0.568,
+            -0.216,
+            -0.232,
+            3.323,
+            -0.353,
+            -0.668,
+            -0.391,
+            -0.239,
+            -0.2,
+            1.546,
+            -0.505,
+        ],
+        "y": [
+            -3.254,
+            -0.177,
+            1.05,
+            -2.754,
+            5.537,
+            0.522,
+            -2.503,
+            -2.129,
+            0.887,
+            1.138,
+            3.208,
+            0.205,
+        ],
     }
-    model = pr.Model.from_formula("y ~ a + b", rows, prior=Normal(0.5, sigma_units=True))
-    again, fit = pr.fit(model, pr.Conjugate(draws=8, chains=2), seed=7), pr.load_fit(SAVED / f"{name}.h5")
+    model = pr.Model.from_formula(
+        "y ~ a + b", rows, prior=Normal(0.5, sigma_units=True)
+    )
+    again, fit = (
+        pr.fit(model, pr.Conjugate(draws=8, chains=2), seed=7),
+        pr.load_fit(SAVED / f"{name}.h5"),
+    )
     np.testing.assert_allclose(fit.coef, again.coef, rtol=1e-12)
     for name in ("beta", "sigma"):
-        np.testing.assert_allclose(fit.solution.draws[name], again.solution.draws[name], rtol=1e-12)
+        np.testing.assert_allclose(
+            fit.solution.draws[name], again.solution.draws[name], rtol=1e-12
+        )
     np.testing.assert_allclose(pr.fit(fit.model).coef, pr.fit(model).coef, rtol=1e-10)
 
 
@@ -295,7 +440,9 @@ def test_an_exact_posterior_of_five_coefficients_takes_25_kilobytes(tmp_path):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 4))
     model = pr.Model.from_arrays(
-        X, X @ [1.0, 2.0, 0.0, -1.0] + rng.normal(size=400), prior=Normal(0.5, sigma_units=True)
+        X,
+        X @ [1.0, 2.0, 0.0, -1.0] + rng.normal(size=400),
+        prior=Normal(0.5, sigma_units=True),
     )
     fit = pr.fit(model, "conjugate")
     path = fit.save(tmp_path / "fit.nc")
@@ -303,7 +450,9 @@ def test_an_exact_posterior_of_five_coefficients_takes_25_kilobytes(tmp_path):
     assert fit.save(tmp_path / "draws.nc", draws=True).stat().st_size > 280_000
     again = pr.load_fit(path)
     assert again.model.design.n == 0
-    np.testing.assert_array_equal(again.tree["posterior"]["beta"], fit.tree["posterior"]["beta"])
+    np.testing.assert_array_equal(
+        again.tree["posterior"]["beta"], fit.tree["posterior"]["beta"]
+    )
 
 
 DRAWN = {
@@ -331,26 +480,38 @@ def test_draws_are_made_again_to_the_bit(name, rows, tmp_path):
         assert set(other.solution.draws.values) == set(fit.solution.draws.values)
         for kind in ("values", "stats"):
             for key, values in getattr(fit.solution.draws, kind).items():
-                np.testing.assert_array_equal(getattr(other.solution.draws, kind)[key], values)
+                np.testing.assert_array_equal(
+                    getattr(other.solution.draws, kind)[key], values
+                )
     twice = pr.load_fit(again.save(tmp_path / "again.nc"))
-    np.testing.assert_array_equal(twice.solution.draws["beta"], fit.solution.draws["beta"])
+    np.testing.assert_array_equal(
+        twice.solution.draws["beta"], fit.solution.draws["beta"]
+    )
 
 
 def test_draws_and_log_likelihood_are_kept_for_arviz(tmp_path):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what ArviZ and its own libraries warn of is theirs
+        warnings.simplefilter(
+            "ignore"
+        )  # what ArviZ and its own libraries warn of is theirs
         import arviz as az
 
-        rows = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0) % 4}, index=list("abcdefghi"))
+        rows = pd.DataFrame(
+            {"x": np.arange(9.0), "y": np.arange(9.0) % 4}, index=list("abcdefghi")
+        )
         fit = pr.fit(pr.Model.from_formula("y ~ x", rows), "conjugate")
         path = fit.save(tmp_path / "fit.nc", draws=True)
         read = az.from_netcdf(path)
         assert az.loo(read).elpd == pytest.approx(az.loo(fit.tree).elpd, rel=1e-12)
         assert "observed_data" not in read.children
-        assert read["log_likelihood"]["obs"].values.tolist() == list(range(9))  # labels are of the rows, not asked for
+        assert read["log_likelihood"]["obs"].values.tolist() == list(
+            range(9)
+        )  # labels are of the rows, not asked for
         read.close()
     assert pr.load_fit(path).solution.draws["beta"].shape == (4, 1000, 2, 1)
-    with pytest.raises(pr.DataError, match=r"needs the rows in memory, .*save it with draws=False"):
+    with pytest.raises(
+        pr.DataError, match=r"needs the rows in memory, .*save it with draws=False"
+    ):
         pr.load_fit(path).save(path, draws=True)
     with pytest.raises(pr.DataError, match="closed_form gives a point estimate"):
         pr.fit(fit.model).save(path, draws=True)
@@ -363,12 +524,17 @@ def test_draws_that_come_out_otherwise_are_told(tmp_path, monkeypatch):
 
     real = room.times_root
     monkeypatch.setattr(room, "times_root", lambda z, root: real(z, root) * (1 + 1e-15))
-    with pytest.warns(pr.ProbregWarning, match="differ from those that were saved, by another NumPy or processor"):
+    with pytest.warns(
+        pr.ProbregWarning,
+        match="differ from those that were saved, by another NumPy or processor",
+    ):
         pr.load_fit(path)
 
 
 def test_every_format_stands_in_the_policy_and_has_a_file_that_is_read_or_refused():
-    page = (pathlib.Path(pr.__file__).parents[1] / "docs" / "explanation" / "storage.md").read_text()
+    page = (
+        pathlib.Path(pr.__file__).parents[1] / "docs" / "explanation" / "storage.md"
+    ).read_text()
     table = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, flags=re.MULTILINE)
     assert [int(number) for number, _ in table] == list(range(1, storage._FORMAT + 1))
     for number, today in table:
@@ -379,5 +545,8 @@ def test_every_format_stands_in_the_policy_and_has_a_file_that_is_read_or_refuse
 
 
 def test_a_file_of_the_format_before_is_refused_with_its_name():
-    with pytest.raises(pr.DataError, match=r"or written in format 1, before 0\.1\.0: fit and save again"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"or written in format 1, before 0\.1\.0: fit and save again",
+    ):
         pr.load_fit(SAVED / "format_1.h5")

@@ -11,7 +11,12 @@ from probreg.show.cli.output import csv_of
 
 N = 40
 RNG = np.random.default_rng(0)
-DATA = {"y": RNG.normal(size=N), "x": RNG.uniform(1, 2, N), "job": np.repeat([1, 2, 3, 4], 10), "g": list("abcd") * 10}
+DATA = {
+    "y": RNG.normal(size=N),
+    "x": RNG.uniform(1, 2, N),
+    "job": np.repeat([1, 2, 3, 4], 10),
+    "g": list("abcd") * 10,
+}
 
 
 @pytest.mark.parametrize("term", ["s(bs(x, df=4))", "gp(cr(x, df=4))", "log(bs(x, df=4))", "I(bs(x, df=4) + 1)", "I(-bs(x, df=4))", "I(2 * cc(x, df=4))", "scale(bs(x, df=4))", "s(poly(x, 2))", "bs(bs(x, df=4), df=4)"])  # fmt: skip
@@ -37,7 +42,9 @@ def test_a_prior_of_a_variable_names_the_term_it_stands_in(formula, key, meant):
     assert meant in str(error.value)
 
 
-@pytest.mark.parametrize(("formula", "rows"), [("y ~ g", False), ("y ~ g", True), ("y ~ 1 + (1 | g)", True)])
+@pytest.mark.parametrize(
+    ("formula", "rows"), [("y ~ g", False), ("y ~ g", True), ("y ~ 1 + (1 | g)", True)]
+)
 def test_a_level_with_a_nul_is_refused_by_name(formula, rows, tmp_path):
     data = DATA | {"g": ["a", "b\0", "c", "d"] * 10}
     fit = pr.fit(pr.Model.from_formula(formula, data))
@@ -47,7 +54,16 @@ def test_a_level_with_a_nul_is_refused_by_name(formula, rows, tmp_path):
 
 
 def test_text_that_a_spreadsheet_runs_is_written_as_text():
-    names = ["=cmd|' /C calc'!A0", "@SUM(A1)", "+1+1", "-2+3", "\t=1", "plain", "+1", "-0.5"]
+    names = [
+        "=cmd|' /C calc'!A0",
+        "@SUM(A1)",
+        "+1+1",
+        "-2+3",
+        "\t=1",
+        "plain",
+        "+1",
+        "-0.5",
+    ]
     table = pd.DataFrame({"term": names, "=x": np.arange(8.0) - 4.0})
     back = pd.read_csv(io.StringIO(csv_of(table)), dtype=str)
     assert back.columns.tolist() == ["term", "'=x"]
@@ -62,7 +78,11 @@ def test_a_dot_for_more_columns_than_a_formula_makes_is_refused_before_they_are_
 
 
 @pytest.mark.parametrize("method", ["lms", "sgd", "newton", "closed_form"])
-def test_more_columns_than_a_method_takes_are_refused_before_memory_is_asked_for(method):
-    model = pr.Model.from_arrays(np.zeros((3, 100_000)) + np.arange(3.0)[:, None], [1.0, 2.0, 4.0])
+def test_more_columns_than_a_method_takes_are_refused_before_memory_is_asked_for(
+    method,
+):
+    model = pr.Model.from_arrays(
+        np.zeros((3, 100_000)) + np.arange(3.0)[:, None], [1.0, 2.0, 4.0]
+    )
     with pytest.raises(pr.DataError, match="100,001 columns"):
         pr.fit(model, method)

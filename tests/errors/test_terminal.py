@@ -11,7 +11,10 @@ import probreg as pr
 from probreg.show.cli import app
 from probreg.system.terminal import cut_apart, cut_middle, visible, wrap_line
 
-COLUMN, LEVEL = "dose\x1b[2J\nFORGED: all is well\r\x9b", "bad\x1b[31m\nFORGED level\u202e"
+COLUMN, LEVEL = (
+    "dose\x1b[2J\nFORGED: all is well\r\x9b",
+    "bad\x1b[31m\nFORGED level\u202e",
+)
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +23,23 @@ def fit() -> pr.Fit:
     x = rng.normal(size=(60, 2))
     y = np.where(rng.random(60) < 1 / (1 + np.exp(-x[:, 0])), LEVEL, "a")
     prior = {COLUMN: pr.Normal(1.0)}
-    model = pr.Model.from_arrays(x, y, columns=[COLUMN, "z"], likelihood="bernoulli", prior=prior, response=COLUMN)
+    model = pr.Model.from_arrays(
+        x,
+        y,
+        columns=[COLUMN, "z"],
+        likelihood="bernoulli",
+        prior=prior,
+        response=COLUMN,
+    )
     return pr.fit(model)
 
 
 SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
     "fit": lambda fit: fit,
     "model": lambda fit: fit.model,
-    "compare": lambda fit: pr.compare({"ML": pr.fit(fit.model.with_prior(pr.Flat())), COLUMN: fit}),
+    "compare": lambda fit: pr.compare(
+        {"ML": pr.fit(fit.model.with_prior(pr.Flat())), COLUMN: fit}
+    ),
     "check": lambda fit: pr.check(fit.model, verbose=True),
     "diagnose": lambda fit: pr.diagnose(fit, verbose=True),
     "influence": lambda fit: pr.prior_weight(fit),
@@ -37,7 +49,9 @@ SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
     "comparisons": lambda fit: pr.comparisons(fit, COLUMN),
     "penalty": lambda fit: fit.model.with_prior(pr.Normal(1.0)).penalty(),
     "prior_predictive": lambda fit: fit.model.prior_predictive(20),
-    "path": lambda fit: pr.path(fit.model.with_prior(pr.Normal(1.0)), scales=[0.5, 1.0]),
+    "path": lambda fit: pr.path(
+        fit.model.with_prior(pr.Normal(1.0)), scales=[0.5, 1.0]
+    ),
 }
 
 
@@ -73,7 +87,15 @@ def test_columns_line_up_under_wide_names_and_marks():
     def prints(first: str, second: str, fit: str) -> list[str]:
         model = pr.Model.from_arrays(X, y, columns=[first, second, "x"])
         fits = {fit: pr.fit(model), "ridge": pr.fit(model.with_prior("weak"))}
-        return [repr(v) for v in (fits[fit].summary(), pr.compare(fits), pr.explain(fits), pr.table(fits))]
+        return [
+            repr(v)
+            for v in (
+                fits[fit].summary(),
+                pr.compare(fits),
+                pr.explain(fits),
+                pr.table(fits),
+            )
+        ]
 
     for expected, printed in zip(prints(*plain), prints(*wide)):
         for name, other in zip(plain, wide):
@@ -88,4 +110,10 @@ def test_wide_text_is_cut_and_wrapped_by_cells():
     both = ["年齢" * 8 + str(i) + "年齢" * 8 for i in (1, 2)]
     short = cut_apart(both, 20).values()
     assert len(set(short)) == 2
-    assert max(2 * sum(c in "年齢" for c in s) + sum(c not in "年齢" for c in s) for s in short) <= 20
+    assert (
+        max(
+            2 * sum(c in "年齢" for c in s) + sum(c not in "年齢" for c in s)
+            for s in short
+        )
+        <= 20
+    )

@@ -9,7 +9,10 @@ from typer.testing import CliRunner
 import probreg as pr
 from probreg.show.cli import app
 
-X, Y = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 7.0]), np.array([1.0, 2.5, 2.0, 4.0, 6.0, 6.5])
+X, Y = (
+    np.array([0.0, 1.0, 2.0, 4.0, 5.0, 7.0]),
+    np.array([1.0, 2.5, 2.0, 4.0, 6.0, 6.5]),
+)
 HALF = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
 FRAME = {"y": Y, "x": X, "w": HALF}
 LINE = pr.Model.from_arrays(X, Y)
@@ -31,10 +34,16 @@ def mapped(folder):
 DOORS = {
     "arrays": lambda folder: pr.Model.from_arrays(X, Y, weights=HALF),
     "recipe": lambda folder: pr.ols(X, Y, weights=HALF),
-    "formula, array": lambda folder: pr.Model.from_formula("y ~ x", FRAME, weights=HALF),
-    "formula, column": lambda folder: pr.Model.from_formula("y ~ x", FRAME, weights="w"),
+    "formula, array": lambda folder: pr.Model.from_formula(
+        "y ~ x", FRAME, weights=HALF
+    ),
+    "formula, column": lambda folder: pr.Model.from_formula(
+        "y ~ x", FRAME, weights="w"
+    ),
     "files": lambda folder: pr.Model.from_files("y ~ x", file(folder), weights="w"),
-    "blocks": lambda folder: pr.Model.from_blocks([(X[:3], Y[:3], HALF[:3]), (X[3:], Y[3:], HALF[3:])]),
+    "blocks": lambda folder: pr.Model.from_blocks(
+        [(X[:3], Y[:3], HALF[:3]), (X[3:], Y[3:], HALF[3:])]
+    ),
     "memory map": lambda folder: pr.Model.from_arrays(mapped(folder), Y, weights=HALF),
     "at": lambda folder: LINE.at(X, Y, weights=HALF),
     "update": lambda folder: pr.fit(LINE, "conjugate").update(X, Y, weights=HALF),
@@ -43,11 +52,15 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_plain_weights_with_fractions_are_refused_at_the_door(door, tmp_path):
-    with pytest.raises(pr.DataError, match=rf"is 0\.5, and plain weights are frequencies, .*{THREE}"):
+    with pytest.raises(
+        pr.DataError, match=rf"is 0\.5, and plain weights are frequencies, .*{THREE}"
+    ):
         DOORS[door](tmp_path)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("dask") is None, reason="rows on a cluster need dask")
+@pytest.mark.skipif(
+    importlib.util.find_spec("dask") is None, reason="rows on a cluster need dask"
+)
 def test_rows_on_a_cluster_say_the_kind_of_their_weights_too():
     import dask.array as da
     import dask.dataframe as dd
@@ -74,10 +87,15 @@ def test_rows_on_a_cluster_say_the_kind_of_their_weights_too():
 
 @pytest.mark.parametrize("kind", ["", "precision:", "sampling:"])
 def test_the_command_line_says_the_kind(kind, tmp_path):
-    found = CliRunner().invoke(app, ["fit", str(file(tmp_path)), "y ~ x", "--weights", f"{kind}w"])
+    found = CliRunner().invoke(
+        app, ["fit", str(file(tmp_path)), "y ~ x", "--weights", f"{kind}w"]
+    )
     if kind:
         assert found.exit_code == 0
-        assert f"{'sandwich of the sampling weights' if kind == 'sampling:' else 'closed_form'}" in found.output
+        assert (
+            f"{'sandwich of the sampling weights' if kind == 'sampling:' else 'closed_form'}"
+            in found.output
+        )
     else:
         assert found.exit_code != 0
         said = " ".join(found.output.split())
@@ -91,7 +109,10 @@ def test_the_command_line_says_the_kind(kind, tmp_path):
 @pytest.mark.parametrize(
     ("values", "match"),
     [
-        ([1.0, 2.0, -0.5, 1.0, 1.0, 1.0], r"row 2 is -0\.5; weights are finite and not negative"),
+        (
+            [1.0, 2.0, -0.5, 1.0, 1.0, 1.0],
+            r"row 2 is -0\.5; weights are finite and not negative",
+        ),
         ([1.0, np.inf, 1.0, 1.0, 1.0, 1.0], r"row 1 is inf; weights are finite"),
         ([0.0] * 6, "weights sum to zero"),
         ([1.0, 2.0], r"expected shape \(6,\), got \(2,\)"),
@@ -109,34 +130,50 @@ def test_a_kind_of_nothing_is_not_weights_left_out(kind):
     with pytest.raises(pr.DataError, match=r"\(None\) has no weights"):
         pr.Model.from_arrays(X, Y, weights=kind(None))
     with pytest.raises(pr.DataError, match=r"\(None\) has no weights"):
-        pr.Model.from_formula("y ~ x", {"x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]}, weights=kind(None))
+        pr.Model.from_formula(
+            "y ~ x", {"x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]}, weights=kind(None)
+        )
 
 
 def test_a_kind_alone_is_no_weight():
-    with pytest.raises(pr.DataError, match=r"pr.weights.precision itself: give it the weights"):
+    with pytest.raises(
+        pr.DataError, match=r"pr.weights.precision itself: give it the weights"
+    ):
         pr.Model.from_arrays(X, Y, weights=pr.weights.precision)
     with pytest.raises(
-        pr.DataError, match=r"pr.weights.precision, pr.weights.sampling, or None for frequencies; got ndarray"
+        pr.DataError,
+        match=r"pr.weights.precision, pr.weights.sampling, or None for frequencies; got ndarray",
     ):
         pr.Model.from_blocks([(X, Y, HALF)], weights=HALF)
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical"])
 def test_precisions_need_a_noise_scale(likelihood):
-    y = np.array([0, 1, 1, 0, 2, 1]) if likelihood != "bernoulli" else np.array([0, 1, 1, 0, 1, 1])
+    y = (
+        np.array([0, 1, 1, 0, 2, 1])
+        if likelihood != "bernoulli"
+        else np.array([0, 1, 1, 0, 1, 1])
+    )
     with pytest.raises(
-        pr.Incompatible, match=r"has no noise scale\. For successes of trials use Binomial, for exposure an offset"
+        pr.Incompatible,
+        match=r"has no noise scale\. For successes of trials use Binomial, for exposure an offset",
     ):
-        pr.Model.from_arrays(X, y, likelihood=likelihood, weights=pr.weights.precision(HALF))
+        pr.Model.from_arrays(
+            X, y, likelihood=likelihood, weights=pr.weights.precision(HALF)
+        )
     blocks = [(X[:3], y[:3], HALF[:3]), (X[3:], y[3:], HALF[3:])]
     with pytest.raises(pr.Incompatible, match="has no noise scale"):
-        pr.Model.from_blocks(blocks, likelihood=likelihood, weights=pr.weights.precision)
+        pr.Model.from_blocks(
+            blocks, likelihood=likelihood, weights=pr.weights.precision
+        )
 
 
 def test_new_rows_take_precisions_and_no_other_weights():
     fit = pr.fit(LINE)
     for weights in (np.ones(2), pr.weights.sampling([1.0, 1.0])):
-        with pytest.raises(pr.DataError, match="weights= of new rows are their precisions"):
+        with pytest.raises(
+            pr.DataError, match="weights= of new rows are their precisions"
+        ):
             fit.predict([0.0, 1.0], weights=weights)
     with pytest.raises(pr.DataError, match="a precision of 0 is noise without bound"):
         fit.predict([0.0, 1.0], weights=pr.weights.precision([1.0, 0.0]))
@@ -152,7 +189,10 @@ def test_weights_that_leave_too_few_observations_may_be_of_another_kind():
     said = next(f for f in pr.check(few) if f.check == "rows")
     assert said.remedy.startswith("did you mean another kind of weight?")
     one = pr.Model.from_arrays(X[[0, 5]], Y[[0, 5]])
-    assert next(f for f in pr.check(one) if f.check == "rows").remedy == "use fewer columns, more rows, or a prior"
+    assert (
+        next(f for f in pr.check(one) if f.check == "rows").remedy
+        == "use fewer columns, more rows, or a prior"
+    )
 
 
 def test_no_leverage_is_above_one_before_the_fit():
@@ -167,7 +207,11 @@ def test_no_leverage_is_above_one_before_the_fit():
 def test_a_row_that_alone_decides_is_named_by_hc3_where_it_stands():
     """Leverage 1 after a row of weight 0: the sentence names the row of the data."""
     x = np.array([0.0, 0.0, 0.0, 0.0, 9.0, 0.0])
-    fit = pr.fit(pr.Model.from_arrays(x, Y, weights=pr.weights.precision([0.0, 0.3, 2.0, 1.0, 0.5, 4.0])))
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            x, Y, weights=pr.weights.precision([0.0, 0.3, 2.0, 1.0, 0.5, 4.0])
+        )
+    )
     with pytest.raises(pr.DataError, match="row 4 has leverage 1"):
         fit.covariance("HC3")
     assert np.isnan(pr.influence_measures(fit)["cook"].values[4])
@@ -176,23 +220,40 @@ def test_a_row_that_alone_decides_is_named_by_hc3_where_it_stands():
     for name in ("cook", "dfbetas"):
         alone = [f for f in pr.diagnose(fit) if f.check == name and f.rows == (4,)]
         assert alone, name
-        assert "row 4 alone decides a coefficient, which has no estimate without it" in alone[0].sentence
+        assert (
+            "row 4 alone decides a coefficient, which has no estimate without it"
+            in alone[0].sentence
+        )
 
 
 def test_a_penalty_under_precisions_is_that_beside_the_weighted_rss():
     """Ridge's alpha is sigma^2 / scale^2 whatever the weights, given as sample weights; criteria per observation are left out."""
-    model = pr.Model.from_arrays(X, Y, prior=pr.Normal(0.5), weights=pr.weights.precision(HALF), aux={"sigma": 2.0})
+    model = pr.Model.from_arrays(
+        X,
+        Y,
+        prior=pr.Normal(0.5),
+        weights=pr.weights.precision(HALF),
+        aux={"sigma": 2.0},
+    )
     found = model.penalty()
     assert [(r.package, dict(r.settings)) for r in found.rows] == [
         ("rss", {"lam1": 0.0, "lam2": 16.0}),
         ("sklearn", {"alpha": 16.0}),
     ]
     assert "Criteria per observation are left out" in found.notes[0]
-    x, y, w = np.asarray(X, dtype=float).reshape(len(Y), -1), np.asarray(Y), np.asarray(HALF)
+    x, y, w = (
+        np.asarray(X, dtype=float).reshape(len(Y), -1),
+        np.asarray(Y),
+        np.asarray(HALF),
+    )
     middle_x, middle_y = np.average(x, axis=0, weights=w), np.average(y, weights=w)
     A, b = x - middle_x, y - middle_y  # the minimum of RSS + 16 |b|^2 by hand
-    slope = np.linalg.solve((A * w[:, None]).T @ A + 16.0 * np.eye(x.shape[1]), (A * w[:, None]).T @ b)
+    slope = np.linalg.solve(
+        (A * w[:, None]).T @ A + 16.0 * np.eye(x.shape[1]), (A * w[:, None]).T @ b
+    )
     np.testing.assert_allclose(pr.fit(model).coef.values[1:], slope, rtol=1e-9)
-    assert pr.compare({"ridge": pr.fit(model)}).spellings == {"ridge": "Ridge(alpha=16) with sample_weight"}
+    assert pr.compare({"ridge": pr.fit(model)}).spellings == {
+        "ridge": "Ridge(alpha=16) with sample_weight"
+    }
     lasso = model.with_prior(pr.Laplace(0.5)).penalty()
     assert [r.package for r in lasso.rows] == ["rss"]

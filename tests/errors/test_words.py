@@ -15,7 +15,10 @@ from probreg.errors import Incompatible, ProbregError
 from probreg.inference import METHODS
 from probreg.likelihoods import LIKELIHOODS
 
-X, Y = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), np.array([0.0, 1.5, 1.0, 3.0, 4.5])
+X, Y = (
+    np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]),
+    np.array([0.0, 1.5, 1.0, 3.0, 4.5]),
+)
 TABLE = {"y": Y, "x": X[:, 0]}
 FIT = pr.fit(pr.Model.from_arrays(X, Y))
 
@@ -28,9 +31,9 @@ class Binomial:
 def test_what_is_named_exists(words):
     for said in words.values():
         assert set(re.findall(r"likelihood='(\w+)'", said)) <= set(LIKELIHOODS)
-        assert set(re.findall(r"method='(\w+)'|steps are '(\w+)'", said)) <= {(m, "") for m in METHODS} | {
-            ("", m) for m in METHODS
-        }
+        assert set(re.findall(r"method='(\w+)'|steps are '(\w+)'", said)) <= {
+            (m, "") for m in METHODS
+        } | {("", m) for m in METHODS}
         assert all(hasattr(pr, name) for name in re.findall(r"pr\.(\w+)", said))
 
 
@@ -42,7 +45,10 @@ def test_what_is_named_exists(words):
         ("normal", "least squares is likelihood='gaussian'"),
         ("ols", "likelihood='gaussian'"),
         ("softmax", "likelihood='categorical'"),
-        ("gamma", "a gamma likelihood is not available; for positive numbers, likelihood='gaussian' of log"),
+        (
+            "gamma",
+            "a gamma likelihood is not available; for positive numbers, likelihood='gaussian' of log",
+        ),
         ("Log-Normal", "a log normal likelihood is not available"),
         ("negative binomial", "did you mean 'negative_binomial'"),
         ("gausian", "did you mean 'gaussian'"),
@@ -50,16 +56,25 @@ def test_what_is_named_exists(words):
     ],
 )
 def test_a_likelihood_by_another_name(name, said):
-    with pytest.raises(ProbregError, match=f"no likelihood is called '{name}'.*{re.escape(said)}"):
+    with pytest.raises(
+        ProbregError, match=f"no likelihood is called '{name}'.*{re.escape(said)}"
+    ):
         pr.Model.from_arrays(X, Y, likelihood=name)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("mle", "method='auto'"), ("mcmc", "method='nuts'"), ("ols", "'closed_form'"), ("lasso", "pr.Laplace")],
+    [
+        ("mle", "method='auto'"),
+        ("mcmc", "method='nuts'"),
+        ("ols", "'closed_form'"),
+        ("lasso", "pr.Laplace"),
+    ],
 )
 def test_a_method_by_another_name(name, said):
-    with pytest.raises(ProbregError, match=f"no method is called '{name}': .*{re.escape(said)}"):
+    with pytest.raises(
+        ProbregError, match=f"no method is called '{name}': .*{re.escape(said)}"
+    ):
         pr.fit(FIT.model, name)
 
 
@@ -83,7 +98,8 @@ DOORS = {
 @pytest.mark.parametrize("family", ["binomial", Binomial(), Binomial])
 def test_family_is_likelihood(door, family):
     with pytest.raises(
-        Incompatible, match=rf"{door} takes no family=: .*likelihood= in its place; .*likelihood='b\w+'"
+        Incompatible,
+        match=rf"{door} takes no family=: .*likelihood= in its place; .*likelihood='b\w+'",
     ):
         DOORS[door](family=family)
 
@@ -96,7 +112,11 @@ def test_family_is_likelihood(door, family):
         ("from_formula", "alpha", "a penalty is a prior here"),
         ("from_formula", "exposure", "write offset=, the log of the exposure"),
         ("fit", "draws", "settings stand in the method"),
-        ("fit", "prior", "prior= belongs to the model, such as Model.from_formula(..., prior=...)"),
+        (
+            "fit",
+            "prior",
+            "prior= belongs to the model, such as Model.from_formula(..., prior=...)",
+        ),
         ("fit", "sample_weight", "it belongs to the model: write weights="),
         ("fit", "random_state", "write seed="),
         ("predict", "spam", "it takes data, "),
@@ -112,7 +132,8 @@ def test_arguments_of_other_makes_are_named():
     found = pr.fit(pr.Model.from_formula("y ~ x", table))
     for labels in ({}, float("nan"), 10**400, [[1, 2], [3]]):
         with pytest.raises(
-            pr.DataError, match=r"groups is (a column's name or one label per row|no array, its rows differ in length)"
+            pr.DataError,
+            match=r"groups is (a column's name or one label per row|no array, its rows differ in length)",
         ):
             found.covariance("cluster", groups=labels)
     for at in ("x", 3, [1]):
@@ -123,7 +144,9 @@ def test_arguments_of_other_makes_are_named():
             pr.comparisons(found, empty)
     with pytest.raises(pr.DataError, match="missing a value in row 1;"):
         pr.slopes(found, data={"x": [1.0, np.nan, 3.0]})
-    with pytest.raises(pr.Incompatible, match=r"the class Gaussian: write Gaussian\(...\)"):
+    with pytest.raises(
+        pr.Incompatible, match=r"the class Gaussian: write Gaussian\(...\)"
+    ):
         pr.Model.from_arrays([1.0, 2.0], [1.0, 2.0], likelihood=pr.Gaussian)
     for X in (np.float64(3.0), np.datetime64("2020")):
         with pytest.raises(pr.DataError, match="X is a matrix"):
@@ -141,7 +164,10 @@ def test_arguments_of_other_makes_are_named():
     with pytest.raises(pr.DataError, match="kinds is a list of names"):
         pr.interval_panel(found, "x", kinds=3.0)
     with pytest.raises(pr.DataError, match="folds is a number of folds"):
-        pr.tune(pr.Model.from_formula("y ~ x", table, prior=pr.Normal(1.0)), folds=[[1, 2], [3]])
+        pr.tune(
+            pr.Model.from_formula("y ~ x", table, prior=pr.Normal(1.0)),
+            folds=[[1, 2], [3]],
+        )
     for forecasts in (None, 3, {1: [1.0], 2: [2.0]}):
         with pytest.raises(pr.DataError, match="a paired comparison"):
             pr.scores.compare_scores(forecasts)
@@ -163,7 +189,9 @@ def separated() -> pr.Model:
     """No maximum under the flat prior of x."""
     z = np.array([1.0, -1.0, 0.5, 0.2, -0.3, 0.1])
     data = {"x": np.arange(6.0), "z": z, "y": np.array([0, 0, 0, 1, 1, 1])}
-    return pr.Model.from_formula("y ~ x + z", data, likelihood="bernoulli", prior={"z": pr.Normal(1.0)})
+    return pr.Model.from_formula(
+        "y ~ x + z", data, likelihood="bernoulli", prior={"z": pr.Normal(1.0)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,17 +216,27 @@ def test_a_warning_names_the_line_of_the_caller(call):
 
 def test_warnings_have_one_door():
     root = Path(pr.__file__).parent
-    assert [p.name for p in root.rglob("*.py") if "warnings.warn(" in p.read_text()] == ["errors.py"]
+    assert [
+        p.name for p in root.rglob("*.py") if "warnings.warn(" in p.read_text()
+    ] == ["errors.py"]
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: pr.predictions(FIT, TABLE), "predictions: too many positional arguments; it takes fit; by name .*"),
-        (lambda: pr.svr(X, Y), "svr: missing a required .*'C'; it takes x, data; by name C, epsilon, .*options"),
+        (
+            lambda: pr.predictions(FIT, TABLE),
+            "predictions: too many positional arguments; it takes fit; by name .*",
+        ),
+        (
+            lambda: pr.svr(X, Y),
+            "svr: missing a required .*'C'; it takes x, data; by name C, epsilon, .*options",
+        ),
     ],
 )
-def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_are(call, words):
+def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_are(
+    call, words
+):
     with pytest.raises(Incompatible, match=words):
         call()
 
@@ -206,7 +244,9 @@ def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_ar
 def test_weak_is_among_the_priors_of_the_command_line():
     from probreg.priors.text import parse_prior
 
-    with pytest.raises(pr.errors.ProbregError, match=r"did you mean 'weak'\? There are: .*, weak"):
+    with pytest.raises(
+        pr.errors.ProbregError, match=r"did you mean 'weak'\? There are: .*, weak"
+    ):
         parse_prior("week")
     with pytest.raises(pr.errors.DataError, match=r"weak takes no settings.*weak\(3\)"):
         parse_prior("x=weak(3)")

@@ -27,7 +27,9 @@ class Forks:
 
     def __init__(self) -> None:
         command = [sys.executable, "-W", "error", __file__]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
 
     def run_page(self, script: Path) -> Ended:
         """The page in its folder, where `stdout` and `stderr` are left beside it."""
@@ -35,7 +37,9 @@ class Forks:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(str(script)) + "\n")
         code = int(self.process.stdout.readline())
-        return Ended(code, *((script.parent / name).read_text() for name in ("stdout", "stderr")))
+        return Ended(
+            code, *((script.parent / name).read_text() for name in ("stdout", "stderr"))
+        )
 
     def close(self) -> None:
         self.process.communicate()
@@ -70,7 +74,9 @@ if __name__ == "__main__":
 
     import probreg as pr
 
-    pr.compare({"a": (fit := pr.ols([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 4.0])), "b": fit})  # what a first fit imports
+    pr.compare(
+        {"a": (fit := pr.ols([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 4.0])), "b": fit}
+    )  # what a first fit imports
     for line in sys.stdin:
         sys.stdout.write(f"{_in_a_fork(Path(json.loads(line)))}\n")
         sys.stdout.flush()

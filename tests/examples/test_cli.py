@@ -18,7 +18,16 @@ from probreg.show.cli import app
 from probreg.show.cli.files import read_file
 from tests.conftest import covering
 
-COMMANDS = ("demo", "fit", "predict", "compare", "check", "diagnose", "report", "datasets")
+COMMANDS = (
+    "demo",
+    "fit",
+    "predict",
+    "compare",
+    "check",
+    "diagnose",
+    "report",
+    "datasets",
+)
 ORINGS = ["challenger", "damage ~ temperature", "--likelihood", "bernoulli"]
 
 
@@ -30,7 +39,13 @@ def run(*arguments: str, input: str | bytes | None = None):
 def table(tmp_path):
     rng = np.random.default_rng(3)
     x = rng.normal(size=50)
-    frame = pd.DataFrame({"y": 1.0 + 2.0 * x + rng.normal(size=50), "x": x, "g": np.where(x > 0, "None", "low")})
+    frame = pd.DataFrame(
+        {
+            "y": 1.0 + 2.0 * x + rng.normal(size=50),
+            "x": x,
+            "g": np.where(x > 0, "None", "low"),
+        }
+    )
     path = tmp_path / "rows.csv"
     frame.to_csv(path, index=False)
     return path
@@ -42,7 +57,12 @@ def test_the_version_is_printed():
 
 def test_the_module_runs_as_a_program_and_a_terminal_without_signs_gets_an_answer():
     command = [sys.executable, "-m", "probreg", "check", *ORINGS]
-    out = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    out = subprocess.run(
+        command,
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
     assert b"6 checks passed" in out.stdout
 
 
@@ -67,7 +87,11 @@ def test_each_help_has_an_example_of_its_command(command):
 
 def test_the_help_of_fit_names_every_likelihood():
     shown = "".join(run("fit", "--help").output.split())
-    assert [name for name in typing.get_args(typing.get_args(LikelihoodName)[0]) if name not in shown] == []
+    assert [
+        name
+        for name in typing.get_args(typing.get_args(LikelihoodName)[0])
+        if name not in shown
+    ] == []
 
 
 def test_a_likelihood_takes_its_settings():
@@ -86,23 +110,34 @@ def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
     assert "models P(damage" not in few.output.partition("Checks")[2]
     assert "✓ event: models P(damage" in all_of.output
     path = tmp_path / "apart.csv"
-    pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv(path, index=False)
+    pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv(
+        path, index=False
+    )
     result = run("check", str(path), "y ~ x", "--likelihood", "bernoulli")
     assert result.exit_code == 1
     assert "separation" in result.output
 
 
 _MORE = [(), ("--prior", "normal(0.3)", "--aux", "sigma=1"), ("--prior", "normal(0.3)")]
-_OF_PYTHON = re.compile(r"\.[a-z_]+\b(?<!\.csv)(\(\))?( |;|$)|summary\(|to_string|pandas")
+_OF_PYTHON = re.compile(
+    r"\.[a-z_]+\b(?<!\.csv)(\(\))?( |;|$)|summary\(|to_string|pandas"
+)
 
 
-@pytest.mark.parametrize("more", [*_MORE[:2], pytest.param(_MORE[2], marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize(
+    "more", [*_MORE[:2], pytest.param(_MORE[2], marks=pytest.mark.slow)], ids=len
+)
 def test_what_a_print_leaves_out_is_where_the_command_line_has_it(more, tmp_path):
     rng, path = np.random.default_rng(0), tmp_path / "wide.csv"
-    table = pd.DataFrame(rng.normal(size=(80, 40)), columns=[f"x{i}" for i in range(40)])
+    table = pd.DataFrame(
+        rng.normal(size=(80, 40)), columns=[f"x{i}" for i in range(40)]
+    )
     table.assign(y=table.sum(axis=1) + rng.normal(size=80)).to_csv(path, index=False)
     formula = "y ~ " + " + ".join(table.columns)
-    few, all_of = run("fit", str(path), formula, *more), run("fit", str(path), formula, *more, "--verbose")
+    few, all_of = (
+        run("fit", str(path), formula, *more),
+        run("fit", str(path), formula, *more, "--verbose"),
+    )
     assert few.exit_code == all_of.exit_code == 0, few.output
     for out in (few.output, all_of.output):
         numbers = re.sub(r"\d\.\d", "", out)
@@ -129,7 +164,9 @@ def test_fit_prints_the_numbers_of_the_library(table):
     assert f"{fit.coef.sel(coef='x').item():.3f}" in result.output
 
 
-def test_fit_with_a_prior_stands_beside_maximum_likelihood_and_is_saved(table, tmp_path):
+def test_fit_with_a_prior_stands_beside_maximum_likelihood_and_is_saved(
+    table, tmp_path
+):
     saved, page = tmp_path / "fit.nc", tmp_path / "page.html"
     result = run(
         "fit", str(table), "y ~ x + g", "--prior", "x=normal(0.5), g=normal(2)", "--aux", "sigma=1.5", "--method", "laplace",
@@ -159,7 +196,10 @@ def test_parquet_reads_like_csv(table, tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "rows.parquet"
     read_file(str(table)).to_parquet(path)
-    assert run("fit", str(path), "y ~ x + g").output == run("fit", str(table), "y ~ x + g").output
+    assert (
+        run("fit", str(path), "y ~ x + g").output
+        == run("fit", str(table), "y ~ x + g").output
+    )
 
 
 def test_a_level_called_none_is_a_level(table):
@@ -175,14 +215,29 @@ USAGE = [
     (["fit", *ORINGS, "--method", "nut"], "did you mean 'nuts'"),
     (["fit", *ORINGS, "--prior", "norml(1)"], "did you mean 'normal'"),
     (["fit", *ORINGS, "--missing", "ignore"], "raise or drop"),
-    (["fit", *ORINGS, "--likelihood", "logit"], "logistic regression is --likelihood bernoulli"),
+    (
+        ["fit", *ORINGS, "--likelihood", "logit"],
+        "logistic regression is --likelihood bernoulli",
+    ),
     (["fit", *ORINGS, "--method", "lasso"], '--prior "normal(scale)" is a ridge'),
-    (["fit", *ORINGS, "--method", "nuts", "--set", "drws=5"], "no setting 'drws'; did you mean 'draws'"),
-    (["fit", *ORINGS, "--method", "nuts", "--set", "draws=many"], "takes a whole number, got 'many'"),
+    (
+        ["fit", *ORINGS, "--method", "nuts", "--set", "drws=5"],
+        "no setting 'drws'; did you mean 'draws'",
+    ),
+    (
+        ["fit", *ORINGS, "--method", "nuts", "--set", "draws=many"],
+        "takes a whole number, got 'many'",
+    ),
     (["fit", *ORINGS, "--method", "nuts", "--set", "draws=-1"], "at least 1, got -1"),
-    (["fit", *ORINGS, "--method", "nuts", "--set", "engine=stan"], "one of 'auto', 'compiled', 'pymc'"),
+    (
+        ["fit", *ORINGS, "--method", "nuts", "--set", "engine=stan"],
+        "one of 'auto', 'compiled', 'pymc'",
+    ),
     (["fit", *ORINGS, "--method", "nuts", "--set", "draws"], "such as draws=2000"),
-    (["fit", *ORINGS, "--method", "nuts", "--set", "draws=5", "--set", "draws=6"], "given twice"),
+    (
+        ["fit", *ORINGS, "--method", "nuts", "--set", "draws=5", "--set", "draws=6"],
+        "given twice",
+    ),
     (["fit", *ORINGS, "--rows"], "--rows goes with --save"),
     (["fit", *ORINGS, "--json", "--csv"], "two formats"),
     ([*STACKLOSS, "--covariance", "HC9"], "did you mean 'HC3'"),
@@ -194,9 +249,15 @@ USAGE = [
     (["predict", "fit.nc", "-", "--groups", "old"], "'old' is not one of"),
     (["diagnose", "stackloss"], "has a FORMULA after it"),
     (["diagnose", "fit.nc", "y ~ x"], "has its formula"),
-    (["report", "fit.nc", "--prior", "weak", "--missing", "drop"], "has its missing and prior"),
+    (
+        ["report", "fit.nc", "--prior", "weak", "--missing", "drop"],
+        "has its missing and prior",
+    ),
     (["compare", *ORINGS, "--prior", "weak", "--prior", "weak"], "given twice"),
-    (["compare", *ORINGS, "--method", "newton", "--set", "draws=5"], "no setting 'draws'"),
+    (
+        ["compare", *ORINGS, "--method", "newton", "--set", "draws=5"],
+        "no setting 'draws'",
+    ),
     (["datasets", "chalenger"], "did you mean 'challenger'"),
     (["fits"], "Did you mean 'fit'"),
 ]
@@ -207,15 +268,31 @@ REFUSED = [
     (["fit", *ORINGS, "--method", "closed_form"], "can fit this model"),
     (["fit", *ORINGS, "--prior", "age=normal(1)"], "not a column"),
     (["fit", *ORINGS, "--event", "2"], "--event 2 is not a level"),
-    (["fit", "penguins", "body_mass_g ~ sex"], "pass --missing drop to leave those rows out"),
+    (
+        ["fit", "penguins", "body_mass_g ~ sex"],
+        "pass --missing drop to leave those rows out",
+    ),
     (["fit", *ORINGS, "--report", "absent/page.html"], "make it first"),
     (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
     (["fit", *ORINGS, "--method", "laplace", "--covariance", "HC3"], "such as"),
-    (["fit", "sleepstudy", "reaction ~ days", "--covariance", "cluster:subjct"], "did you mean 'subject'"),
+    (
+        ["fit", "sleepstudy", "reaction ~ days", "--covariance", "cluster:subjct"],
+        "did you mean 'subject'",
+    ),
     (["check", "challenger", "damage"], ""),
     (["predict", "absent.nc", "challenger"], "there is no file absent.nc"),
     (["report", *ORINGS, "--output", "absent/page.html"], "make it first"),
-    (["compare", "penguins", "sex ~ year", "body_mass_g ~ year", "--missing", "drop"], ""),
+    (
+        [
+            "compare",
+            "penguins",
+            "sex ~ year",
+            "body_mass_g ~ year",
+            "--missing",
+            "drop",
+        ],
+        "",
+    ),
     (["demo", "--out", "absent/page.html"], "make it first"),
 ]
 
@@ -225,7 +302,9 @@ REFUSED = [
     [(*case, 2) for case in USAGE] + [(*case, 1) for case in REFUSED],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_one_line_and_a_code_tells_usage_from_refusal(arguments, said, code):
+def test_what_is_wrong_is_one_line_and_a_code_tells_usage_from_refusal(
+    arguments, said, code
+):
     result = run(*arguments)
     assert result.exit_code == code
     assert result.stdout == ""
@@ -233,7 +312,9 @@ def test_what_is_wrong_is_one_line_and_a_code_tells_usage_from_refusal(arguments
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
     assert "Traceback" not in result.stderr
-    assert not re.search(r"\bpr\.|\b(prior|method|likelihood|missing|prob)=", result.stderr), result.stderr
+    assert not re.search(
+        r"\bpr\.|\b(prior|method|likelihood|missing|prob)=", result.stderr
+    ), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -323,18 +404,28 @@ def test_a_place_that_takes_no_file_is_said_before_the_fit(option, place, table)
     assert out.output.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", covering([["datasets"], ["check", *ORINGS], ["--help"]], name=" ".join))
+@pytest.mark.parametrize(
+    "command", covering([["datasets"], ["check", *ORINGS], ["--help"]], name=" ".join)
+)
 def test_a_full_output_is_one_line(command):
     with open("/dev/full", "w") as full:
         out = subprocess.run(
-            [sys.executable, "-m", "probreg", *command], stdout=full, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "probreg", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     assert out.returncode == 1
-    assert out.stderr == "probreg: the output cannot be written or read: No space left on device\n"
+    assert (
+        out.stderr
+        == "probreg: the output cannot be written or read: No space left on device\n"
+    )
 
 
 @pytest.mark.parametrize(
-    "make", [lambda p: p.symlink_to("/dev/zero"), os.mkfifo, os.mkdir], ids=["zero", "pipe", "folder"]
+    "make",
+    [lambda p: p.symlink_to("/dev/zero"), os.mkfifo, os.mkdir],
+    ids=["zero", "pipe", "folder"],
 )
 def test_data_are_read_from_plain_files_only(make, tmp_path):
     make(tmp_path / "rows.csv")
@@ -352,7 +443,20 @@ def test_decimal_commas_are_told_and_read(tmp_path):
     rows = read_file(str(path), ";", ",", "y ~ x")
     assert rows["y"].tolist() == [1.5, 2.5, 3.25, 4.0]
     assert rows["place"].tolist() == ["a,1", "b,2", "c,3", "d,4"]
-    assert run("fit", str(path), "y ~ x", "--separator", ";", "--decimal", ",").exit_code == 0
-    assert read_file(str(path), ";", ".", "y ~ x")["y"].tolist() == ["1,5", "2,5", "3,25", "4"]
-    assert read_file(str(path), ";", None, "x ~ place")["y"].tolist() == ["1,5", "2,5", "3,25", "4"]
+    assert (
+        run("fit", str(path), "y ~ x", "--separator", ";", "--decimal", ",").exit_code
+        == 0
+    )
+    assert read_file(str(path), ";", ".", "y ~ x")["y"].tolist() == [
+        "1,5",
+        "2,5",
+        "3,25",
+        "4",
+    ]
+    assert read_file(str(path), ";", None, "x ~ place")["y"].tolist() == [
+        "1,5",
+        "2,5",
+        "3,25",
+        "4",
+    ]
     assert run("fit", str(path), "y ~ x", "--decimal", "x").exit_code == 2

@@ -59,10 +59,21 @@ def test_predict_writes_what_the_saved_fit_predicts(folder, formula, options):
     expected = pr.load_fit("fit.nc").predict(COUNTS, 0.8, output="pandas").reset_index()
     found = table_of(well("predict", "fit.nc", "rows.csv", "--prob", "0.8"))
     pd.testing.assert_frame_equal(found, expected, check_exact=True, check_dtype=False)
-    assert well("predict", "fit.nc", "rows.csv", "--prob", "0.8", "--output", "out.csv") == ""
+    assert (
+        well("predict", "fit.nc", "rows.csv", "--prob", "0.8", "--output", "out.csv")
+        == ""
+    )
     pd.testing.assert_frame_equal(table_of((folder / "out.csv").read_text()), found)
     said = json.loads(
-        well("predict", "fit.nc", "-", "--json", "--prob", "0.8", input=(folder / "rows.csv").read_text())
+        well(
+            "predict",
+            "fit.nc",
+            "-",
+            "--json",
+            "--prob",
+            "0.8",
+            input=(folder / "rows.csv").read_text(),
+        )
     )
     assert said["prob"] == 0.8
     assert said["kind"]
@@ -71,33 +82,59 @@ def test_predict_writes_what_the_saved_fit_predicts(folder, formula, options):
 
 def test_predict_takes_precisions_of_new_rows(folder):
     well("fit", "rows.csv", "y ~ x", "--weights", "precision:w", "--save", "fit.nc")
-    expected = pr.load_fit("fit.nc").predict(COUNTS, weights=pr.weights.precision("w"), output="pandas").reset_index()
+    expected = (
+        pr.load_fit("fit.nc")
+        .predict(COUNTS, weights=pr.weights.precision("w"), output="pandas")
+        .reset_index()
+    )
     found = table_of(well("predict", "fit.nc", "rows.csv", "--weights", "precision:w"))
     pd.testing.assert_frame_equal(found, expected, check_exact=True, check_dtype=False)
-    assert found.equals(table_of(well("predict", "fit.nc", "rows.csv")))  # the column that the fit names
+    assert found.equals(
+        table_of(well("predict", "fit.nc", "rows.csv"))
+    )  # the column that the fit names
     COUNTS.drop(columns="w").to_csv("plain.csv", index=False)
     assert not found.equals(table_of(well("predict", "fit.nc", "plain.csv")))
 
 
 def test_predict_of_new_groups_is_wider_than_of_known_ones(folder):
     well("fit", "sleepstudy", "reaction ~ days + (1 | subject)", "--save", "fit.nc")
-    known, new = (table_of(well("predict", "fit.nc", "sleepstudy", "--groups", g)) for g in ("known", "new"))
-    assert (new["mean_upper"] - new["mean_lower"] > known["mean_upper"] - known["mean_lower"]).all()
+    known, new = (
+        table_of(well("predict", "fit.nc", "sleepstudy", "--groups", g))
+        for g in ("known", "new")
+    )
+    assert (
+        new["mean_upper"] - new["mean_lower"]
+        > known["mean_upper"] - known["mean_lower"]
+    ).all()
 
 
 def test_predict_of_a_new_class_of_a_known_group(folder):
-    rows = pr.load_dataset("sleepstudy").assign(half=lambda d: np.where(d["days"] < 5, "a", "b"))
-    rows.to_csv("rows.csv", index=False)
-    well("fit", "rows.csv", "reaction ~ days + (1 | subject / half)", "--save", "fit.nc")
-    rows.iloc[[0]].assign(half="c").to_csv("new.csv", index=False)
-    found = table_of(well("predict", "fit.nc", "new.csv", "--groups", "subject=known,subject:half=new"))
-    expected = pr.load_fit("fit.nc").predict(
-        rows.iloc[[0]].assign(half="c"), groups={"subject": "known", "subject:half": "new"}, output="pandas"
+    rows = pr.load_dataset("sleepstudy").assign(
+        half=lambda d: np.where(d["days"] < 5, "a", "b")
     )
-    np.testing.assert_allclose(found["mean_std_error"], expected["mean_std_error"], rtol=1e-9)
+    rows.to_csv("rows.csv", index=False)
+    well(
+        "fit", "rows.csv", "reaction ~ days + (1 | subject / half)", "--save", "fit.nc"
+    )
+    rows.iloc[[0]].assign(half="c").to_csv("new.csv", index=False)
+    found = table_of(
+        well(
+            "predict", "fit.nc", "new.csv", "--groups", "subject=known,subject:half=new"
+        )
+    )
+    expected = pr.load_fit("fit.nc").predict(
+        rows.iloc[[0]].assign(half="c"),
+        groups={"subject": "known", "subject:half": "new"},
+        output="pandas",
+    )
+    np.testing.assert_allclose(
+        found["mean_std_error"], expected["mean_std_error"], rtol=1e-9
+    )
 
 
-def test_predict_says_which_row_it_cannot_read_and_a_blank_line_of_one_column_is_a_row(folder):
+def test_predict_says_which_row_it_cannot_read_and_a_blank_line_of_one_column_is_a_row(
+    folder,
+):
     well("fit", *ORINGS, "--save", "fit.nc")
     for content in ("temperature\n31\n\n53\n", "temperature,x\n31,1\n,2\n"):
         result = run("predict", "fit.nc", "-", input=content)
@@ -109,19 +146,44 @@ def test_fit_writes_the_numbers_of_the_library_in_full(folder):
     fit = pr.fit(pr.Model.from_formula("y ~ x", COUNTS))
     found = table_of(well("fit", "rows.csv", "y ~ x", "--csv", "--prob", "0.9"))
     expected = fit.summary(0.9)
-    assert found.columns.tolist() == ["fit", "coef", "estimate", "std_error", "lower", "upper", "statistic", "p_value"]
+    assert found.columns.tolist() == [
+        "fit",
+        "coef",
+        "estimate",
+        "std_error",
+        "lower",
+        "upper",
+        "statistic",
+        "p_value",
+    ]
     assert found["coef"].tolist() == ["Intercept", "x", "sigma"]
     for name in expected:
         np.testing.assert_array_equal(found[name], expected[name])
     (said,) = json.loads(well("fit", "rows.csv", "y ~ x", "--json"))["fits"]
-    assert (said["name"], said["good"], said["interval"]) == ("ML", True, {"prob": 0.95, "kind": "t"})
+    assert (said["name"], said["good"], said["interval"]) == (
+        "ML",
+        True,
+        {"prob": 0.95, "kind": "t"},
+    )
     assert said["statistics"]["AIC"] == fit.aic
     assert said["table"][1]["estimate"] == fit.coef.values[1]
     assert said["table"][2]["p_value"] is None  # sigma has no test
 
 
-def test_a_fit_beside_others_has_one_row_for_each_of_them_and_the_same_first_columns(folder):
-    arguments = ("fit", "rows.csv", "y ~ x", "--prior", "normal(1)", "--method", "laplace", "--set", "draws=50")
+def test_a_fit_beside_others_has_one_row_for_each_of_them_and_the_same_first_columns(
+    folder,
+):
+    arguments = (
+        "fit",
+        "rows.csv",
+        "y ~ x",
+        "--prior",
+        "normal(1)",
+        "--method",
+        "laplace",
+        "--set",
+        "draws=50",
+    )
     found = table_of(well(*arguments, "--csv"))
     assert found["fit"].unique().tolist() == ["ML", "mode", "laplace"]
     assert found.columns[:8].tolist() == [
@@ -135,20 +197,39 @@ def test_a_fit_beside_others_has_one_row_for_each_of_them_and_the_same_first_col
         "p_value",
     ]
     assert found.loc[found["fit"] != "ML", "p_value"].isna().all()
-    assert [fit["name"] for fit in json.loads(well(*arguments, "--json"))["fits"]] == ["ML", "mode", "laplace"]
+    assert [fit["name"] for fit in json.loads(well(*arguments, "--json"))["fits"]] == [
+        "ML",
+        "mode",
+        "laplace",
+    ]
 
 
 def test_maximum_likelihood_beside_a_fit_has_no_prior_of_the_noise_either(folder):
     found = table_of(
-        well("fit", "rows.csv", "y ~ x", "--prior", "normal(1)", "--aux", "sigma=half_normal(0.01)", "--csv")
+        well(
+            "fit",
+            "rows.csv",
+            "y ~ x",
+            "--prior",
+            "normal(1)",
+            "--aux",
+            "sigma=half_normal(0.01)",
+            "--csv",
+        )
     )
     alone = pr.fit(pr.Model.from_formula("y ~ x", COUNTS)).summary()
-    np.testing.assert_array_equal(found.loc[found["fit"] == "ML", "estimate"], alone["estimate"])
+    np.testing.assert_array_equal(
+        found.loc[found["fit"] == "ML", "estimate"], alone["estimate"]
+    )
     assert found["fit"].unique().tolist() == ["ML", "mode"]
 
 
-def test_what_does_not_exist_is_null_and_an_estimate_that_runs_away_is_warned_of(folder):
-    pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv("apart.csv", index=False)
+def test_what_does_not_exist_is_null_and_an_estimate_that_runs_away_is_warned_of(
+    folder,
+):
+    pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv(
+        "apart.csv", index=False
+    )
     result = run("fit", "apart.csv", "y ~ x", "--likelihood", "bernoulli", "--json")
     assert result.exit_code == 0
     assert result.stderr.startswith("probreg: warning: ")
@@ -173,7 +254,9 @@ def test_a_covariance_is_that_of_the_library(folder, text, asked):
     expected = fit.summary(covariance=fit.covariance(**asked, **data))
     found = table_of(well("fit", "rows.csv", "y ~ x", "--covariance", text, "--csv"))
     np.testing.assert_array_equal(found["std_error"], expected["std_error"])
-    (said,) = json.loads(well("fit", "rows.csv", "y ~ x", "--covariance", text, "--json"))["fits"]
+    (said,) = json.loads(
+        well("fit", "rows.csv", "y ~ x", "--covariance", text, "--json")
+    )["fits"]
     assert said["covariance"] == asked["kind"]
 
 
@@ -186,18 +269,42 @@ def test_every_setting_of_every_method_can_be_read_from_its_default():
         told = {key: getattr(cls(), key) for key in settings_on_a_line(cls)}
         given = [f"{key}={value}" for key, value in told.items() if value is not None]
         assert method_of(name, given) == cls()
-    assert "start" not in settings_on_a_line(METHODS["newton"])  # a matrix has no place on a line
+    assert "start" not in settings_on_a_line(
+        METHODS["newton"]
+    )  # a matrix has no place on a line
     assert method_of("bootstrap", ["workers=2", "method=newton"]).workers == 2
 
 
 def test_settings_reach_the_method_that_has_them(folder):
-    arguments = ("fit", *ORINGS, "--prior", "weak", "--method", "laplace", "--seed", "4")
+    arguments = (
+        "fit",
+        *ORINGS,
+        "--prior",
+        "weak",
+        "--method",
+        "laplace",
+        "--seed",
+        "4",
+    )
     well(*arguments, "--set", "draws=30", "--set", "chains=2", "--save", "fit.nc")
     assert pr.load_fit("fit.nc").solution.draws.count == 60
     found = json.loads(
-        well("compare", *ORINGS, "--method", "newton", "--method", "laplace", "--set", "draws=25", "--json")
+        well(
+            "compare",
+            *ORINGS,
+            "--method",
+            "newton",
+            "--method",
+            "laplace",
+            "--set",
+            "draws=25",
+            "--json",
+        )
     )
-    assert [fit["seed"] for fit in json.loads(well("compare", *ORINGS, "--seed", "5", "--json"))["fits"]] == [5]
+    assert [
+        fit["seed"]
+        for fit in json.loads(well("compare", *ORINGS, "--seed", "5", "--json"))["fits"]
+    ] == [5]
     assert [fit["statistics"].get("pss") for fit in found["fits"]] == [None, 100]
 
 
@@ -223,10 +330,18 @@ def test_compare_of_priors_says_why_they_differ(folder):
 
 def test_compare_fits_the_rows_that_are_complete_for_every_formula():
     result = run(
-        "compare", "penguins", "body_mass_g ~ sex", "body_mass_g ~ bill_length_mm", "--missing", "drop", "--json"
+        "compare",
+        "penguins",
+        "body_mass_g ~ sex",
+        "body_mass_g ~ bill_length_mm",
+        "--missing",
+        "drop",
+        "--json",
     )
     assert "333 rows that are complete for all" in result.stderr
-    assert {fit["statistics"]["nobs"] for fit in json.loads(result.stdout)["fits"]} == {333}
+    assert {fit["statistics"]["nobs"] for fit in json.loads(result.stdout)["fits"]} == {
+        333
+    }
 
 
 def test_findings_are_those_of_the_library_and_a_problem_has_its_code(folder):
@@ -241,36 +356,59 @@ def test_findings_are_those_of_the_library_and_a_problem_has_its_code(folder):
     assert run("diagnose", "-", "y ~ x + z", input=twice).exit_code == 1
 
 
-def test_a_saved_fit_is_diagnosed_and_reported_with_its_rows_or_says_how_to_keep_them(folder):
+def test_a_saved_fit_is_diagnosed_and_reported_with_its_rows_or_says_how_to_keep_them(
+    folder,
+):
     well("fit", "stackloss", "stack_loss ~ air_flow", "--save", "bare.nc")
     well("fit", "stackloss", "stack_loss ~ air_flow", "--save", "whole.nc", "--rows")
     assert "fit --save with --rows keeps them" in well("diagnose", "bare.nc")
     assert "cook" in well("diagnose", "whole.nc", "--verbose")
-    assert run("report", "bare.nc", "--output", "page.html", "--title", "Losses <of> ammonia").exit_code == 0
+    assert (
+        run(
+            "report",
+            "bare.nc",
+            "--output",
+            "page.html",
+            "--title",
+            "Losses <of> ammonia",
+        ).exit_code
+        == 0
+    )
     assert "Losses &lt;of&gt; ammonia" in (folder / "page.html").read_text()
 
 
 def test_a_report_is_written_from_a_table(folder):
-    result = run("report", "rows.csv", "y ~ x", "--prior", "normal(1)", "--output", "page.html")
+    result = run(
+        "report", "rows.csv", "y ~ x", "--prior", "normal(1)", "--output", "page.html"
+    )
     assert result.exit_code == 0
     assert result.stdout == ""
     assert "Normal(1) on x" in (folder / "page.html").read_text()
 
 
-@pytest.mark.parametrize("format", ["csv.gz", "tsv", "tsv.gz", "txt", "parquet", "feather", "arrow", "-", "- zipped"])
+@pytest.mark.parametrize(
+    "format",
+    ["csv.gz", "tsv", "tsv.gz", "txt", "parquet", "feather", "arrow", "-", "- zipped"],
+)
 def test_a_table_is_the_same_from_every_file(folder, format):
     text = COUNTS.to_csv(index=False, sep="\t" if "tsv" in format else ",")
     if format.startswith("-"):
         content = gzip.compress(text.encode()) if "zipped" in format else text
-        assert run("fit", "-", "y ~ x + g", input=content).stdout == well("fit", "rows.csv", "y ~ x + g")
+        assert run("fit", "-", "y ~ x + g", input=content).stdout == well(
+            "fit", "rows.csv", "y ~ x + g"
+        )
         return
     path = folder / f"same.{format}"
     if format in ("parquet", "feather", "arrow"):
         pytest.importorskip("pyarrow")
         (COUNTS.to_parquet if format == "parquet" else COUNTS.to_feather)(path)
     else:
-        path.write_bytes(gzip.compress(text.encode()) if format.endswith("gz") else text.encode())
-    pd.testing.assert_frame_equal(read_file(str(path)), read_file("rows.csv"), check_dtype=False)
+        path.write_bytes(
+            gzip.compress(text.encode()) if format.endswith("gz") else text.encode()
+        )
+    pd.testing.assert_frame_equal(
+        read_file(str(path)), read_file("rows.csv"), check_dtype=False
+    )
 
 
 def test_streams_that_cannot_be_read_are_refused(folder):
@@ -299,7 +437,10 @@ def test_a_normal_likelihood_of_two_classes_is_questioned_on_the_standard_error(
 def test_data_sets_are_written_as_they_are_read(folder):
     (folder / "again.csv").write_text(well("datasets", "penguins", "--csv"))
     pd.testing.assert_frame_equal(
-        read_file("again.csv"), pr.load_dataset("penguins"), check_dtype=False, check_categorical=False
+        read_file("again.csv"),
+        pr.load_dataset("penguins"),
+        check_dtype=False,
+        check_categorical=False,
     )
     assert [d["name"] for d in json.loads(well("datasets", "--json"))["datasets"]] == [
         d.name for d in pr.list_datasets()
@@ -355,16 +496,27 @@ def typed(line: str, last: int) -> tuple[str, int]:
 
 def test_effects_by_group_stand_beside_their_marginal_maximum_likelihood():
     """lme4 prints 251.405, 10.467 with standard errors 6.632, 1.502 by ML and 6.825, 1.546 by REML."""
-    told = table_of(well("fit", "sleepstudy", "reaction ~ days + (days | subject)", "--csv")).set_index(["fit", "coef"])
+    told = table_of(
+        well("fit", "sleepstudy", "reaction ~ days + (days | subject)", "--csv")
+    ).set_index(["fit", "coef"])
     assert told["std_error"]["ML"]["days"] == pytest.approx(1.502, abs=1e-3)
     assert told["std_error"]["REML"]["days"] == pytest.approx(1.546, abs=1e-3)
     assert told["estimate"].notna().all()
     wide = "1 | subject=covariance(sd=half_normal(5))"
-    told = table_of(well("fit", "sleepstudy", "reaction ~ days + (1 | subject)", "--prior", wide, "--csv")).set_index(
-        ["fit", "coef"]
-    )
+    told = table_of(
+        well(
+            "fit",
+            "sleepstudy",
+            "reaction ~ days + (1 | subject)",
+            "--prior",
+            wide,
+            "--csv",
+        )
+    ).set_index(["fit", "coef"])
     free = pr.fit(
-        pr.Model.from_formula("reaction ~ days + (1 | subject)", pr.load_dataset("sleepstudy")),
+        pr.Model.from_formula(
+            "reaction ~ days + (1 | subject)", pr.load_dataset("sleepstudy")
+        ),
         pr.Evidence(criterion="ML"),
     )
     assert told["estimate"]["ML"]["sd(Intercept | subject)"] == pytest.approx(
@@ -375,25 +527,46 @@ def test_effects_by_group_stand_beside_their_marginal_maximum_likelihood():
 @pytest.mark.slow
 def test_the_commands_of_the_page_print_what_it_shows(folder):
     """In a block of the page "…" stands for the rest of a line, and alone on a line for any lines."""
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), flags=re.MULTILINE)
+    blocks = re.findall(
+        r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    steps = re.findall(
+        r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), flags=re.MULTILINE
+    )
     assert len(steps) >= 14
     code = 0
     for line, shown in steps:
         output, code = typed(line, code)
         lines = (
-            r"(?:.*\n)*" if text == "…" else re.escape(text).replace("…", ".*") + r"\n" for text in shown.splitlines()
+            r"(?:.*\n)*" if text == "…" else re.escape(text).replace("…", ".*") + r"\n"
+            for text in shown.splitlines()
         )
         assert re.fullmatch("".join(lines), output), f"{line}\n{output}"
 
 
 def test_labels_beside_missing_values_keep_their_digits(folder):
     rows = pd.DataFrame(
-        {"user": pd.array([1_700_000_000_000_000_000 + d for d in (0, 60, 300)] * 3 + [None], dtype="Int64")}
+        {
+            "user": pd.array(
+                [1_700_000_000_000_000_000 + d for d in (0, 60, 300)] * 3 + [None],
+                dtype="Int64",
+            )
+        }
     )
     rows["y"] = range(10)
     rows.to_csv("ids.csv", index=False)
     rows.to_parquet("ids.parquet")
     for path in ("ids.csv", "ids.parquet"):
-        found = table_of(well("fit", path, "y ~ 0 + C(user)", "--missing", "drop", "--csv"))
-        assert len([v for v in found.astype(str).to_numpy().ravel() if str(v).startswith("C(user)[")]) == 3
+        found = table_of(
+            well("fit", path, "y ~ 0 + C(user)", "--missing", "drop", "--csv")
+        )
+        assert (
+            len(
+                [
+                    v
+                    for v in found.astype(str).to_numpy().ravel()
+                    if str(v).startswith("C(user)[")
+                ]
+            )
+            == 3
+        )

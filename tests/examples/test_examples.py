@@ -24,11 +24,16 @@ LONG = {
     "softmax",
     "sparse_experts",
 }
-CASES = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in LONG else []) for p in EXAMPLES]
+CASES = [
+    pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in LONG else [])
+    for p in EXAMPLES
+]
 
 
 @pytest.mark.parametrize("path", CASES)
-def test_the_example_runs_and_its_assertions_hold(path: pathlib.Path, monkeypatch, tmp_path, capsys):
+def test_the_example_runs_and_its_assertions_hold(
+    path: pathlib.Path, monkeypatch, tmp_path, capsys
+):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     text = path.read_text()

@@ -15,8 +15,12 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "glossary.md"
 
 def entries() -> list[list[str]]:
     """The terms of each entry: lines at the margin, followed by an indented definition."""
-    (block,) = re.findall(r"```\{glossary\}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    found = [entry.splitlines() for entry in textwrap.dedent(block).strip().split("\n\n")]
+    (block,) = re.findall(
+        r"```\{glossary\}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL
+    )
+    found = [
+        entry.splitlines() for entry in textwrap.dedent(block).strip().split("\n\n")
+    ]
     assert all(lines[-1].startswith("  ") for lines in found)
     return [[line for line in lines if not line.startswith(" ")] for lines in found]
 
@@ -35,18 +39,30 @@ def test_every_check_and_diagnostic_has_an_entry() -> None:
 
 @pytest.fixture(scope="module")
 def fits() -> dict[str, pr.Fit]:
-    plant, sleep, orings = (pr.load_dataset(name) for name in ("stackloss", "sleepstudy", "challenger"))
-    ml = pr.fit(pr.Model.from_formula("stack_loss ~ air_flow + water_temperature", plant))
+    plant, sleep, orings = (
+        pr.load_dataset(name) for name in ("stackloss", "sleepstudy", "challenger")
+    )
+    ml = pr.fit(
+        pr.Model.from_formula("stack_loss ~ air_flow + water_temperature", plant)
+    )
     stated = {"Intercept": pr.Normal(2.0), "center(temperature)": pr.Normal(0.2)}
     formula = "damage ~ center(temperature)"
     return {
         "ml": ml,
         "posterior": pr.fit(ml.model.with_prior(pr.Normal(1.0)), "posterior", seed=1),
-        "chains": pr.fit(ml.model.with_prior(pr.Normal(1.0)), pr.NUTS(draws=400, tune=500), seed=1),
+        "chains": pr.fit(
+            ml.model.with_prior(pr.Normal(1.0)), pr.NUTS(draws=400, tune=500), seed=1
+        ),
         "smooth": pr.fit(pr.Model.from_formula("stack_loss ~ s(air_flow, k=5)", plant)),
-        "groups": pr.fit(pr.Model.from_formula("reaction ~ days + (1 | subject)", sleep)),
+        "groups": pr.fit(
+            pr.Model.from_formula("reaction ~ days + (1 | subject)", sleep)
+        ),
         "weighted": pr.fit(
-            pr.Model.from_formula(formula, orings, likelihood="bernoulli", prior=stated), "importance", seed=1
+            pr.Model.from_formula(
+                formula, orings, likelihood="bernoulli", prior=stated
+            ),
+            "importance",
+            seed=1,
         ),
     }
 
@@ -57,9 +73,15 @@ def columns_of(fits: dict[str, pr.Fit]) -> set[str]:
     side_by_side = pr.compare({"ML": ml, "posterior": posterior})
     forecast = weighted.predict()["mean"]
     tables = [
-        *(table for f in fits.values() for table in (f.summary(), f.tidy(), f.glance())),
+        *(
+            table
+            for f in fits.values()
+            for table in (f.summary(), f.tidy(), f.glance())
+        ),
         side_by_side.causes,
-        pr.compare_models({"ML": ml, "smooth": fits["smooth"]}, heldout=pr.load_dataset("stackloss")).table,
+        pr.compare_models(
+            {"ML": ml, "smooth": fits["smooth"]}, heldout=pr.load_dataset("stackloss")
+        ).table,
         pr.prior_weight(weighted).table,
         pr.power_scaling(weighted),
         pr.interval_panel(ml, "air_flow").table,
@@ -81,9 +103,9 @@ def columns_of(fits: dict[str, pr.Fit]) -> set[str]:
     ]
     parts = pr.scores.decompose(weighted.model.design.y, forecast, bins=3)
     # columns that are named by what they count, such as ngrps.subject, have the entry of their kind
-    named = {re.sub(r"^(ngrps\.).+", r"\1", str(c)) for t in tables for c in t.columns} | {
-        str(v) for d in datasets for v in d.data_vars
-    }
+    named = {
+        re.sub(r"^(ngrps\.).+", r"\1", str(c)) for t in tables for c in t.columns
+    } | {str(v) for d in datasets for v in d.data_vars}
     return named | {part.name for part in dataclasses.fields(parts)}
 
 
@@ -99,11 +121,23 @@ def test_every_column_of_a_table_has_an_entry(fits: dict[str, pr.Fit]) -> None:
 def test_what_tables_print_as_heads_has_an_entry(fits: dict[str, pr.Fit]) -> None:
     """Summaries and comparisons print some columns under other words."""
     known = {term for entry in entries() for term in entry}
-    head = str(pr.compare({"ML": fits["ml"], "posterior": fits["posterior"]})).split("  fit  ")[1].splitlines()[0]
-    words = {w.strip() for part in re.split(r"\s{2,}", head.strip()) for w in part.split(" | ")}
+    head = (
+        str(pr.compare({"ML": fits["ml"], "posterior": fits["posterior"]}))
+        .split("  fit  ")[1]
+        .splitlines()[0]
+    )
+    words = {
+        w.strip()
+        for part in re.split(r"\s{2,}", head.strip())
+        for w in part.split(" | ")
+    }
     assert {"SE", "SD", "diff / SE", "SE ratio", "prior weight"} <= words
     summaries = "\n".join(str(fits[name]) for name in ("ml", "chains", "groups"))
-    heads = [line for line in summaries.splitlines() if re.match(r"\s+(estimate|mean)\s", line)]
+    heads = [
+        line
+        for line in summaries.splitlines()
+        if re.match(r"\s+(estimate|mean)\s", line)
+    ]
     assert len(heads) == 3
     words |= {w for line in heads for w in re.findall(r"P\(> 0\)|\S+", line)}
     assert sorted(words - known) == []

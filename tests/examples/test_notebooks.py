@@ -9,8 +9,12 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = sorted(p for p in (ROOT / "docs" / "notebooks").glob("*.md") if p.stem != "README")
-CELL = re.compile(r"^```\{code-cell\} ipython3\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+PAGES = sorted(
+    p for p in (ROOT / "docs" / "notebooks").glob("*.md") if p.stem != "README"
+)
+CELL = re.compile(
+    r"^```\{code-cell\} ipython3\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE
+)
 
 # As Jupyter does: the value of the last expression of a cell is displayed, as HTML where it has some.
 RUN = """
@@ -42,14 +46,19 @@ def test_a_notebook_runs(page: pathlib.Path, tmp_path: pathlib.Path):
     (tmp_path / "cells.json").write_text(json.dumps(cells))
     (tmp_path / "run.py").write_text(RUN)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "run.py", "cells.json"], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-W", "error", "run.py", "cells.json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("SHOWN") > 2
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_notebook_is_text_with_cells_of_python_and_stands_in_the_list(page: pathlib.Path):
+def test_a_notebook_is_text_with_cells_of_python_and_stands_in_the_list(
+    page: pathlib.Path,
+):
     text = page.read_text()
     assert text.startswith("---\nfile_format: mystnb\nkernelspec:\n  name: python3\n")
     assert text.count("```{code-cell}") == len(CELL.findall(text)) > 5

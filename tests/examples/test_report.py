@@ -70,7 +70,12 @@ def orings() -> dict[str, pr.Fit]:
 
 @pytest.fixture(scope="module")
 def page(orings, tmp_path_factory) -> str:
-    where = report(orings, tmp_path_factory.mktemp("report") / "orings.html", prob=0.9, title="O-rings")
+    where = report(
+        orings,
+        tmp_path_factory.mktemp("report") / "orings.html",
+        prob=0.9,
+        title="O-rings",
+    )
     return where.read_text(encoding="utf-8")
 
 
@@ -117,8 +122,13 @@ def test_the_page_holds_the_numbers_of_the_comparison(page, orings):
     for name in orings:
         one = data.sel(fit=name, param="temperature")
         for quantity in ("estimate", "lower", "upper"):
-            assert number(f"{one[quantity].item():.4f}") in found.text  # the SE 0.06 asks for four places
-    assert number(f"{data['difference'].sel(fit='mode', param='temperature').item():+.2f}") in found.text
+            assert (
+                number(f"{one[quantity].item():.4f}") in found.text
+            )  # the SE 0.06 asks for four places
+    assert (
+        number(f"{data['difference'].sel(fit='mode', param='temperature').item():+.2f}")
+        in found.text
+    )
 
 
 def test_diagnostics_are_those_of_the_fit(page, orings):
@@ -149,12 +159,23 @@ def test_nasty_names_are_text(tmp_path):
     nasty = "<script>alert('x')</script>"
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
-    model = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=40), columns=[nasty, "b&amp;<i>"], response="<b>y</b>")
+    model = pr.Model.from_arrays(
+        X,
+        X[:, 0] + rng.normal(size=40),
+        columns=[nasty, "b&amp;<i>"],
+        response="<b>y</b>",
+    )
     fits = {
         "<img src=x onerror=alert(1)>": pr.fit(model),
-        "]]> --> posterior": pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True)), "conjugate"),
+        "]]> --> posterior": pr.fit(
+            model.with_prior(pr.Normal(1.0, sigma_units=True)), "conjugate"
+        ),
     }
-    found = read(report(fits, tmp_path / "nasty.html", title="</title><script>").read_text(encoding="utf-8"))
+    found = read(
+        report(fits, tmp_path / "nasty.html", title="</title><script>").read_text(
+            encoding="utf-8"
+        )
+    )
     assert "script" not in found.tags
     assert not [k for k, _ in found.attributes if k.startswith("on")]
     assert found.tags.count("img") == 5
@@ -164,11 +185,16 @@ def test_nasty_names_are_text(tmp_path):
 
 def test_a_fit_that_does_not_exist_is_reported_as_such(tmp_path):
     x = np.arange(10.0)
-    model = pr.Model.from_arrays(x, (x > 4.5).astype(int), columns=["dose"], likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        x, (x > 4.5).astype(int), columns=["dose"], likelihood="bernoulli"
+    )
     with pytest.warns(pr.ProbregWarning):
         lost = pr.fit(model)
     found = read(
-        report({"ML": lost, "mode": pr.fit(model.with_prior(pr.Normal(1.0)))}, tmp_path / "lost.html").read_text()
+        report(
+            {"ML": lost, "mode": pr.fit(model.with_prior(pr.Normal(1.0)))},
+            tmp_path / "lost.html",
+        ).read_text()
     )
     assert "none exists" in found.text
     assert "no maximum likelihood estimate exists" in found.text
@@ -177,7 +203,10 @@ def test_a_fit_that_does_not_exist_is_reported_as_such(tmp_path):
 
 @pytest.mark.parametrize(
     "likelihood",
-    covering(["gaussian", "categorical", "student", "poisson"], lambda likelihood: likelihood == "categorical"),
+    covering(
+        ["gaussian", "categorical", "student", "poisson"],
+        lambda likelihood: likelihood == "categorical",
+    ),
 )
 def test_every_likelihood_makes_a_page(likelihood, tmp_path):
     rng = np.random.default_rng(1)
@@ -189,8 +218,13 @@ def test_every_likelihood_makes_a_page(likelihood, tmp_path):
         if likelihood == "categorical"
         else x + rng.normal(size=60)
     )
-    model = pr.Model.from_arrays(x, y, columns=["x"], likelihood=likelihood, prior=pr.Normal(1.0))
-    fits = {"mode": pr.fit(model, "newton"), "posterior": pr.fit(model, pr.LaplaceApproximation(draws=400))}
+    model = pr.Model.from_arrays(
+        x, y, columns=["x"], likelihood=likelihood, prior=pr.Normal(1.0)
+    )
+    fits = {
+        "mode": pr.fit(model, "newton"),
+        "posterior": pr.fit(model, pr.LaplaceApproximation(draws=400)),
+    }
     found = read(report(fits, tmp_path / "page.html").read_text(encoding="utf-8"))
     assert found.tags.count("img") == 5
     assert "No picture" not in found.text
@@ -204,7 +238,9 @@ def test_a_posterior_of_few_draws_has_a_report(method, draws, tmp_path):
     fit = pr.fit(model, method(draws=draws), seed=1)
     assert fit.solution.posterior.count < 25
     found = read(
-        report(fit, tmp_path / "page.html", sections=["comparison", "diagnostics"]).read_text(encoding="utf-8")
+        report(
+            fit, tmp_path / "page.html", sections=["comparison", "diagnostics"]
+        ).read_text(encoding="utf-8")
     )
     assert found.text.count("25 draws") >= 1
 
@@ -212,24 +248,36 @@ def test_a_posterior_of_few_draws_has_a_report(method, draws, tmp_path):
 def test_pictures_are_never_wider_than_the_page():
     css = (Path(pr.__file__).parent / "show/report/page.html").read_text("utf-8")
     rules = re.findall(r"([^{}]*img[^{}]*)\{([^}]*)\}", css)
-    assert any("max-width: 100%" in rule for at, rule in rules if at.strip() == "figure img")
+    assert any(
+        "max-width: 100%" in rule for at, rule in rules if at.strip() == "figure img"
+    )
     assert not [rule for _, rule in rules if "max-width: none" in rule]
     assert not re.search(r"\.picture \{[^}]*overflow", css)
 
 
 def test_a_picture_of_a_transformed_variable_needs_no_table(tmp_path):
     penguins = pr.load_dataset("penguins")
-    model = pr.Model.from_formula("body_mass_g ~ bs(flipper_length_mm, df=4)", penguins, missing="drop")
-    found = read(report({"least squares": pr.fit(model)}, tmp_path / "a.html").read_text(encoding="utf-8"))
+    model = pr.Model.from_formula(
+        "body_mass_g ~ bs(flipper_length_mm, df=4)", penguins, missing="drop"
+    )
+    found = read(
+        report({"least squares": pr.fit(model)}, tmp_path / "a.html").read_text(
+            encoding="utf-8"
+        )
+    )
     assert "pass data=" not in found.text
     assert "2 of 344 rows were dropped" in found.text
     assert found.tags.count("img") == 4
 
 
 def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):
-    model = pr.Model.from_arrays(np.arange(8.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0, 6.5, 9.0], columns=["dose"])
+    model = pr.Model.from_arrays(
+        np.arange(8.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0, 6.5, 9.0], columns=["dose"]
+    )
     saved = pr.load_fit(pr.fit(model).save(tmp_path / "fit.nc"))
-    found = read(report({"saved": saved}, tmp_path / "page.html").read_text(encoding="utf-8"))
+    found = read(
+        report({"saved": saved}, tmp_path / "page.html").read_text(encoding="utf-8")
+    )
     assert "not kept with the saved fit" in found.text
     assert found.tags.count("img") == 1
 
@@ -255,5 +303,9 @@ def test_a_folder_that_is_not_there(orings, tmp_path):
 
 
 def test_a_report_of_a_saturated_fit_has_no_residuals_to_draw(tmp_path):
-    fit = pr.fit(pr.Model.from_formula("k ~ c", {"k": [1, 2, 3, 4], "c": list("abcd")}, likelihood="poisson"))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "k ~ c", {"k": [1, 2, 3, 4], "c": list("abcd")}, likelihood="poisson"
+        )
+    )
     assert pr.report(fit, tmp_path / "report.html").exists()

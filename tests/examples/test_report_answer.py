@@ -18,7 +18,13 @@ from tests.properties.texts import unfolded
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 RNG = np.random.default_rng(0)
 N = 60
-TABLE = pd.DataFrame({"x": RNG.normal(size=N), "z": RNG.normal(size=N), "g": RNG.choice(["a", "b", "c"], N)})
+TABLE = pd.DataFrame(
+    {
+        "x": RNG.normal(size=N),
+        "z": RNG.normal(size=N),
+        "g": RNG.choice(["a", "b", "c"], N),
+    }
+)
 TABLE["y"] = TABLE["x"] - TABLE["z"] + RNG.normal(size=N)
 TABLE["w"] = 300.0 * RNG.normal(size=N) + 500.0
 TABLE["b"] = (TABLE["y"] > 0).astype(int)
@@ -39,8 +45,12 @@ def test_effects_are_exponents_of_multiples_of_coefficients():
         fit = fitted(formula, likelihood=likelihood)
         (found,) = answer(fit, {"x": -2}, data=None, prob=0.9).effects
         ends = fit.interval(0.9).sel(coef="x")
-        expected = np.exp([-2.0 * v for v in (fit.coef.sel(coef="x"), ends["upper"], ends["lower"])])
-        np.testing.assert_allclose(found[3:6], expected, rtol=1e-10)  # x - 2 - x is -2 to rounding
+        expected = np.exp(
+            [-2.0 * v for v in (fit.coef.sel(coef="x"), ends["upper"], ends["lower"])]
+        )
+        np.testing.assert_allclose(
+            found[3:6], expected, rtol=1e-10
+        )  # x - 2 - x is -2 to rounding
         assert found.sentence.startswith("x 2 lower: the ")
         assert "times as large (90\u00a0% Wald interval" in found.sentence
 
@@ -49,17 +59,25 @@ def test_a_contrast_of_several_columns_is_that_of_a_hypothesis():
     fit = fitted("b ~ g + x", likelihood="bernoulli")
     (found,) = answer(fit, {"g": ("b", "c")}, data=None, prob=0.95).effects
     row = pr.hypothesis(fit, "g[T.c] - g[T.b] = 0").estimates.iloc[0]
-    np.testing.assert_allclose(np.log(found[3:6]), [row["estimate"], row["lower"], row["upper"]], rtol=1e-8)
+    np.testing.assert_allclose(
+        np.log(found[3:6]), [row["estimate"], row["lower"], row["upper"]], rtol=1e-8
+    )
     exact = fitted("y ~ g + x", "conjugate", prior=pr.Normal(1.0, sigma_units=True))
     (one,) = answer(exact, {"g": ("b", "c")}, data=None, prob=0.95).effects
     same = pr.comparisons(exact, {"g": ("b", "c")}).table.iloc[0]
-    np.testing.assert_allclose(one[3:6], same[["estimate", "lower", "upper"]].astype(float), rtol=1e-8)
+    np.testing.assert_allclose(
+        one[3:6], same[["estimate", "lower", "upper"]].astype(float), rtol=1e-8
+    )
     draws = exact.tree["posterior"]["beta"].stack(s=("chain", "draw"))
     share = float((draws.sel(coef="g[T.c]") > draws.sel(coef="g[T.b]")).mean())
-    assert one.above == pytest.approx(share, abs=0.03)  # three Monte Carlo errors of 4,000 draws are 0.024
+    assert one.above == pytest.approx(
+        share, abs=0.03
+    )  # three Monte Carlo errors of 4,000 draws are 0.024
 
 
-@pytest.mark.parametrize("formula", ["y ~ x * z", "y ~ x + I(x ** 2)", "b ~ x * z", "k ~ x * z"])
+@pytest.mark.parametrize(
+    "formula", ["y ~ x * z", "y ~ x + I(x ** 2)", "b ~ x * z", "k ~ x * z"]
+)
 def test_what_is_not_the_same_everywhere_is_averaged(formula):
     likelihood = {"b": "bernoulli", "k": "poisson", "y": "gaussian"}[formula[0]]
     fit = fitted(formula, likelihood=likelihood)
@@ -73,11 +91,24 @@ def test_what_is_not_the_same_everywhere_is_averaged(formula):
 
 def test_what_has_no_estimate_or_no_interval_says_so():
     lost = told(fitted("apart ~ x + z", likelihood="bernoulli"))
-    assert lost[0] == "x 1 higher: no estimate exists; the likelihood rises for ever (separation)."
+    assert (
+        lost[0]
+        == "x 1 higher: no estimate exists; the likelihood rises for ever (separation)."
+    )
     both = fitted("y ~ x + I(2 * x) + z")
-    assert [s.partition(":")[0] for s in told(both)] == ["x 1 higher", "z 1 higher"]  # the sum of both is estimated
-    twice = pr.Model.from_arrays(TABLE[["x", "x", "z"]].to_numpy(), TABLE["y"].to_numpy(), columns=["p", "q", "z"])
-    assert told(pr.fit(twice))[0] == "p 1 higher: no estimate exists; the rows do not tell it from other columns."
+    assert [s.partition(":")[0] for s in told(both)] == [
+        "x 1 higher",
+        "z 1 higher",
+    ]  # the sum of both is estimated
+    twice = pr.Model.from_arrays(
+        TABLE[["x", "x", "z"]].to_numpy(),
+        TABLE["y"].to_numpy(),
+        columns=["p", "q", "z"],
+    )
+    assert (
+        told(pr.fit(twice))[0]
+        == "p 1 higher: no estimate exists; the rows do not tell it from other columns."
+    )
     assert "(no interval)" in told(fitted("y ~ x", prior=pr.Laplace(0.05)))[0]
     (kept,) = answer(
         fitted("y ~ log(w ** 2)"), None, data=None, prob=0.9
@@ -99,7 +130,9 @@ def test_steps_are_plain_and_said():
 
 def test_a_saved_fit_tells_what_is_the_same_everywhere(tmp_path):
     fit = fitted("y ~ x * z + g")
-    saved = answer(pr.load_fit(fit.save(tmp_path / "fit.nc")), None, data=None, prob=0.9)
+    saved = answer(
+        pr.load_fit(fit.save(tmp_path / "fit.nc")), None, data=None, prob=0.9
+    )
     assert [e.move for e in saved.effects] == ["g b against a", "g c against a"]
     assert ["not the same everywhere" in r for r in saved.remarks] == [True, True]
 
@@ -110,7 +143,9 @@ def test_a_saved_fit_tells_what_is_the_same_everywhere(tmp_path):
      ("gaussian", "the mean of y"), ("categorical", "the odds of b against a")],
 )  # fmt: skip
 def test_sentences_name_the_modelled_quantity(likelihood, what):
-    fit = fitted("g ~ x" if likelihood == "categorical" else "y ~ x", likelihood=likelihood)
+    fit = fitted(
+        "g ~ x" if likelihood == "categorical" else "y ~ x", likelihood=likelihood
+    )
     assert f": {what} " in told(fit)[0]
 
 
@@ -118,7 +153,9 @@ def _told_of(fit: pr.Fit) -> list:
     """The effects of x1 moved by 2, which are 2 beta of each outcome."""
     found = answer(fit, {"x1": 2.0}, data=None, prob=0.9).effects
     z = [np.log(e.estimate) if e.ratio else e.estimate for e in found]
-    np.testing.assert_allclose(z, 2.0 * np.atleast_1d(fit.coef.sel(coef="x1")), rtol=1e-9)
+    np.testing.assert_allclose(
+        z, 2.0 * np.atleast_1d(fit.coef.sel(coef="x1")), rtol=1e-9
+    )
     for e in found:
         assert "nan" not in e.sentence
     return found
@@ -132,24 +169,32 @@ def test_every_likelihood_is_told(likelihood):
 
 @pytest.mark.parametrize("method", ESTIMATORS, ids=lambda m: m.name)
 def test_every_method_is_told(method):
-    tried = (model_for(pr.Gaussian(), prior) for prior in (None, pr.Normal(1.0), pr.Laplace(1.0)))
+    tried = (
+        model_for(pr.Gaussian(), prior)
+        for prior in (None, pr.Normal(1.0), pr.Laplace(1.0))
+    )
     model = next((m for m in tried if method.obstacle(m) is None), None)
     if model is None:
         pytest.skip(f"{method.name} fits none of these models")
     fit = pr.fit(model, method, seed=1)
     (found,) = _told_of(fit)
     assert ("P(above" in found.sentence) == (fit.target == "posterior")
-    assert ("(no interval" in found.sentence) == (not np.isfinite(fit.std_error.sel(coef="x1")))
+    assert ("(no interval" in found.sentence) == (
+        not np.isfinite(fit.std_error.sel(coef="x1"))
+    )
 
 
 def test_priors_stand_as_they_were_stated():
     model = pr.Model.from_formula("y ~ x + z + w + g", TABLE)
     many = model.with_prior(pr.Normal(1.0, scaled=True, sigma_units=True))
-    assert prior_words(many) == "Normal(1) in units of sigma on 5 standardised columns; flat on Intercept"
-    each = model.with_prior({"x": pr.Normal(1.0, scaled=True), ("z", "w"): pr.priors.StudentT(2.5, nu=7.0)})
-    said = (
-        "Normal(1) in units of sd(y) on standardised x; StudentT(2.5, nu=7) on z, w; flat on Intercept, g[T.b], g[T.c]"
+    assert (
+        prior_words(many)
+        == "Normal(1) in units of sigma on 5 standardised columns; flat on Intercept"
     )
+    each = model.with_prior(
+        {"x": pr.Normal(1.0, scaled=True), ("z", "w"): pr.priors.StudentT(2.5, nu=7.0)}
+    )
+    said = "Normal(1) in units of sd(y) on standardised x; StudentT(2.5, nu=7) on z, w; flat on Intercept, g[T.b], g[T.c]"
     assert prior_words(each) == said
 
 
@@ -158,7 +203,12 @@ def test_every_page_says_a_prior_in_the_same_words():
     said = "Normal(1) in units of sd(y) on standardised x, z"
     fit = pr.fit(model)
     assert f"prior: {said}" in repr(fit)
-    assert f"prior {said}" in unfolded(pr.compare({"ML": pr.fit(model.with_prior(pr.Flat())), "mode": fit}))[3]
+    assert (
+        f"prior {said}"
+        in unfolded(
+            pr.compare({"ML": pr.fit(model.with_prior(pr.Flat())), "mode": fit})
+        )[3]
+    )
     assert any(f"prior {said}." in note for note in pr.table({"mode": fit}).notes)
     assert prior_words(model) == f"{said}; flat on Intercept"
 
@@ -174,23 +224,47 @@ def logit() -> pr.Fit:
 def test_sections_are_those_asked_for_in_their_order(logit):
     page = render(logit, sections=["versions", "answer"])
     assert re.findall(r'<section id="(\w+)">', page) == ["versions", "answer"]
-    for wrong, why in ((["summary"], "sections are among"), (["predictions"], "needs rows")):
+    for wrong, why in (
+        (["summary"], "sections are among"),
+        (["predictions"], "needs rows"),
+    ):
         with pytest.raises(pr.DataError, match=why):
             render(logit, sections=wrong)
 
 
 def test_no_column_is_empty(logit):
-    lost = fitted("apart ~ x + z", likelihood="bernoulli")  # whose estimates have no errors
-    for fits in (logit, lost, {"ML": logit, "mode": fitted("b ~ x + z", likelihood="bernoulli", prior=pr.Normal(1.0))}):
-        page = render(fits, sections=["answer", "predictions", "comparison"], predict={"one": {"x": 0.5, "z": 9.0}})
+    lost = fitted(
+        "apart ~ x + z", likelihood="bernoulli"
+    )  # whose estimates have no errors
+    for fits in (
+        logit,
+        lost,
+        {
+            "ML": logit,
+            "mode": fitted("b ~ x + z", likelihood="bernoulli", prior=pr.Normal(1.0)),
+        },
+    ):
+        page = render(
+            fits,
+            sections=["answer", "predictions", "comparison"],
+            predict={"one": {"x": 0.5, "z": 9.0}},
+        )
         for table in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
-            rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+            rows = [
+                re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)
+                for row in re.findall(r"<tr>(.*?)</tr>", table)
+            ]
             assert rows
             assert all(any(column) for column in zip(*rows, strict=True))
 
 
 def test_the_users_words_are_text_in_paragraphs(logit):
-    page = render(logit, sections="versions", title="<i>t</i>", text="One <b>bold</b> & more.\n\nTwo.")
+    page = render(
+        logit,
+        sections="versions",
+        title="<i>t</i>",
+        text="One <b>bold</b> & more.\n\nTwo.",
+    )
     found = read(page)
     assert "b" not in found.tags
     assert found.tags.count("p") == 4
@@ -202,11 +276,20 @@ def test_rows_are_predicted_by_name_and_strangers_are_named(logit):
     rows = {"far": {"x": 50.0, "z": 0.0}, "near": {"x": 0.0, "z": 0.0}}
     found = predictions_table({"ML": logit}, rows, 0.9)
     assert [row[0] for row in found.table.rows] == ["far", "near"]
-    assert found.table.heads == ["row", "mean", "interval of the mean"]  # of one fit, and no interval from 0 to 1
+    assert found.table.heads == [
+        "row",
+        "mean",
+        "interval of the mean",
+    ]  # of one fit, and no interval from 0 to 1
     assert found.table.rows[0][1] == ">0.999"
     assert [r.partition(":")[0] for r in found.remarks] == ["far"]
     mean = float(logit.predict({"x": [0.0], "z": [0.0]})["mean"][0])
     assert found.table.rows[1][1] == f"{mean:.3f}"
-    assert predictions_table({"ML": logit}, pd.DataFrame({"x": [1.0], "z": [2.0]}, index=["k"]), 0.9).rows[0][0] == "k"
+    assert (
+        predictions_table(
+            {"ML": logit}, pd.DataFrame({"x": [1.0], "z": [2.0]}, index=["k"]), 0.9
+        ).rows[0][0]
+        == "k"
+    )
     with pytest.raises(pr.DataError, match="'near' has no value of 'z'"):
         predictions_table({"ML": logit}, {"far": rows["far"], "near": {"x": 0.0}}, 0.9)

@@ -6,12 +6,14 @@ import pytest
 
 import probreg as pr
 from probreg.show.report import report
-from tests.examples.test_report import number, read
 from tests.equivalence.test_group_pictures import data, fit_of
+from tests.examples.test_report import number, read
 
 
 def section(fits, tmp_path) -> tuple[str, str]:
-    page = report(fits, tmp_path / "page.html", sections="groups").read_text(encoding="utf-8")
+    page = report(fits, tmp_path / "page.html", sections="groups").read_text(
+        encoding="utf-8"
+    )
     return " ".join(read(page).text.split()), page
 
 
@@ -25,13 +27,20 @@ def test_sentences_and_table_hold_the_numbers_of_the_fit(tmp_path):
         "sd(x | g)": "The coefficient of x varies between groups of g with standard deviation",
         "cor(Intercept, x | g)": "Over groups of g the effects of Intercept and x have correlation",
     }.items():
-        value, lower, upper = (float(one.sel(param=name)[k]) for k in ("estimate", "lower", "upper"))
+        value, lower, upper = (
+            float(one.sel(param=name)[k]) for k in ("estimate", "lower", "upper")
+        )
         assert value == pytest.approx(fit.hyper[name])
-        said = re.search(re.escape(sentence) + r" (\S+) \(95\s% interval (\S+) to (\S+)\)", text)
+        said = re.search(
+            re.escape(sentence) + r" (\S+) \(95\s% interval (\S+) to (\S+)\)", text
+        )
         assert said is not None, name
         found = [float(v.replace("−", "-")) for v in said.groups()]
         assert found == pytest.approx([value, lower, upper], abs=6e-4)
-        assert number(f"{value:.3f}") in text.partition("Standard deviations and correlations")[2]
+        assert (
+            number(f"{value:.3f}")
+            in text.partition("Standard deviations and correlations")[2]
+        )
     assert "lies between groups (intraclass correlation)" in text
     assert "(x | g) uses 16.3 of 24; 0 is complete pooling" in text
     assert page.count("<img") == 1
@@ -39,7 +48,10 @@ def test_sentences_and_table_hold_the_numbers_of_the_fit(tmp_path):
 
 def test_a_variance_that_vanishes_and_a_softmax(tmp_path):
     text, page = section(fit_of(12, "(1 | g) + (1 | h)"), tmp_path)
-    assert "The intercept does not vary between groups of h in this fit: its standard deviation is 0 (95" in text
+    assert (
+        "The intercept does not vary between groups of h in this fit: its standard deviation is 0 (95"
+        in text
+    )
     assert page.count("<img") == 2
     text, page = section(fit_of(12, "(1 | g)", "kind"), tmp_path)
     assert "No intraclass correlation: R² of groups is of one linear predictor" in text
@@ -53,9 +65,14 @@ def test_fits_stand_side_by_side_and_one_without_groups_has_no_section(tmp_path)
     text, _ = section(both, tmp_path)
     assert "By REML; the other fits stand beside it" in text
     assert "not in it" in text
-    assert 'id="groups"' in report(both, tmp_path / "all.html", sections=["model", "groups"]).read_text()
+    assert (
+        'id="groups"'
+        in report(both, tmp_path / "all.html", sections=["model", "groups"]).read_text()
+    )
     with pytest.raises(pr.DataError, match="no fit has effects that vary by a group"):
         report(plain, tmp_path / "page.html", sections="groups")
-    held = pr.Model.from_formula("y ~ x + (1 | g)", rows, prior={"1 | g": pr.Covariance(sd=1.0)})
+    held = pr.Model.from_formula(
+        "y ~ x + (1 | g)", rows, prior={"1 | g": pr.Covariance(sd=1.0)}
+    )
     text, _ = section(pr.fit(held.with_aux(sigma=0.5)), tmp_path)
     assert "Standard deviations and correlations" not in text

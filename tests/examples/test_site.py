@@ -23,7 +23,11 @@ GENERATED = {"gallery/index", *(f"api/{name}" for name in reference.pages())}
 def pages() -> dict[str, pathlib.Path]:
     """What Sphinx reads, without what a build makes."""
     found = [p for kind in ("md", "ipynb") for p in DOCS.rglob(f"*.{kind}")]
-    names = {p.relative_to(DOCS).with_suffix("").as_posix(): p for p in found if ".ipynb_checkpoints" not in p.parts}
+    names = {
+        p.relative_to(DOCS).with_suffix("").as_posix(): p
+        for p in found
+        if ".ipynb_checkpoints" not in p.parts
+    }
     return {n: p for n, p in names.items() if not n.startswith(("_", "gallery/"))}
 
 
@@ -35,30 +39,51 @@ def entries(name: str, text: str) -> list[str]:
             if line.strip() and not line.startswith(":"):
                 entry = re.sub(r".*<(.+)>", r"\1", line.strip())
                 out.append(
-                    entry[1:] if entry.startswith("/") else (pathlib.PurePosixPath(name).parent / entry).as_posix()
+                    entry[1:]
+                    if entry.startswith("/")
+                    else (pathlib.PurePosixPath(name).parent / entry).as_posix()
                 )
     return out
 
 
 def test_every_page_stands_in_a_table_of_contents_and_every_entry_is_a_page():
     there = pages()
-    found = {entry for name, path in there.items() if path.suffix == ".md" for entry in entries(name, path.read_text())}
+    found = {
+        entry
+        for name, path in there.items()
+        if path.suffix == ".md"
+        for entry in entries(name, path.read_text())
+    }
     # as Sphinx has it: a star does not cross folders
-    held = {e: [n for n in there if n.count("/") == e.count("/") and fnmatch.fnmatch(n, e)] for e in found}
+    held = {
+        e: [n for n in there if n.count("/") == e.count("/") and fnmatch.fnmatch(n, e)]
+        for e in found
+    }
     assert set(there) - {n for names in held.values() for n in names} <= {"index"}
     assert [e for e, names in held.items() if not names and "*" in e] == []
-    assert sorted(e for e in found if "*" not in e and e not in there and e not in GENERATED) == []
+    assert (
+        sorted(
+            e for e in found if "*" not in e and e not in there and e not in GENERATED
+        )
+        == []
+    )
 
 
 def named() -> dict[str, str]:
     """The page of the reference on which each path stands."""
-    return {path: page for page, text in reference.pages().items() for path in re.findall(r"\bprobreg\.[\w.]+", text)}
+    return {
+        path: page
+        for page, text in reference.pages().items()
+        for path in re.findall(r"\bprobreg\.[\w.]+", text)
+    }
 
 
 def test_the_reference_names_every_public_name_once():
     assert sorted(name for name in pr.__all__ if f"probreg.{name}" not in named()) == []
     listed = [
-        p for text in reference.pages().values() for p in re.findall(r"^   (probreg\.[\w.]+)$", text, re.MULTILINE)
+        p
+        for text in reference.pages().values()
+        for p in re.findall(r"^   (probreg\.[\w.]+)$", text, re.MULTILINE)
     ]
     things = [id(reference._thing(path)) for path in listed]
     assert len(set(things)) == len(things)
@@ -66,12 +91,20 @@ def test_the_reference_names_every_public_name_once():
 
 def test_the_reference_names_what_every_registry_holds():
     things = {id(reference._thing(path)) for path in named()}
-    for registry in (pr.LIKELIHOODS, pr.PRIORS, pr.priors.AUX_PRIORS, pr.METHODS, pr.kernels.KERNELS):
+    for registry in (
+        pr.LIKELIHOODS,
+        pr.PRIORS,
+        pr.priors.AUX_PRIORS,
+        pr.METHODS,
+        pr.kernels.KERNELS,
+    ):
         assert [name for name, cls in registry.items() if id(cls) not in things] == []
     text = reference.pages()
     for room, names in reference.registered().items():
         assert [name for name in names if f'"{name}"' not in text[room]] == []
-    assert [name for name in pr.online.LEARNERS if f"probreg.online.{name}" not in named()] == []
+    assert [
+        name for name in pr.online.LEARNERS if f"probreg.online.{name}" not in named()
+    ] == []
 
 
 def test_an_example_becomes_cells_that_say_what_the_script_says():
@@ -94,23 +127,44 @@ def test_sections_of_the_gallery_name_examples_that_exist():
 @pytest.mark.parametrize(
     ("tex", "shown"),
     [
-        (r"\frac12\log 2\pi", "<mfrac><mn>1</mn><mn>2</mn></mfrac>_<mi>log</mi>_<mn>2</mn><mi>π</mi>"),
-        (r"\hat\beta_j", '<msub><mover accent="true"><mi>β</mi><mo stretchy="false">ˆ</mo></mover><mi>j</mi></msub>'),
-        (r"a\log(x)", '<mi>a</mi>_<mi>log</mi><mo stretchy="false">(</mo><mi>x</mi><mo stretchy="false">)</mo>'),
-        (r"\operatorname*{arg\,min}_b f", '<msub><mi mathvariant="normal">arg min</mi><mi>b</mi></msub>_<mi>f</mi>'),
-        (r"\sum_i^n x", '<munderover><mo movablelimits="true">∑</mo><mi>i</mi><mi>n</mi></munderover><mi>x</mi>'),
+        (
+            r"\frac12\log 2\pi",
+            "<mfrac><mn>1</mn><mn>2</mn></mfrac>_<mi>log</mi>_<mn>2</mn><mi>π</mi>",
+        ),
+        (
+            r"\hat\beta_j",
+            '<msub><mover accent="true"><mi>β</mi><mo stretchy="false">ˆ</mo></mover><mi>j</mi></msub>',
+        ),
+        (
+            r"a\log(x)",
+            '<mi>a</mi>_<mi>log</mi><mo stretchy="false">(</mo><mi>x</mi><mo stretchy="false">)</mo>',
+        ),
+        (
+            r"\operatorname*{arg\,min}_b f",
+            '<msub><mi mathvariant="normal">arg min</mi><mi>b</mi></msub>_<mi>f</mi>',
+        ),
+        (
+            r"\sum_i^n x",
+            '<munderover><mo movablelimits="true">∑</mo><mi>i</mi><mi>n</mi></munderover><mi>x</mi>',
+        ),
     ],
 )
 def test_a_formula_is_set_as_it_is_written(tex, shown):
-    pytest.importorskip("sphinx", reason="formulas are set by the tools of the docs extra")
+    pytest.importorskip(
+        "sphinx", reason="formulas are set by the tools of the docs extra"
+    )
     from mathml import mathml
 
-    found = re.sub(r"\s*\n\s*", "", mathml(tex)).replace('<mspace width="0.1667em"></mspace>', "_")
+    found = re.sub(r"\s*\n\s*", "", mathml(tex)).replace(
+        '<mspace width="0.1667em"></mspace>', "_"
+    )
     assert found == f"<math>{shown}</math>"
 
 
 def test_a_command_that_is_not_known_is_an_error():
-    pytest.importorskip("sphinx", reason="formulas are set by the tools of the docs extra")
+    pytest.importorskip(
+        "sphinx", reason="formulas are set by the tools of the docs extra"
+    )
     from docutils.utils.math import MathError
     from mathml import mathml
 
@@ -124,8 +178,13 @@ def test_a_command_that_is_not_known_is_an_error():
 @pytest.fixture(scope="module")
 def built() -> dict[str, str]:
     if not (SITE / "index.html").exists():
-        pytest.skip("the site is not built here: python -m sphinx -W -b html docs docs/_build/html")
-    return {p.relative_to(SITE).as_posix(): p.read_text(encoding="utf-8") for p in SITE.rglob("*.html")}
+        pytest.skip(
+            "the site is not built here: python -m sphinx -W -b html docs docs/_build/html"
+        )
+    return {
+        p.relative_to(SITE).as_posix(): p.read_text(encoding="utf-8")
+        for p in SITE.rglob("*.html")
+    }
 
 
 @pytest.mark.slow
@@ -135,28 +194,51 @@ def test_a_page_loads_nothing_from_elsewhere(built):
         r"|<link\b[^>]*\brel=[\"'](?:stylesheet|preload|icon)[\"'][^>]*\bhref=[\"'](?:https?:)?//[^\"']+"
         r"|<link\b[^>]*\bhref=[\"'](?:https?:)?//[^\"']+[^>]*\brel=[\"'](?:stylesheet|preload|icon)"
     )
-    assert {name: found for name, text in built.items() if (found := loads.findall(text))} == {}
+    assert {
+        name: found for name, text in built.items() if (found := loads.findall(text))
+    } == {}
     styles = {
-        p.name: re.findall(r"url\([\"']?(?:https?:)?//[^)]+|@import[^;]+//", p.read_text()) for p in SITE.rglob("*.css")
+        p.name: re.findall(
+            r"url\([\"']?(?:https?:)?//[^)]+|@import[^;]+//", p.read_text()
+        )
+        for p in SITE.rglob("*.css")
     }
     assert {name: found for name, found in styles.items() if found} == {}
-    assert [name for name, text in built.items() if "mathjax" in text.lower() and name.startswith("explanation")] == []
+    assert [
+        name
+        for name, text in built.items()
+        if "mathjax" in text.lower() and name.startswith("explanation")
+    ] == []
 
 
 @pytest.mark.slow
 def test_the_built_reference_has_an_entry_for_every_public_name(built):
-    entries = {m for text in built.values() for m in re.findall(r'id="(probreg\.[\w.]+)"', text)}
+    entries = {
+        m
+        for text in built.values()
+        for m in re.findall(r'id="(probreg\.[\w.]+)"', text)
+    }
     modules = {
-        m.removeprefix("module-") for text in built.values() for m in re.findall(r'id="(module-probreg\.\w+)"', text)
+        m.removeprefix("module-")
+        for text in built.values()
+        for m in re.findall(r'id="(module-probreg\.\w+)"', text)
     }
     missing = [n for n in pr.__all__ if f"probreg.{n}" not in entries | modules]
     assert missing == []
-    for text in (built["api/generated/probreg.Fit.html"], built["api/generated/probreg.Model.html"]):
+    for text in (
+        built["api/generated/probreg.Fit.html"],
+        built["api/generated/probreg.Model.html"],
+    ):
         assert text.count('<dt class="sig sig-object py"') > 5
 
 
 @pytest.mark.slow
 def test_the_index_of_the_search_knows_what_people_ask_for(built):
     index = (SITE / "searchindex.js").read_text()
-    for stem in ("odd", "ratio", "prior", "weight"):  # stems, as the search makes them of what is typed
+    for stem in (
+        "odd",
+        "ratio",
+        "prior",
+        "weight",
+    ):  # stems, as the search makes them of what is typed
         assert re.search(rf'[{{,"]{stem}"?:', index), stem

@@ -59,37 +59,59 @@ def variants(cls: type) -> Iterator[Any]:
         yield cls(**floats, **dict(zip(switches, setting)))
 
 
-SPECIAL_LIKELIHOODS = [pr.Categorical(levels=("a", "b", "c", "d"), reference="b"), pr.Bernoulli(levels=("yes", "no"))]
+SPECIAL_LIKELIHOODS = [
+    pr.Categorical(levels=("a", "b", "c", "d"), reference="b"),
+    pr.Bernoulli(levels=("yes", "no")),
+]
 SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
     GroupLaplace(0.3, groups=((0, 2), (1,))),
-    GroupLaplace((0.7, 1.6, 1.1), groups=((0, 1, 2),), location=(0.3, -0.2, 0.1), sigma_units=True),
+    GroupLaplace(
+        (0.7, 1.6, 1.1),
+        groups=((0, 1, 2),),
+        location=(0.3, -0.2, 0.1),
+        sigma_units=True,
+    ),
     GroupNormal(((1.4, 0.0, 0.0), (0.3, 0.7, 0.0), (-0.4, 0.2, 1.1))),
     GroupNormal(((0.6,),), groups=3),
 ]
 # successes of six trials in every row, which needs no trials= beside y; tests of trials that vary are their own
-_VARIANTS = [pr.Binomial(trials=6) if v == pr.Binomial() else v for cls in LIKELIHOODS.values() for v in variants(cls)]
+_VARIANTS = [
+    pr.Binomial(trials=6) if v == pr.Binomial() else v
+    for cls in LIKELIHOODS.values()
+    for v in variants(cls)
+]
 LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
 # one prior of all coefficients has a size of its own: it is held where a posterior is carried on
 # a GaussianProcess is of the columns of a term alone, see test_gaussian_process.py, and so is a Covariance, see test_covariance.py
 _OF_TERMS = (GaussianProcess, Covariance)
 _STATED = [
-    v for cls in PRIORS.values() if cls not in (MultivariateNormal, GroupNormal, *_OF_TERMS) for v in variants(cls)
+    v
+    for cls in PRIORS.values()
+    if cls not in (MultivariateNormal, GroupNormal, *_OF_TERMS)
+    for v in variants(cls)
 ]
-SCALAR_PRIORS = [v for v in _STATED if not v.data_dependent and not isinstance(v, HierarchicalPrior)]
+SCALAR_PRIORS = [
+    v for v in _STATED if not v.data_dependent and not isinstance(v, HierarchicalPrior)
+]
 # coefficients that share an unknown scale: not independent of one another
 HIERARCHICAL_PRIORS = [
     *(v for v in _STATED if not v.data_dependent and isinstance(v, HierarchicalPrior)),
     Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),
     ScaleMixture(Normal((0.7, 1.6, 1.1), location=0.2), pr.HalfNormal(0.8)),
-    ScaleMixture(Normal(precision_matrix=PRECISION, sigma_units=True), pr.priors.InverseGamma(0.5, 0.7)),
+    ScaleMixture(
+        Normal(precision_matrix=PRECISION, sigma_units=True),
+        pr.priors.InverseGamma(0.5, 0.7),
+    ),
     ScaleMixture(pr.Laplace(0.7, location=-0.3), pr.priors.HalfCauchy(0.5)),
     ScaleMixture(GroupLaplace(0.7, groups=((2, 0), (1,))), pr.HalfNormal(0.8)),
     ScaleMixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, scale=0.8)),
 ]
 # stated relative to the rows, or with an unknown scale: what they are depends on the model they stand in
-DATA_DEPENDENT_PRIORS = [v for v in _STATED if v.data_dependent and not v.sigma_units] + [
+DATA_DEPENDENT_PRIORS = [
+    v for v in _STATED if v.data_dependent and not v.sigma_units
+] + [
     Normal(pr.HalfNormal(0.8)),
     pr.Laplace(pr.priors.HalfCauchy(0.5), scaled=True),
     Normal(pr.priors.InverseGamma(2.0, 0.7), sigma_units=True),
@@ -108,19 +130,29 @@ AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [
 def quick(cls: type[Method]) -> Method:
     """The method with few draws or replicates, where it makes them."""
     few = {"draws": 500, "chains": 3, "reps": 5}
-    return cls(**{f.name: few[f.name] for f in dataclasses.fields(cls) if f.name in few})
+    return cls(
+        **{f.name: few[f.name] for f in dataclasses.fields(cls) if f.name in few}
+    )
 
 
 def own(registry: Mapping[str, Any]) -> list[str]:
     """The names in a registry that the package itself defines: what a user registers beside them is held to the laws, and
     stands in no list of the package's files."""
-    return [name for name, thing in registry.items() if thing.__module__.startswith("probreg.")]
+    return [
+        name
+        for name, thing in registry.items()
+        if thing.__module__.startswith("probreg.")
+    ]
 
 
 # methods that choose another and its model, and no draws of their own
 CHOOSING = ("auto", "posterior", "evidence")
 # Markov chains carry Monte Carlo error, and have laws of their own in test_chains.py
-METHOD_CASES = [quick(cls) for name, cls in METHODS.items() if name not in CHOOSING and not cls.makes_chains]
+METHOD_CASES = [
+    quick(cls)
+    for name, cls in METHODS.items()
+    if name not in CHOOSING and not cls.makes_chains
+]
 # a classifier estimates no parameter of the likelihood; moments by importance carry Monte Carlo error, and have laws of
 # their own in test_importance.py
 ESTIMATORS = [k for k in METHOD_CASES if k.probabilities and k.name != "importance"]
@@ -130,7 +162,9 @@ def per_column(prior: Prior) -> Prior:
     """The same prior with a different value for each of Q columns in every field that takes one."""
     spread = np.array([1.0, 1.6, 0.7])
     fields = {f.name for f in dataclasses.fields(prior)} & {"scale", "location"}
-    return dataclasses.replace(prior, **{k: tuple(getattr(prior, k) * spread) for k in fields})
+    return dataclasses.replace(
+        prior, **{k: tuple(getattr(prior, k) * spread) for k in fields}
+    )
 
 
 PRIOR_CASES = [
@@ -157,12 +191,19 @@ def given_for(likelihood: Likelihood, n: int, seed: int = 4) -> dict[str, Array]
     return {"trials": np.random.default_rng(seed).integers(1, 9, n).astype(float)}
 
 
-def rows_for(likelihood: Likelihood, n: int = 60, q: int = Q, seed: int = 3) -> tuple[Array, Array]:
+def rows_for(
+    likelihood: Likelihood, n: int = 60, q: int = Q, seed: int = 3
+) -> tuple[Array, Array]:
     """X (n, q) without intercept and a response in the likelihood's own levels, drawn from the likelihood itself."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, q)) * np.array([1.0, 0.6, 1.4])[:q] + np.array([0.2, -0.5, 1.0])[:q]
+    X = (
+        rng.normal(size=(n, q)) * np.array([1.0, 0.6, 1.4])[:q]
+        + np.array([0.2, -0.5, 1.0])[:q]
+    )
     beta = rng.uniform(-0.6, 0.6, (q, likelihood.width))
-    y = likelihood.sample(rng, 0.3 + X @ beta, **auxiliaries(likelihood), **given_for(likelihood, n))
+    y = likelihood.sample(
+        rng, 0.3 + X @ beta, **auxiliaries(likelihood), **given_for(likelihood, n)
+    )
     if isinstance(likelihood, OfTrials):
         return X, likelihood.drawn(y)
     return X, np.array(likelihood.levels)[y.astype(int)] if likelihood.levels else y
@@ -171,10 +212,14 @@ def rows_for(likelihood: Likelihood, n: int = 60, q: int = Q, seed: int = 3) -> 
 def recipe_of(likelihood: Likelihood) -> dict[str, Any]:
     """The arguments that bring back this likelihood when its response is read again."""
     options: dict[str, Any] = {"likelihood": likelihood}
-    return options | ({"event": likelihood.levels[1]} if isinstance(likelihood, pr.Bernoulli) else {})
+    return options | (
+        {"event": likelihood.levels[1]} if isinstance(likelihood, pr.Bernoulli) else {}
+    )
 
 
-def smooth_rows(n: int, levels: str, seed: int = 8) -> tuple[dict[str, Array], dict[str, Array]]:
+def smooth_rows(
+    n: int, levels: str, seed: int = 8
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """A table of x on (0, 10), z on (-1, 1), a factor g and a normal w, and responses about sin x + z / 2 by their likelihood."""
     data = np.random.default_rng(seed)
     table = {
@@ -188,18 +233,30 @@ def smooth_rows(n: int, levels: str, seed: int = 8) -> tuple[dict[str, Array], d
         "gaussian": eta + 0.3 * data.normal(size=n),
         "bernoulli": (eta + data.logistic(size=n) > 0).astype(int),
         "poisson": data.poisson(np.exp(eta)),
-        "categorical": np.array(["u", "v", "w"])[np.clip(np.round(eta + data.normal(size=n)) + 1, 0, 2).astype(int)],
+        "categorical": np.array(["u", "v", "w"])[
+            np.clip(np.round(eta + data.normal(size=n)) + 1, 0, 2).astype(int)
+        ],
     }
 
 
 def model_for(
-    likelihood: Likelihood, prior: Any = None, *, seed: int = 3, n: int = 60, q: int = Q, **more: Any
+    likelihood: Likelihood,
+    prior: Any = None,
+    *,
+    seed: int = 3,
+    n: int = 60,
+    q: int = Q,
+    **more: Any,
 ) -> pr.Model:
     X, y = rows_for(likelihood, n, q, seed)
-    return pr.Model.from_arrays(X, y, **recipe_of(likelihood), prior=Flat() if prior is None else prior, **more)
+    return pr.Model.from_arrays(
+        X, y, **recipe_of(likelihood), prior=Flat() if prior is None else prior, **more
+    )
 
 
-def accepted(likelihood: Likelihood, prior: Any, aux: Mapping[str, Any] | None = None) -> pr.Model | None:
+def accepted(
+    likelihood: Likelihood, prior: Any, aux: Mapping[str, Any] | None = None
+) -> pr.Model | None:
     """The model, or None when this likelihood and prior do not go together. Files that ask for the same model share it."""
     try:
         return _accepted(likelihood, prior, tuple((aux or {}).items()))
@@ -208,7 +265,9 @@ def accepted(likelihood: Likelihood, prior: Any, aux: Mapping[str, Any] | None =
 
 
 @cache
-def _accepted(likelihood: Likelihood, prior: Any, aux: tuple[tuple[str, Any], ...]) -> pr.Model | None:
+def _accepted(
+    likelihood: Likelihood, prior: Any, aux: tuple[tuple[str, Any], ...]
+) -> pr.Model | None:
     try:
         return model_for(likelihood, prior, aux=dict(aux))
     except pr.Incompatible:
@@ -229,7 +288,9 @@ def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
 
 def triples() -> Iterator[tuple[pr.Model, Method]]:
     """Every model of a registered likelihood and prior, with every method."""
-    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS]):
+    for likelihood, prior in itertools.product(
+        LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS]
+    ):
         for aux in aux_choices(likelihood):
             model = accepted(likelihood, prior, aux)
             if model is not None:
@@ -247,7 +308,9 @@ def named(thing: Any) -> str:
         ]
         return f"{thing.name}({','.join(settings).replace(' ', '')[:60]})"
     if isinstance(thing, pr.Model):
-        aux = ",".join(f"{k}={v if isinstance(v, float) else v.name}" for k, v in thing.aux.items())
+        aux = ",".join(
+            f"{k}={v if isinstance(v, float) else v.name}" for k, v in thing.aux.items()
+        )
         return f"{named(thing.likelihood)}-{named(thing.prior)}-{aux}"
     return str(thing)
 
@@ -304,10 +367,14 @@ def pieces(breaks: Array, scale: float = 1.0) -> tuple[Array, Array]:
     """Nodes and weights of an integral over the real line of what is analytic between breaks: Gauss-Legendre on each interval, and
     on panels that double in width beyond the last."""
     far = scale * np.r_[0.0, 0.25 * 2.0 ** np.arange(11)]
-    edges = np.r_[np.min(breaks) - far[:0:-1], np.unique(breaks), np.max(breaks) + far[1:]]
+    edges = np.r_[
+        np.min(breaks) - far[:0:-1], np.unique(breaks), np.max(breaks) + far[1:]
+    ]
     z, w = np.polynomial.legendre.leggauss(40)
     half = np.diff(edges) / 2.0
-    return (edges[:-1, None] + half[:, None] * (1.0 + z)).ravel(), (half[:, None] * w).ravel()
+    return (edges[:-1, None] + half[:, None] * (1.0 + z)).ravel(), (
+        half[:, None] * w
+    ).ravel()
 
 
 def half_line(scale: float = 1.0) -> tuple[Array, Array]:

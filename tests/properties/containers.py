@@ -15,7 +15,10 @@ def _lists(frame):
 
 
 def _arrays(frame):
-    return {name: frame[name].to_numpy(dtype=object if frame[name].isna().any() else None) for name in frame}
+    return {
+        name: frame[name].to_numpy(dtype=object if frame[name].isna().any() else None)
+        for name in frame
+    }
 
 
 def _nullable(frame):
@@ -75,7 +78,9 @@ def model(formula, frame, kind, folder, **options):
     if kind == "dask":
         import dask.dataframe as dd
 
-        return pr.Model.from_dask(formula, dd.from_pandas(frame, npartitions=2), **options)
+        return pr.Model.from_dask(
+            formula, dd.from_pandas(frame, npartitions=2), **options
+        )
     path = folder / f"rows.{kind}"
     FILES[kind](frame, path)
     return pr.Model.from_files(formula, path, **options)
@@ -88,5 +93,7 @@ def with_missing(frame, name, where):
     """The frame in which some values of a column are missing, and no other value has changed."""
     column = frame[name].astype(object).to_numpy().copy()
     column[np.asarray(where)] = None
-    kind = {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(frame[name].dtype.kind, object)
+    kind = {"i": "Int64", "u": "UInt64", "b": "boolean"}.get(
+        frame[name].dtype.kind, object
+    )
     return frame.assign(**{name: pd.array(column, dtype=kind)})

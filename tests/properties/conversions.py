@@ -40,9 +40,25 @@ def conversions() -> str:
     >>> print(conversions().splitlines()[0])
     | package | call | likelihood | minimises | setting | Normal(τ) | Laplace(b) |
     """
-    head = ("package", "call", "likelihood", "minimises", "setting", "Normal(τ)", "Laplace(b)")
+    head = (
+        "package",
+        "call",
+        "likelihood",
+        "minimises",
+        "setting",
+        "Normal(τ)",
+        "Laplace(b)",
+    )
     rows = [
-        (c.package, c.call, c.likelihood, c.criterion, c.setting, _pretty(c.normal), _pretty(c.laplace))
+        (
+            c.package,
+            c.call,
+            c.likelihood,
+            c.criterion,
+            c.setting,
+            _pretty(c.normal),
+            _pretty(c.laplace),
+        )
         for c in CONVERSIONS
     ]
     lines = ["| " + " | ".join(r) + " |" for r in (head, ("---",) * len(head), *rows)]
@@ -50,6 +66,12 @@ def conversions() -> str:
 
 
 def _pretty(formula: str) -> str:
-    for plain, sign in (("sigma", "σ"), ("tau", "τ"), ("**2", "²"), (" * ", " "), (" / ", "/")):
+    for plain, sign in (
+        ("sigma", "σ"),
+        ("tau", "τ"),
+        ("**2", "²"),
+        (" * ", " "),
+        (" / ", "/"),
+    ):
         formula = formula.replace(plain, sign)
     return formula or "–"

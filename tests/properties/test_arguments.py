@@ -34,20 +34,106 @@ from probreg.comparison.tuning.criteria import CRITERIA, LOSSES
 from probreg.inference import METHODS
 from probreg.kernels import KERNELS
 from probreg.likelihoods import LIKELIHOODS
-from probreg.priors import AUX_PRIORS, PRIORS, BetaPrime, MultivariateNormal, ScaleMixture
+from probreg.priors import (
+    AUX_PRIORS,
+    PRIORS,
+    BetaPrime,
+    MultivariateNormal,
+    ScaleMixture,
+)
 
 from .cases import case
 
 HUGE, LONG = 10**400, 10**5000  # beyond a float, and beyond what Python writes out
-NO_NUMBER = ["a", b"1", {}, [], object(), 1j, None, True, np.bool_(True), float("nan"), np.array("x"), int]
+NO_NUMBER = [
+    "a",
+    b"1",
+    {},
+    [],
+    object(),
+    1j,
+    None,
+    True,
+    np.bool_(True),
+    float("nan"),
+    np.array("x"),
+    int,
+]
 WRONG: dict[type, list[Any]] = {
     Number: [*NO_NUMBER, [1.0, 2.0], np.ones((2, 2)), HUGE, LONG, -HUGE],
-    Whole: [*NO_NUMBER, [1, 2], 2.5, 1.0, np.float64(3.0), "3", -1, HUGE, LONG, float("inf")],
-    Switch: ["yes", "", 0, 1, 2.0, None, [], [True], float("nan"), np.array([True, False]), object()],
-    OneOf: ["nothing like it", "", 3, None, ["pairs"], float("nan"), np.array(["a", "b"]), True, object()],
-    Text: [1, 2.5, None, True, b"x", ["x"], {}, (), np.array([1.0, 2.0]), float("nan"), object(), HUGE],
-    Listed: [1, 2.5, None, True, b"x", ["x", 1], {"x": 1}, np.ones((2, 2)), float("nan"), object(), HUGE],
-    Columns: [*NO_NUMBER, HUGE, np.ones((2, 2)), ["a"], [1.0, None], [[1.0], [1.0, 2.0]], (1.0, float("nan")), [True]],
+    Whole: [
+        *NO_NUMBER,
+        [1, 2],
+        2.5,
+        1.0,
+        np.float64(3.0),
+        "3",
+        -1,
+        HUGE,
+        LONG,
+        float("inf"),
+    ],
+    Switch: [
+        "yes",
+        "",
+        0,
+        1,
+        2.0,
+        None,
+        [],
+        [True],
+        float("nan"),
+        np.array([True, False]),
+        object(),
+    ],
+    OneOf: [
+        "nothing like it",
+        "",
+        3,
+        None,
+        ["pairs"],
+        float("nan"),
+        np.array(["a", "b"]),
+        True,
+        object(),
+    ],
+    Text: [
+        1,
+        2.5,
+        None,
+        True,
+        b"x",
+        ["x"],
+        {},
+        (),
+        np.array([1.0, 2.0]),
+        float("nan"),
+        object(),
+        HUGE,
+    ],
+    Listed: [
+        1,
+        2.5,
+        None,
+        True,
+        b"x",
+        ["x", 1],
+        {"x": 1},
+        np.ones((2, 2)),
+        float("nan"),
+        object(),
+        HUGE,
+    ],
+    Columns: [
+        *NO_NUMBER,
+        HUGE,
+        np.ones((2, 2)),
+        ["a"],
+        [1.0, None],
+        [[1.0], [1.0, 2.0]],
+        (1.0, float("nan")),
+        [True],
+    ],
     NumberTable: [
         "a",
         1.0,
@@ -70,22 +156,41 @@ def wrong(known: Declared) -> Iterator[Any]:
     values = list(WRONG[type(kind)])
     if isinstance(kind, Number):
         low, high = kind.closed
-        values += [] if kind.low == -np.inf else [kind.low - 1.0] + [kind.low] * (not low)
+        values += (
+            [] if kind.low == -np.inf else [kind.low - 1.0] + [kind.low] * (not low)
+        )
         values += [float("inf")] * (not (high and kind.high == np.inf))
-        values += [] if kind.high == np.inf else [kind.high + 1.0] + [kind.high] * (not high)
+        values += (
+            [] if kind.high == np.inf else [kind.high + 1.0] + [kind.high] * (not high)
+        )
     elif isinstance(kind, Columns) and kind.positive:
         values += [0.0, -1.0, float("inf"), (1.0, -2.0), np.array([0.0, 1.0])]
     elif isinstance(kind, Whole):
         values += [kind.least - 1, kind.most + 1]
     for value in values:
-        code = type(value) is int and isinstance(kind, Whole) and kind.least <= value <= kind.most  # -1 is a code
+        code = (
+            type(value) is int
+            and isinstance(kind, Whole)
+            and kind.least <= value <= kind.most
+        )  # -1 is a code
         if not isinstance(value, known.classes) and not code:
             yield value
 
 
 # ---- what is walked ------------------------------------------------------------------------------------------------
 
-X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 3.0], [3.0, 1.0], [4.0, 4.0], [5.0, 0.0], [6.0, 2.0], [7.0, 7.0]])
+X = np.array(
+    [
+        [0.0, 1.0],
+        [1.0, 0.5],
+        [2.0, 3.0],
+        [3.0, 1.0],
+        [4.0, 4.0],
+        [5.0, 0.0],
+        [6.0, 2.0],
+        [7.0, 7.0],
+    ]
+)
 Y = np.array([1.0, 2.2, 2.9, 4.1, 4.8, 6.3, 6.9, 8.2])
 
 
@@ -180,7 +285,10 @@ RESULTS = {
     "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
 METHODS_OF = {
-    pr.Fit: (fitted, ["covariance", "interval", "aux_interval", "summary", "predict", "save"]),
+    pr.Fit: (
+        fitted,
+        ["covariance", "interval", "aux_interval", "summary", "predict", "save"],
+    ),
     pr.Model: (model, ["prior_predictive", "penalty"]),
     RegularisationPath: (path, ["model_at", "fit_at", "scale_at"]),
     pr.online.Run: (run, ["average", "exponential_average", "draw"]),
@@ -189,13 +297,33 @@ METHODS_OF = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every public function, dataclass and registered class, and the methods above of their instances."""
-    for room in (pr, pr.bounds, pr.kernels, pr.online, pr.scores, pr.plot, pr.priors, pr.likelihoods):
+    for room in (
+        pr,
+        pr.bounds,
+        pr.kernels,
+        pr.online,
+        pr.scores,
+        pr.plot,
+        pr.priors,
+        pr.likelihoods,
+    ):
         for name, thing in vars(room).items():
-            own = getattr(thing, "__module__", "").startswith("probreg") and not name.startswith("_")
+            own = getattr(thing, "__module__", "").startswith(
+                "probreg"
+            ) and not name.startswith("_")
             error = isinstance(thing, type) and issubclass(thing, Exception | Warning)
             if own and callable(thing) and not error and name not in RESULTS:
                 yield f"{room.__name__}.{name}", thing
-    for registry in (KERNELS, PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS, CRITERIA, LOSSES, KINDS):
+    for registry in (
+        KERNELS,
+        PRIORS,
+        AUX_PRIORS,
+        LIKELIHOODS,
+        METHODS,
+        CRITERIA,
+        LOSSES,
+        KINDS,
+    ):
         for name, cls in registry.items():
             yield f"{registry.kind} {name}", cls
     for cls, (instance, names) in METHODS_OF.items():
@@ -206,7 +334,8 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
 SIGNATURES = {
     name: (thing, inspect.signature(thing))
     for name, thing in public()
-    if not isinstance(thing, type) or (dataclasses.is_dataclass(thing) and not inspect.isabstract(thing))
+    if not isinstance(thing, type)
+    or (dataclasses.is_dataclass(thing) and not inspect.isabstract(thing))
 }
 DECLARED = [
     (name, parameter.name)
@@ -243,7 +372,11 @@ def call(name: str, argument: str, value: Any) -> Any:
     thing, signature = SIGNATURES[name]
     given = {}
     for p in signature.parameters.values():
-        if p.name != argument and p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+        if (
+            p.name != argument
+            and p.default is p.empty
+            and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ):
             given |= NEEDS[p.name]()
     return thing(**given, **{argument: value})
 
@@ -252,7 +385,9 @@ def call(name: str, argument: str, value: Any) -> Any:
 def test_a_wrong_argument_is_named_with_its_value(name):
     for argument in [argument for of, argument in DECLARED if of == name]:
         with case(argument):
-            known = parse_annotation(SIGNATURES[name][1].parameters[argument].annotation)
+            known = parse_annotation(
+                SIGNATURES[name][1].parameters[argument].annotation
+            )
             assert known is not None
             for value in wrong(known):
                 with pytest.raises(pr.DataError) as caught:
@@ -273,7 +408,9 @@ def test_what_is_no_model_fit_or_prior_is_named():
     for name, argument in asked:
         with case(name, argument):
             for value in (3, object(), pr.Normal, pr.Model):
-                with pytest.raises((pr.Incompatible, pr.DataError), match=f"{argument} is ") as caught:
+                with pytest.raises(
+                    (pr.Incompatible, pr.DataError), match=f"{argument} is "
+                ) as caught:
                     call(name, argument, value)
                 assert scalars.shown_value(value) in str(caught.value)
 
@@ -298,4 +435,6 @@ def test_whole_numbers_and_switches_of_numpy_pass():
 def test_registered_things_are_all_dataclasses_that_check_their_fields():
     for registry in (KERNELS, PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS):
         assert {f"{registry.kind} {name}" for name in registry} <= set(SIGNATURES)
-    assert {MultivariateNormal, ScaleMixture, BetaPrime} <= {thing for thing, _ in SIGNATURES.values()}
+    assert {MultivariateNormal, ScaleMixture, BetaPrime} <= {
+        thing for thing, _ in SIGNATURES.values()
+    }

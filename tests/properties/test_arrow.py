@@ -29,7 +29,9 @@ def data() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     g, h = rng.integers(0, 6, N), rng.integers(0, 4, N)
     x, z = rng.normal(size=N), rng.uniform(0, 5, N)
-    eta = 0.4 + 0.5 * x + np.sin(z) + rng.normal(size=6)[g] + 0.6 * rng.normal(size=4)[h]
+    eta = (
+        0.4 + 0.5 * x + np.sin(z) + rng.normal(size=6)[g] + 0.6 * rng.normal(size=4)[h]
+    )
     return {
         "g": np.array(list("abcdef"))[g], "h": np.array(list("klmn"))[h], "x": x, "z": z,
         "y": eta + 0.7 * rng.normal(size=N), "b": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int),
@@ -46,11 +48,23 @@ DIAGONAL = {
     "nested": ("(1 | g / h)", None),
     "same groups": ("x + (1 | g) + (0 + x | g)", None),
     "smooth": ("x + s(z, k=5) + (1 | g)", None),
-    "known": ("x + z + (1 | g) + (1 | h)", {"x": Normal(0.7, location=0.2), "1 | h": Covariance(sd=0.4)}),
+    "known": (
+        "x + z + (1 | g) + (1 | h)",
+        {"x": Normal(0.7, location=0.2), "1 | h": Covariance(sd=0.4)},
+    ),
     "no intercept": ("0 + x + (0 + x | g)", None),
 }
-RELATIVE = {"units of sigma": ("x + (1 | g) + (1 | h)", {"1 | g": Normal(pr.priors.Reference(), sigma_units=True)})}
-WEIGHTED = [{}, {"weights": DATA["f"], "offset": DATA["o"]}, {"weights": pr.weights.precision(DATA["w"])}]
+RELATIVE = {
+    "units of sigma": (
+        "x + (1 | g) + (1 | h)",
+        {"1 | g": Normal(pr.priors.Reference(), sigma_units=True)},
+    )
+}
+WEIGHTED = [
+    {},
+    {"weights": DATA["f"], "offset": DATA["o"]},
+    {"weights": pr.weights.precision(DATA["w"])},
+]
 SMOOTH = {
     "bernoulli": ("b", "bernoulli"), "poisson": ("k", "poisson"), "student": ("y", pr.StudentT(nu=4.0)),
     "negative binomial": ("k", "negative_binomial"), "categorical": ("c", "categorical"),
@@ -60,11 +74,16 @@ SMOOTH = {
 def model(response: str, likelihood: Any, name: str, **more: Any) -> Model:
     right, prior = (DIAGONAL | RELATIVE)[name]
     more = more if prior is None else {**more, "prior": prior}
-    return Model.from_formula(f"{response} ~ {right}", DATA, likelihood=likelihood, **more)
+    return Model.from_formula(
+        f"{response} ~ {right}", DATA, likelihood=likelihood, **more
+    )
 
 
 def differences(f: Any, x: np.ndarray, h: float = 1e-3) -> np.ndarray:
-    each = [8 * (f(x + h * e) - f(x - h * e)) - (f(x + 2 * h * e) - f(x - 2 * h * e)) for e in np.eye(len(x))]
+    each = [
+        8 * (f(x + h * e) - f(x - h * e)) - (f(x + 2 * h * e) - f(x - 2 * h * e))
+        for e in np.eye(len(x))
+    ]
     return np.array(each) / (12 * h)
 
 
@@ -76,12 +95,19 @@ def theta_of(surface: Any, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("name", DIAGONAL | RELATIVE)
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 def test_a_gaussian_evidence_is_that_of_columns_written_out(name, criterion, more):
-    problem = EvidenceProblem(model("y", "gaussian", name, **more), False, criterion=criterion)
-    f, dense = problem.surface, GaussianSurface(problem.model, problem.groups, criterion)
+    problem = EvidenceProblem(
+        model("y", "gaussian", name, **more), False, criterion=criterion
+    )
+    f, dense = (
+        problem.surface,
+        GaussianSurface(problem.model, problem.groups, criterion),
+    )
     assert isinstance(f, ArrowSurface)
     theta = theta_of(f)
     at, by = f(theta), dense(theta)
-    np.testing.assert_allclose([at.value, at.evidence], [by.value, by.evidence], rtol=1e-10)
+    np.testing.assert_allclose(
+        [at.value, at.evidence], [by.value, by.evidence], rtol=1e-10
+    )
     np.testing.assert_allclose(at.gradient, by.gradient, atol=1e-8)
     both = np.array([theta, theta + 0.3])
     np.testing.assert_allclose(f.values(both), dense.values(both), rtol=1e-10)
@@ -89,18 +115,29 @@ def test_a_gaussian_evidence_is_that_of_columns_written_out(name, criterion, mor
 
 def test_a_held_noise_and_an_intercept_with_a_prior():
     made = Model.from_formula(
-        "y ~ x + (1 | g)", DATA, aux={"sigma": 0.7}, prior={"Intercept": Normal(2.0, location=0.3), "x": Normal(1.0)}
+        "y ~ x + (1 | g)",
+        DATA,
+        aux={"sigma": 0.7},
+        prior={"Intercept": Normal(2.0, location=0.3), "x": Normal(1.0)},
     )
     problem = EvidenceProblem(made, False)
-    at, by = problem.surface(np.array([-0.4])), GaussianSurface(made, problem.groups)(np.array([-0.4]))
-    np.testing.assert_allclose([at.value, *at.gradient], [by.value, *by.gradient], rtol=1e-10)
+    at, by = (
+        problem.surface(np.array([-0.4])),
+        GaussianSurface(made, problem.groups)(np.array([-0.4])),
+    )
+    np.testing.assert_allclose(
+        [at.value, *at.gradient], [by.value, *by.gradient], rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("name", ["one", "crossed", "smooth", "known"])
 @pytest.mark.parametrize("likelihood", SMOOTH)
 def test_an_approximate_evidence_is_that_of_columns_written_out(likelihood, name):
     problem = EvidenceProblem(model(*SMOOTH[likelihood], name), False)
-    f, dense = problem.surface, LaplaceSurface(problem.model, problem.groups, problem.prior_at)
+    f, dense = (
+        problem.surface,
+        LaplaceSurface(problem.model, problem.groups, problem.prior_at),
+    )
     assert isinstance(f, ArrowLaplaceSurface)
     theta = theta_of(f)
     at, by = f(theta), dense(theta)
@@ -111,8 +148,13 @@ def test_an_approximate_evidence_is_that_of_columns_written_out(likelihood, name
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "student", "categorical"])
 def test_a_likelihood_of_scales_is_that_of_columns_written_out(likelihood):
-    problem = EvidenceProblem(model(*SMOOTH[likelihood], "known"), False, criterion="ML")
-    f, dense = problem.surface, ProfiledSurface(problem.model, problem.groups, problem.prior_at)
+    problem = EvidenceProblem(
+        model(*SMOOTH[likelihood], "known"), False, criterion="ML"
+    )
+    f, dense = (
+        problem.surface,
+        ProfiledSurface(problem.model, problem.groups, problem.prior_at),
+    )
     d = len(f.priors)
     theta = f.starts()[0] + 0.2
     at, (p, m) = f.mode(theta), problem.model.shape
@@ -120,19 +162,31 @@ def test_a_likelihood_of_scales_is_that_of_columns_written_out(likelihood):
     beta = f.layout.coefficients(moved[0][0], moved[1][0])[:, 0].reshape(p, m)
     flat = beta[~problem.model.joint.informative].ravel()
     dense._warm = beta.ravel()  # of the same mode, where there are several
-    np.testing.assert_allclose(f(theta).value, dense(np.append(theta[:d], flat)).value, rtol=1e-9)
+    np.testing.assert_allclose(
+        f(theta).value, dense(np.append(theta[:d], flat)).value, rtol=1e-9
+    )
 
 
-CORRELATED = ["x + (x | g)", "x + (x + z | g) + (1 | h)", "(1 | h) + x + s(z, k=5) + (x | g)"]
+CORRELATED = [
+    "x + (x | g)",
+    "x + (x + z | g) + (1 | h)",
+    "(1 | h) + x + s(z, k=5) + (x | g)",
+]
 
 
 @pytest.mark.parametrize("right", CORRELATED)
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
-@pytest.mark.parametrize("likelihood", [("y", "gaussian"), *list(SMOOTH.values())[:3]], ids=str)
+@pytest.mark.parametrize(
+    "likelihood", [("y", "gaussian"), *list(SMOOTH.values())[:3]], ids=str
+)
 def test_slopes_are_differences(likelihood, criterion, right):
-    made = Model.from_formula(f"{likelihood[0]} ~ {right}", DATA, likelihood=likelihood[1])
+    made = Model.from_formula(
+        f"{likelihood[0]} ~ {right}", DATA, likelihood=likelihood[1]
+    )
     f = EvidenceProblem(made, False, criterion=criterion).surface
-    theta = f.starts()[0] + np.random.default_rng(1).normal(0.0, 0.2, len(f.starts()[0]))
+    theta = f.starts()[0] + np.random.default_rng(1).normal(
+        0.0, 0.2, len(f.starts()[0])
+    )
     gradient = differences(lambda t: f(t).value, theta)
     np.testing.assert_allclose(f(theta).gradient, gradient, rtol=1e-6, atol=1e-6)
 
@@ -144,13 +198,23 @@ def test_slopes_with_priors_that_are_not_normal(criterion):
                               aux={"alpha": pr.HalfNormal(1.0)})  # fmt: skip
     f = EvidenceProblem(made, False, criterion=criterion).surface
     theta = f.starts()[0] + 0.1
-    np.testing.assert_allclose(f(theta).gradient, differences(lambda t: f(t).value, theta), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        f(theta).gradient,
+        differences(lambda t: f(t).value, theta),
+        rtol=1e-6,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("likelihood", [("y", "gaussian"), ("b", "bernoulli")], ids=str)
 def test_a_correlation_of_zero_is_none(likelihood):
     both, apart = (
-        EvidenceProblem(Model.from_formula(f"{likelihood[0]} ~ x + (x {bar} g)", DATA, likelihood=likelihood[1]), False)
+        EvidenceProblem(
+            Model.from_formula(
+                f"{likelihood[0]} ~ x + (x {bar} g)", DATA, likelihood=likelihood[1]
+            ),
+            False,
+        )
         for bar in ("|", "||")
     )
     theta = np.array([-0.2, -0.5, -0.3])[: len(apart.surface.priors)]
@@ -160,11 +224,17 @@ def test_a_correlation_of_zero_is_none(likelihood):
 
 
 def test_names_of_groups_change_nothing():
-    other = {**DATA, "g": np.array([{"a": "q", "b": "a", "c": "z"}.get(v, v) for v in DATA["g"]])}
+    other = {
+        **DATA,
+        "g": np.array([{"a": "q", "b": "a", "c": "z"}.get(v, v) for v in DATA["g"]]),
+    }
     for response, likelihood in (("y", "gaussian"), ("b", "bernoulli")):
         f, g = (
             EvidenceProblem(
-                Model.from_formula(f"{response} ~ x + (x | g) + (1 | h)", d, likelihood=likelihood), False
+                Model.from_formula(
+                    f"{response} ~ x + (x | g) + (1 | h)", d, likelihood=likelihood
+                ),
+                False,
             ).surface
             for d in (DATA, other)
         )
@@ -180,7 +250,9 @@ def columns(rows: slice = slice(None)) -> tuple[ArrowColumns, np.ndarray]:
     g, h = (np.unique(DATA[name], return_inverse=True)[1] for name in "gh")
     one, x = np.ones((N, 1)), DATA["x"][:, None]
     made = ArrowColumns(
-        GroupColumns(g, np.hstack([one, x]), 6), (GroupColumns(h, one, 4),), np.hstack([x, DATA["z"][:, None], one])
+        GroupColumns(g, np.hstack([one, x]), 6),
+        (GroupColumns(h, one, 4),),
+        np.hstack([x, DATA["z"][:, None], one]),
     )
     return made.part(rows), DATA["y"][rows]
 
@@ -205,13 +277,23 @@ def test_products_are_those_of_columns_written_out():
     w = rng.normal(size=N)
     gram, H = made.gram(w), X.T @ (w[:, None] * X)
     at = np.arange(G * K).reshape(G, K)
-    np.testing.assert_allclose(gram.lead, np.stack([H[np.ix_(i, i)] for i in at]), atol=1e-12)
-    np.testing.assert_allclose(gram.cross.reshape(G * K, -1), H[: G * K, G * K :], atol=1e-12)
+    np.testing.assert_allclose(
+        gram.lead, np.stack([H[np.ix_(i, i)] for i in at]), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        gram.cross.reshape(G * K, -1), H[: G * K, G * K :], atol=1e-12
+    )
     np.testing.assert_allclose(gram.rest, H[G * K :, G * K :], atol=1e-12)
     S = rng.normal(size=(len(H), len(H)))
     S = S + S.T
-    own, border = np.stack([S[np.ix_(i, i)] for i in at]), S[: G * K, G * K :].reshape(G, K, -1)
-    np.testing.assert_allclose(made.leverage(own, border, S[G * K :, G * K :]), np.einsum("ni,ij,nj->n", X, S, X))
+    own, border = (
+        np.stack([S[np.ix_(i, i)] for i in at]),
+        S[: G * K, G * K :].reshape(G, K, -1),
+    )
+    np.testing.assert_allclose(
+        made.leverage(own, border, S[G * K :, G * K :]),
+        np.einsum("ni,ij,nj->n", X, S, X),
+    )
 
 
 def test_rows_of_new_groups_hold_zeros():
@@ -228,9 +310,15 @@ def test_one_point_is_laplace_and_many_are_the_integral():
     made = Model.from_formula("b ~ x + (1 | g)", DATA, likelihood="bernoulli")
     laplace = EvidenceProblem(made, False, criterion="ML").surface
     theta = laplace.starts()[0] + 0.1
-    one, many, more = (ArrowQuadratureSurface(made, laplace.groups, k) for k in (1, 15, 31))
-    np.testing.assert_allclose(one.values(theta[None]), laplace.values(theta[None]), rtol=1e-12)
-    np.testing.assert_allclose(many.values(theta[None]), more.values(theta[None]), rtol=1e-8)
+    one, many, more = (
+        ArrowQuadratureSurface(made, laplace.groups, k) for k in (1, 15, 31)
+    )
+    np.testing.assert_allclose(
+        one.values(theta[None]), laplace.values(theta[None]), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        many.values(theta[None]), more.values(theta[None]), rtol=1e-8
+    )
     # sum over groups of log int prod_i p(y_i | u) phi(u) du by a grid
     at = laplace.mode(theta)
     u = np.linspace(-9, 9, 4001)
@@ -238,7 +326,11 @@ def test_one_point_is_laplace_and_many_are_the_integral():
     flat = at.z[:, 0] - sd * at.x[0][lead.codes, 0, 0]
     sign = 2 * made.design.observed - 1
     log_p = -np.logaddexp(0, -sign[:, None] * (flat[:, None] + sd * u))
-    by_group = np.array([log_p[lead.codes == g].sum(0) for g in range(6)]) - 0.5 * u**2 - 0.5 * np.log(2 * np.pi)
+    by_group = (
+        np.array([log_p[lead.codes == g].sum(0) for g in range(6)])
+        - 0.5 * u**2
+        - 0.5 * np.log(2 * np.pi)
+    )
     wanted = np.log(np.exp(by_group).sum(1) * (u[1] - u[0])).sum()
     np.testing.assert_allclose(more.values(theta[None])[0], wanted, rtol=1e-9)
 
@@ -247,7 +339,11 @@ def test_one_point_is_laplace_and_many_are_the_integral():
     ("right", "more", "why"),
     [
         ("x + (1 | g)", {}, "criterion='ML'"),
-        ("x + (1 | g) + (1 | h)", {"criterion": "ML"}, "one effect of one grouping factor"),
+        (
+            "x + (1 | g) + (1 | h)",
+            {"criterion": "ML"},
+            "one effect of one grouping factor",
+        ),
         ("x + (x | g)", {"criterion": "ML"}, "one effect of one grouping factor"),
     ],
 )
@@ -262,7 +358,10 @@ def test_a_covariance_at_its_edge_is_found_from_every_start(seed):
     rng = np.random.default_rng(seed)
     g, x = np.repeat(np.arange(8), 10), rng.normal(size=80)
     y = 1 + x + rng.normal(size=80) + (seed % 4 == 1) * rng.normal(size=8)[g]
-    problem = EvidenceProblem(Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)}), False)
+    problem = EvidenceProblem(
+        Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)}),
+        False,
+    )
     top = problem.maximise(300)
     # signed roots have no edge: the highest of several climbs over (L11, L21, L22, log sigma)
     f = problem.surface
@@ -270,10 +369,19 @@ def test_a_covariance_at_its_edge_is_found_from_every_start(seed):
     def fall(v: np.ndarray) -> float:
         sd = np.hypot(v[1], v[2])
         t = np.arctanh(np.clip(v[1] / sd, -1 + 1e-13, 1 - 1e-13))
-        return -float(f.values(np.array([[np.log(abs(v[0]) + 1e-12), np.log(sd + 1e-12), t, v[3]]]))[0])
+        return -float(
+            f.values(
+                np.array([[np.log(abs(v[0]) + 1e-12), np.log(sd + 1e-12), t, v[3]]])
+            )[0]
+        )
 
     best = min(
-        minimize(fall, [*start, 0.0], method="Nelder-Mead", options={"maxiter": 600, "xatol": 1e-6, "fatol": 1e-8}).fun
+        minimize(
+            fall,
+            [*start, 0.0],
+            method="Nelder-Mead",
+            options={"maxiter": 600, "xatol": 1e-6, "fatol": 1e-8},
+        ).fun
         for start in ([0.3, 0.2, 0.1], [0.3, -0.2, 0.1], [0.1, 0.02, 0.3])
     )
     assert top.at.value >= -best - 1e-6
@@ -282,7 +390,9 @@ def test_a_covariance_at_its_edge_is_found_from_every_start(seed):
 @pytest.mark.parametrize("response", ["y", "b"])
 def test_an_estimate_by_the_arrow_is_that_of_columns_written_out(response):
     likelihood = {"y": "gaussian", "b": "bernoulli"}[response]
-    made = Model.from_formula(f"{response} ~ x + (x | g) + (1 | h)", DATA, likelihood=likelihood)
+    made = Model.from_formula(
+        f"{response} ~ x + (x | g) + (1 | h)", DATA, likelihood=likelihood
+    )
     problem = EvidenceProblem(made, False)
     top = problem.maximise(300)
     estimate = arrow_estimate(problem.surface, top.theta)
@@ -308,7 +418,10 @@ def test_a_covariance_that_is_not_written_out():
 
 
 def test_integrated_effects_are_those_of_columns_written_out(monkeypatch):
-    prior = {"x || g": Covariance(sd=pr.HalfNormal(2.0)), "1 | h": Covariance(sd=pr.HalfNormal(1.0))}
+    prior = {
+        "x || g": Covariance(sd=pr.HalfNormal(2.0)),
+        "1 | h": Covariance(sd=pr.HalfNormal(1.0)),
+    }
     made = Model.from_formula("y ~ x + (x || g) + (1 | h)", DATA, prior=prior)
     found = pr.fit(made, pr.Integrate(nodes=256)).solution
     monkeypatch.setattr(EvidenceProblem, "by_groups", property(lambda self: False))
@@ -324,12 +437,18 @@ def test_integrated_effects_are_those_of_columns_written_out(monkeypatch):
     sd = np.sqrt(found.scale.diagonal())
     # 4,000 draws: a mean is known to 0.016 standard deviations, a correlation to as much
     np.testing.assert_allclose((draws.mean(0) - found.beta[:, 0]) / sd, 0.0, atol=0.08)
-    np.testing.assert_allclose(np.cov(draws.T) / np.outer(sd, sd), found.scale.matrix() / np.outer(sd, sd), atol=0.08)
+    np.testing.assert_allclose(
+        np.cov(draws.T) / np.outer(sd, sd),
+        found.scale.matrix() / np.outer(sd, sd),
+        atol=0.08,
+    )
 
 
 def test_integrated_effects_of_another_likelihood_are_weighed(monkeypatch):
     prior = {"1 | g": Covariance(sd=pr.HalfNormal(2.0))}
-    made = Model.from_formula("b ~ x + (1 | g)", DATA, likelihood="bernoulli", prior=prior)
+    made = Model.from_formula(
+        "b ~ x + (1 | g)", DATA, likelihood="bernoulli", prior=prior
+    )
     found = pr.fit(made, "integrate").solution
     monkeypatch.setattr(EvidenceProblem, "by_groups", property(lambda self: False))
     wanted = pr.fit(made, "integrate").solution
@@ -351,10 +470,14 @@ SPARSE = [
 ]
 
 
-def both(monkeypatch: pytest.MonkeyPatch, right: str, criterion: str = "REML") -> tuple[ArrowSurface, ArrowSurface]:
+def both(
+    monkeypatch: pytest.MonkeyPatch, right: str, criterion: str = "REML"
+) -> tuple[ArrowSurface, ArrowSurface]:
     """The surface with a dense border, and with a sparse one."""
     made = Model.from_formula(f"y ~ {right}", DATA)
-    dense, other = (EvidenceProblem(made, False, criterion=criterion).surface for _ in range(2))
+    dense, other = (
+        EvidenceProblem(made, False, criterion=criterion).surface for _ in range(2)
+    )
     assert dense._sparse is None
     monkeypatch.setattr("probreg.inference.exact.arrow_surface._LARGE", 0)
     monkeypatch.setattr("probreg.inference.exact.arrow_surface._FEW", 1.0)
@@ -366,7 +489,9 @@ def both(monkeypatch: pytest.MonkeyPatch, right: str, criterion: str = "REML") -
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 def test_a_sparse_border_changes_nothing(monkeypatch, right, criterion):
     dense, other = both(monkeypatch, right, criterion)
-    theta = dense.starts()[0] + np.random.default_rng(1).normal(0.0, 0.2, len(dense.starts()[0]))
+    theta = dense.starts()[0] + np.random.default_rng(1).normal(
+        0.0, 0.2, len(dense.starts()[0])
+    )
     at, by = other(theta), dense(theta)
     for one, two in zip(at, by):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
@@ -374,7 +499,9 @@ def test_a_sparse_border_changes_nothing(monkeypatch, right, criterion):
     np.testing.assert_allclose(other.values(several), dense.values(several), rtol=1e-12)
     found, wanted = arrow_estimate(other, theta), arrow_estimate(dense, theta)
     np.testing.assert_allclose(found.beta, wanted.beta, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(found.scale.matrix(), wanted.scale.matrix(), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        found.scale.matrix(), wanted.scale.matrix(), rtol=1e-9, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("right", SPARSE[-3:])
@@ -383,26 +510,47 @@ def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
     theta = np.array([dense.starts()[0], dense.starts()[0] + 0.2])
     chosen, weight = np.array([0, 1, 1, 0, 1]), np.array([0.4, 0.6])
     found, wanted = (
-        posterior_by_arrow(f, theta[[0, 1]], weight, chosen, np.random.default_rng(0)) for f in (other, dense)
+        posterior_by_arrow(f, theta[[0, 1]], weight, chosen, np.random.default_rng(0))
+        for f in (other, dense)
     )
     # draws at both nodes at once take their numbers in another order
     for name in ("mean", "node_mean", "node_sd"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-8, atol=1e-11)
-    many = posterior_by_arrow(other, theta, weight, np.repeat([0, 1], [8000, 12000]), np.random.default_rng(0)).beta
-    np.testing.assert_allclose(found.covariance.matrix(), wanted.covariance.matrix(), rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-8, atol=1e-11
+        )
+    many = posterior_by_arrow(
+        other, theta, weight, np.repeat([0, 1], [8000, 12000]), np.random.default_rng(0)
+    ).beta
+    np.testing.assert_allclose(
+        found.covariance.matrix(), wanted.covariance.matrix(), rtol=1e-8, atol=1e-11
+    )
     sd = wanted.covariance.errors()
-    np.testing.assert_allclose((many.mean(0) - wanted.mean) / sd, 0.0, atol=5 / np.sqrt(20_000))
+    np.testing.assert_allclose(
+        (many.mean(0) - wanted.mean) / sd, 0.0, atol=5 / np.sqrt(20_000)
+    )
     np.testing.assert_allclose(many.std(0) / sd, 1.0, atol=5 / np.sqrt(40_000))
 
 
 def test_a_fit_of_many_rows_takes_few_gradients(monkeypatch):
     """One search where the noise is clear on the whole grid of starts, and no curvature by differences before it is asked for."""
     calls, gradient = [], ArrowSurface.__call__
-    monkeypatch.setattr(ArrowSurface, "__call__", lambda self, theta: calls.append(theta) or gradient(self, theta))
+    monkeypatch.setattr(
+        ArrowSurface,
+        "__call__",
+        lambda self, theta: calls.append(theta) or gradient(self, theta),
+    )
     rng = np.random.default_rng(0)
     g, x = np.repeat(np.arange(40), 50), rng.normal(size=2000)
-    y = 1.0 + x + rng.normal(size=40)[g] + 0.5 * rng.normal(size=40)[g] * x + rng.normal(size=2000)
-    fit = pr.fit(Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)}))
+    y = (
+        1.0
+        + x
+        + rng.normal(size=40)[g]
+        + 0.5 * rng.normal(size=40)[g] * x
+        + rng.normal(size=2000)
+    )
+    fit = pr.fit(
+        Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)})
+    )
     assert len(calls) <= 12
     assert all(np.isfinite(error) for error in fit.solution.found.errors.values())
     assert len(calls) > 12

@@ -27,13 +27,22 @@ def nested(n: int = 3600, sizes: tuple[int, int, int] = (20, 200, 1200)) -> Mode
     rng = np.random.default_rng(0)
     c = np.arange(n) % sizes[2]
     codes = {"a": c % sizes[0], "b": c % sizes[1], "c": c}
-    y = sum((rng.normal(size=size)[code] for size, code in zip(sizes, codes.values())), rng.normal(size=n))
-    return Model.from_formula(NESTED, {"y": y, **{name: code.astype(str) for name, code in codes.items()}})
+    y = sum(
+        (rng.normal(size=size)[code] for size, code in zip(sizes, codes.values())),
+        rng.normal(size=n),
+    )
+    return Model.from_formula(
+        NESTED, {"y": y, **{name: code.astype(str) for name, code in codes.items()}}
+    )
 
 
 def test_a_fit_takes_no_more_memory_than_is_told(monkeypatch):
-    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)  # columns up to 64 MB would be written out
-    pr.fit(crossed(600, 70, 35))  # modules that a first fit imports are no memory of the second
+    monkeypatch.setattr(
+        unwritten, "UNWRITTEN", 0
+    )  # columns up to 64 MB would be written out
+    pr.fit(
+        crossed(600, 70, 35)
+    )  # modules that a first fit imports are no memory of the second
     made = crossed(6_000, 700, 350)
     G, r = 700, 351
     tracemalloc.start()
@@ -44,11 +53,20 @@ def test_a_fit_takes_no_more_memory_than_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize("formula", [CROSSED, "k ~ 1 + (1 | a) + (1 | b)"])
-def test_what_is_more_than_the_machine_has_is_refused_before_it_is_allocated(formula, monkeypatch):
+def test_what_is_more_than_the_machine_has_is_refused_before_it_is_allocated(
+    formula, monkeypatch
+):
     rng, n = np.random.default_rng(0), 4000
-    groups = {name: (np.arange(n) // size).astype(str) for name, size in (("a", 2), ("b", 4))}
-    made = Model.from_formula(formula, {"y": rng.normal(size=n), "k": rng.integers(0, 2, n).astype(bool), **groups})
-    monkeypatch.setattr("probreg.inference.exact.arrow_layout.physical_memory", lambda: 50 * 10**6)
+    groups = {
+        name: (np.arange(n) // size).astype(str) for name, size in (("a", 2), ("b", 4))
+    }
+    made = Model.from_formula(
+        formula,
+        {"y": rng.normal(size=n), "k": rng.integers(0, 2, n).astype(bool), **groups},
+    )
+    monkeypatch.setattr(
+        "probreg.inference.exact.arrow_layout.physical_memory", lambda: 50 * 10**6
+    )
     tracemalloc.start()
     with pytest.raises(
         pr.Incompatible,

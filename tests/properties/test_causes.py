@@ -34,7 +34,9 @@ def model(likelihood: str, seed: int, n: int = 40) -> pr.Model:
         "student": lambda: eta + rng.standard_t(4, size=n),
         "bernoulli": lambda: (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
         "poisson": lambda: rng.poisson(np.exp(0.7 * eta)),
-        "categorical": lambda: np.argmax(np.c_[np.zeros(n), eta, -eta] + rng.gumbel(size=(n, 3)), 1),
+        "categorical": lambda: np.argmax(
+            np.c_[np.zeros(n), eta, -eta] + rng.gumbel(size=(n, 3)), 1
+        ),
     }[likelihood]()
     return pr.Model.from_arrays(X, y, columns=["a", "b"], likelihood=likelihood)
 
@@ -66,25 +68,50 @@ def prior_of_one_column(m):
 
 
 def two_priors_of_two_posteriors(m):
-    return quiet(m.with_prior(priors()), "laplace"), quiet(m.with_prior(priors(1.5)), "laplace"), PRIORS
+    return (
+        quiet(m.with_prior(priors()), "laplace"),
+        quiet(m.with_prior(priors(1.5)), "laplace"),
+        PRIORS,
+    )
 
 
 def prior_in_other_rows(m):
-    few = pr.Model.from_arrays(m.design.X[:10, 1:] * 0.3, m.design.y[:10], columns=["a", "b"])
+    few = pr.Model.from_arrays(
+        m.design.X[:10, 1:] * 0.3, m.design.y[:10], columns=["a", "b"]
+    )
     there = few.with_prior(pr.Normal(0.3, scaled=True)).with_prior_frozen
-    return quiet(m.with_prior(pr.Normal(0.3, scaled=True))), quiet(m.with_prior(there.prior)), PRIORS
+    return (
+        quiet(m.with_prior(pr.Normal(0.3, scaled=True))),
+        quiet(m.with_prior(there.prior)),
+        PRIORS,
+    )
 
 
 def jeffreys(m):
-    return quiet(m), quiet(m.with_prior(pr.priors.Jeffreys())), {"prior of all coefficients"}
+    return (
+        quiet(m),
+        quiet(m.with_prior(pr.priors.Jeffreys())),
+        {"prior of all coefficients"},
+    )
 
 
 def cauchy(m):
-    return quiet(m), quiet(m.with_prior({"a": pr.priors.Cauchy(0.1), "b": pr.priors.Cauchy(0.01)})), PRIORS | BY_RULE
+    return (
+        quiet(m),
+        quiet(m.with_prior({"a": pr.priors.Cauchy(0.1), "b": pr.priors.Cauchy(0.01)})),
+        PRIORS | BY_RULE,
+    )
 
 
 def lasso(m):
-    return quiet(m), quiet(m.with_prior({"a": pr.Laplace(0.1), "b": pr.Laplace(0.01)}), "proximal_newton"), {"prior"}
+    return (
+        quiet(m),
+        quiet(
+            m.with_prior({"a": pr.Laplace(0.1), "b": pr.Laplace(0.01)}),
+            "proximal_newton",
+        ),
+        {"prior"},
+    )
 
 
 def prior_of_sigma(m):
@@ -93,7 +120,11 @@ def prior_of_sigma(m):
 
 def prior_of_sigma_under_a_prior(m):
     m = m.with_prior(priors(0.5))
-    return quiet(m), quiet(m.with_aux(sigma=pr.priors.LogNormal(0.05, location=np.log(3.0)))), {"prior of sigma"}
+    return (
+        quiet(m),
+        quiet(m.with_aux(sigma=pr.priors.LogNormal(0.05, location=np.log(3.0)))),
+        {"prior of sigma"},
+    )
 
 
 def sigma_held(m):
@@ -101,16 +132,28 @@ def sigma_held(m):
 
 
 def both_priors(m):
-    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=pr.HalfNormal(0.15))), PRIORS | {"prior of sigma"}
+    return (
+        quiet(m),
+        quiet(m.with_prior(priors()).with_aux(sigma=pr.HalfNormal(0.15))),
+        PRIORS | {"prior of sigma"},
+    )
 
 
 def prior_and_sigma_held(m):
-    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=2.5)), PRIORS | {"sigma held"}
+    return (
+        quiet(m),
+        quiet(m.with_prior(priors()).with_aux(sigma=2.5)),
+        PRIORS | {"sigma held"},
+    )
 
 
 def mode_and_normal_at_it(m):
     m = m.with_prior(priors(1.0))
-    return quiet(m), quiet(m, "laplace"), {"skewness"}  # sigma alone: its mean is not its mode
+    return (
+        quiet(m),
+        quiet(m, "laplace"),
+        {"skewness"},
+    )  # sigma alone: its mean is not its mode
 
 
 def mode_and_mean_by_quadrature(m):
@@ -120,17 +163,29 @@ def mode_and_mean_by_quadrature(m):
 
 def normal_and_quadrature(m):
     m = m.with_prior(priors(1.0))
-    return quiet(m, "laplace"), quiet(m, "quadrature"), {"approximation", "small sample"}
+    return (
+        quiet(m, "laplace"),
+        quiet(m, "quadrature"),
+        {"approximation", "small sample"},
+    )
 
 
 def mode_and_mean_by_importance(m):
     m = m.with_prior(priors(1.0))
-    return quiet(m), quiet(m, "importance"), {"skewness", "small sample", "Monte Carlo error"}
+    return (
+        quiet(m),
+        quiet(m, "importance"),
+        {"skewness", "small sample", "Monte Carlo error"},
+    )
 
 
 def normal_and_importance(m):
     m = m.with_prior(priors(1.0))
-    return quiet(m, "laplace"), quiet(m, "importance"), {"approximation", "small sample", "Monte Carlo error"}
+    return (
+        quiet(m, "laplace"),
+        quiet(m, "importance"),
+        {"approximation", "small sample", "Monte Carlo error"},
+    )
 
 
 def divisor(m):
@@ -138,7 +193,11 @@ def divisor(m):
 
 
 def divisor_and_prior(m):
-    return quiet(m, "closed_form"), quiet(m.with_prior(priors())), PRIORS | {"small sample"}
+    return (
+        quiet(m, "closed_form"),
+        quiet(m.with_prior(priors())),
+        PRIORS | {"small sample"},
+    )
 
 
 def replicates_of_a_shrunken_estimate(m):
@@ -155,7 +214,13 @@ def stopped_short(m):
         quiet(m),
         quiet(m, pr.SGD(epochs=1, batch=1)),
         # of least squares both have t quantiles, of the residual degrees of freedom
-        {"convergence", "covariance", "misspecification", "kind of interval", "small sample"},
+        {
+            "convergence",
+            "covariance",
+            "misspecification",
+            "kind of interval",
+            "small sample",
+        },
     )
 
 
@@ -181,11 +246,19 @@ def idle_prior_and_sigma_held(m):
 
 
 def idle_prior_and_prior_of_sigma(m):
-    return quiet(m), quiet(m.with_prior(WIDE).with_aux(sigma=pr.HalfNormal(0.15))), {"prior of sigma"}
+    return (
+        quiet(m),
+        quiet(m.with_prior(WIDE).with_aux(sigma=pr.HalfNormal(0.15))),
+        {"prior of sigma"},
+    )
 
 
 def prior_and_idle_prior_of_sigma(m):
-    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=pr.priors.LogNormal(1e3))), PRIORS
+    return (
+        quiet(m),
+        quiet(m.with_prior(priors()).with_aux(sigma=pr.priors.LogNormal(1e3))),
+        PRIORS,
+    )
 
 
 def divisor_and_idle_prior(m):
@@ -193,12 +266,20 @@ def divisor_and_idle_prior(m):
 
 
 def idle_prior_and_mean(m):
-    return quiet(m), quiet(m.with_prior(WIDE), "importance"), {"skewness", "small sample", "Monte Carlo error"}
+    return (
+        quiet(m),
+        quiet(m.with_prior(WIDE), "importance"),
+        {"skewness", "small sample", "Monte Carlo error"},
+    )
 
 
 def few_draws(m):
     m = m.with_prior(priors(1.0))
-    return quiet(m, "quadrature"), quiet(m, pr.NUTS(draws=15, tune=300, chains=2), 5), {"Monte Carlo error", "sampler"}
+    return (
+        quiet(m, "quadrature"),
+        quiet(m, pr.NUTS(draws=15, tune=300, chains=2), 5),
+        {"Monte Carlo error", "sampler"},
+    )
 
 
 def chains_and_mode(m):
@@ -213,7 +294,11 @@ def chains_and_mode(m):
 def chains_and_normal(m):
     m = m.with_prior(priors(1.0))
     other = quiet(m, pr.NUTS(draws=1000, tune=500, chains=2), 3)
-    return quiet(m, "laplace"), other, {"approximation", "small sample", "Monte Carlo error"}
+    return (
+        quiet(m, "laplace"),
+        other,
+        {"approximation", "small sample", "Monte Carlo error"},
+    )
 
 
 def chains_under_a_scale_mixture(m):
@@ -237,7 +322,12 @@ FREE = [
     prior_of_coefficients, prior_about_another_place, prior_of_one_column, two_priors_of_two_posteriors, mode_and_normal_at_it,
     cauchy, lasso, mean_and_prior, stopped_short,
 ]  # fmt: skip
-DISCRETE = [jeffreys, mode_and_mean_by_importance, normal_and_importance, idle_prior_and_mean]
+DISCRETE = [
+    jeffreys,
+    mode_and_mean_by_importance,
+    normal_and_importance,
+    idle_prior_and_mean,
+]
 NOISY = [
     prior_of_sigma, prior_of_sigma_under_a_prior, sigma_held, both_priors, prior_and_sigma_held, idle_prior_and_sigma_held,
     idle_prior_and_prior_of_sigma, prior_and_idle_prior_of_sigma,
@@ -251,7 +341,13 @@ SLOW = [  # chains and replicates: one seed each
     (chains_and_normal, "categorical"), (chains_under_a_scale_mixture, "gaussian"), (uneven_noise, "gaussian"),
     (replicates_of_a_shrunken_estimate, "gaussian"), (replicates_of_a_shrunken_estimate, "bernoulli"),
 ]  # fmt: skip
-SMALL = {divisor, divisor_and_idle_prior, normal_and_quadrature, mode_and_mean_by_quadrature, mode_and_normal_at_it}
+SMALL = {
+    divisor,
+    divisor_and_idle_prior,
+    normal_and_quadrature,
+    mode_and_mean_by_quadrature,
+    mode_and_normal_at_it,
+}
 
 
 def planted(seeds):
@@ -267,10 +363,17 @@ def planted(seeds):
                     lambda make=make, of=(likelihood, seed, n): make(model(*of)),
                 )
     for make, likelihood in SLOW if seeds == SEEDS else []:
-        yield f"{make.__name__} {likelihood}", lambda make=make, likelihood=likelihood: make(model(likelihood, 1))
+        yield (
+            f"{make.__name__} {likelihood}",
+            lambda make=make, likelihood=likelihood: make(model(likelihood, 1)),
+        )
 
 
-@pytest.fixture(scope="module", params=[SEEDS[:1], pytest.param(SEEDS, marks=pytest.mark.slow)], ids=["part", "whole"])
+@pytest.fixture(
+    scope="module",
+    params=[SEEDS[:1], pytest.param(SEEDS, marks=pytest.mark.slow)],
+    ids=["part", "whole"],
+)
 def bench(request):
     """Per planted pair: its name, the true causes, and the table of causes with the sentences."""
     out = []
@@ -281,7 +384,11 @@ def bench(request):
 
 
 def test_the_planted_cause_stands_first(bench, request):
-    judged = [(name, p, g["cause"].tolist(), true) for name, true, c in bench for p, g in c.causes.groupby("param")]
+    judged = [
+        (name, p, g["cause"].tolist(), true)
+        for name, true, c in bench
+        for p, g in c.causes.groupby("param")
+    ]
     wrong = [one for one in judged if one[2][0] not in one[3]]
     assert len(judged) > (400 if "whole" in request.node.name else 150)
     assert 1.0 - len(wrong) / len(judged) >= RIGHT, wrong
@@ -303,9 +410,16 @@ def test_sentences_are_short_and_begin_with_their_term(bench):
             long = [s for s in said.split(". ") if len(s.split()) > WORDS]
             assert not long, name
         for row in c.causes.itertuples():
-            assert row.evidence.startswith((row.cause, "prior of", "mean against mode")), (name, row.evidence)
+            assert row.evidence.startswith(
+                (row.cause, "prior of", "mean against mode")
+            ), (name, row.evidence)
             known = np.isfinite(row.shift)
-            assert known or row.cause in BY_RULE | {"likelihood", "misspecification", "skewness", "sampler"}, (
+            assert known or row.cause in BY_RULE | {
+                "likelihood",
+                "misspecification",
+                "skewness",
+                "sampler",
+            }, (
                 name,
                 row.cause,
             )
@@ -352,18 +466,23 @@ def test_of_two_causes_the_larger_stands_first(likelihood, second):
     for seed in range(1, 13):
         m = model(likelihood, seed)
         first, both = SWITCHES["prior"](m), SWITCHES[second](SWITCHES["prior"](m))
-        base, one, other, end = (quiet(v) for v in (m, first, SWITCHES[second](m), both))
+        base, one, other, end = (
+            quiet(v) for v in (m, first, SWITCHES[second](m), both)
+        )
         size = {
             "prior": _reach(base, one, base) + _reach(other, end, base),
             second: _reach(base, other, base) + _reach(one, end, base),
         }
         table = pr.explain(base, end).to_pandas()
         shift, log_se = (
-            table[q].T.groupby(lambda c: "prior" if c in PRIORS else c).sum().T for q in ("shift", "log_se")
+            table[q].T.groupby(lambda c: "prior" if c in PRIORS else c).sum().T
+            for q in ("shift", "log_se")
         )
         moved = shift.abs() + 1.96 * log_se.abs()
         for j, p in enumerate(m.design.columns):
-            if max(size["prior"][j], size[second][j]) < 1.5 * min(size["prior"][j], size[second][j]):
+            if max(size["prior"][j], size[second][j]) < 1.5 * min(
+                size["prior"][j], size[second][j]
+            ):
                 continue
             total += 1
             right += moved.loc[p].idxmax() == max(size, key=lambda name: size[name][j])
@@ -375,10 +494,16 @@ def test_one_prior_in_two_spellings_is_no_difference():
     m = model("bernoulli", 1)
     said = [
         m.with_prior(p)
-        for p in (priors(), {("a", "b"): pr.Normal((0.3, 0.03))}, m.with_prior(priors()).with_prior_frozen.prior)
+        for p in (
+            priors(),
+            {("a", "b"): pr.Normal((0.3, 0.03))},
+            m.with_prior(priors()).with_prior_frozen.prior,
+        )
     ]
     a, b, c = (quiet(v) for v in said)
     for other in (b, c, quiet(said[1], "laplace")):
         assert "prior" not in find_differences(a, other)
     assert "prior" in find_differences(a, quiet(m.with_prior(priors(0.31))))
-    assert "prior" in find_differences(a, quiet(m.with_prior({**priors(), "Intercept": pr.Normal(50.0)})))
+    assert "prior" in find_differences(
+        a, quiet(m.with_prior({**priors(), "Intercept": pr.Normal(50.0)}))
+    )

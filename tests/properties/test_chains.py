@@ -17,7 +17,9 @@ from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 
 X = np.random.default_rng(0).normal(size=(30, 1))
 Y = (X[:, 0] + np.random.default_rng(1).logistic(size=30) > 0).astype(int)
-MODEL = pr.Model.from_arrays(X, Y, columns=["x"], likelihood="bernoulli", prior=pr.Normal(1.0))
+MODEL = pr.Model.from_arrays(
+    X, Y, columns=["x"], likelihood="bernoulli", prior=pr.Normal(1.0)
+)
 
 
 def moments_of(draws: Any) -> tuple[Any, Any]:
@@ -54,12 +56,17 @@ class Metropolis(Method):
             new = at + self.step * rng.normal(size=at.shape)
             there = model.log_posterior(new)
             taken = np.log(rng.random(self.chains)) < there - value
-            at, value = np.where(taken[:, None, None], new, at), np.where(taken, there, value)
+            at, value = (
+                np.where(taken[:, None, None], new, at),
+                np.where(taken, there, value),
+            )
             kept.append(at)
         return np.stack(kept, axis=1)
 
 
-@pytest.mark.parametrize(("chains", "status"), [(4, Status.UNMIXED), (1, Status.TOO_SHORT)])
+@pytest.mark.parametrize(
+    ("chains", "status"), [(4, Status.UNMIXED), (1, Status.TOO_SHORT)]
+)
 def test_thirty_draws_are_no_posterior(chains: int, status: Status) -> None:
     with pytest.warns(pr.ProbregWarning, match="metropolis: sampled, but"):
         fit = pr.fit(MODEL, Metropolis(chains=chains))
@@ -75,7 +82,10 @@ def test_all_that_reads_chains_reads_these() -> None:
     assert {"r_hat", "ess_bulk", "ess_tail"} <= set(fit.summary().columns)
     found = pr.diagnose(fit, skipped=True)
     assert found["mixing"].worst >= Verdict.WARNING
-    assert "metropolis keeps no count of divergent steps" in found["divergences"].items[0].sentence
+    assert (
+        "metropolis keeps no count of divergent steps"
+        in found["divergences"].items[0].sentence
+    )
     for picture in (pr.plot.trace, pr.plot.rank):
         assert picture(fit) is not None
     assert "divergent" not in " ".join(t.get_text() for t in pr.plot.trace(fit).texts)
@@ -85,20 +95,33 @@ def test_enough_draws_are_sampled() -> None:
     fit = pr.fit(MODEL, Metropolis(draws=4000, step=1.0))
     assert fit.solution.status is Status.SAMPLED
     exact = pr.fit(MODEL, "nuts", seed=1)
-    np.testing.assert_allclose(fit.coef, exact.coef, atol=0.15 * float(exact.std_error.max()))
+    np.testing.assert_allclose(
+        fit.coef, exact.coef, atol=0.15 * float(exact.std_error.max())
+    )
 
 
-@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")  # so few draws need not have mixed
+@pytest.mark.filterwarnings(
+    "ignore::probreg.ProbregWarning"
+)  # so few draws need not have mixed
 def test_intervals_are_of_the_draws_unless_their_law_is_known() -> None:
     """A sampler that claims nothing of its posterior has quantiles of draws, not a normal about their mean."""
     fit = pr.fit(MODEL, Metropolis(draws=100))
     ends = fit.interval(0.8)
     found = np.stack([ends["lower"], ends["upper"]])
     beta = fit.solution.draws["beta"]
-    np.testing.assert_allclose(found, np.quantile(beta[..., 0].reshape(400, 2), [0.1, 0.9], axis=0), atol=1e-12)
-    claimed = replace(fit, solution=replace(fit.solution, draws=replace(fit.solution.draws, elliptical=True)))
     np.testing.assert_allclose(
-        claimed.interval(0.8)["upper"] - fit.coef, 1.2815515655446004 * fit.std_error, rtol=1e-12
+        found, np.quantile(beta[..., 0].reshape(400, 2), [0.1, 0.9], axis=0), atol=1e-12
+    )
+    claimed = replace(
+        fit,
+        solution=replace(
+            fit.solution, draws=replace(fit.solution.draws, elliptical=True)
+        ),
+    )
+    np.testing.assert_allclose(
+        claimed.interval(0.8)["upper"] - fit.coef,
+        1.2815515655446004 * fit.std_error,
+        rtol=1e-12,
     )
 
 
@@ -119,7 +142,9 @@ def test_chains_disagree_from_an_r_hat_of_one_hundredth_above_one() -> None:
     """One of four chains of independent draws is moved, little by little."""
     draws, met = np.random.default_rng(0).normal(size=(4, 400, 2, 1)), []
     for shift in np.linspace(0.0, 0.4, 41):
-        verdict, measures = claimed(draws + shift * np.array([0, 0, 0, 1]).reshape(4, 1, 1, 1))
+        verdict, measures = claimed(
+            draws + shift * np.array([0, 0, 0, 1]).reshape(4, 1, 1, 1)
+        )
         met.append(measures["r_hat"].max())
         assert verdict.status is (Status.UNMIXED if met[-1] > 1.01 else Status.SAMPLED)
     assert any(1.007 < r <= 1.01 for r in met)
@@ -147,23 +172,38 @@ def test_one_chain_is_worth_a_hundred_independent_draws(part: str) -> None:
 def test_independent_draws_are_no_chains() -> None:
     """Draws without memory have no R-hat, whatever statistics they keep beside them."""
     fit = pr.fit(MODEL, "laplace")
-    draws = replace(fit.solution.posterior, stats={"diverging": np.zeros((4, 1000), bool)})
+    draws = replace(
+        fit.solution.posterior, stats={"diverging": np.zeros((4, 1000), bool)}
+    )
     claimed = replace(fit, solution=replace(fit.solution, draws=draws))
     assert "r_hat" not in claimed.summary().columns
     with pytest.raises(pr.Incompatible, match="runs no Markov chains"):
         pr.plot.trace(claimed)
-    assert not any(METHODS[name].makes_chains for name in ("laplace", "importance", "conjugate", "quadrature"))
+    assert not any(
+        METHODS[name].makes_chains
+        for name in ("laplace", "importance", "conjugate", "quadrature")
+    )
 
 
 # ---- laws of every registered method that makes chains --------------------------------------------------------------
 
-MAKERS = pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.makes_chains])
+MAKERS = pytest.mark.parametrize(
+    "name", [name for name, cls in METHODS.items() if cls.makes_chains]
+)
 WEIGHTS, OFFSET = np.arange(30) % 3 + 1, np.cos(np.arange(30.0))
 POSTERIORS = {
     "bernoulli": MODEL,
-    "gaussian": pr.Model.from_arrays(X, X[:, 0] + 0.5 * OFFSET, columns=["x"], aux={"sigma": 0.7}),
+    "gaussian": pr.Model.from_arrays(
+        X, X[:, 0] + 0.5 * OFFSET, columns=["x"], aux={"sigma": 0.7}
+    ),
     "poisson": pr.Model.from_arrays(
-        X, WEIGHTS - 1, columns=["x"], likelihood="poisson", weights=WEIGHTS, offset=OFFSET, prior=pr.Normal(0.4)
+        X,
+        WEIGHTS - 1,
+        columns=["x"],
+        likelihood="poisson",
+        weights=WEIGHTS,
+        offset=OFFSET,
+        prior=pr.Normal(0.4),
     ),
 }
 
@@ -173,7 +213,10 @@ def exact_quantiles(model: pr.Model, probs: Any) -> Any:
     standard errors about the mode, where what is left out is below 1e-13."""
     mode, t = pr.fit(model, "newton").solution, np.linspace(-8.0, 8.0, 401)
     se = np.sqrt(mode.scale.diagonal())
-    each = np.stack(np.meshgrid(t, t, indexing="ij"), -1)[..., None] * se[:, None] + mode.beta
+    each = (
+        np.stack(np.meshgrid(t, t, indexing="ij"), -1)[..., None] * se[:, None]
+        + mode.beta
+    )
     lp = model.log_posterior(each)
     density = np.exp(lp - lp.max())
     out = []
@@ -198,33 +241,47 @@ def test_draws_are_from_the_posterior(name: str, kind: str) -> None:
     assert np.abs((share - probs[:, None]) / error).max() < 5.0
     assert error.max() < 0.05  # so that a wrong scale of a fifth is seen
     lp = fit.model.log_posterior(fit.solution.draws["beta"][:1, :3])
-    np.testing.assert_allclose(fit.tree["sample_stats"]["lp"].values[:1, :3], lp, rtol=1e-9)
+    np.testing.assert_allclose(
+        fit.tree["sample_stats"]["lp"].values[:1, :3], lp, rtol=1e-9
+    )
 
 
 @MAKERS
 def test_a_seed_gives_the_same_chains_and_another_gives_others(name: str) -> None:
-    one, same, other = (pr.fit(MODEL, name, seed=s).solution.draws["beta"] for s in (8, 8, 9))
+    one, same, other = (
+        pr.fit(MODEL, name, seed=s).solution.draws["beta"] for s in (8, 8, 9)
+    )
     np.testing.assert_array_equal(one, same)
     assert not (one == other).any()
-    assert len({chain.tobytes() for chain in one}) == len(one)  # no chain is another's copy
+    assert len({chain.tobytes() for chain in one}) == len(
+        one
+    )  # no chain is another's copy
 
 
 @MAKERS
-@pytest.mark.parametrize("other", [2 * X[:, 0], Y - 0.5], ids=["collinear", "separated"])
+@pytest.mark.parametrize(
+    "other", [2 * X[:, 0], Y - 0.5], ids=["collinear", "separated"]
+)
 def test_chains_refuse_a_posterior_that_has_no_mass(name: str, other: Any) -> None:
     """A direction without an end under a flat prior: a walk would wander there for ever and call it draws."""
-    endless = pr.Model.from_arrays(np.c_[X, other], Y, columns=["x", "endless"], likelihood="bernoulli")
+    endless = pr.Model.from_arrays(
+        np.c_[X, other], Y, columns=["x", "endless"], likelihood="bernoulli"
+    )
     with pytest.raises(pr.Incompatible, match="endless"):
         pr.fit(endless, name)
 
 
 @MAKERS
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
-def test_chains_take_a_model_or_say_which_methods_do(name: str, likelihood: Any) -> None:
+def test_chains_take_a_model_or_say_which_methods_do(
+    name: str, likelihood: Any
+) -> None:
     model = model_for(likelihood, pr.Normal(0.8), aux=proper_aux(likelihood))
     if (why := METHODS[name]().obstacle(model)) is None:
         return
-    with pytest.raises(pr.Incompatible, match=r"These can fit this model: \w") as refused:
+    with pytest.raises(
+        pr.Incompatible, match=r"These can fit this model: \w"
+    ) as refused:
         pr.fit(model, name)
     assert why in str(refused.value)
 
@@ -243,12 +300,16 @@ def counts_of_twelve_rows(seed: int) -> pr.Model:
     y = rng.poisson(np.exp(-0.5 + 0.6 * x))
     y[0] = max(y[0], 1)
     prior = {"Intercept": pr.Normal(3.0), "x": pr.Normal(2.0)}
-    return pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood="poisson", prior=prior)
+    return pr.Model.from_formula(
+        "y ~ x", {"x": x, "y": y}, likelihood="poisson", prior=prior
+    )
 
 
 def test_nuts_has_no_divergences_at_its_default_target():
     fits = [pr.fit(counts_of_twelve_rows(seed), "nuts", seed=1) for seed in range(12)]
-    assert sum(int(fit.solution.posterior.stats["diverging"].sum()) for fit in fits) == 0
+    assert (
+        sum(int(fit.solution.posterior.stats["diverging"].sum()) for fit in fits) == 0
+    )
     assert {fit.solution.status for fit in fits} == {Status.SAMPLED}
 
 
@@ -257,6 +318,8 @@ def test_a_few_divergences_of_chains_that_agree_explain_no_difference():
     with pytest.warns(pr.ProbregWarning):
         sampled = pr.fit(model, pr.NUTS(target_accept=0.7), seed=1)
     assert sampled.solution.status is Status.DIVERGED
-    assert 0 < sampled.solution.posterior.stats["diverging"].sum() < 40  # of 4,000 draws
+    assert (
+        0 < sampled.solution.posterior.stats["diverging"].sum() < 40
+    )  # of 4,000 draws
     causes = pr.compare({"nuts": sampled, "mode": pr.fit(model, "newton")}).causes
     assert set(causes["cause"]) == {"skewness"}

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.before import CHECKS, Finding, Findings, Verdict, check, design_leverage
+from probreg.assess.before import (
+    CHECKS,
+    Finding,
+    Findings,
+    Verdict,
+    check,
+    design_leverage,
+)
 from probreg.errors import ProbregError
 from probreg.model.model import Model
 from probreg.priors import Flat, GPrior, Laplace, Normal
@@ -39,7 +46,9 @@ def with_column(x, name="bad", **more):
 def separated():
     X, y, options = clean()
     flag = np.arange(N) % 5 == 0
-    return model(np.c_[X, flag], np.where(flag, 1, y), options, columns=["a", "b", "flag", "bad"])
+    return model(
+        np.c_[X, flag], np.where(flag, 1, y), options, columns=["a", "b", "flag", "bad"]
+    )
 
 
 def few_events():
@@ -63,7 +72,11 @@ def beside_itself():
 
 
 def few_groups():
-    data = {"y": np.cos(np.arange(12.0)), "x": np.arange(12.0), "bad": ["a", "b", "c"] * 4}
+    data = {
+        "y": np.cos(np.arange(12.0)),
+        "x": np.arange(12.0),
+        "bad": ["a", "b", "c"] * 4,
+    }
     return Model.from_formula("y ~ x + (1 | bad)", data)
 
 
@@ -72,33 +85,98 @@ BROKEN = [
     ("groups", few_groups, Verdict.WARNING, ()),
     ("processes", interpolated, Verdict.PROBLEM, ()),
     ("separation", separated, Verdict.PROBLEM, ("bad",)),
-    ("rank", lambda: with_column(X0[:, 0] - 2 * X0[:, 1]), Verdict.PROBLEM, ("bad", "a", "b")),
-    ("rank", lambda: with_column(np.full(N, 5.0)), Verdict.PROBLEM, ("bad", "Intercept")),
+    (
+        "rank",
+        lambda: with_column(X0[:, 0] - 2 * X0[:, 1]),
+        Verdict.PROBLEM,
+        ("bad", "a", "b"),
+    ),
+    (
+        "rank",
+        lambda: with_column(np.full(N, 5.0)),
+        Verdict.PROBLEM,
+        ("bad", "Intercept"),
+    ),
     ("rank", lambda: with_column(np.zeros(N)), Verdict.PROBLEM, ("bad",)),
-    ("rank", lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
+    (
+        "rank",
+        lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))),
+        Verdict.NOTE,
+        ("a", "bad"),
+    ),
     (
         "rank",
         lambda: with_column(1e6 + X0[:, 0] + 1e-4 * np.cos(np.arange(N))),
         Verdict.WARNING,
         ("a", "bad"),
     ),
-    ("rank", lambda: with_column(2 * X0[:, 0], prior=Normal(1.0)), Verdict.NOTE, ("bad", "a")),
-    ("rank", lambda: with_column(2 * X0[:, 0], prior={"bad": Normal(1.0)}), Verdict.NOTE, ("bad", "a")),
+    (
+        "rank",
+        lambda: with_column(2 * X0[:, 0], prior=Normal(1.0)),
+        Verdict.NOTE,
+        ("bad", "a"),
+    ),
+    (
+        "rank",
+        lambda: with_column(2 * X0[:, 0], prior={"bad": Normal(1.0)}),
+        Verdict.NOTE,
+        ("bad", "a"),
+    ),
     ("scale", lambda: with_column(1e6 * np.cos(np.arange(N))), Verdict.NOTE, ("bad",)),
-    ("scale", lambda: with_column(1e-4 * np.cos(np.arange(N)), prior=Normal(1.0)), Verdict.WARNING, ("bad",)),
-    ("scale", lambda: with_column(1e3 * np.cos(np.arange(N)), prior=Laplace(1.0)), Verdict.NOTE, ("bad",)),
-    ("scale", lambda: with_column(1e4 + 1e-4 * np.cos(np.arange(N))), Verdict.WARNING, ("bad",)),
+    (
+        "scale",
+        lambda: with_column(1e-4 * np.cos(np.arange(N)), prior=Normal(1.0)),
+        Verdict.WARNING,
+        ("bad",),
+    ),
+    (
+        "scale",
+        lambda: with_column(1e3 * np.cos(np.arange(N)), prior=Laplace(1.0)),
+        Verdict.NOTE,
+        ("bad",),
+    ),
+    (
+        "scale",
+        lambda: with_column(1e4 + 1e-4 * np.cos(np.arange(N))),
+        Verdict.WARNING,
+        ("bad",),
+    ),
     ("cells", separated, Verdict.WARNING, ("bad",)),
-    ("cells", lambda: with_column(np.arange(N) == 7, likelihood="gaussian"), Verdict.WARNING, ("bad",)),
+    (
+        "cells",
+        lambda: with_column(np.arange(N) == 7, likelihood="gaussian"),
+        Verdict.WARNING,
+        ("bad",),
+    ),
     ("event", few_events, Verdict.WARNING, ("a", "b", "flag")),
-    ("rows", lambda: Model.from_arrays(np.eye(4), [1.0, 2.0, 4.0, 8.0]), Verdict.PROBLEM, ("x1",)),
+    (
+        "rows",
+        lambda: Model.from_arrays(np.eye(4), [1.0, 2.0, 4.0, 8.0]),
+        Verdict.PROBLEM,
+        ("x1",),
+    ),
     ("rows", dropped, Verdict.NOTE, ()),
     ("response", lambda: model(*clean(), likelihood="gaussian"), Verdict.WARNING, ()),
     ("response", lambda: model(*clean(), likelihood="student"), Verdict.WARNING, ()),
     ("same_line", beside_itself, Verdict.PROBLEM, ("b",)),
-    ("vif", lambda: with_column(X0[:, 0] + 0.1 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
-    ("condition", lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
-    ("design_leverage", lambda: with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2), Verdict.WARNING, ()),
+    (
+        "vif",
+        lambda: with_column(X0[:, 0] + 0.1 * np.cos(np.arange(N))),
+        Verdict.NOTE,
+        ("a", "bad"),
+    ),
+    (
+        "condition",
+        lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))),
+        Verdict.NOTE,
+        ("a", "bad"),
+    ),
+    (
+        "design_leverage",
+        lambda: with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2),
+        Verdict.WARNING,
+        (),
+    ),
 ]
 
 
@@ -109,7 +187,9 @@ def test_a_broken_model_is_flagged_with_its_columns(name, build, verdict, column
     assert at_worst[0].verdict == verdict, found
     assert any(set(columns) <= set(f.columns) for f in at_worst), found
     for f in at_worst:
-        named = [c for c in f.columns if c != "Intercept"]  # which is written as a plain number
+        named = [
+            c for c in f.columns if c != "Intercept"
+        ]  # which is written as a plain number
         assert name in ("event", "rows") or all(c in f.sentence for c in named)
 
 
@@ -117,7 +197,9 @@ def test_every_check_has_a_model_that_breaks_it():
     assert {name for name, *_ in BROKEN} == set(own(CHECKS))
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "poisson", "gaussian", "student"])
+@pytest.mark.parametrize(
+    "likelihood", ["bernoulli", "categorical", "poisson", "gaussian", "student"]
+)
 @pytest.mark.parametrize("name", CHECKS)
 def test_clean_data_raise_no_alarm_and_get_an_answer(name, likelihood):
     found = CHECKS[name]().run(model(*clean(likelihood)))
@@ -129,7 +211,9 @@ def test_clean_data_raise_no_alarm_and_get_an_answer(name, likelihood):
 def test_shifts_and_reasonable_units_raise_no_alarm(name):
     X, y, options = clean()
     moved = X * [3.0, 0.2, 1.0] + [2000.0, -50.0, 0.0]
-    assert {f.verdict for f in CHECKS[name]().run(model(moved, y, options))} == {Verdict.OK}
+    assert {f.verdict for f in CHECKS[name]().run(model(moved, y, options))} == {
+        Verdict.OK
+    }
 
 
 @pytest.mark.parametrize("build", list(dict.fromkeys(b for _, b, *_ in BROKEN)))
@@ -144,12 +228,20 @@ def test_findings_name_columns_of_the_model_and_say_what_to_do(build):
 
 def test_a_prior_on_one_of_two_undecided_columns_decides_and_on_a_third_does_not():
     x = X0[:, 0]
-    assert CHECKS["rank"]().run(with_column(3 * x, prior={"b": Normal(1.0)}))[0].verdict == Verdict.PROBLEM
+    assert (
+        CHECKS["rank"]().run(with_column(3 * x, prior={"b": Normal(1.0)}))[0].verdict
+        == Verdict.PROBLEM
+    )
     two = np.c_[3 * x, x + X0[:, 1]]
     X, y, options = clean()
     names = ["a", "b", "flag", "c", "d"]
-    found = CHECKS["rank"]().run(model(np.c_[X, two], y, options, columns=names, prior={"c": Normal(1.0)}))
-    assert [(f.verdict, f.columns[0]) for f in found] == [(Verdict.PROBLEM, "d"), (Verdict.NOTE, "c")]
+    found = CHECKS["rank"]().run(
+        model(np.c_[X, two], y, options, columns=names, prior={"c": Normal(1.0)})
+    )
+    assert [(f.verdict, f.columns[0]) for f in found] == [
+        (Verdict.PROBLEM, "d"),
+        (Verdict.NOTE, "c"),
+    ]
 
 
 def test_combinations_are_written_out():
@@ -158,20 +250,33 @@ def test_combinations_are_written_out():
 
 
 def test_trials_are_counted_and_the_event_is_named():
-    m = Model.from_arrays([1.0, 2.0, 3.0], [20, 30, 25], trials=[50, 60, 70], likelihood="bernoulli")
+    m = Model.from_arrays(
+        [1.0, 2.0, 3.0], [20, 30, 25], trials=[50, 60, 70], likelihood="bernoulli"
+    )
     sentence = CHECKS["event"]().run(m)[0].sentence
     assert "the probability of a success (y)" in sentence
     assert sentence.endswith("counts: failure: 105, success: 75")
 
 
 def test_findings_print_worst_first_and_escape_html():
-    few = Findings.of([Finding("rank", Verdict.OK, "fine"), Finding("rows", Verdict.PROBLEM, "a < b", "do this")])
-    assert repr(few.show(verbose=True)).splitlines() == ["✗ rows: a < b", "    → do this", "✓ rank: fine"]
+    few = Findings.of(
+        [
+            Finding("rank", Verdict.OK, "fine"),
+            Finding("rows", Verdict.PROBLEM, "a < b", "do this"),
+        ]
+    )
+    assert repr(few.show(verbose=True)).splitlines() == [
+        "✗ rows: a < b",
+        "    → do this",
+        "✓ rank: fine",
+    ]
     assert "a &lt; b" in few._repr_html_()
     assert few.worst == Verdict.PROBLEM
     assert few["rank"].worst == Verdict.OK
     assert len(few.at_least(Verdict.NOTE)) == 1
-    with pytest.raises(ProbregError, match="no check is called 'rnk'; did you mean 'rank'"):
+    with pytest.raises(
+        ProbregError, match="no check is called 'rnk'; did you mean 'rank'"
+    ):
         few["rnk"]
 
 
@@ -181,7 +286,9 @@ def test_cheap_checks_leave_the_linear_programme_out():
 
 
 def test_far_rows_are_named_by_their_labels():
-    found = CHECKS["design_leverage"]().run(with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2))
+    found = CHECKS["design_leverage"]().run(
+        with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2)
+    )
     assert [f.rows for f in found] == [(7,)]
 
 
@@ -199,23 +306,43 @@ def test_two_values_name_bernoulli_and_what_least_squares_estimates():
     found = CHECKS["response"]().run(model(X, y, options, likelihood="gaussian"))[0]
     assert "estimates E[y | x], here P(y = 1 | x)" in found.sentence
     assert found.remedy.startswith("likelihood='bernoulli'")
-    signs = CHECKS["response"]().run(model(X, 2 * y - 1, options, likelihood="gaussian"))[0]
+    signs = CHECKS["response"]().run(
+        model(X, 2 * y - 1, options, likelihood="gaussian")
+    )[0]
     assert "-1 and 1: a gaussian likelihood estimates E[y | x]," in signs.sentence
     three = np.where(np.arange(N) == 5, 2, y)
-    assert CHECKS["response"]().run(model(X, three, options, likelihood="gaussian"))[0].verdict is Verdict.OK
-    weightless = model(X, three, options, likelihood="gaussian", weights=(np.arange(N) != 5).astype(int))
+    assert (
+        CHECKS["response"]()
+        .run(model(X, three, options, likelihood="gaussian"))[0]
+        .verdict
+        is Verdict.OK
+    )
+    weightless = model(
+        X,
+        three,
+        options,
+        likelihood="gaussian",
+        weights=(np.arange(N) != 5).astype(int),
+    )
     assert CHECKS["response"]().run(weightless)[0].verdict is Verdict.WARNING
-    few = Model.from_arrays([1.0, 2.0, 3.0, 5.0], [0.0, 1.0, 1.0, 1.0])  # four numbers that agree are no classes
+    few = Model.from_arrays(
+        [1.0, 2.0, 3.0, 5.0], [0.0, 1.0, 1.0, 1.0]
+    )  # four numbers that agree are no classes
     assert CHECKS["response"]().run(few)[0].verdict is Verdict.OK
 
 
 UNITS = np.array([1e-4, 1.0, 500.0])
 
 
-@pytest.mark.parametrize("prior", [Normal(1.0, scaled=True), Laplace(1.0, scaled=True), GPrior(10.0)])
+@pytest.mark.parametrize(
+    "prior", [Normal(1.0, scaled=True), Laplace(1.0, scaled=True), GPrior(10.0)]
+)
 def test_a_prior_on_standardised_columns_is_not_told_to_standardise(prior):
     X, y, options = clean("gaussian")
-    assert {f.verdict for f in CHECKS["scale"]().run(model(X * UNITS, y, options, prior=prior))} <= {
+    assert {
+        f.verdict
+        for f in CHECKS["scale"]().run(model(X * UNITS, y, options, prior=prior))
+    } <= {
         Verdict.OK,
         Verdict.NOTE,
     }
@@ -225,16 +352,26 @@ def test_a_prior_on_standardised_columns_is_not_told_to_standardise(prior):
 
 def test_a_prior_on_raw_columns_is_questioned_once_and_names_the_columns():
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(N, 6)) * [1e-4, 1e-5, 1.0, 40.0, 500.0, 60.0], rng.normal(size=N)
+    X, y = (
+        rng.normal(size=(N, 6)) * [1e-4, 1e-5, 1.0, 40.0, 500.0, 60.0],
+        rng.normal(size=N),
+    )
     by_verdict = {
-        f.verdict: f for f in CHECKS["scale"]().run(Model.from_arrays(X, y, prior=Normal(1.0))) if "prior" in f.sentence
+        f.verdict: f
+        for f in CHECKS["scale"]().run(Model.from_arrays(X, y, prior=Normal(1.0)))
+        if "prior" in f.sentence
     }
     assert by_verdict[Verdict.WARNING].columns == ("x1", "x2")
     assert by_verdict[Verdict.NOTE].columns == ("x4", "x5", "x6")
     assert len(by_verdict) == 2
-    assert "one sd of x1, x2 move the linear predictor by " in by_verdict[Verdict.WARNING].sentence
+    assert (
+        "one sd of x1, x2 move the linear predictor by "
+        in by_verdict[Verdict.WARNING].sentence
+    )
     assert "scaled=True" in by_verdict[Verdict.NOTE].remedy
-    tight = CHECKS["scale"]().run(Model.from_arrays(X[:, 2:3], y, prior=Normal(1e-6, scaled=True)))[0]
+    tight = CHECKS["scale"]().run(
+        Model.from_arrays(X[:, 2:3], y, prior=Normal(1e-6, scaled=True))
+    )[0]
     assert (tight.verdict, tight.remedy) == (Verdict.WARNING, "state a greater scale")
 
 
@@ -243,15 +380,25 @@ def test_far_more_columns_than_rows_are_one_sentence(likelihood):
     """What is said of 300 columns on 12 rows has the verdicts of the equations, which would fill pages."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(12, 300))
-    y = {"gaussian": X[:, 0], "bernoulli": np.arange(12) % 2, "categorical": np.arange(12) % 3}[likelihood]
+    y = {
+        "gaussian": X[:, 0],
+        "bernoulli": np.arange(12) % 2,
+        "categorical": np.arange(12) % 3,
+    }[likelihood]
     model = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=pr.Normal(1.0))
     found = pr.check(model)
     (rank,) = found["rank"]
-    assert rank.sentence.startswith("289 of 301 columns at least are combinations of the others in all 12 rows")
+    assert rank.sentence.startswith(
+        "289 of 301 columns at least are combinations of the others in all 12 rows"
+    )
     assert rank.verdict.name == "NOTE"
     for name in ("condition", "vif", "design_leverage"):
         assert found[name].items[0].sentence.startswith("does not apply")
-    flat = pr.check(model.with_prior({"x7": pr.Flat(), tuple(f"x{j}" for j in range(20, 300)): pr.Normal(1.0)}))
+    flat = pr.check(
+        model.with_prior(
+            {"x7": pr.Flat(), tuple(f"x{j}" for j in range(20, 300)): pr.Normal(1.0)}
+        )
+    )
     assert [f.verdict.name for f in flat["rank"]] == ["PROBLEM"]
     assert "21 have no prior that decides" in flat["rank"].items[0].sentence
     twice = pr.Model.from_arrays(
@@ -260,7 +407,9 @@ def test_far_more_columns_than_rows_are_one_sentence(likelihood):
         likelihood=likelihood,
         prior={tuple(f"x{j}" for j in range(3, 303)): pr.Normal(1.0)},
     )
-    assert pr.check(twice)["rank"].items[0].sentence.startswith("x2 = 2 x1 in every row")
+    assert (
+        pr.check(twice)["rank"].items[0].sentence.startswith("x2 = 2 x1 in every row")
+    )
     if likelihood != "gaussian":
         assert "complete separation of 12 rows" in found["separation"].items[0].sentence
 
@@ -269,7 +418,12 @@ def test_standard_deviations_are_those_of_the_moments_however_many_columns():
     """The prior's scale is judged by them: one column in a tiny unit among 300."""
     X = np.random.default_rng(4).normal(size=(12, 300))
     X[:, 4] *= 1e-9
-    said = [pr.check(pr.Model.from_arrays(X[:, :q], X[:, 0] + 1, prior=pr.Normal(0.1)))["scale"] for q in (8, 300)]
+    said = [
+        pr.check(pr.Model.from_arrays(X[:, :q], X[:, 0] + 1, prior=pr.Normal(0.1)))[
+            "scale"
+        ]
+        for q in (8, 300)
+    ]
     assert [f.sentence for f in said[0] if "all but fixes" in f.sentence] == [
         f.sentence for f in said[1] if "all but fixes" in f.sentence
     ]
@@ -280,10 +434,22 @@ def test_what_passed_says_no_more_than_was_looked_at():
     """Levels of a continuous response meet nothing; where every leverage is large none is told from the others."""
     rng = np.random.default_rng(4)
     d = {"x": rng.normal(size=40), "s": ["a", "b"] * 20, "y": rng.normal(size=40)}
-    passed = {f.check: f.sentence for f in pr.check(pr.Model.from_formula("y ~ x + C(s)", d))}
-    assert passed["cells"] == "every level of the column of 0 and 1 has two observations or more"
+    passed = {
+        f.check: f.sentence for f in pr.check(pr.Model.from_formula("y ~ x + C(s)", d))
+    }
+    assert (
+        passed["cells"]
+        == "every level of the column of 0 and 1 has two observations or more"
+    )
     whole = pr.check(pr.Model.from_arrays(np.arange(2.0), [1.0, 2.5]))
-    assert "every row decides its own fit" in {f.check: f.sentence for f in whole}["design_leverage"]
-    wide = pr.check(pr.Model.from_arrays(rng.normal(size=(20, 17)), rng.normal(size=20)))
+    assert (
+        "every row decides its own fit"
+        in {f.check: f.sentence for f in whole}["design_leverage"]
+    )
+    wide = pr.check(
+        pr.Model.from_arrays(rng.normal(size=(20, 17)), rng.normal(size=20))
+    )
     said = {f.check: f.sentence for f in wide}["design_leverage"]
-    assert said.startswith("no leverage is four times the mean of 0.9: the largest leverage is 0.9")
+    assert said.startswith(
+        "no leverage is four times the mean of 0.9: the largest leverage is 0.9"
+    )

@@ -28,10 +28,15 @@ NAMES = [
 @functools.cache
 def outputs(name):
     model = pr.Model.from_arrays(X, Y, columns=[name, "z"])
-    fits = {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior({name: pr.Normal(0.2)}))}
+    fits = {
+        "ML": pr.fit(model),
+        "ridge": pr.fit(model.with_prior({name: pr.Normal(0.2)})),
+    }
     compared = pr.compare(fits)
     shares = pr.explain(fits["ML"], fits["ridge"]).shares
-    text = " ".join(map(str, (compared, compared.reasons, fits["ML"], fits["ridge"], model)))
+    text = " ".join(
+        map(str, (compared, compared.reasons, fits["ML"], fits["ridge"], model))
+    )
     return shares, fits, text
 
 

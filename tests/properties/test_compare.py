@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison import Comparison, compare, decimals, format_rounded, prior_weights
+from probreg.comparison import (
+    Comparison,
+    compare,
+    decimals,
+    format_rounded,
+    prior_weights,
+)
 from probreg.inference import Draws
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
 
@@ -29,23 +35,33 @@ def gaussian(**options) -> pr.Model:
 def binary(**options) -> pr.Model:
     X, y = rows()
     return pr.Model.from_arrays(
-        X, np.where(y > np.median(y), "yes", "no"), likelihood="bernoulli", response="answer", **options
+        X,
+        np.where(y > np.median(y), "yes", "no"),
+        likelihood="bernoulli",
+        response="answer",
+        **options,
     )
 
 
 def classes(symmetric: bool, **options) -> pr.Model:
     X, y = rows()
     names = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
-    return pr.Model.from_arrays(X, names, likelihood=pr.Categorical(symmetric=symmetric), **options)
+    return pr.Model.from_arrays(
+        X, names, likelihood=pr.Categorical(symmetric=symmetric), **options
+    )
 
 
 def counts(**options) -> pr.Model:
     X, y = rows()
-    return pr.Model.from_arrays(X, np.round(np.exp((y - y.mean()) / 2)), likelihood="poisson", **options)
+    return pr.Model.from_arrays(
+        X, np.round(np.exp((y - y.mean()) / 2)), likelihood="poisson", **options
+    )
 
 
 def pair(model: pr.Model, prior: pr.priors.Prior, method: str = "auto") -> Comparison:
-    return compare({"ML": pr.fit(model), "prior": pr.fit(model.with_prior(prior), method)})
+    return compare(
+        {"ML": pr.fit(model), "prior": pr.fit(model.with_prior(prior), method)}
+    )
 
 
 MODELS = {
@@ -68,10 +84,17 @@ def test_numbers_are_those_of_the_fits(model):
     data = compare(fits, 0.8).data
     for name, fit in fits.items():
         own, here = fit.summary(0.8), data.sel(fit=name)
-        named = {"estimate": own.columns[0], "error": own.columns[1], "lower": "lower", "upper": "upper"}
+        named = {
+            "estimate": own.columns[0],
+            "error": own.columns[1],
+            "lower": "lower",
+            "upper": "upper",
+        }
         for quantity, column in named.items():
             np.testing.assert_array_equal(here[quantity].values, own[column].to_numpy())
-        assert set(here["kind"].values[here["role"].values == "coefficient"]) == {own.attrs["kind"]}
+        assert set(here["kind"].values[here["role"].values == "coefficient"]) == {
+            own.attrs["kind"]
+        }
         assert here["method"] == fit.method.name
         assert here["error_name"] == ("SD" if fit.target == "posterior" else "SE")
         # labels and numbers belong together
@@ -83,7 +106,10 @@ def test_numbers_are_those_of_the_fits(model):
 
 
 def test_shift_and_ratio_are_against_the_baseline(model):
-    fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton")}
+    fits = {
+        "ML": pr.fit(model),
+        "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton"),
+    }
     for base, other in (("ML", "mode"), ("mode", "ML")):
         data = compare(fits, baseline=base).data
         assert (data["difference"].sel(fit=base) == 0).all()
@@ -92,11 +118,16 @@ def test_shift_and_ratio_are_against_the_baseline(model):
         np.testing.assert_allclose(
             of["difference"] * at["error"] + at["estimate"], of["estimate"], rtol=1e-9
         )  # a difference and back
-        np.testing.assert_allclose(of["se_ratio"] * at["error"], of["error"], rtol=EXACT)
+        np.testing.assert_allclose(
+            of["se_ratio"] * at["error"], of["error"], rtol=EXACT
+        )
 
 
 def test_permuting_the_fits_permutes_the_columns(model):
-    fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton")}
+    fits = {
+        "ML": pr.fit(model),
+        "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton"),
+    }
     here, there = compare(fits), compare(dict(reversed(fits.items())), baseline="ML")
     assert there.data.sel(fit=list(fits)).identical(here.data)
     assert there.to_pandas()[list(fits)].equals(here.to_pandas())
@@ -114,7 +145,12 @@ def test_the_weight_of_a_tight_prior_is_all(model):
     slopes = (data["role"] == "coefficient") & (data["coef"] != "Intercept")
     # scale 1e-4 against standard errors of 1e-2 and more leaves the data 1e-4 of the precision at most
     assert (data["prior_weight"].where(slopes, 1.0) > 1 - 1e-2).all()
-    assert (data["prior_weight"].sel(param=data["param"].values[data["coef"].values == "Intercept"]) == 0).all()
+    assert (
+        data["prior_weight"].sel(
+            param=data["param"].values[data["coef"].values == "Intercept"]
+        )
+        == 0
+    ).all()
 
 
 def test_weights_on_an_orthonormal_design_are_known():
@@ -122,10 +158,14 @@ def test_weights_on_an_orthonormal_design_are_known():
     rng = np.random.default_rng(2)
     Q = np.linalg.qr(np.c_[np.ones(40), rng.normal(size=(40, 3))])[0][:, 1:] * 3.0
     tau, sigma = (0.5, 1.0, 4.0), 1.7
-    model = pr.Model.from_arrays(Q, Q @ [1.0, 2.0, 3.0] + rng.normal(size=40), aux={"sigma": sigma})
+    model = pr.Model.from_arrays(
+        Q, Q @ [1.0, 2.0, 3.0] + rng.normal(size=40), aux={"sigma": sigma}
+    )
     data = pair(model, pr.Normal(tau)).data.sel(fit="prior", param=["x1", "x2", "x3"])
     expected = np.array(tau) ** -2.0 / (np.array(tau) ** -2.0 + 9.0 / sigma**2)
-    np.testing.assert_allclose(data["prior_weight"], expected, rtol=1e-10)  # one QR of a well conditioned design
+    np.testing.assert_allclose(
+        data["prior_weight"], expected, rtol=1e-10
+    )  # one QR of a well conditioned design
     np.testing.assert_allclose(data["lam"], sigma**2 / np.array(tau) ** 2, rtol=EXACT)
     np.testing.assert_allclose(data["weight"], 0.5 / np.array(tau) ** 2, rtol=EXACT)
 
@@ -134,16 +174,25 @@ def test_the_prior_weight_is_posterior_over_prior_variance(model):
     """With independent normal priors (P H^-1)_jj = (SE_j / tau)^2, where the errors come from the same curvature."""
     held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
     data = pair(held, pr.Normal(0.4), "newton").data.sel(fit="prior")
-    slopes = np.flatnonzero((data["role"] == "coefficient") & (data["coef"] != "Intercept"))
+    slopes = np.flatnonzero(
+        (data["role"] == "coefficient") & (data["coef"] != "Intercept")
+    )
     ratio = (data["error"] / 0.4) ** 2
     if getattr(model.likelihood, "symmetric", False):
-        ratio = ratio * 3 / 2  # reported coefficients have prior variance tau^2 (K - 1) / K
-    np.testing.assert_allclose(data["prior_weight"][slopes], ratio[slopes], rtol=1e-6)  # Newton's last step
+        ratio = (
+            ratio * 3 / 2
+        )  # reported coefficients have prior variance tau^2 (K - 1) / K
+    np.testing.assert_allclose(
+        data["prior_weight"][slopes], ratio[slopes], rtol=1e-6
+    )  # Newton's last step
 
 
 def test_the_prior_weight_ignores_where_a_column_has_its_zero():
     X, y = rows()
-    at = [prior_weights(ridge(X - shift, y, scale=0.3, aux={"sigma": 1.0}))[0] for shift in (0.0, 25.0)]
+    at = [
+        prior_weights(ridge(X - shift, y, scale=0.3, aux={"sigma": 1.0}))[0]
+        for shift in (0.0, 25.0)
+    ]
     np.testing.assert_allclose(at[0], at[1], rtol=1e-8)  # condition number 1e3, squared
 
 
@@ -152,29 +201,44 @@ def test_information_of_moments_is_that_of_rows():
     fit = pr.fit(gaussian(prior=prior, aux={"sigma": pr.HalfNormal(2.0)}), "newton")
     weights, aux = prior_weights(fit)
     H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
-    np.testing.assert_allclose(weights[1:, 0], 0.4**-2 * np.diagonal(np.linalg.inv(H[:-1, :-1]))[1:], rtol=1e-8)
-    np.testing.assert_allclose(aux, -pr.HalfNormal(2.0).slopes(fit.aux["sigma"])[1] / H[-1, -1], rtol=1e-6)
+    np.testing.assert_allclose(
+        weights[1:, 0], 0.4**-2 * np.diagonal(np.linalg.inv(H[:-1, :-1]))[1:], rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        aux, -pr.HalfNormal(2.0).slopes(fit.aux["sigma"])[1] / H[-1, -1], rtol=1e-6
+    )
 
 
 def test_a_prior_in_units_of_sigma_informs_sigma():
     """Over log sigma the prior has curvature 2 Q / sigma^2 and the likelihood 2 RSS / sigma^2: share Q / (RSS + Q)."""
     fit = pr.fit(gaussian(prior=pr.Normal(0.05, sigma_units=True)))
-    b, rss = fit.coef.values, float(np.square(rows()[1] - fit.predict()["mean"].values).sum())
+    b, rss = (
+        fit.coef.values,
+        float(np.square(rows()[1] - fit.predict()["mean"].values).sum()),
+    )
     form = float(np.square(b[1:] / 0.05).sum())
     data = compare({"mode": fit}).data.sel(fit="mode", param="sigma")
-    assert data["prior_weight"].item() == pytest.approx(form / (rss + form), rel=1e-9)  # moments against rows
+    assert data["prior_weight"].item() == pytest.approx(
+        form / (rss + form), rel=1e-9
+    )  # moments against rows
     H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
-    assert prior_weights(fit)[1][0] == pytest.approx(2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9)
+    assert prior_weights(fit)[1][0] == pytest.approx(
+        2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9
+    )
 
 
 def test_a_kinked_prior_in_units_of_sigma_informs_sigma():
     """log p(beta | sigma) = -q log sigma - sum |b| / (scale sigma): curvature sum |b| / (scale sigma) over log sigma."""
     solution = pr.fit(gaussian(prior=pr.Normal(0.5, sigma_units=True))).solution
-    fit = pr.Fit(gaussian(prior=pr.Laplace(0.5, sigma_units=True)), pr.Newton(), solution)
+    fit = pr.Fit(
+        gaussian(prior=pr.Laplace(0.5, sigma_units=True)), pr.Newton(), solution
+    )
     sigma, X, y = fit.aux["sigma"], fit.model.design.X, rows()[1]
     P = np.abs(solution.beta[1:]).sum() / (0.5 * sigma)
     J = 2 * np.square(y - X @ solution.beta[:, 0]).sum() / sigma**2
-    assert prior_weights(fit)[1][0] == pytest.approx(P / (P + J), rel=1e-5)  # second difference at 1e-3
+    assert prior_weights(fit)[1][0] == pytest.approx(
+        P / (P + J), rel=1e-5
+    )  # second difference at 1e-3
 
 
 def test_the_weight_of_a_student_prior_is_its_curvature():
@@ -184,11 +248,16 @@ def test_the_weight_of_a_student_prior_is_its_curvature():
     P = np.zeros(4)
     for j in (1, 2, 3):
         step = 1e-4 * np.eye(4)[:, [j]]
-        log_p = [float(model.joint.log_prob(fit.solution.beta + k * step)) for k in (-1, 0, 1)]
+        log_p = [
+            float(model.joint.log_prob(fit.solution.beta + k * step))
+            for k in (-1, 0, 1)
+        ]
         P[j] = -(log_p[0] - 2 * log_p[1] + log_p[2]) / 1e-8
     J = model.with_prior(pr.Flat()).value_grad_hessian(fit.solution.beta).curvature
     H = np.diag(P) + J
-    np.testing.assert_allclose(prior_weights(fit)[0][:, 0], P * np.diagonal(np.linalg.inv(H)), rtol=1e-4)  # differences
+    np.testing.assert_allclose(
+        prior_weights(fit)[0][:, 0], P * np.diagonal(np.linalg.inv(H)), rtol=1e-4
+    )  # differences
 
 
 def test_the_prior_weight_is_a_proportion_or_not_defined():
@@ -198,7 +267,9 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(20, 2))
         model = pr.Model.from_arrays(
-            X, (rng.random(20) < 1 / (1 + np.exp(-X[:, 0]))).astype(int), likelihood="bernoulli"
+            X,
+            (rng.random(20) < 1 / (1 + np.exp(-X[:, 0]))).astype(int),
+            likelihood="bernoulli",
         )
         found = compare({"firth": pr.fit(model.with_prior(pr.priors.Jeffreys()))})
         weights = found.data["prior_weight"].values
@@ -208,9 +279,16 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
     every = np.concatenate(jeffreys)
     assert np.isnan(every).any()
     assert ((every >= 0) & (every <= 1) | np.isnan(every)).all()
-    far = pr.fit(gaussian(prior={"a": pr.priors.Cauchy(1e-3), "b": pr.Normal(0.3)}, aux={"sigma": 0.3}), "newton")
+    far = pr.fit(
+        gaussian(
+            prior={"a": pr.priors.Cauchy(1e-3), "b": pr.Normal(0.3)}, aux={"sigma": 0.3}
+        ),
+        "newton",
+    )
     weights = prior_weights(far)[0][:, 0]
-    assert np.isnan(weights[1])  # 1.4 of a Cauchy of scale 0.001: its log density is convex there
+    assert np.isnan(
+        weights[1]
+    )  # 1.4 of a Cauchy of scale 0.001: its log density is convex there
     assert 0 < weights[2] < 1
 
 
@@ -245,24 +323,33 @@ def sklearn(said: str, X, y, **settings):
 
     name, inside = re.match(r"(\w+)\(([^)]*)\)", said).groups()
     named = dict(part.split("=") for part in inside.split(", "))
-    given = {k: {"False": False}.get(v, v.strip("'") if "'" in v else None) for k, v in named.items()}
+    given = {
+        k: {"False": False}.get(v, v.strip("'") if "'" in v else None)
+        for k, v in named.items()
+    }
     given = {k: float(named[k]) if v is None else v for k, v in given.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its deprecations are not ours
         fitted = getattr(linear_model, name)(**given, **settings).fit(X, y)
-    return np.vstack([np.atleast_1d(fitted.intercept_)[None], np.atleast_2d(fitted.coef_).T])
+    return np.vstack(
+        [np.atleast_1d(fitted.intercept_)[None], np.atleast_2d(fitted.coef_).T]
+    )
 
 
 CLOSE = 1e-6  # both solve to about 1e-9; alpha and C are printed to twelve digits
 
 
-@pytest.mark.parametrize("options", [{"aux": {"sigma": 1.7}}, {}, {"sigma_units": True}])
+@pytest.mark.parametrize(
+    "options", [{"aux": {"sigma": 1.7}}, {}, {"sigma_units": True}]
+)
 def test_ridge_is_scikit_learns(options):
     X, y = rows()
     c = compare([ols(X, y), ridge(X, y, scale=0.3, **options)])
     name = list(c.fits)[1]
     assert c.spellings[name] in repr(c)
-    np.testing.assert_allclose(c.fits[name].coef.values[:, None], sklearn(c.spellings[name], X, y), rtol=CLOSE)
+    np.testing.assert_allclose(
+        c.fits[name].coef.values[:, None], sklearn(c.spellings[name], X, y), rtol=CLOSE
+    )
 
 
 def test_ridge_without_intercept_is_scikit_learns():
@@ -270,7 +357,9 @@ def test_ridge_without_intercept_is_scikit_learns():
     c = compare([ridge(X, y, scale=0.3, sigma_units=True, intercept=False)])
     said = c.spellings["closed_form"]
     assert said.endswith("fit_intercept=False)")
-    np.testing.assert_allclose(c.fits["closed_form"].coef.values[:, None], sklearn(said, X, y)[1:], rtol=CLOSE)
+    np.testing.assert_allclose(
+        c.fits["closed_form"].coef.values[:, None], sklearn(said, X, y)[1:], rtol=CLOSE
+    )
 
 
 @pytest.mark.parametrize("name", ["binary", "symmetric", "counts"])
@@ -278,8 +367,17 @@ def test_a_normal_prior_is_scikit_learns_penalty(name):
     made = MODELS[name]()
     X = made.design.X[:, 1:]
     c = pair(made, pr.Normal(0.4))
-    other = sklearn(c.spellings["prior"], X, made.design.observed, tol=1e-12, max_iter=20_000, solver="newton-cholesky")
-    np.testing.assert_allclose(c.fits["prior"].coef.values.reshape(other.shape), other, rtol=CLOSE, atol=CLOSE)
+    other = sklearn(
+        c.spellings["prior"],
+        X,
+        made.design.observed,
+        tol=1e-12,
+        max_iter=20_000,
+        solver="newton-cholesky",
+    )
+    np.testing.assert_allclose(
+        c.fits["prior"].coef.values.reshape(other.shape), other, rtol=CLOSE, atol=CLOSE
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,7 +386,10 @@ def test_a_normal_prior_is_scikit_learns_penalty(name):
         (gaussian(), pr.Normal((0.1, 0.2, 0.3))),  # three penalties
         (gaussian(), {"a": pr.Normal(1.0)}),  # two columns without one
         (gaussian(), pr.Normal(1.0, location=0.5)),
-        (binary(), {c: pr.Normal(1.0) for c in ("Intercept", "x1", "x2", "x3")}),  # its intercept is never penalised
+        (
+            binary(),
+            {c: pr.Normal(1.0) for c in ("Intercept", "x1", "x2", "x3")},
+        ),  # its intercept is never penalised
         (classes(False), pr.Normal(1.0)),  # a softmax against a reference class
     ],
 )
@@ -302,13 +403,27 @@ def test_a_laplace_prior_is_scikit_learns_lasso(name):
     X, y = rows()
     U = (X - X.mean(0)) / X.std(0)
     if name == "gaussian":
-        model, settings = pr.Model.from_arrays(U, y, prior=pr.Laplace(0.03), aux={"sigma": 1.3}), {"tol": 1e-10}
+        model, settings = (
+            pr.Model.from_arrays(U, y, prior=pr.Laplace(0.03), aux={"sigma": 1.3}),
+            {"tol": 1e-10},
+        )
     else:
-        model = pr.Model.from_arrays(U, (y > np.median(y)).astype(int), likelihood="bernoulli", prior=pr.Laplace(0.08))
+        model = pr.Model.from_arrays(
+            U,
+            (y > np.median(y)).astype(int),
+            likelihood="bernoulli",
+            prior=pr.Laplace(0.08),
+        )
         settings = {"tol": 1e-10, "max_iter": 10_000}
-        settings |= {} if tuple(map(int, sklearn_version().split(".")[:2])) >= (1, 8) else {"penalty": "elasticnet"}
+        settings |= (
+            {}
+            if tuple(map(int, sklearn_version().split(".")[:2])) >= (1, 8)
+            else {"penalty": "elasticnet"}
+        )
     fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
-    found = sklearn(compare({"lasso": fit}).spellings["lasso"], U, model.design.observed, **settings)
+    found = sklearn(
+        compare({"lasso": fit}).spellings["lasso"], U, model.design.observed, **settings
+    )
     assert (found == 0.0).any()
     assert (found[1:] != 0.0).any()
     best = float(model.log_posterior(found))
@@ -328,7 +443,9 @@ def test_an_uncertain_sigma_settles_no_alpha():
     assert compare([pr.fit(model, "quadrature")]).spellings == {}
     conjugate = pr.fit(gaussian(prior=pr.Normal(0.3, sigma_units=True)), "conjugate")
     said = compare([conjugate]).spellings["conjugate"]
-    np.testing.assert_allclose(conjugate.coef.values[:, None], sklearn(said, *rows()), rtol=CLOSE)
+    np.testing.assert_allclose(
+        conjugate.coef.values[:, None], sklearn(said, *rows()), rtol=CLOSE
+    )
 
 
 # ---- text --------------------------------------------------------------------------------------------------------------
@@ -356,11 +473,16 @@ def test_prints_say_the_reference_class():
     c = compare(
         {
             "ML": softmax(X, names, reference="mid"),
-            "mode": pr.fit(softmax(X, names, reference="mid").model.with_prior(pr.Normal(1.0))),
+            "mode": pr.fit(
+                softmax(X, names, reference="mid").model.with_prior(pr.Normal(1.0))
+            ),
         }
     )
     assert "against the reference class mid" in repr(c).splitlines()[0]
-    assert [str(p) for p in c.data["param"].values[:2]] == ["Intercept: high", "x1: high"]
+    assert [str(p) for p in c.data["param"].values[:2]] == [
+        "Intercept: high",
+        "x1: high",
+    ]
 
 
 def test_html_is_escaped():
@@ -379,16 +501,26 @@ def test_every_interval_says_its_kind():
     }
     c = compare(fits, 0.9)
     assert c.data["kind"].sel(param="x1").values.tolist() == ["t", "wald", "eti"]
-    assert c.data["kind"].sel(param="sigma").values.tolist() == ["chi-square", "log-wald", "eti"]
+    assert c.data["kind"].sel(param="sigma").values.tolist() == [
+        "chi-square",
+        "log-wald",
+        "eti",
+    ]
     assert "90 % intervals" in repr(c)
     again = compare(fits, 0.9, kind="hdi")
     assert again.data["kind"].sel(param="x1").values.tolist() == ["t", "wald", "hdi"]
-    assert compare(fits, kind="wald").data["kind"].sel(fit="ML").values.tolist() == ["wald"] * 4 + ["log-wald"]
+    assert compare(fits, kind="wald").data["kind"].sel(fit="ML").values.tolist() == [
+        "wald"
+    ] * 4 + ["log-wald"]
 
 
 def test_held_sigma_is_no_estimate():
     c = compare(
-        {"held": pr.fit(gaussian(aux={"sigma": 2.5})), "free": ols(*rows(), columns=["a", "b", "c"])}, baseline="free"
+        {
+            "held": pr.fit(gaussian(aux={"sigma": 2.5})),
+            "free": ols(*rows(), columns=["a", "b", "c"]),
+        },
+        baseline="free",
     )
     here = c.data.sel(fit="held", param="sigma")
     assert (here["estimate"], here["kind"]) == (2.5, "held")
@@ -399,7 +531,9 @@ def test_held_sigma_is_no_estimate():
 
 def test_separation_is_said_and_never_numbered():
     X = np.arange(12.0)[:, None]
-    model = pr.Model.from_arrays(X, (X[:, 0] > 5.5).astype(int), columns=["dose"], likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        X, (X[:, 0] > 5.5).astype(int), columns=["dose"], likelihood="bernoulli"
+    )
     with pytest.warns(pr.ProbregWarning):
         ml = pr.fit(model)
     c = compare({"ML": ml, "mode": pr.fit(model.with_prior(pr.Normal(2.5)))})
@@ -410,7 +544,9 @@ def test_separation_is_said_and_never_numbered():
     assert not re.search(r"\d\.\d", row)
     assert "complete separation by" in c.reasons["dose"][0]
     assert "Normal(2.5)" in c.reasons["dose"][0]
-    assert any(n.startswith("ML: no estimate of Intercept, dose exists") for n in c.notes)
+    assert any(
+        n.startswith("ML: no estimate of Intercept, dose exists") for n in c.notes
+    )
 
 
 def test_reasons_come_with_their_evidence():
@@ -423,14 +559,28 @@ def test_reasons_come_with_their_evidence():
     }
     c = compare(fits | {"exact": pr.fit(model, "conjugate")})
     weight = c.data["prior_weight"].sel(fit="mode", param="x").item()
-    told = {(r.param, r.fit): (r.cause, r.evidence) for r in c.causes[::-1].itertuples()}  # the first of each
+    told = {
+        (r.param, r.fit): (r.cause, r.evidence) for r in c.causes[::-1].itertuples()
+    }  # the first of each
     name, prior = told["x", "mode"]
     assert name == "prior of x"
-    assert prior == f"prior of x: Normal(0.3) in mode, flat in ML; prior weight {100 * weight:.3g} % in mode"
+    assert (
+        prior
+        == f"prior of x: Normal(0.3) in mode, flat in ML; prior weight {100 * weight:.3g} % in mode"
+    )
     assert c.reasons["x"][0].startswith("mode: the prior of x moves it by ")
-    assert told["x", "newton"][1] == "small sample: 10 degrees of freedom in ML only (t 2.23, sqrt(n/df) 1.1)"
-    assert told["Intercept", "mode"] == ("prior of x", "prior of x: Normal(0.3) in mode, flat in ML")
-    assert any("posterior in exact, whose mean is not its mode" in s for s in c.causes["evidence"])
+    assert (
+        told["x", "newton"][1]
+        == "small sample: 10 degrees of freedom in ML only (t 2.23, sqrt(n/df) 1.1)"
+    )
+    assert told["Intercept", "mode"] == (
+        "prior of x",
+        "prior of x: Normal(0.3) in mode, flat in ML",
+    )
+    assert any(
+        "posterior in exact, whose mean is not its mode" in s
+        for s in c.causes["evidence"]
+    )
     assert compare({"a": fits["ML"], "b": fits["ML"]}).reasons == {}
 
 
@@ -439,7 +589,9 @@ def held_back() -> Comparison:
     X = rng.normal(size=(40, 2))
     model = pr.Model.from_arrays(X, X @ [1, 2] + rng.normal(size=40))
     tight = model.with_prior(pr.Normal(0.05, sigma_units=True))
-    return compare({"ML": pr.fit(model), "tight": pr.fit(tight), "newton": pr.fit(model, "newton")})
+    return compare(
+        {"ML": pr.fit(model), "tight": pr.fit(tight), "newton": pr.fit(model, "newton")}
+    )
 
 
 def test_sigma_grows_where_the_coefficients_are_held_back():
@@ -458,18 +610,29 @@ def test_a_small_sample_explains_no_other_sigma():
     """On 6 rows errors may differ by a factor 2, but a sigma that moved was moved by something else."""
     X, y = rows(6, 2)
     model = pr.Model.from_arrays(X, y)
-    c = compare({"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.05)))})
+    c = compare(
+        {"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.05)))}
+    )
     assert 0.5 < c.data["se_ratio"].sel(fit="tight", param="sigma") < 2
     assert c.data["difference"].sel(fit="tight", param="sigma") > 0.1
-    assert {"prior of x1", "prior of x2"} & {*c.causes.query("param == 'sigma'")["cause"]}
+    assert {"prior of x1", "prior of x2"} & {
+        *c.causes.query("param == 'sigma'")["cause"]
+    }
 
 
 def test_a_scale_in_units_of_sigma_is_said_in_both_units():
     c = held_back()
     said = c.data["prior"].sel(fit="tight", param="x1").item()
-    assert said == f"Normal(0.05 sigma) = Normal({0.05 * c.fits['tight'].aux['sigma']:.4g})"
+    assert (
+        said
+        == f"Normal(0.05 sigma) = Normal({0.05 * c.fits['tight'].aux['sigma']:.4g})"
+    )
     P = ((400.0, 0.0), (0.0, 100.0))
-    model = c.fits["ML"].model.with_prior(pr.Normal(precision_matrix=P, sigma_units=True)).with_aux(sigma=2.0)
+    model = (
+        c.fits["ML"]
+        .model.with_prior(pr.Normal(precision_matrix=P, sigma_units=True))
+        .with_aux(sigma=2.0)
+    )
     texts = compare([pr.fit(model)]).data["prior"].values[0, 1:3].tolist()
     assert texts == [
         "correlated Normal(0.05 sigma) = correlated Normal(0.1)",
@@ -478,10 +641,19 @@ def test_a_scale_in_units_of_sigma_is_said_in_both_units():
 
 
 def test_notes_carry_those_of_the_rows_and_of_the_method(tmp_path):
-    table = {"x": [1.0, 2.0, np.nan, 4.0, 5.0, 7.0], "y": [1.0, 2.0, 3.0, 5.0, 4.0, 8.0]}
+    table = {
+        "x": [1.0, 2.0, np.nan, 4.0, 5.0, 7.0],
+        "y": [1.0, 2.0, 3.0, 5.0, 4.0, 8.0],
+    }
     model = pr.Model.from_formula("y ~ x", table, missing="drop")
-    fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(1.0))), "newton": pr.fit(model, "newton")}
-    read = {name: pr.load_fit(f.save(tmp_path / f"{name}.nc")) for name, f in fits.items()}
+    fits = {
+        "ML": pr.fit(model),
+        "mode": pr.fit(model.with_prior(pr.Normal(1.0))),
+        "newton": pr.fit(model, "newton"),
+    }
+    read = {
+        name: pr.load_fit(f.save(tmp_path / f"{name}.nc")) for name, f in fits.items()
+    }
     for c in (compare(fits), compare(read)):
         dropped = [n for n in c.notes if "1 of 6 rows were dropped" in n]
         assert len(dropped) == 1
@@ -494,17 +666,27 @@ def test_notes_carry_those_of_the_rows_and_of_the_method(tmp_path):
 
 def test_sigma_of_another_likelihood_is_another_quantity():
     """The scale of a Student-t is below its standard deviation: a shift between the two means nothing."""
-    fits = {"normal": pr.fit(gaussian()), "t": pr.fit(gaussian(likelihood=pr.StudentT(nu=4.0)))}
+    fits = {
+        "normal": pr.fit(gaussian()),
+        "t": pr.fit(gaussian(likelihood=pr.StudentT(nu=4.0))),
+    }
     c = compare(fits)
     here = c.data.sel(fit="t")
-    assert np.isnan(here[["difference", "se_ratio"]].sel(param="sigma").to_array()).all()
-    assert np.isfinite(here[["difference", "se_ratio", "estimate"]].sel(param="b").to_array()).all()
+    assert np.isnan(
+        here[["difference", "se_ratio"]].sel(param="sigma").to_array()
+    ).all()
+    assert np.isfinite(
+        here[["difference", "se_ratio", "estimate"]].sel(param="b").to_array()
+    ).all()
     assert here["estimate"].sel(param="sigma") == fits["t"].aux["sigma"]
     assert (
-        "t: no difference is given for sigma, which is not the same quantity under the likelihood of normal" in c.notes
+        "t: no difference is given for sigma, which is not the same quantity under the likelihood of normal"
+        in c.notes
     )
     assert "sigma" not in c.reasons
-    assert not any("no difference" in n for n in compare({"a": fits["t"], "b": fits["t"]}).notes)
+    assert not any(
+        "no difference" in n for n in compare({"a": fits["t"], "b": fits["t"]}).notes
+    )
 
 
 def wide(p: int = 100) -> dict[str, pr.Fit]:
@@ -518,23 +700,38 @@ def wide(p: int = 100) -> dict[str, pr.Fit]:
 def test_of_many_parameters_the_largest_shifts_are_printed():
     c = compare(wide())
     shift = np.abs(c.data["difference"].sel(fit="half").values[:-1])
-    largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {"sigma"}
-    for said in (repr(c).split("Why they differ")[0], c._repr_html_().split("Why they differ")[0]):
-        assert set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said)) == largest
-        assert "these have the largest differences; 81 more parameters, 162 rows, in .to_pandas()" in said
+    largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {
+        "sigma"
+    }
+    for said in (
+        repr(c).split("Why they differ")[0],
+        c._repr_html_().split("Why they differ")[0],
+    ):
+        assert (
+            set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said))
+            == largest
+        )
+        assert (
+            "these have the largest differences; 81 more parameters, 162 rows, in .to_pandas()"
+            in said
+        )
     assert set(re.findall(r"^  (\S+), half: ", repr(c), re.M)) <= largest
     assert len(c.reasons) > 50
     assert len(c.to_pandas()) == 102
     assert "and 29 more" not in repr(c)  # 49 penalised columns are still listed
     assert "x49" in " ".join(c.notes)
-    assert "these are the first; 81 more parameters, 81 rows" in repr(compare({"ML": c.fits["ML"]}))
+    assert "these are the first; 81 more parameters, 81 rows" in repr(
+        compare({"ML": c.fits["ML"]})
+    )
 
 
 def test_reasons_of_many_parameters_ask_for_no_covariance(monkeypatch):
     """No smooth path joins these two: sigma jumps as half of the columns are held back."""
     c = compare(wide())
     monkeypatch.setattr(pr.Fit, "covariance", None)
-    assert c.reasons["x99"][0].endswith("; priors of 49 coefficients: others in half than in ML")
+    assert c.reasons["x99"][0].endswith(
+        "; priors of 49 coefficients: others in half than in ML"
+    )
 
 
 def test_sampling_noise_is_a_reason():
@@ -559,7 +756,10 @@ def test_pandas_holds_every_number_unrounded():
     c = pair(gaussian(), pr.Normal(0.3))
     wide, tidy = c.to_pandas(), c.tidy()
     assert wide.columns.names == ["fit", "quantity"]
-    assert wide["ML", "estimate"].tolist() == c.data["estimate"].sel(fit="ML").values.tolist()
+    assert (
+        wide["ML", "estimate"].tolist()
+        == c.data["estimate"].sel(fit="ML").values.tolist()
+    )
     assert len(tidy) == wide.shape[0] * 2
     both = tidy[(tidy["fit"] == "prior") & (tidy["param"] == "b")]
     assert both["upper"].item() == wide.loc["b", ("prior", "upper")]
@@ -571,15 +771,21 @@ def test_saved_fits_compare(tmp_path):
     read = {k: pr.load_fit(f.save(tmp_path / f"{k}.nc")) for k, f in live.items()}
     there, here = compare(read), compare(live)
     for quantity in ("estimate", "error", "lower", "upper", "difference", "weight"):
-        np.testing.assert_allclose(there.data[quantity], here.data[quantity], rtol=EXACT)
+        np.testing.assert_allclose(
+            there.data[quantity], here.data[quantity], rtol=EXACT
+        )
     assert "not known" in repr(there)
     slope = there.data["param"].values[1]
-    assert f"prior of {slope}: Normal(0.4) in mode, flat in ML" in there.reasons[slope][0]
+    assert (
+        f"prior of {slope}: Normal(0.4) in mode, flat in ML" in there.reasons[slope][0]
+    )
     assert "prior" in there.causes.query("param == 'Intercept'")["cause"].values
     assert there.spellings == here.spellings
     exact = pr.fit(gaussian(prior=pr.Normal(0.3), aux={"sigma": 1.2}))
     again = pr.load_fit(exact.save(tmp_path / "exact.nc"))
-    np.testing.assert_allclose(prior_weights(again)[0], prior_weights(exact)[0], rtol=1e-10)  # from its moments alone
+    np.testing.assert_allclose(
+        prior_weights(again)[0], prior_weights(exact)[0], rtol=1e-10
+    )  # from its moments alone
 
 
 def test_digits_follow_the_error():
@@ -616,9 +822,13 @@ def test_recipes_are_fits_of_plain_models():
     ):  # fmt: skip
         by_formula = recipe(f"{response} ~ a + b", data)
         by_arrays = recipe(X[:, :2], data[response], columns=["a", "b"])
-        plain = pr.fit(pr.Model.from_formula(f"{response} ~ a + b", data, likelihood=likelihood))
+        plain = pr.fit(
+            pr.Model.from_formula(f"{response} ~ a + b", data, likelihood=likelihood)
+        )
         np.testing.assert_array_equal(by_formula.coef, plain.coef)
-        np.testing.assert_allclose(by_arrays.coef, plain.coef, rtol=1e-8)  # the same numbers by another reader
+        np.testing.assert_allclose(
+            by_arrays.coef, plain.coef, rtol=1e-8
+        )  # the same numbers by another reader
         assert plain.model.flat
 
 
@@ -628,7 +838,9 @@ def test_ridge_with_unknown_sigma_is_the_joint_mode():
     fit = ridge(X, y, scale=0.3)
     assert fit.method.name == "newton"
     given = ridge(X, y, scale=0.3, aux={"sigma": fit.aux["sigma"]})
-    np.testing.assert_allclose(fit.coef, given.coef, rtol=1e-7)  # Newton stops at 1e-8 standard errors
+    np.testing.assert_allclose(
+        fit.coef, given.coef, rtol=1e-7
+    )  # Newton stops at 1e-8 standard errors
     assert ridge(X, y, scale=0.3, sigma_units=True).method.name == "closed_form"
 
 
@@ -645,9 +857,18 @@ def test_ten_coefficients_of_three_fits_are_one_screen(likelihood):
         if likelihood == "gaussian"
         else (rng.random(150) < 1 / (1 + np.exp(-eta))).astype(int)
     )
-    model = pr.Model.from_arrays(X, y, columns=[f"a_rather_long_name_{j}" for j in range(10)], likelihood=likelihood)
+    model = pr.Model.from_arrays(
+        X,
+        y,
+        columns=[f"a_rather_long_name_{j}" for j in range(10)],
+        likelihood=likelihood,
+    )
     penalised = model.with_prior(pr.Normal(0.3))
-    fits = {"ML": pr.fit(model), "mode": pr.fit(penalised), "posterior": pr.fit(penalised, "laplace", seed=1)}
+    fits = {
+        "ML": pr.fit(model),
+        "mode": pr.fit(penalised),
+        "posterior": pr.fit(penalised, "laplace", seed=1),
+    }
     c = compare(fits)
     lines = repr(c).splitlines()
     assert len(lines) <= 40
@@ -662,21 +883,40 @@ def test_ten_coefficients_of_three_fits_are_one_screen(likelihood):
 
 
 def test_a_row_of_all_fits_has_the_largest_of_each():
-    c = compare(wide(30) | {"strong": pr.fit(wide(30)["ML"].model.with_prior(pr.Normal(0.3)))})
-    rows = [line.split() for line in repr(c).splitlines() if " ML +2 " in line and line.endswith(" %")]
+    c = compare(
+        wide(30) | {"strong": pr.fit(wide(30)["ML"].model.with_prior(pr.Normal(0.3)))}
+    )
+    rows = [
+        line.split()
+        for line in repr(c).splitlines()
+        if " ML +2 " in line and line.endswith(" %")
+    ]
     assert rows
-    assert "+2: all fits in one row, with the largest difference, SE ratio and prior weight" in repr(c)
+    assert (
+        "+2: all fits in one row, with the largest difference, SE ratio and prior weight"
+        in repr(c)
+    )
     for label, _, _, estimate, *_, difference, ratio, weight, _ in rows:
         here = c.data.sel(param=label)
-        assert float(estimate) == pytest.approx(here["estimate"].sel(fit="ML").item(), rel=0.02, abs=1e-2)
-        assert float(difference) == pytest.approx(max(here["difference"].values, key=abs), abs=0.0051)
-        assert float(ratio) == pytest.approx(max(here["se_ratio"].values, key=lambda v: abs(np.log(v))), abs=0.00051)
-        assert float(weight) / 100 == pytest.approx(np.nanmax(here["prior_weight"].values), rel=0.01)
+        assert float(estimate) == pytest.approx(
+            here["estimate"].sel(fit="ML").item(), rel=0.02, abs=1e-2
+        )
+        assert float(difference) == pytest.approx(
+            max(here["difference"].values, key=abs), abs=0.0051
+        )
+        assert float(ratio) == pytest.approx(
+            max(here["se_ratio"].values, key=lambda v: abs(np.log(v))), abs=0.00051
+        )
+        assert float(weight) / 100 == pytest.approx(
+            np.nanmax(here["prior_weight"].values), rel=0.01
+        )
 
 
 def test_no_reason_is_printed_for_what_is_not_apart():
     model = gaussian()
-    c = compare({"ML": pr.fit(model), "newton": pr.fit(model, "newton")})  # intervals by t and by the normal
+    c = compare(
+        {"ML": pr.fit(model), "newton": pr.fit(model, "newton")}
+    )  # intervals by t and by the normal
     assert "Why they differ" not in repr(c)
     assert "diff / SE" not in repr(compare({"ML": pr.fit(model)}))
 
@@ -685,7 +925,10 @@ def test_many_fits_of_few_columns_are_forty_lines():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))
     m = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=30))
-    fits = {f"fit {i}": pr.fit(m.with_prior(pr.Normal(0.5 / (i + 1))) if i else m) for i in range(8)}
+    fits = {
+        f"fit {i}": pr.fit(m.with_prior(pr.Normal(0.5 / (i + 1))) if i else m)
+        for i in range(8)
+    }
     said = repr(pr.compare(fits))
     assert "all fits in one row" in said
     assert len(said.split("\n")) <= 40
@@ -695,19 +938,26 @@ def test_without_a_path_a_prior_is_not_blamed_for_what_the_method_does():
     """Of collinear columns no path tells shares; that a weak prior is not the cause shows in the mode, which has ML's sigma."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=20)
-    m = pr.Model.from_arrays(np.column_stack([x, 2.0 * x]), x + rng.normal(size=20), columns=["x", "z"])
+    m = pr.Model.from_arrays(
+        np.column_stack([x, 2.0 * x]), x + rng.normal(size=20), columns=["x", "z"]
+    )
     with pytest.warns(pr.ProbregWarning):
         ml = pr.fit(m)
     c = compare({"ML": ml, "post": pr.fit(m.with_prior("weak"), "quadrature")})
     (said,) = c.reasons["sigma"]
     assert re.fullmatch(
-        r"post: \+0\.\d\d SE from ML, SE ratio 1\.\d+; prior and method, whose shares cannot be told apart", said
+        r"post: \+0\.\d\d SE from ML, SE ratio 1\.\d+; prior and method, whose shares cannot be told apart",
+        said,
     )
     of_sigma = c.causes[c.causes["param"] == "sigma"]
     assert of_sigma["cause"].tolist() == ["prior", "skewness"]
     # a prior that holds a coefficient at 0 is not diluted by RSS / 78 in place of RSS / 80
     X, y = rows()
-    kinked = pr.fit(pr.Model.from_arrays(X, y + 5.0 * X[:, 0], columns=list("abc")).with_prior({"a": pr.Laplace(0.01)}))
+    kinked = pr.fit(
+        pr.Model.from_arrays(X, y + 5.0 * X[:, 0], columns=list("abc")).with_prior(
+            {"a": pr.Laplace(0.01)}
+        )
+    )
     flat = pr.fit(pr.Model.from_arrays(X, y + 5.0 * X[:, 0], columns=list("abc")))
     (said,) = compare({"ML": flat, "lasso": kinked}).reasons["a"]
     assert "method" not in said
@@ -718,19 +968,29 @@ def test_heads_name_only_what_the_table_has():
     """Of separated rows nothing has an estimate; of an exact and of a saturated fit nothing has an interval."""
     x = np.linspace(-1.0, 1.0, 20)
     with pytest.warns(pr.ProbregWarning):
-        apart = pr.fit(pr.Model.from_arrays(x[:, None], (x > 0).astype(float), columns=["x"], likelihood="bernoulli"))
+        apart = pr.fit(
+            pr.Model.from_arrays(
+                x[:, None], (x > 0).astype(float), columns=["x"], likelihood="bernoulli"
+            )
+        )
     said = repr(apart.summary())
     assert "\nno estimates\n" in said
     assert not re.search(r"Wald|interval|two-sided| p ", said)
     exact = pr.fit(pr.Model.from_arrays(x[:, None], 2.0 * x, columns=["x"]))
     full = pr.fit(
-        pr.Model.from_arrays(np.array([[1.0, 1.0], [2.0, 4.0], [4.0, 16.0]]), [1.0, 5.0, 2.0], columns=["x", "w"])
+        pr.Model.from_arrays(
+            np.array([[1.0, 1.0], [2.0, 4.0], [4.0, 16.0]]),
+            [1.0, 5.0, 2.0],
+            columns=["x", "w"],
+        )
     )
     for fit in (apart, exact, full):
         said = repr(compare({"one": fit}))
         assert "no intervals" in said
         assert not re.search(r"Wald|chi-square| t |% intervals|lower", said)
-    beside = repr(compare({"ML": apart, "ridge": pr.fit(apart.model.with_prior("weak"))}))
+    beside = repr(
+        compare({"ML": apart, "ridge": pr.fit(apart.model.with_prior("weak"))})
+    )
     assert re.search(r"ML +newton, no intervals", beside)
     assert re.search(r"ridge +newton, Wald intervals", beside)
 
@@ -760,12 +1020,16 @@ def test_fits_of_one_answer_share_their_stacking_weight():
 def test_guarantees_are_printed_and_their_settings_checked():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (60, 2))
-    model = pr.Model.from_arrays(X, X[:, 0] + 0.3 * rng.normal(size=60) > 0, likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        X, X[:, 0] + 0.3 * rng.normal(size=60) > 0, likelihood="bernoulli"
+    )
     fits = {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(1.0)))}
     for setting in (True, {}, {"delta": 0.05}):
         found = pr.compare(fits, guarantee=setting)
         assert set(found.guarantees) == {"ML", "ridge"}
-        limits = [f"{one.held_out.bound.value:.4g}" for one in found.guarantees.values()]
+        limits = [
+            f"{one.held_out.bound.value:.4g}" for one in found.guarantees.values()
+        ]
         printed = " ".join(repr(found).split())
         assert all(limit in printed for limit in limits)
     assert not pr.compare(fits, guarantee=False).guarantees

@@ -13,10 +13,22 @@ import pytest
 import probreg as pr
 from probreg.errors import DataError, Incompatible
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
-from probreg.inference.sampling.log_density import ReparameterisedDensity, affine_map, compiled_obstacle
+from probreg.inference.sampling.log_density import (
+    ReparameterisedDensity,
+    affine_map,
+    compiled_obstacle,
+)
 from probreg.inference.sampling.sampler import density_of
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
-from probreg.numerics.compiled import CompiledDensity, Work, build, entries_of, loops_of, tiles_of, work_of
+from probreg.numerics.compiled import (
+    CompiledDensity,
+    Work,
+    build,
+    entries_of,
+    loops_of,
+    tiles_of,
+    work_of,
+)
 from probreg.numerics.compiled.loops import B
 from probreg.priors.location_scale import LocationScale
 
@@ -38,7 +50,11 @@ from .cases import (
     soon,
 )
 
-COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, DifferentiableLikelihood) and v.compiled_density is not None]
+COMPILED = [
+    v
+    for v in LIKELIHOOD_CASES
+    if isinstance(v, DifferentiableLikelihood) and v.compiled_density is not None
+]
 # one row, a tile less one, a tile, a tile and one, two and a half
 SIZES = [1, B - 1, B, B + 1, 5 * B // 2]
 EPS = np.finfo(float).eps
@@ -96,14 +112,18 @@ def test_elementary_functions_at_the_ends():
 # ---- compiled densities of likelihoods ---------------------------------------------------------------------------------
 
 
-def rows(likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6) -> dict[str, Any]:
+def rows(
+    likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6
+) -> dict[str, Any]:
     rng = np.random.default_rng(n)
     X, m = rng.normal(size=(n, p)), likelihood.width
     beta = rng.normal(size=(p, m)) * 0.4
     w = rng.integers(0, 4, n).astype(float) if weighted else np.zeros(0)
     shift = rng.normal(size=(m, n)) * 0.3 if offset else np.zeros((0, n))
     eta = X @ beta + (shift.T if offset else 0.0)
-    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
+    y = likelihood.sample(
+        rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta))
+    )
     t = np.array(likelihood.settings(**auxiliaries(likelihood)), dtype=float)
     return {"X": X, "y": y, "w": w, "offset": shift, "beta": beta, "t": t, "eta": eta}
 
@@ -111,21 +131,37 @@ def rows(likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6) -
 def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]:
     w = r["w"] if len(r["w"]) else np.ones(len(r["y"]))
     aux = auxiliaries(likelihood)
-    value = float(w @ (likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.base_measure(r["y"])))
+    value = float(
+        w
+        @ (
+            likelihood.log_prob(r["y"], r["eta"], **aux)
+            - likelihood.base_measure(r["y"])
+        )
+    )
     slopes = r["X"].T @ (w[:, None] * likelihood.score(r["y"], r["eta"], **aux))
-    over_aux = likelihood.value_grad_hessian(r["y"], r["eta"], **aux).gradient[:, likelihood.width :]
+    over_aux = likelihood.value_grad_hessian(r["y"], r["eta"], **aux).gradient[
+        :, likelihood.width :
+    ]
     return value, slopes, float((w[:, None] * over_aux).sum())
 
 
 @pytest.mark.parametrize("likelihood", COMPILED, ids=named)
 def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
     """As Python runs them, before any compiler: log density, slopes and second derivatives of each row."""
-    r, density, m = rows(likelihood, 40, weighted=False, offset=False), likelihood.compiled_density, likelihood.width
+    r, density, m = (
+        rows(likelihood, 40, weighted=False, offset=False),
+        likelihood.compiled_density,
+        likelihood.width,
+    )
     aux, y, eta, t = auxiliaries(likelihood), r["y"], r["eta"], r["t"]
     exact = likelihood.value_grad_hessian(y, eta, **aux)
     pairs = [(c, d) for c in range(m) for d in range(c, m)]
     curvature = np.stack([exact.curvature[:, c, d] for c, d in pairs])
-    log_p, slope, curve = np.empty(40), np.zeros((m + len(likelihood.aux), 40)), curvature.copy()
+    log_p, slope, curve = (
+        np.empty(40),
+        np.zeros((m + len(likelihood.aux), 40)),
+        curvature.copy(),
+    )
     if density.tile is None:
         found = np.array([density.row(y[i], eta[i, 0], t) for i in range(40)])
         log_p, slope = found[:, 0], found[:, 1 : 2 + len(likelihood.aux)].T
@@ -136,7 +172,9 @@ def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
         if density.hessian is not None:
             density.hessian(y, eta.T.copy(), t, curve := np.empty_like(curvature))
     close = {"rtol": 1e-11, "atol": 1e-11}  # of terms of order 1 to 10
-    np.testing.assert_allclose(log_p, likelihood.log_prob(y, eta, **aux) - likelihood.base_measure(y), **close)
+    np.testing.assert_allclose(
+        log_p, likelihood.log_prob(y, eta, **aux) - likelihood.base_measure(y), **close
+    )
     np.testing.assert_allclose(slope, exact.gradient.T, **close)
     np.testing.assert_allclose(curve, curvature, **close)
 
@@ -148,14 +186,27 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
     """By every loop; the densities that are no quick cases are asked above as they are written, and below by one loop."""
     r = rows(likelihood, n, weighted=weighted, offset=offset)
     value, slopes, over_aux = numpy_sums(likelihood, r)
-    loops, extra, beta = loops_of(likelihood.compiled_density), len(likelihood.aux), r["beta"]
+    loops, extra, beta = (
+        loops_of(likelihood.compiled_density),
+        len(likelihood.aux),
+        r["beta"],
+    )
     # sums of n terms in another order
     size = np.abs(value) + n
     close = {"rtol": 0, "atol": 50 * EPS * size}
 
     out = np.empty(beta.size + extra)
     tiles = tiles_of(r["X"])
-    found = loops.gradient(tiles, r["y"], r["w"], r["offset"], beta, r["t"], out, *work_of(tiles, beta.shape[1]))
+    found = loops.gradient(
+        tiles,
+        r["y"],
+        r["w"],
+        r["offset"],
+        beta,
+        r["t"],
+        out,
+        *work_of(tiles, beta.shape[1]),
+    )
     np.testing.assert_allclose(found, value, **close)
     np.testing.assert_allclose(out[: beta.size], slopes.ravel(), **close)
     np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
@@ -167,8 +218,20 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
     np.testing.assert_allclose(out[: beta.size], slopes.T.ravel(), **close)
     np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
 
-    points, total = np.stack([across] * 70), np.ones(70)  # more than one group of points
-    loops.values(r["X"], r["y"], r["w"], r["offset"], points, np.stack([r["t"]] * 70), extra, total)
+    points, total = (
+        np.stack([across] * 70),
+        np.ones(70),
+    )  # more than one group of points
+    loops.values(
+        r["X"],
+        r["y"],
+        r["w"],
+        r["offset"],
+        points,
+        np.stack([r["t"]] * 70),
+        extra,
+        total,
+    )
     np.testing.assert_allclose(total - 1.0, value, **close)
 
 
@@ -180,11 +243,27 @@ def test_a_compiled_density_is_sound_far_from_the_data(likelihood):
     r["eta"] = r["X"] @ r["beta"]
     aux = auxiliaries(likelihood)
     with np.errstate(over="ignore"):
-        exact = float((likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.base_measure(r["y"])).sum())
+        exact = float(
+            (
+                likelihood.log_prob(r["y"], r["eta"], **aux)
+                - likelihood.base_measure(r["y"])
+            ).sum()
+        )
     out = np.empty(r["beta"].size + len(likelihood.aux))
     tiles = tiles_of(r["X"])
-    args = (tiles, r["y"], r["w"], r["offset"], r["beta"], r["t"], out, *work_of(tiles, r["beta"].shape[1]))
-    np.testing.assert_allclose(loops_of(likelihood.compiled_density).gradient(*args), exact, rtol=1e-12)
+    args = (
+        tiles,
+        r["y"],
+        r["w"],
+        r["offset"],
+        r["beta"],
+        r["t"],
+        out,
+        *work_of(tiles, r["beta"].shape[1]),
+    )
+    np.testing.assert_allclose(
+        loops_of(likelihood.compiled_density).gradient(*args), exact, rtol=1e-12
+    )
 
 
 # ---- compiled densities of priors --------------------------------------------------------------------------------------
@@ -192,23 +271,40 @@ def test_a_compiled_density_is_sound_far_from_the_data(likelihood):
 
 def has_compiled_density(prior: Any) -> bool:
     by_matrix = getattr(prior, "precision_matrix", None) is not None
-    return isinstance(prior, LocationScale) and prior.compiled_density is not None and not by_matrix
+    return (
+        isinstance(prior, LocationScale)
+        and prior.compiled_density is not None
+        and not by_matrix
+    )
 
 
-@pytest.mark.parametrize("prior", [v for v in PRIOR_CASES if has_compiled_density(v)], ids=named)
+@pytest.mark.parametrize(
+    "prior", [v for v in PRIOR_CASES if has_compiled_density(v)], ids=named
+)
 def test_the_compiled_density_of_a_prior_is_its_numpy_density(prior):
     rng = np.random.default_rng(1)
     theta, at, unit = rng.normal(size=5), np.array([3, 0, 4]), 1.7
-    location, scale = (np.broadcast_to(v, 3).astype(float) for v in (prior.location, prior.scales))
+    location, scale = (
+        np.broadcast_to(v, 3).astype(float) for v in (prior.location, prior.scales)
+    )
     out = np.zeros(5)
-    args = (theta, at, np.ascontiguousarray(location), unit * scale, np.array(prior.settings, dtype=float), out)
+    args = (
+        theta,
+        at,
+        np.ascontiguousarray(location),
+        unit * scale,
+        np.array(prior.settings, dtype=float),
+        out,
+    )
     value, over_unit = entries_of(prior.compiled_density)(*args)
     beta = theta[at][:, None]
     assert value == pytest.approx(float(prior.log_prob(beta, unit)), rel=1e-13)
     np.testing.assert_allclose(out[at], prior.slopes(beta, unit)[0][:, 0], rtol=1e-12)
     assert not out[[1, 2]].any()
     h = 1e-6
-    rise = float(prior.log_prob(beta, unit * np.exp(h)) - prior.log_prob(beta, unit * np.exp(-h))) / (2 * h)
+    rise = float(
+        prior.log_prob(beta, unit * np.exp(h)) - prior.log_prob(beta, unit * np.exp(-h))
+    ) / (2 * h)
     assert over_unit == pytest.approx(rise, abs=1e-7)
 
 
@@ -220,7 +316,9 @@ def sampled_compiled(likelihood: Any, prior: Any) -> pr.Model | None:
     return None if model is None or compiled_obstacle(model) else model
 
 
-def affine_density_as_python_runs_it(model: pr.Model, dense: ReparameterisedDensity) -> Any:
+def affine_density_as_python_runs_it(
+    model: pr.Model, dense: ReparameterisedDensity
+) -> Any:
     """The one function that the compiled chains call, before it is compiled; its loops over rows and entries are."""
     assert dense.rows is not None
     target = affine_density(model, dense.at, dense.rows)
@@ -238,7 +336,11 @@ def check(model: pr.Model) -> None:
     dense = ReparameterisedDensity.of(model, at, compiled=True)
     by_numpy = ReparameterisedDensity.of(model, at, compiled=False)
     rng = np.random.default_rng(0)
-    whole = affine_density_as_python_runs_it(model, dense) if compiled_whole(model) else None
+    whole = (
+        affine_density_as_python_runs_it(model, dense)
+        if compiled_whole(model)
+        else None
+    )
     for _ in range(2):
         z = rng.normal(size=at.A.shape[1]) * (0.5 if at.whitened else 0.1)
         value, slopes = dense.log_prob(z)
@@ -248,25 +350,43 @@ def check(model: pr.Model) -> None:
             np.testing.assert_allclose(over, slopes, rtol=1e-9, atol=1e-9)
         point = dense.unfold(z)
         beta, aux = point.pop("beta"), {a: float(v) for a, v in point.items()}
-        exact = float(model.log_posterior(beta, **aux)) + sum(np.log(v) for v in aux.values())
+        exact = float(model.log_posterior(beta, **aux)) + sum(
+            np.log(v) for v in aux.values()
+        )
         assert value == pytest.approx(exact, rel=1e-11, abs=1e-9)
         assert by_numpy.log_prob(z)[0] == pytest.approx(exact, rel=1e-11, abs=1e-9)
-        np.testing.assert_allclose(by_numpy.log_prob(z)[1], slopes, rtol=1e-9, atol=1e-9)
-        if isinstance(model.likelihood, ProximalLikelihood):  # differences reach over kinks
+        np.testing.assert_allclose(
+            by_numpy.log_prob(z)[1], slopes, rtol=1e-9, atol=1e-9
+        )
+        if isinstance(
+            model.likelihood, ProximalLikelihood
+        ):  # differences reach over kinks
             continue
         differences = gradient(lambda v: np.array([dense.log_prob(v)[0]]), z).ravel()
-        np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-5 * max(1.0, np.abs(differences).max()))
+        np.testing.assert_allclose(
+            slopes,
+            differences,
+            rtol=1e-5,
+            atol=1e-5 * max(1.0, np.abs(differences).max()),
+        )
 
 
 OWN = {"x1": pr.Normal(0.7), "x3": pr.priors.Cauchy(1.2)}
-PAIRS = [(v, p) for v in LIKELIHOOD_CASES for p in (*PRIOR_CASES, OWN) if sampled_compiled(v, p) is not None]
+PAIRS = [
+    (v, p)
+    for v in LIKELIHOOD_CASES
+    for p in (*PRIOR_CASES, OWN)
+    if sampled_compiled(v, p) is not None
+]
 
 
 def test_every_smooth_likelihood_and_every_prior_with_a_compiled_density_is_sampled_by_it():
     """By a compiled density, or by the moments of least squares: neither is asked of a likelihood or a prior."""
     able = [v for v in LIKELIHOOD_CASES if v.least_squares or v in COMPILED]
     assert {v.name for v, _ in PAIRS} == {v.name for v in able}
-    assert {p.name for _, p in PAIRS if p is not OWN} >= {p.name for p in PRIOR_CASES if has_compiled_density(p)} | {
+    assert {p.name for _, p in PAIRS if p is not OWN} >= {
+        p.name for p in PRIOR_CASES if has_compiled_density(p)
+    } | {
         "flat",
         "normal",
     }
@@ -285,7 +405,11 @@ def test_every_smooth_likelihood_and_every_prior_with_a_compiled_density_is_samp
 )
 def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
     check(model_for(likelihood, prior))
-    more = {"offset": np.linspace(-0.5, 0.5, 60)} if not getattr(likelihood, "symmetric", False) else {}
+    more = (
+        {"offset": np.linspace(-0.5, 0.5, 60)}
+        if not getattr(likelihood, "symmetric", False)
+        else {}
+    )
     check(model_for(likelihood, prior, weights=np.arange(60) % 3 + 1.0, **more))
 
 
@@ -317,7 +441,9 @@ def test_the_sampled_density_has_the_prior_of_a_nuisance_parameter(likelihood, a
 )
 def test_the_sampled_density_is_pymcs(likelihood):
     """The plain graph of `to_pymc`, in PyMC's own coordinates, differs by a constant (the density of its flat parts) at most."""
-    model = model_for(likelihood, pr.Normal(0.8), aux={a: pr.HalfNormal(1.3) for a in likelihood.aux})
+    model = model_for(
+        likelihood, pr.Normal(0.8), aux={a: pr.HalfNormal(1.3) for a in likelihood.aux}
+    )
     theirs = density_of(model.to_pymc())
     apart = []
     for k in range(3):
@@ -328,7 +454,10 @@ def test_the_sampled_density_is_pymcs(likelihood):
         log_aux = [float(np.log(values[a])) for a in model.unknown]
         at = affine_map(model)
         z = np.linalg.solve(at.A, np.r_[beta.ravel(), log_aux] - at.centre)
-        apart.append(ReparameterisedDensity.of(model, at, compiled=True).log_prob(z)[0] - theirs.log_prob(x)[0])
+        apart.append(
+            ReparameterisedDensity.of(model, at, compiled=True).log_prob(z)[0]
+            - theirs.log_prob(x)[0]
+        )
     np.testing.assert_allclose(apart, apart[0], rtol=1e-10, atol=1e-9)
 
 
@@ -336,7 +465,14 @@ def test_whitened_coordinates_make_the_posterior_round():
     """Columns of scales 1e-3 to 1e3 with correlation 0.99: in z the curvature at the mode is the identity."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=400)
-    X = np.stack([1e3 * base, 1e-3 * (base + 0.1 * rng.normal(size=400)), 50.0 + rng.normal(size=400)], 1)
+    X = np.stack(
+        [
+            1e3 * base,
+            1e-3 * (base + 0.1 * rng.normal(size=400)),
+            50.0 + rng.normal(size=400),
+        ],
+        1,
+    )
     y = (rng.random(400) < 1 / (1 + np.exp(-base))).astype(int)
     model = pr.Model.from_arrays(X, y, likelihood="bernoulli")
     found = ReparameterisedDensity.of(model)
@@ -349,8 +485,17 @@ def test_whitened_coordinates_of_moments_make_the_posterior_round():
     """The same of least squares with sigma unknown, whose curvature over log sigma is 2 (n - p) where sigma^2 = RSS / (n - p)."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=400)
-    X = np.stack([1e3 * base, 1e-3 * (base + 0.1 * rng.normal(size=400)), 50.0 + rng.normal(size=400)], 1)
-    found = ReparameterisedDensity.of(pr.Model.from_arrays(X, 2.0 + base + 0.5 * rng.normal(size=400)))
+    X = np.stack(
+        [
+            1e3 * base,
+            1e-3 * (base + 0.1 * rng.normal(size=400)),
+            50.0 + rng.normal(size=400),
+        ],
+        1,
+    )
+    found = ReparameterisedDensity.of(
+        pr.Model.from_arrays(X, 2.0 + base + 0.5 * rng.normal(size=400))
+    )
     assert found.at.whitened
     H = -gradient(lambda z: found.log_prob(z)[1], np.zeros(5))
     np.testing.assert_allclose(H, np.diag([1.0, 1.0, 1.0, 1.0, 396 / 400]), atol=1e-6)
@@ -392,7 +537,11 @@ def test_a_changed_density_is_another_name_on_disk():
     from probreg.likelihoods import bernoulli
 
     def with_constant(value: float) -> CompiledDensity:
-        code = _steep.__code__.replace(co_consts=tuple(value if c == -2.0 else c for c in _steep.__code__.co_consts))
+        code = _steep.__code__.replace(
+            co_consts=tuple(
+                value if c == -2.0 else c for c in _steep.__code__.co_consts
+            )
+        )
         return CompiledDensity(type(_steep)(code, _steep.__globals__))
 
     digest = build._digest
@@ -404,7 +553,8 @@ def test_a_changed_density_is_another_name_on_disk():
         == f"gradient_{digest(pr.Bernoulli.compiled_density)}"
     )
     moved = type(bernoulli._evaluate_row)(
-        bernoulli._evaluate_row.__code__, {**bernoulli._evaluate_row.__globals__, "log1p": 2.0}
+        bernoulli._evaluate_row.__code__,
+        {**bernoulli._evaluate_row.__globals__, "log1p": 2.0},
     )
     assert digest(CompiledDensity(moved)) != digest(pr.Bernoulli.compiled_density)
 
@@ -422,7 +572,9 @@ def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", code]
     for hits_and_misses in (["0", "1"], ["1", "0"]):
-        out = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            command, env=env, capture_output=True, text=True, check=True
+        ).stdout
         assert out.split() == hits_and_misses
 
 
@@ -433,7 +585,16 @@ def test_a_likelihood_of_ones_own_is_compiled_from_its_row():
 
     X = tiles_of(np.arange(6.0)[:, None])
     out = np.empty(1)
-    args = (X, np.zeros(6), np.zeros(0), np.zeros((0, 6)), np.ones((1, 1)), np.zeros(0), out, *work_of(X, 1))
+    args = (
+        X,
+        np.zeros(6),
+        np.zeros(0),
+        np.zeros((0, 6)),
+        np.ones((1, 1)),
+        np.zeros(0),
+        out,
+        *work_of(X, 1),
+    )
     assert loops_of(Doubled.compiled_density).gradient(*args) == -30.0
     assert out[0] == -30.0
 
@@ -447,22 +608,36 @@ def bernoulli(prior: Any) -> pr.Model:
     return model_for(pr.Bernoulli(), prior, n=40)
 
 
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of chains as short as these
+@pytest.mark.filterwarnings(
+    "ignore::probreg.errors.ProbregWarning"
+)  # of chains as short as these
 def test_auto_takes_the_compiled_engine_where_there_are_densities_and_says_so():
-    fit, other = (pr.fit(bernoulli(prior), pr.NUTS(**SHORT)) for prior in (pr.Normal(1.0), pr.Laplace(1.0)))
+    fit, other = (
+        pr.fit(bernoulli(prior), pr.NUTS(**SHORT))
+        for prior in (pr.Normal(1.0), pr.Laplace(1.0))
+    )
     assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "compiled"
     assert "compiled engine" in " ".join(fit.described["notes"])
     assert other.tree.attrs["engine"] == "pymc"
-    assert "the laplace prior of x1, x2, x3 has no compiled density" in " ".join(other.described["notes"])
+    assert "the laplace prior of x1, x2, x3 has no compiled density" in " ".join(
+        other.described["notes"]
+    )
     assert set(fit.tree.groups) == set(other.tree.groups)
-    assert set(fit.tree["sample_stats"].data_vars) == set(other.tree["sample_stats"].data_vars)
+    assert set(fit.tree["sample_stats"].data_vars) == set(
+        other.tree["sample_stats"].data_vars
+    )
     assert fit.tree["posterior"]["beta"].dims == other.tree["posterior"]["beta"].dims
 
 
 @pytest.mark.parametrize(
     ("likelihood", "prior", "aux", "words"),
     [
-        (pr.Bernoulli(), pr.Laplace(1.0), {}, "the laplace prior of x1, x2, x3 has no compiled density"),
+        (
+            pr.Bernoulli(),
+            pr.Laplace(1.0),
+            {},
+            "the laplace prior of x1, x2, x3 has no compiled density",
+        ),
         (pr.Bernoulli(), pr.Normal(pr.HalfNormal(1.0)), {}, "has no compiled density"),
         (
             pr.Gaussian(),
@@ -472,14 +647,20 @@ def test_auto_takes_the_compiled_engine_where_there_are_densities_and_says_so():
         ),
     ],
 )
-def test_what_has_no_compiled_density_is_refused_by_the_compiled_engine_with_the_reason(likelihood, prior, aux, words):
-    with pytest.raises(Incompatible, match="the compiled engine cannot sample this model") as refused:
+def test_what_has_no_compiled_density_is_refused_by_the_compiled_engine_with_the_reason(
+    likelihood, prior, aux, words
+):
+    with pytest.raises(
+        Incompatible, match="the compiled engine cannot sample this model"
+    ) as refused:
         pr.fit(model_for(likelihood, prior, aux=aux), pr.NUTS(engine="compiled"))
     assert words in str(refused.value)
 
 
 def test_an_engine_has_a_name():
-    with pytest.raises(DataError, match="engine is 'auto', 'compiled' or 'pymc', got 'rust'"):
+    with pytest.raises(
+        DataError, match="engine is 'auto', 'compiled' or 'pymc', got 'rust'"
+    ):
         pr.NUTS(engine="rust")
 
 
@@ -534,7 +715,9 @@ def test_a_density_written_anew_does_not_keep_the_compiled_one_of_its_base():
     assert Halved.compiled_density is None
     assert Wide.compiled_density is None
     assert Named.compiled_density is pr.Poisson.compiled_density
-    assert "halved" not in (compiled_obstacle(model_for(pr.Poisson(), pr.Normal(1.0))) or "")
+    assert "halved" not in (
+        compiled_obstacle(model_for(pr.Poisson(), pr.Normal(1.0))) or ""
+    )
 
 
 def _wrong(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -550,12 +733,20 @@ def test_a_compiled_density_that_is_another_density_is_refused_before_it_is_samp
         compiled_density = CompiledDensity(_wrong)
 
     X, y = np.linspace(-1.0, 1.0, 300)[:, None], np.arange(300) % 4
-    for more in ({}, {"weights": np.arange(300) % 3, "offset": np.linspace(0.0, 1.0, 300)}):
+    for more in (
+        {},
+        {"weights": np.arange(300) % 3, "offset": np.linspace(0.0, 1.0, 300)},
+    ):
         with pytest.raises(
-            Incompatible, match=r"density of the poisson likelihood is another density .* slopes that differ"
+            Incompatible,
+            match=r"density of the poisson likelihood is another density .* slopes that differ",
         ):
-            ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True)
-        ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True)
+            ReparameterisedDensity.of(
+                pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True
+            )
+        ReparameterisedDensity.of(
+            pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True
+        )
 
 
 def test_a_compiled_density_with_variables_of_a_function_around_it_is_named():
@@ -567,7 +758,9 @@ def test_a_compiled_density_with_variables_of_a_function_around_it_is_named():
         compiled_density = CompiledDensity(around(2.0))
 
     model = pr.Model.from_arrays(np.arange(9.0), np.arange(9), likelihood=Inner())
-    assert "cannot be compiled: <lambda> uses factor of the function around it" in (compiled_obstacle(model) or "")
+    assert "cannot be compiled: <lambda> uses factor of the function around it" in (
+        compiled_obstacle(model) or ""
+    )
     assert "is no plain function" in (CompiledDensity(math.exp).unfit or "")
 
 
@@ -590,11 +783,16 @@ def _of_pair(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     ("f", "words"),
     [
-        (_of_pair, "_of_pair uses _PAIR, which is neither a number nor a function of math"),
+        (
+            _of_pair,
+            "_of_pair uses _PAIR, which is neither a number nor a function of math",
+        ),
         (math.exp, "is no plain function"),
         (dataclasses.replace, "uses"),
     ],
 )
-def test_a_compiled_density_that_stored_code_could_not_be_told_from_is_refused(f, words):
+def test_a_compiled_density_that_stored_code_could_not_be_told_from_is_refused(
+    f, words
+):
     with pytest.raises(Incompatible, match=words):
         loops_of(CompiledDensity(f))

@@ -15,20 +15,41 @@ from probreg.model import likelihood_sums as sums
 from .cases import LIKELIHOOD_CASES, Array, auxiliaries, compiled_cases, given_for
 
 P = 3
-SIZES = (0, 1, 2, 127, 128, 513, 1300)  # about the tiles of 128 and 512 rows, odd and even, none
-COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
+SIZES = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    513,
+    1300,
+)  # about the tiles of 128 and 512 rows, odd and even, none
+COMPILED = [
+    v
+    for v in LIKELIHOOD_CASES
+    if isinstance(v, SmoothLikelihood) and v.compiled_density is not None
+]
 # The plain functions of every density are asked in test_compiled.py.
 every = pytest.mark.parametrize("likelihood", compiled_cases(COMPILED))
 BASIS = Frame(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
 
 
-def block(likelihood: SmoothLikelihood, n: int, *, weighted: bool = False, offset: int = 0, order: Any = "C") -> Block:
+def block(
+    likelihood: SmoothLikelihood,
+    n: int,
+    *,
+    weighted: bool = False,
+    offset: int = 0,
+    order: Any = "C",
+) -> Block:
     """Rows drawn from the likelihood, with an offset of so many columns."""
     rng = np.random.default_rng(n)
     X = np.column_stack([np.ones(n), rng.normal(size=(n, P - 1))])
     shift = rng.normal(size=(n, offset)) if offset else None
     eta = X @ coefficients(likelihood) + (0.0 if shift is None else shift)
-    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
+    y = likelihood.sample(
+        rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta))
+    )
     weights = rng.integers(0, 4, n).astype(float) if weighted else None
     return Block(np.asarray(X, order=order), y, weights, shift)
 
@@ -51,7 +72,9 @@ def both(monkeypatch: Any, call: Any, *, compiled: bool = True) -> tuple[Any, An
     """What compiled code says, and NumPy; each is seen to have been used."""
     found, loops_of, used = [], sums.loops_of, []
     with monkeypatch.context() as patch:
-        patch.setattr(sums, "loops_of", lambda kernel: used.append(kernel) or loops_of(kernel))
+        patch.setattr(
+            sums, "loops_of", lambda kernel: used.append(kernel) or loops_of(kernel)
+        )
         for bound in (0, 10**18):
             patch.setattr(sums, "COMPILED", bound)
             found.append(call())
@@ -71,7 +94,9 @@ def same(one: Any, other: Any) -> None:
 @every
 def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> None:
     known, gamma = auxiliaries(likelihood), coefficients(likelihood)
-    for some, curved, basis in itertools.product(blocks(likelihood), (True, False), (None, BASIS)):
+    for some, curved, basis in itertools.product(
+        blocks(likelihood), (True, False), (None, BASIS)
+    ):
         for unknown in {likelihood.aux, ()}:
             call = partial(
                 sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, frame=basis, known=known,
@@ -86,31 +111,61 @@ def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> Non
 
 
 @every
-def test_batches_of_log_likelihoods_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> None:
+def test_batches_of_log_likelihoods_agree(
+    likelihood: SmoothLikelihood, monkeypatch: Any
+) -> None:
     rng = np.random.default_rng(6)
     for batch in ((), (1,), (70,), (2, 35)):  # points come in groups of at most 64
         beta = coefficients(likelihood, *batch)
         known = {a: rng.uniform(0.5, 2.0, (*batch, 1)) for a in likelihood.aux}
         for some in blocks(likelihood):
-            same(*both(monkeypatch, partial(sums.log_lik, some, likelihood=likelihood, beta=beta, known=known)))
+            same(
+                *both(
+                    monkeypatch,
+                    partial(
+                        sums.log_lik,
+                        some,
+                        likelihood=likelihood,
+                        beta=beta,
+                        known=known,
+                    ),
+                )
+            )
 
 
 @every
-def test_one_point_at_many_aux_and_many_points_at_one(likelihood: SmoothLikelihood, monkeypatch: Any) -> None:
+def test_one_point_at_many_aux_and_many_points_at_one(
+    likelihood: SmoothLikelihood, monkeypatch: Any
+) -> None:
     some = block(likelihood, 40)
     for batch, spread in (((), (5, 1)), ((5,), (1,)), ((4, 1), (5, 1))):
-        known = {a: np.random.default_rng(7).uniform(0.5, 2.0, spread) for a in likelihood.aux}
+        known = {
+            a: np.random.default_rng(7).uniform(0.5, 2.0, spread)
+            for a in likelihood.aux
+        }
         beta = coefficients(likelihood, *batch)
-        same(*both(monkeypatch, partial(sums.log_lik, some, likelihood=likelihood, beta=beta, known=known)))
+        same(
+            *both(
+                monkeypatch,
+                partial(
+                    sums.log_lik, some, likelihood=likelihood, beta=beta, known=known
+                ),
+            )
+        )
 
 
 @every
-def test_far_points_stay_what_they_are(likelihood: SmoothLikelihood, monkeypatch: Any) -> None:
+def test_far_points_stay_what_they_are(
+    likelihood: SmoothLikelihood, monkeypatch: Any
+) -> None:
     """Far out a density may be zero: -inf or a large negative number, never nan, and the same in both."""
     some, beta = block(likelihood, 30), 300.0 * coefficients(likelihood, 3)
     known = {a: np.ones(1) for a in likelihood.aux}
     with np.errstate(all="ignore"):
-        one, other = both(monkeypatch, lambda: sums.log_lik(some, likelihood=likelihood, beta=beta, known=known))
+        one, other = both(
+            monkeypatch,
+            lambda: sums.log_lik(some, likelihood=likelihood, beta=beta, known=known),
+        )
     assert not np.isnan(one[0]).any()
     np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
 
@@ -169,7 +224,10 @@ def test_a_fit_is_the_same_by_compiled_code(monkeypatch: Any) -> None:
     rng = np.random.default_rng(8)
     X = rng.normal(size=(40_000, 3)) + np.array([0.0, 50.0, -2.0])
     y = rng.integers(0, 3, 40_000)
-    one, other = both(monkeypatch, lambda: pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"), "newton"))
+    one, other = both(
+        monkeypatch,
+        lambda: pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"), "newton"),
+    )
     apart = np.abs(one.coef - other.coef) / other.std_error
     assert float(apart.max()) < 1e-6
     np.testing.assert_allclose(one.std_error, other.std_error, rtol=1e-6)

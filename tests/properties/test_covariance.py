@@ -7,12 +7,23 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.sampling.pymc_engine import made as engine_graph, reparameterised_graph
+from probreg.inference.sampling.pymc_engine import (
+    made as engine_graph,
+    reparameterised_graph,
+)
 from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
 from probreg.inference.sampling.sampler import density_of
 from probreg.model.drawn_prior import log_prior_of_draws
 from probreg.model.pymc_graph import hyper_names
-from probreg.priors import LKJ, PRIORS, Covariance, GroupNormal, HalfNormal, Normal, VaryingEffects
+from probreg.priors import (
+    LKJ,
+    PRIORS,
+    Covariance,
+    GroupNormal,
+    HalfNormal,
+    Normal,
+    VaryingEffects,
+)
 from probreg.priors.correlations import pairs_of, partial_of, root_of, root_slopes
 
 from .cases import Array, covering, dkw, gradient
@@ -21,7 +32,11 @@ NAMES = ("a", "b", "c", "d")
 EFFECTS = [
     VaryingEffects(("a",), 4, (HalfNormal(1.3),), (), "g"),
     VaryingEffects(
-        ("a", "b"), 3, (HalfNormal(1.3), pr.priors.LogNormal(0.6, location=0.2)), (LKJ(2.0).partial(0, 2),), "g"
+        ("a", "b"),
+        3,
+        (HalfNormal(1.3), pr.priors.LogNormal(0.6, location=0.2)),
+        (LKJ(2.0).partial(0, 2),),
+        "g",
     ),
     VaryingEffects(("a", "b"), 3, (HalfNormal(1.3), 0.8), (0.4,), "g"),
     VaryingEffects(("a", "b"), 3, (HalfNormal(1.3), HalfNormal(0.4)), (0.0,), "g"),
@@ -33,7 +48,9 @@ EFFECTS = [
         "g",
     ),
 ]
-every = pytest.mark.parametrize("prior", EFFECTS, ids=lambda p: f"{len(p.effects)}-{len(p.hyper)}")
+every = pytest.mark.parametrize(
+    "prior", EFFECTS, ids=lambda p: f"{len(p.effects)}-{len(p.hyper)}"
+)
 
 
 def drawn(prior: VaryingEffects, size: int, seed: int = 0) -> dict[str, Array]:
@@ -117,14 +134,18 @@ def test_natural_values_are_those_of_the_covariance_and_lead_back(prior):
         np.testing.assert_allclose(found[0], root, rtol=1e-12, atol=1e-15)
     back = prior.internal(natural)
     for name in values:
-        np.testing.assert_allclose(np.log(back[name]), np.log(values[name]), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            np.log(back[name]), np.log(values[name]), rtol=1e-9, atol=1e-12
+        )
 
 
 @every
 def test_slopes_of_the_root_are_those_of_its_differences(prior):
     logs = np.log([v[0] for v in drawn(prior, 1).values()])
     numeric = gradient(lambda x: prior.root(x)[0].ravel(), logs)
-    np.testing.assert_allclose(prior.root(logs)[1].reshape(len(logs), -1).T, numeric, atol=1e-8)
+    np.testing.assert_allclose(
+        prior.root(logs)[1].reshape(len(logs), -1).T, numeric, atol=1e-8
+    )
 
 
 @every
@@ -136,7 +157,9 @@ def test_the_density_given_hyperparameters_is_that_of_the_plain_prior(prior):
     for s in np.ndindex(2, 3):
         plain = prior.given(**{k: float(v[s]) for k, v in lead.items()})
         assert isinstance(plain, Normal if prior.diagonal else GroupNormal)
-        assert together[s] == pytest.approx(float(plain.log_prob(beta[s], 1.8)), rel=1e-11)
+        assert together[s] == pytest.approx(
+            float(plain.log_prob(beta[s], 1.8)), rel=1e-11
+        )
 
 
 def test_densities_of_natural_correlations_are_lkj_and_those_of_sds_their_own():
@@ -144,8 +167,12 @@ def test_densities_of_natural_correlations_are_lkj_and_those_of_sds_their_own():
     natural = prior.natural(drawn(prior, 7))
     found = prior.log_prob_of_hyper(natural)
     cors = sum(v for name, v in found.items() if name.startswith("cor"))
-    np.testing.assert_allclose(cors, LKJ(1.5).log_prob(matrices(prior, natural, 7)), rtol=1e-10)
-    np.testing.assert_array_equal(found["sd[c]"], HalfNormal(0.4).log_prob(natural["sd[c]"]))
+    np.testing.assert_allclose(
+        cors, LKJ(1.5).log_prob(matrices(prior, natural, 7)), rtol=1e-10
+    )
+    np.testing.assert_array_equal(
+        found["sd[c]"], HalfNormal(0.4).log_prob(natural["sd[c]"])
+    )
 
 
 @every
@@ -154,7 +181,9 @@ def test_draws_have_the_moments_of_the_prior(prior):
     beta = prior.sample(np.random.default_rng(3), (n, prior.size, 1))[..., 0]
     b = beta.reshape(n, prior.groups, -1)
     values = drawn(prior, 40_000, seed=4)
-    expected = np.ones((len(values and next(iter(values.values()))), len(prior.effects)))
+    expected = np.ones(
+        (len(values and next(iter(values.values()))), len(prior.effects))
+    )
     for k, (name, v) in enumerate(zip((f"sd[{e}]" for e in prior.effects), prior.sds)):
         expected[:, k] = np.square(values.get(name, v))
     variance = np.square(b).mean((0, 1))
@@ -211,15 +240,21 @@ def rows(n: int = 40, seed: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["newton", "closed_form", "laplace", "conjugate", "auto", "posterior"])
+@pytest.mark.parametrize(
+    "method", ["newton", "closed_form", "laplace", "conjugate", "auto", "posterior"]
+)
 def test_every_method_takes_a_known_covariance_as_the_dense_normal(method):
     held = {"x | g": Covariance({"Intercept": 0.8, "x": 0.5}, 0.3)}
-    model = pr.Model.from_formula("y ~ x + (x | g)", rows(), prior=held, aux={"sigma": 0.6})
+    model = pr.Model.from_formula(
+        "y ~ x + (x | g)", rows(), prior=held, aux={"sigma": 0.6}
+    )
     prior = model.joint.blocks[-1].prior
     assert isinstance(prior, GroupNormal)
     columns = tuple(model.design.columns[j] for j in model.joint.blocks[-1].columns)
     dense = np.kron(np.eye(4), np.linalg.inv([[0.64, 0.12], [0.12, 0.25]]))
-    same = model.with_prior({columns: Normal(precision_matrix=tuple(map(tuple, dense.tolist())))})
+    same = model.with_prior(
+        {columns: Normal(precision_matrix=tuple(map(tuple, dense.tolist())))}
+    )
     one, two = (pr.fit(m, method).solution for m in (model, same))
     np.testing.assert_allclose(one.beta, two.beta, atol=1e-9)
     np.testing.assert_allclose(one.scale.matrix(), two.scale.matrix(), atol=1e-9)
@@ -229,15 +264,30 @@ def test_the_compiled_engine_has_the_density_of_a_known_covariance():
     from probreg.inference.sampling.log_density import ReparameterisedDensity
 
     held = {"x | g": Covariance({"Intercept": 0.8, "x": 0.5}, 0.3)}
-    for formula, likelihood in (("y ~ x + (x | g)", "gaussian"), ("k ~ x + (x | g)", "categorical")):
-        model = pr.Model.from_formula(formula, rows(), likelihood=likelihood, prior=held)
-        found, rng, apart = ReparameterisedDensity.of(model), np.random.default_rng(0), []
+    for formula, likelihood in (
+        ("y ~ x + (x | g)", "gaussian"),
+        ("k ~ x + (x | g)", "categorical"),
+    ):
+        model = pr.Model.from_formula(
+            formula, rows(), likelihood=likelihood, prior=held
+        )
+        found, rng, apart = (
+            ReparameterisedDensity.of(model),
+            np.random.default_rng(0),
+            [],
+        )
         for _ in range(3):
             z = rng.normal(size=found.at.A.shape[1])
             values = found.unfold(z)
             aux = {a: values[a] for a in model.unknown}
-            exact = model.log_lik(values["beta"], **aux) + model.log_prior(values["beta"], **aux)
-            apart.append(found.log_prob(z)[0] - float(exact) - sum(float(np.log(v)) for v in aux.values()))
+            exact = model.log_lik(values["beta"], **aux) + model.log_prior(
+                values["beta"], **aux
+            )
+            apart.append(
+                found.log_prob(z)[0]
+                - float(exact)
+                - sum(float(np.log(v)) for v in aux.values())
+            )
             slope = gradient(lambda v, of=found: of.log_prob(v)[0], z)
             np.testing.assert_allclose(found.log_prob(z)[1], slope, atol=1e-5)
         np.testing.assert_allclose(apart, apart[0], atol=1e-8)
@@ -245,7 +295,9 @@ def test_the_compiled_engine_has_the_density_of_a_known_covariance():
 
 # ---- graphs ----------------------------------------------------------------------------------------------------------
 
-CORRELATED = {"x | g": Covariance({"Intercept": HalfNormal(0.9), "x": HalfNormal(0.7)}, LKJ(2.0))}
+CORRELATED = {
+    "x | g": Covariance({"Intercept": HalfNormal(0.9), "x": HalfNormal(0.7)}, LKJ(2.0))
+}
 MODELS = {
     "correlated": ("y ~ x + (x | g)", "gaussian", CORRELATED),
     "diagonal": ("y ~ x + (x || g)", "gaussian", {"x || g": Covariance(HalfNormal(0.9))}),
@@ -259,7 +311,9 @@ MODELS = {
 }  # fmt: skip
 
 
-some_models = pytest.mark.parametrize("which", covering(MODELS, lambda which: which == "several predictors"))
+some_models = pytest.mark.parametrize(
+    "which", covering(MODELS, lambda which: which == "several predictors")
+)
 
 
 def model_of(which: str) -> pr.Model:
@@ -270,7 +324,9 @@ def model_of(which: str) -> pr.Model:
 def check(model: pr.Model, made: Any, parts: bool = False) -> None:
     """The density at x is that of (beta, natural hyperparameters, aux) times |d of these / d x|, but for a constant."""
     density, rng, apart = density_of(made), np.random.default_rng(0), []
-    names = [n for of in hyper_names(model.joint, model.design).values() for n in of.values()]
+    names = [
+        n for of in hyper_names(model.joint, model.design).values() for n in of.values()
+    ]
 
     def values_at(x: Array) -> dict[str, Array]:
         found = density.expand(x)
@@ -283,35 +339,62 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
                     value = np.asarray(found[f"effects[{term.group}][{b.outcome}]"])
                     beta[list(b.columns), b.predictor] = value.ravel()
                     continue
-                names = [f"effects[{term.group}]"] if term else [model.design.columns[j] for j in b.columns]
-                value = np.stack([np.asarray(found[name]).reshape(model.shape[1], -1) for name in names])
+                names = (
+                    [f"effects[{term.group}]"]
+                    if term
+                    else [model.design.columns[j] for j in b.columns]
+                )
+                value = np.stack(
+                    [
+                        np.asarray(found[name]).reshape(model.shape[1], -1)
+                        for name in names
+                    ]
+                )
                 beta[list(b.columns)] = value[0].T if term else value[:, :, 0]
             return {**found, "beta": beta}
         return {**found, "beta": np.asarray(found["beta"]).reshape(model.shape)}
 
     def vector(x: Array) -> Array:
         found = values_at(x)
-        return np.concatenate([np.ravel(found[k]) for k in ("beta", *model.unknown, *names)])
+        return np.concatenate(
+            [np.ravel(found[k]) for k in ("beta", *model.unknown, *names)]
+        )
 
     for _ in range(3):
         x = rng.normal(0.0, 0.4, density.size)
         found = values_at(x)
-        exact = model.log_lik(found["beta"], **{a: float(found[a]) for a in model.unknown})
-        exact = float(exact) + float(log_prior_of_draws(model, {k: np.asarray(v) for k, v in found.items()}))
+        exact = model.log_lik(
+            found["beta"], **{a: float(found[a]) for a in model.unknown}
+        )
+        exact = float(exact) + float(
+            log_prior_of_draws(model, {k: np.asarray(v) for k, v in found.items()})
+        )
         sign, jacobian = np.linalg.slogdet(gradient(vector, x))
         assert sign != 0
         apart.append(float(density.log_prob(x)[0]) - exact - jacobian)
-    np.testing.assert_allclose(apart, apart[0], atol=2e-7)  # differences of the map cost 1e-8
+    np.testing.assert_allclose(
+        apart, apart[0], atol=2e-7
+    )  # differences of the map cost 1e-8
 
 
 @some_models
 def test_the_plain_pymc_model_has_the_models_density(which):
     model = model_of(which)
     made = model.to_pymc()
-    named = [f"effects[g][{b.outcome}]" for b in model.joint.blocks if b.predictor is not None] or ["effects[g]"]
+    named = [
+        f"effects[g][{b.outcome}]"
+        for b in model.joint.blocks
+        if b.predictor is not None
+    ] or ["effects[g]"]
     for name in named:
-        effect = "effect of g" if which == "crossed" else "effect"  # groups with other effects have labels of their own
-        assert made.named_vars_to_dims[name] == made.named_vars_to_dims[f"{name}_offset"] == ("g", effect)
+        effect = (
+            "effect of g" if which == "crossed" else "effect"
+        )  # groups with other effects have labels of their own
+        assert (
+            made.named_vars_to_dims[name]
+            == made.named_vars_to_dims[f"{name}_offset"]
+            == ("g", effect)
+        )
     assert list(made.coords["g"]) == list("pqrs")
     check(model, made, parts=True)
     check(model, model.to_pymc(noncentered=False), parts=True)
@@ -325,7 +408,9 @@ def test_the_sampled_graph_has_the_models_density(which):
 
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("which", covering(["correlated", "several predictors"]))
-def test_centred_and_non_centred_coordinates_have_one_density(which, centred, monkeypatch):
+def test_centred_and_non_centred_coordinates_have_one_density(
+    which, centred, monkeypatch
+):
     from probreg.inference.sampling import reparameterisation as room
 
     model = model_of(which)
@@ -338,10 +423,15 @@ def test_centred_and_non_centred_coordinates_have_one_density(which, centred, mo
 
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("which", MODELS)
-def test_the_compiled_engine_has_the_models_density_and_its_gradient(which, centred, monkeypatch):
+def test_the_compiled_engine_has_the_models_density_and_its_gradient(
+    which, centred, monkeypatch
+):
     from probreg.inference.sampling import group_density as room
 
-    chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model_of(which)).items()}
+    chosen = {
+        i: s._replace(centred=centred)
+        for i, s in typical_scales(model_of(which)).items()
+    }
     monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
     model = model_of(which)
     density, rng, apart = room.GroupDensity.of(model), np.random.default_rng(0), []
@@ -350,16 +440,26 @@ def test_the_compiled_engine_has_the_models_density_and_its_gradient(which, cent
 
     def vector(x: Array) -> Array:
         values = density.unfold(x)
-        return np.concatenate([np.ravel(values[k]) for k in ("beta", *model.unknown, *names)])
+        return np.concatenate(
+            [np.ravel(values[k]) for k in ("beta", *model.unknown, *names)]
+        )
 
     for _ in range(2):
         x = rng.normal(0.0, 0.4, density.size)
         values = density.unfold(x)
-        exact = model.log_lik(values["beta"], **{a: float(values[a]) for a in model.unknown})
-        exact = float(exact) + float(log_prior_of_draws(model, values)) + np.linalg.slogdet(gradient(vector, x))[1]
+        exact = model.log_lik(
+            values["beta"], **{a: float(values[a]) for a in model.unknown}
+        )
+        exact = (
+            float(exact)
+            + float(log_prior_of_draws(model, values))
+            + np.linalg.slogdet(gradient(vector, x))[1]
+        )
         value, slope = density.log_prob(x)
         apart.append(value - exact)
-        np.testing.assert_allclose(slope, gradient(lambda v: density.log_prob(v)[0], x), atol=1e-6)
+        np.testing.assert_allclose(
+            slope, gradient(lambda v: density.log_prob(v)[0], x), atol=1e-6
+        )
     np.testing.assert_allclose(apart, apart[0], atol=1e-7)
 
 
@@ -371,9 +471,13 @@ def test_correlations_without_a_prior_are_lkj_under_a_posterior_and_flat_under_a
 
     model = model_of("correlated").with_prior({"x | g": Covariance(HalfNormal(0.9))})
     bound, said = with_proper_correlations(model)
-    stated, nothing = with_proper_correlations(model.with_prior({"x | g": Covariance(HalfNormal(0.9), LKJ(1.0))}))
+    stated, nothing = with_proper_correlations(
+        model.with_prior({"x | g": Covariance(HalfNormal(0.9), LKJ(1.0))})
+    )
     assert bound.joint.blocks[-1].prior.hyper == stated.joint.blocks[-1].prior.hyper
-    assert said == ("the prior of cor(Intercept, x | g) is LKJ(1), uniform over correlation matrices",)
+    assert said == (
+        "the prior of cor(Intercept, x | g) is LKJ(1), uniform over correlation matrices",
+    )
     assert nothing == ()
     assert not model.joint.blocks[-1].prior.proper
     assert pr.NUTS().obstacle(bound) is None
@@ -386,24 +490,35 @@ def test_correlations_without_a_prior_are_lkj_under_a_posterior_and_flat_under_a
 
 
 @pytest.mark.parametrize("method", ["nuts", "integrate", "posterior", "laplace"])
-def test_an_improper_prior_of_a_standard_deviation_is_refused_with_one_in_units_of_the_response(method):
+def test_an_improper_prior_of_a_standard_deviation_is_refused_with_one_in_units_of_the_response(
+    method,
+):
     data = rows()
     data["y"] = 1000.0 * data["y"]
-    model = pr.Model.from_formula("y ~ x + (x | g)", data, prior={"x | g": Covariance({"x": HalfNormal(300.0)})})
+    model = pr.Model.from_formula(
+        "y ~ x + (x | g)", data, prior={"x | g": Covariance({"x": HalfNormal(300.0)})}
+    )
     sd = np.std(data["y"], ddof=1)
     with pytest.raises(
-        pr.Incompatible, match=rf"{method}: the posterior is improper, since the prior of sd\(Intercept \| g\) is"
+        pr.Incompatible,
+        match=rf"{method}: the posterior is improper, since the prior of sd\(Intercept \| g\) is",
     ) as met:
         pr.fit(model, method)
     given = f"such as prior={{'(x | g)': pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
     assert f"{given}, or use evidence: sd(y) is {sd:.3g}" in str(met.value)
     binary = pr.Model.from_formula("u ~ x + (1 | g)", data, likelihood="bernoulli")
-    with pytest.raises(pr.Incompatible, match=r"pr.HalfNormal\(2.5\)\)} in units of the linear predictor"):
+    with pytest.raises(
+        pr.Incompatible,
+        match=r"pr.HalfNormal\(2.5\)\)} in units of the linear predictor",
+    ):
         pr.fit(binary, method)
 
 
 BAD = [
-    ({"sd": 0.0}, "sd is a positive number or a prior.*got 0.0; an effect that does not vary is left out"),
+    (
+        {"sd": 0.0},
+        "sd is a positive number or a prior.*got 0.0; an effect that does not vary is left out",
+    ),
     ({"sd": -1.0}, "got -1.0"),
     ({"sd": {"x": 0.0}}, "sd of x is a positive number"),
     ({"sd": {"z": 1.0}}, "sd names the effect 'z', and .* has Intercept, x"),
@@ -418,45 +533,71 @@ BAD = [
 @pytest.mark.parametrize(("given", "words"), BAD)
 def test_bad_standard_deviations_and_correlations_are_refused(given, words):
     with pytest.raises(pr.DataError, match=words):
-        pr.Model.from_formula("y ~ x + (x | g)", rows(), prior={"x | g": Covariance(**given)}).joint.blocks  # noqa: B018
+        pr.Model.from_formula(  # noqa: B018
+            "y ~ x + (x | g)", rows(), prior={"x | g": Covariance(**given)}
+        ).joint.blocks
 
 
 @pytest.mark.parametrize(
     ("formula", "key", "words"),
     [
-        ("y ~ x + (x + z | g)", "x + z | g", "cor is a number for two effects, and .* has 3: Intercept, x, z; use LKJ"),
+        (
+            "y ~ x + (x + z | g)",
+            "x + z | g",
+            "cor is a number for two effects, and .* has 3: Intercept, x, z; use LKJ",
+        ),
         ("y ~ x + (1 | g)", "1 | g", "cor is a number for two effects, and .* has 1"),
         ("y ~ x + (x || g)", "x || g", "has no correlations, and cor is 0.3"),
     ],
 )
-def test_a_correlation_as_a_number_is_that_of_two_correlated_effects(formula, key, words):
+def test_a_correlation_as_a_number_is_that_of_two_correlated_effects(
+    formula, key, words
+):
     with pytest.raises(pr.DataError, match=words):
-        pr.Model.from_formula(formula, rows(), prior={key: Covariance(1.0, 0.3)}).joint.blocks  # noqa: B018
+        pr.Model.from_formula(  # noqa: B018
+            formula, rows(), prior={key: Covariance(1.0, 0.3)}
+        ).joint.blocks
 
 
 def test_a_prior_of_effects_is_of_a_term_with_a_bar():
     with pytest.raises(
-        pr.DataError, match=r"Covariance is the prior of a term \(x \| g\), and x are not the columns of one"
+        pr.DataError,
+        match=r"Covariance is the prior of a term \(x \| g\), and x are not the columns of one",
     ):
         pr.Model.from_formula("y ~ x", rows(), prior={"x": Covariance()}).joint.blocks  # noqa: B018
 
 
-@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")  # so few draws need not have mixed
-def test_standard_deviations_and_correlations_stand_in_draws_summary_tree_and_file(tmp_path):
+@pytest.mark.filterwarnings(
+    "ignore::probreg.ProbregWarning"
+)  # so few draws need not have mixed
+def test_standard_deviations_and_correlations_stand_in_draws_summary_tree_and_file(
+    tmp_path,
+):
     model = model_of("correlated").with_prior({"x | g": Covariance(HalfNormal(0.9))})
     fit = pr.fit(model, pr.NUTS(draws=40, tune=100, chains=2))
     names = ["sd(Intercept | g)", "sd(x | g)", "cor(Intercept, x | g)"]
     assert set(fit.solution.draws.values) == {"beta", "sigma", *names}
-    assert set(fit.tree["posterior"].data_vars) == {"beta", "sigma", "effects[g]", *names}
+    assert set(fit.tree["posterior"].data_vars) == {
+        "beta",
+        "sigma",
+        "effects[g]",
+        *names,
+    }
     r = fit.solution.draws[names[2]]
     assert (np.abs(r) < 1).all()
     assert (r < 0).any()
     table = fit.summary()
     assert table.loc[names[2], "mean"] == r.mean()
     log_prior = fit.tree["log_prior"]
-    np.testing.assert_allclose(log_prior[names[2]], np.log(0.5), rtol=1e-12)  # LKJ(1) of two effects is uniform
-    np.testing.assert_allclose(log_prior[names[0]], HalfNormal(0.9).log_prob(fit.solution.draws[names[0]]))
-    assert any("LKJ(1)" in note for note in fit.solution.notes) or any("LKJ(1)" in note for note in fit.notes)
+    np.testing.assert_allclose(
+        log_prior[names[2]], np.log(0.5), rtol=1e-12
+    )  # LKJ(1) of two effects is uniform
+    np.testing.assert_allclose(
+        log_prior[names[0]], HalfNormal(0.9).log_prob(fit.solution.draws[names[0]])
+    )
+    assert any("LKJ(1)" in note for note in fit.solution.notes) or any(
+        "LKJ(1)" in note for note in fit.notes
+    )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     np.testing.assert_array_equal(again.solution.draws[names[2]], r)
     assert again.summary().equals(table)
@@ -464,7 +605,9 @@ def test_standard_deviations_and_correlations_stand_in_draws_summary_tree_and_fi
 
 def test_a_slash_in_a_name_parts_no_group_of_a_file():
     data = rows() | {"a/b": rows()["g"]}
-    model = pr.Model.from_formula("y ~ x + (1 | `a/b`)", data, prior={"1 | `a/b`": Covariance(HalfNormal(0.9))})
+    model = pr.Model.from_formula(
+        "y ~ x + (1 | `a/b`)", data, prior={"1 | `a/b`": Covariance(HalfNormal(0.9))}
+    )
     (names,) = hyper_names(model.joint, model.design).values()
     assert "/" not in "".join(names.values())
 
@@ -478,12 +621,18 @@ def test_words_of_the_evidence_name_each_standard_deviation_and_a_singular_fit()
     found = " ".join(fit.notes)
     assert "sd(Intercept | g) 0." in found
     assert "singular fit: cor(Intercept, x | g) is 1" in found
-    flat = data | {"y": 1 + x + noise - np.repeat(noise.reshape(8, 6).mean(1), 6)}  # no group differs at all
-    said = " ".join(pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", flat), "evidence").notes)
+    flat = data | {
+        "y": 1 + x + noise - np.repeat(noise.reshape(8, 6).mean(1), 6)
+    }  # no group differs at all
+    said = " ".join(
+        pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", flat), "evidence").notes
+    )
     assert "sd(Intercept | g) 0" in said
     assert "singular fit: the variance of Intercept | g is 0" in said
     plain = data | {"y": 1 + x + u[g] + 0.5 * rng.normal(size=8)[g] * x + 0.3 * noise}
-    assert "singular" not in " ".join(pr.fit(pr.Model.from_formula("y ~ x + (x | g)", plain), "evidence").notes)
+    assert "singular" not in " ".join(
+        pr.fit(pr.Model.from_formula("y ~ x + (x | g)", plain), "evidence").notes
+    )
 
 
 # ---- long chains -----------------------------------------------------------------------------------------------------
@@ -492,7 +641,9 @@ def test_words_of_the_evidence_name_each_standard_deviation_and_a_singular_fit()
 @pytest.mark.slow
 def test_sleepstudy_by_chains_has_the_published_standard_deviation_of_days():
     prior = {"days | subject": Covariance(HalfNormal(50.0), LKJ(2.0))}
-    model = pr.Model.from_formula("reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy"), prior=prior)
+    model = pr.Model.from_formula(
+        "reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy"), prior=prior
+    )
     fit = pr.fit(model, pr.NUTS(draws=1500))
     table = fit.summary()
     # 1.727 by 1,024 nodes; 5,000 effective draws know a standard deviation with heavier tails than a normal's to some 1.5 %
@@ -504,18 +655,28 @@ def test_sleepstudy_by_chains_has_the_published_standard_deviation_of_days():
 @pytest.mark.slow
 def test_chains_of_rows_that_say_nothing_draw_the_prior():
     """Of standard deviations and correlations, on whose free scales chains move: a density there without its Jacobian is another."""
-    g, (x, z) = np.repeat(np.arange(6), 4), np.random.default_rng(0).normal(size=(2, 24))
+    g, (x, z) = (
+        np.repeat(np.arange(6), 4),
+        np.random.default_rng(0).normal(size=(2, 24)),
+    )
     prior: Any = {
         "x + z | g": Covariance(HalfNormal(1.0), LKJ(2.0)),
         **dict.fromkeys(("Intercept", "x", "z"), Normal(1.0)),
     }
     model = pr.Model.from_formula(
-        "y ~ x + z + (x + z | g)", {"y": x, "x": x, "z": z, "g": g.astype(str)}, prior=prior, aux={"sigma": 1e3}
+        "y ~ x + z + (x + z | g)",
+        {"y": x, "x": x, "z": z, "g": g.astype(str)},
+        prior=prior,
+        aux={"sigma": 1e3},
     )
     fit = pr.fit(model, pr.NUTS(draws=1500, tune=500, chains=2))
     draws, effective = fit.solution.draws.flat, fit.summary()["ess_bulk"]
     for name in (name for name in effective.index if name.startswith(("sd(", "cor("))):
         # r of LKJ(eta) in K = 3: (1 + r) / 2 ~ Beta(eta + 1/2, eta + 1/2)
-        law = stats.halfnorm if name.startswith("sd(") else stats.beta(2.5, 2.5, loc=-1.0, scale=2.0)
+        law = (
+            stats.halfnorm
+            if name.startswith("sd(")
+            else stats.beta(2.5, 2.5, loc=-1.0, scale=2.0)
+        )
         assert effective[name] > 800
         assert stats.kstest(draws[name], law.cdf).statistic < dkw(int(effective[name]))

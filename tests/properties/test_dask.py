@@ -25,7 +25,10 @@ SUM = 1e-10  # sums of a thousand terms in another order differ by 1e-13 of thei
 @pytest.fixture(scope="module")
 def cluster_client(tmp_path_factory):
     """Two worker processes; not dask's default, so that a model without a client shows what dask's own threads do."""
-    own = {"dashboard_address": ":0", "local_directory": str(tmp_path_factory.mktemp("workers"))}
+    own = {
+        "dashboard_address": ":0",
+        "local_directory": str(tmp_path_factory.mktemp("workers")),
+    }
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, **own) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -33,10 +36,17 @@ def cluster_client(tmp_path_factory):
         yield client
 
 
-@pytest.fixture(scope="module", params=["threads", pytest.param("processes", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=["threads", pytest.param("processes", marks=pytest.mark.slow)],
+)
 def client(request):
     """None, so that dask's own threads work, in the quick part; processes, whose start takes most of the time, in the other."""
-    return None if request.param == "threads" else request.getfixturevalue("cluster_client")
+    return (
+        None
+        if request.param == "threads"
+        else request.getfixturevalue("cluster_client")
+    )
 
 
 def table(n: int = N) -> pd.DataFrame:
@@ -57,14 +67,18 @@ def table(n: int = N) -> pd.DataFrame:
     data["trials"] = rng.integers(1, 6, n)
     data["hits"] = rng.binomial(data["trials"], 1 / (1 + np.exp(-eta)))
     data["misses"] = data["trials"] - data["hits"]
-    data["categorical"] = np.array(["u", "v", "w"])[np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)]
+    data["categorical"] = np.array(["u", "v", "w"])[
+        np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)
+    ]
     return data
 
 
 DATA = table()
 RESPONSE = {
     "negative_binomial": "poisson",
-    **dict.fromkeys(("absolute", "epsilon_insensitive", "huber", "power", "quantile"), "gaussian"),
+    **dict.fromkeys(
+        ("absolute", "epsilon_insensitive", "huber", "power", "quantile"), "gaussian"
+    ),
     "binomial": "p(hits, trials)",
     "multinomial": "counts(hits, misses, poisson)",
 }
@@ -104,7 +118,9 @@ def test_every_likelihood_gives_the_answers_of_one_machine(name, frame, client):
     assert (far.design.count, far.design.n) == ((DATA["w"] > 0).sum(), 0)
     assert far.design.total == near.design.total == DATA["w"].sum()
     if isinstance(far.likelihood, ProximalLikelihood):
-        with pytest.raises(pr.Incompatible, match="interior_point takes rows in memory"):
+        with pytest.raises(
+            pr.Incompatible, match="interior_point takes rows in memory"
+        ):
             pr.fit(far, "interior_point")
         return
     a, b = pr.fit(far, Newton()), pr.fit(near, Newton())
@@ -112,18 +128,32 @@ def test_every_likelihood_gives_the_answers_of_one_machine(name, frame, client):
     close(a.solution.scale.matrix(), b.solution.scale.matrix())
     aux = {k: np.array([1.3, 0.8]) for k in far.likelihood.aux}
     draws = b.solution.beta + np.array([0.0, 0.1])[:, None, None]
-    close(far.log_lik(draws, **aux) / far.design.total, near.log_lik(draws, **aux) / far.design.total)
+    close(
+        far.log_lik(draws, **aux) / far.design.total,
+        near.log_lik(draws, **aux) / far.design.total,
+    )
     one = dict.fromkeys(far.likelihood.aux, 1.3)
-    for x, y in zip(far.value_grad_hessian(draws[1], **one), near.value_grad_hessian(draws[1], **one)):
-        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9 * np.abs(y).max())  # gradients are differences of sums
+    for x, y in zip(
+        far.value_grad_hessian(draws[1], **one),
+        near.value_grad_hessian(draws[1], **one),
+    ):
+        np.testing.assert_allclose(
+            x, y, rtol=1e-9, atol=1e-9 * np.abs(y).max()
+        )  # gradients are differences of sums
 
 
 @pytest.mark.parametrize(
     ("name", "method"),
     [("gaussian", "closed_form"), ("gaussian", "conjugate"), ("bernoulli", "laplace")],
 )
-def test_every_method_that_sums_gives_the_answers_of_one_machine(name, method, frame, client):
-    prior = pr.Flat() if method == "closed_form" else pr.Normal(0.7, sigma_units=name == "gaussian")
+def test_every_method_that_sums_gives_the_answers_of_one_machine(
+    name, method, frame, client
+):
+    prior = (
+        pr.Flat()
+        if method == "closed_form"
+        else pr.Normal(0.7, sigma_units=name == "gaussian")
+    )
     far, near = both(name, frame, client, prior=prior)
     a, b = pr.fit(far, method, seed=1), pr.fit(near, method, seed=1)
     close(a.solution.beta, b.solution.beta)
@@ -133,19 +163,33 @@ def test_every_method_that_sums_gives_the_answers_of_one_machine(name, method, f
 def test_a_model_of_arrays_gives_the_answers_of_one_machine(client):
     X, y = DATA[["x", "exposure"]].to_numpy(), DATA["poisson"].to_numpy()
     w, offset = DATA["w"].to_numpy(), 0.1 * DATA["exposure"].to_numpy()
-    cut = [da.from_array(v, chunks=c) for v, c in ((X, (500, 1)), (y, 400), (w, 1200), (offset, 300))]
+    cut = [
+        da.from_array(v, chunks=c)
+        for v, c in ((X, (500, 1)), (y, 400), (w, 1200), (offset, 300))
+    ]
     far = pr.Model.from_dask_arrays(
-        *cut[:2], client=client, columns=["x", "e"], likelihood="poisson", weights=cut[2], offset=cut[3]
+        *cut[:2],
+        client=client,
+        columns=["x", "e"],
+        likelihood="poisson",
+        weights=cut[2],
+        offset=cut[3],
     )
-    near = pr.Model.from_arrays(X, y, columns=["x", "e"], likelihood="poisson", weights=w, offset=offset)
+    near = pr.Model.from_arrays(
+        X, y, columns=["x", "e"], likelihood="poisson", weights=w, offset=offset
+    )
     assert far.design.columns == ("Intercept", "x", "e")
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
 
 
-def test_parquet_files_give_the_model_of_from_files_to_the_sampled_row(client, tmp_path):
+def test_parquet_files_give_the_model_of_from_files_to_the_sampled_row(
+    client, tmp_path
+):
     """More rows than the sample holds: what transforms learn from it is the same, since it is the same rows."""
     rng = np.random.default_rng(5)
-    data = pd.DataFrame({"y": rng.normal(size=SAMPLE + 5001), "x": rng.normal(2.0, 1.0, SAMPLE + 5001)})
+    data = pd.DataFrame(
+        {"y": rng.normal(size=SAMPLE + 5001), "x": rng.normal(2.0, 1.0, SAMPLE + 5001)}
+    )
     for k, cut in enumerate(np.split(np.arange(len(data)), [3000, 17_001])):
         data.iloc[cut].to_parquet(tmp_path / f"part{k}.parquet")
     formula = "y ~ center(x) + bs(x, df=4)"
@@ -161,19 +205,34 @@ def test_trials_missing_rows_and_declared_levels_are_read_as_on_one_machine(clie
     rng = np.random.default_rng(8)
     data = pd.DataFrame({"t": rng.integers(1, 6, 300), "x": rng.normal(size=300)})
     data["s"] = rng.binomial(data["t"], 0.4)
-    data["size"] = pd.Categorical.from_codes(rng.integers(3, size=300), ["small", "mid", "large"], ordered=True)
+    data["size"] = pd.Categorical.from_codes(
+        rng.integers(3, size=300), ["small", "mid", "large"], ordered=True
+    )
     data.loc[[5, 250], "x"] = np.nan
     settings = {"likelihood": "bernoulli", "missing": "drop"}
-    far = pr.Model.from_dask("p(s, t) ~ x + size", dd.from_pandas(data, npartitions=4), client=client, **settings)
+    far = pr.Model.from_dask(
+        "p(s, t) ~ x + size",
+        dd.from_pandas(data, npartitions=4),
+        client=client,
+        **settings,
+    )
     near = pr.Model.from_formula("p(s, t) ~ x + size", data, **settings)
-    assert far.design.columns == near.design.columns == ("Intercept", "x", "size[T.mid]", "size[T.large]")
+    assert (
+        far.design.columns
+        == near.design.columns
+        == ("Intercept", "x", "size[T.mid]", "size[T.large]")
+    )
     assert far.design.response == near.design.response
-    assert any(note.startswith("2 of 300 rows were dropped") for note in far.design.notes)
+    assert any(
+        note.startswith("2 of 300 rows were dropped") for note in far.design.notes
+    )
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
 
 
 def test_a_partition_may_be_empty_and_hold_levels_that_no_other_has(client):
-    some = dd.from_pandas(DATA.sort_values("g", ignore_index=True), npartitions=6)  # most partitions hold one level
+    some = dd.from_pandas(
+        DATA.sort_values("g", ignore_index=True), npartitions=6
+    )  # most partitions hold one level
     kept = some[some["g"] != "north"]
     far = pr.Model.from_dask("gaussian ~ x + g", kept, client=client)
     near = pr.Model.from_formula("gaussian ~ x + g", DATA[DATA["g"] != "north"])
@@ -182,7 +241,9 @@ def test_a_partition_may_be_empty_and_hold_levels_that_no_other_has(client):
 
 
 @pytest.mark.slow  # two processes; the quick part has one, in tests/errors/test_dask.py
-def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(cluster_client):
+def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(
+    cluster_client,
+):
     def starts(block):  # within, so that it travels whole: workers cannot import a test
         return [(os.getpid(), block.start, block.rows, threads())]
 
@@ -194,27 +255,39 @@ def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(cluste
     assert [start for _, start, _, _ in met] == sorted(start for _, start, _, _ in met)
     assert sum(rows for _, _, rows, _ in met) == far.design.count
     assert os.getpid() not in {process for process, *_ in met}
-    assert {count for *_, count in met} == {1}  # a worker runs as many tasks as it has threads
+    assert {count for *_, count in met} == {
+        1
+    }  # a worker runs as many tasks as it has threads
 
 
 def test_a_pass_gives_the_same_bits_each_time(frame, client):
     far, _ = both("student", frame, client)
     beta = np.full((4, 1), 0.01)
-    fn = partial(sums.log_lik, likelihood=far.likelihood, beta=beta, known={"sigma": np.ones(1)})
+    fn = partial(
+        sums.log_lik, likelihood=far.likelihood, beta=beta, known={"sigma": np.ones(1)}
+    )
     assert len({far.design.fold(fn)[0].item() for _ in range(4)}) == 1
 
 
 def test_only_a_sample_of_the_rows_is_kept_here(client):
-    data = pd.DataFrame({"y": np.arange(2.5 * SAMPLE) % 7, "x": np.arange(2.5 * SAMPLE)})
-    far = pr.Model.from_dask("y ~ x", dd.from_pandas(data, npartitions=4), client=client)
+    data = pd.DataFrame(
+        {"y": np.arange(2.5 * SAMPLE) % 7, "x": np.arange(2.5 * SAMPLE)}
+    )
+    far = pr.Model.from_dask(
+        "y ~ x", dd.from_pandas(data, npartitions=4), client=client
+    )
     assert far.design.X.shape == (0, 2)
     assert SAMPLE / 4 < far.design.sample.n <= SAMPLE  # a power of 2 between two rows
     assert far.design.sample.total == far.design.count == len(data)
 
 
-def test_a_folder_on_a_disk_is_read_by_the_workers_and_weights_go_with_it(client, tmp_path):
+def test_a_folder_on_a_disk_is_read_by_the_workers_and_weights_go_with_it(
+    client, tmp_path
+):
     for k, cut in enumerate(np.split(np.arange(N), [100, 700])):
         DATA.iloc[cut].to_parquet(tmp_path / f"part{k}.parquet")
-    far, near = both("categorical", [tmp_path / f"part{k}.parquet" for k in range(3)], client)
+    far, near = both(
+        "categorical", [tmp_path / f"part{k}.parquet" for k in range(3)], client
+    )
     assert far.design.source.name == "part0.parquet and 2 more files"
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)

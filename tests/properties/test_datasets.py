@@ -30,7 +30,10 @@ def by_name(card):
 
 def rows_of(card):
     if card.provider:
-        pytest.importorskip(card.provider.partition(".")[0], reason="carries the rows probreg may not ship")
+        pytest.importorskip(
+            card.provider.partition(".")[0],
+            reason="carries the rows probreg may not ship",
+        )
     return load_dataset(card.name)
 
 
@@ -71,7 +74,9 @@ def test_every_column_has_the_dtype_its_card_states(card):
             assert column.dtype == "category", name
             assert list(dtype.categories) == list(column.levels), name
             assert dtype.ordered, name
-            assert set(frame[name]) == set(column.levels), f"{name}: a level that no row has"
+            assert set(frame[name]) == set(column.levels), (
+                f"{name}: a level that no row has"
+            )
         elif column.dtype == "str":
             assert pd.api.types.is_string_dtype(frame[name].dropna()), name
         else:
@@ -81,7 +86,14 @@ def test_every_column_has_the_dtype_its_card_states(card):
 
 @pytest.mark.parametrize("card", CARDS, ids=by_name)
 def test_every_card_states_source_licence_question_and_units(card):
-    for text in (card.title, card.source, card.licence, card.licence_note, card.question, card.changes):
+    for text in (
+        card.title,
+        card.source,
+        card.licence,
+        card.licence_note,
+        card.question,
+        card.changes,
+    ):
         assert text.strip()
     assert card.question.endswith("?")
     assert re.search(r"\b(1[89]|20)\d\d\b", card.source), "a source has a year"
@@ -94,7 +106,9 @@ def test_every_card_states_source_licence_question_and_units(card):
 
 
 @pytest.mark.parametrize("card", CARDS, ids=by_name)
-def test_rows_are_in_the_folder_exactly_when_the_licence_lets_everyone_pass_them_on(card):
+def test_rows_are_in_the_folder_exactly_when_the_licence_lets_everyone_pass_them_on(
+    card,
+):
     shipped = FOLDER.joinpath(f"{card.name}.csv").is_file()
     assert shipped == (card.licence in OPEN_LICENCES)
     assert shipped == (card.provider == "")
@@ -125,7 +139,9 @@ def test_a_card_prints_within_the_line_and_shows_every_fact(card):
 def test_missing_values_are_exactly_the_cells_written_na(card):
     """A label outside its levels, or a cell lost in reading, would show up as one more missing value."""
     cells = np.array(raw(card)[1:])
-    np.testing.assert_array_equal(load_dataset(card.name).isna().to_numpy(), cells == "NA")
+    np.testing.assert_array_equal(
+        load_dataset(card.name).isna().to_numpy(), cells == "NA"
+    )
     assert not (cells == "").any()
 
 
@@ -135,13 +151,21 @@ def test_numbers_are_read_to_the_last_bit(card):
     frame = load_dataset(card.name)
     for j, name in enumerate(header):
         if card.columns[name].dtype in {"int64", "float64"}:
-            written = [float("nan") if row[j] == "NA" else float(row[j]) for row in cells]
+            written = [
+                float("nan") if row[j] == "NA" else float(row[j]) for row in cells
+            ]
             np.testing.assert_array_equal(frame[name].to_numpy(float), written)
 
 
 def test_every_csv_has_a_card_and_the_folder_stays_small():
-    sizes = {f.name: len(f.read_bytes()) for f in FOLDER.iterdir() if f.name.endswith((".csv", ".toml"))}
-    assert {n[:-4] for n in sizes if n.endswith(".csv")} == {card.name for card in SHIPPED}
+    sizes = {
+        f.name: len(f.read_bytes())
+        for f in FOLDER.iterdir()
+        if f.name.endswith((".csv", ".toml"))
+    }
+    assert {n[:-4] for n in sizes if n.endswith(".csv")} == {
+        card.name for card in SHIPPED
+    }
     assert max(sizes.values()) < 300_000
     assert sum(sizes.values()) < 600_000
 
@@ -166,9 +190,13 @@ def test_the_list_prints_one_line_for_each():
 
 @pytest.mark.parametrize("reader", [load_dataset, describe_dataset])
 def test_an_unknown_name_says_what_there_is(reader):
-    with pytest.raises(DataError, match=r"'chalenger'; did you mean 'challenger'\? There are: anes96, "):
+    with pytest.raises(
+        DataError, match=r"'chalenger'; did you mean 'challenger'\? There are: anes96, "
+    ):
         reader("chalenger")
-    with pytest.raises(DataError, match=r"no data set is called '\.\./errors'\. There are: "):
+    with pytest.raises(
+        DataError, match=r"no data set is called '\.\./errors'\. There are: "
+    ):
         reader("../errors")
     with pytest.raises(DataError, match="name is text, got 3"):
         reader(3)
@@ -177,7 +205,9 @@ def test_an_unknown_name_says_what_there_is(reader):
 @pytest.mark.parametrize("card", BORROWED, ids=by_name)
 def test_rows_of_an_absent_provider_are_an_error_that_names_it(card, monkeypatch):
     monkeypatch.setitem(sys.modules, card.provider, None)
-    with pytest.raises(DataError, match=r"not shipped with probreg.*Install statsmodels"):
+    with pytest.raises(
+        DataError, match=r"not shipped with probreg.*Install statsmodels"
+    ):
         load_dataset(card.name)
 
 
@@ -197,7 +227,9 @@ def test_challenger_agrees_with_the_published_logistic_fits():
     orings = load_dataset("challenger")
     x = orings["temperature"].to_numpy()
     any_ring = binomial_logit(x, orings["damage"].to_numpy(), np.ones(len(x)))
-    np.testing.assert_allclose(any_ring, [15.0429, -0.2322], atol=5e-5)  # printed to four decimals
+    np.testing.assert_allclose(
+        any_ring, [15.0429, -0.2322], atol=5e-5
+    )  # printed to four decimals
     of_six = binomial_logit(x, orings["damaged"].to_numpy(), orings["rings"].to_numpy())
     # Dalal et al. print three decimals of the intercept and four of the slope
     np.testing.assert_array_less(np.abs(of_six - [5.085, -0.1156]), [5e-4, 5e-5])
@@ -207,7 +239,9 @@ def test_challenger_agrees_with_the_published_logistic_fits():
 
 
 def test_challenger_has_the_reference_rows():
-    reference = json.loads(reference_path("logistic/challenger_binary.json").read_text())
+    reference = json.loads(
+        reference_path("logistic/challenger_binary.json").read_text()
+    )
     temperatures = [row[1] for row in reference["design"]["X"]]
     expected = sorted(zip(temperatures, reference["design"]["y"], strict=True))
     orings = load_dataset("challenger")
@@ -227,15 +261,25 @@ def test_stackloss_is_brownlees_21_days():
 
 
 def test_motorcycle_rows_are_those_of_the_tests_of_statsmodels():
-    results = importlib.resources.files(pytest.importorskip("statsmodels.gam.tests")) / "results" / "motorcycle.csv"
-    theirs = np.genfromtxt(io.StringIO(results.read_text(encoding="utf-8")), delimiter=",", skip_header=1)
+    results = (
+        importlib.resources.files(pytest.importorskip("statsmodels.gam.tests"))
+        / "results"
+        / "motorcycle.csv"
+    )
+    theirs = np.genfromtxt(
+        io.StringIO(results.read_text(encoding="utf-8")), delimiter=",", skip_header=1
+    )
     np.testing.assert_array_equal(load_dataset("motorcycle"), theirs)
     assert load_dataset("motorcycle")["times"].nunique() == 94  # as its card says
 
 
 def test_penguins_counts():
     frame = load_dataset("penguins")
-    assert frame["species"].value_counts().to_dict() == {"Adelie": 152, "Gentoo": 124, "Chinstrap": 68}
+    assert frame["species"].value_counts().to_dict() == {
+        "Adelie": 152,
+        "Gentoo": 124,
+        "Chinstrap": 68,
+    }
     assert frame.isna().to_numpy().sum() == 19
     assert len(frame.dropna()) == 333
 
@@ -304,7 +348,9 @@ def test_rows_are_those_of_statsmodels_value_for_value(name):
     theirs = importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data
     ours = load_dataset(name)
     for original, renamed in RENAMED[name].items():
-        np.testing.assert_array_equal(ours[renamed].to_numpy(float), theirs[original].to_numpy(float), renamed)
+        np.testing.assert_array_equal(
+            ours[renamed].to_numpy(float), theirs[original].to_numpy(float), renamed
+        )
 
 
 def test_anes96_votes_are_those_of_statsmodels():

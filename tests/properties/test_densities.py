@@ -37,7 +37,10 @@ def huber(y: Any, k: float) -> Any:
     """exp(-rho_k(r)) over its mass: normal within k, exponential beyond."""
     r = (y - ETA[:, 0]) / SIGMA
     loss = np.where(np.abs(r) <= k, r**2 / 2, k * np.abs(r) - k**2 / 2)
-    mass = np.sqrt(2 * np.pi) * (stats.norm.cdf(k) - stats.norm.cdf(-k)) + 2 * np.exp(-(k**2) / 2) / k
+    mass = (
+        np.sqrt(2 * np.pi) * (stats.norm.cdf(k) - stats.norm.cdf(-k))
+        + 2 * np.exp(-(k**2) / 2) / k
+    )
     return -loss - np.log(SIGMA * mass)
 
 
@@ -77,8 +80,18 @@ LIKELIHOOD_CASES: dict[str, tuple[Any, Any, Any, dict[str, float], Any]] = {
 def test_every_likelihood_and_prior_has_a_density_here():
     assert set(LIKELIHOOD_CASES) == set(LIKELIHOODS)
     assert {name for name, *_ in SCALE_CASES} == set(AUX_PRIORS)
-    no_closed_form = {"covariance", "flat", "g_prior", "gaussian_process", "horseshoe", "jeffreys", "r2"}
-    assert {name.split()[0] for name, *_ in COEFFICIENT_CASES} == set(PRIORS) - no_closed_form
+    no_closed_form = {
+        "covariance",
+        "flat",
+        "g_prior",
+        "gaussian_process",
+        "horseshoe",
+        "jeffreys",
+        "r2",
+    }
+    assert {name.split()[0] for name, *_ in COEFFICIENT_CASES} == set(
+        PRIORS
+    ) - no_closed_form
 
 
 @pytest.mark.parametrize("name", LIKELIHOOD_CASES)
@@ -92,12 +105,24 @@ V = np.array([0.03, 0.4, 1.0, 2.6, 11.0])
 SCALE_CASES: list[tuple[str, Any, Any]] = [
     ("reference", priors.Reference(), -np.log(V)),
     ("half_normal", priors.HalfNormal(1.8), stats.halfnorm.logpdf(V, scale=1.8)),
-    ("half_student", priors.HalfStudentT(1.8, nu=3.5), np.log(2) + stats.t.logpdf(V, 3.5, scale=1.8)),
+    (
+        "half_student",
+        priors.HalfStudentT(1.8, nu=3.5),
+        np.log(2) + stats.t.logpdf(V, 3.5, scale=1.8),
+    ),
     ("half_cauchy", priors.HalfCauchy(1.8), stats.halfcauchy.logpdf(V, scale=1.8)),
     ("exponential", priors.Exponential(1.8), stats.expon.logpdf(V, scale=1.8)),
     ("uniform", priors.Uniform(0.01, 12.0), stats.uniform.logpdf(V, 0.01, 11.99)),
-    ("inverse_gamma", priors.InverseGamma(2.2, 1.8), np.log(2 * V) + stats.invgamma.logpdf(V**2, 2.2, scale=1.8)),
-    ("log_normal", priors.LogNormal(1.3, location=0.4), stats.lognorm.logpdf(V, 1.3, scale=np.exp(0.4))),
+    (
+        "inverse_gamma",
+        priors.InverseGamma(2.2, 1.8),
+        np.log(2 * V) + stats.invgamma.logpdf(V**2, 2.2, scale=1.8),
+    ),
+    (
+        "log_normal",
+        priors.LogNormal(1.3, location=0.4),
+        stats.lognorm.logpdf(V, 1.3, scale=np.exp(0.4)),
+    ),
     (
         "beta_prime",
         priors.BetaPrime(1.4, 2.3, scale=1.8),
@@ -121,7 +146,9 @@ def test_the_log_density_of_the_prior_of_a_scale_is_that_of_scipy(case):
         slope, second = prior.slopes(float(v))
         ahead, here, behind = (log_p(s)[i] for s in (h, 0.0, -h))
         assert slope == pytest.approx((ahead - behind) / (2 * h), rel=1e-5, abs=1e-6)
-        assert second == pytest.approx((ahead - 2 * here + behind) / h**2, rel=1e-4, abs=1e-5)
+        assert second == pytest.approx(
+            (ahead - 2 * here + behind) / h**2, rel=1e-4, abs=1e-5
+        )
 
 
 BETA = np.array([[0.3, -1.1], [2.5, 0.05]])  # two columns, two predictors
@@ -132,7 +159,9 @@ ROOT = np.array([[1.0, 0.0], [0.3, 0.8]])
 
 def each(law: Any, *shape: float, unit: float = 1.0) -> float:
     """The sum of log densities of the columns, each with its own location and scale."""
-    return float(law.logpdf(BETA, *shape, loc=AT[:, None], scale=unit * SD[:, None]).sum())
+    return float(
+        law.logpdf(BETA, *shape, loc=AT[:, None], scale=unit * SD[:, None]).sum()
+    )
 
 
 def elastic_net(unit: float) -> float:
@@ -140,8 +169,16 @@ def elastic_net(unit: float) -> float:
     from scipy.integrate import quad
 
     z, ratio = (BETA - AT[:, None]) / (unit * SD[:, None]), 0.3
-    mass = 2.0 * quad(lambda t: np.exp(-ratio * t - (1 - ratio) * t**2 / 2), 0, np.inf)[0]
-    return float((-ratio * np.abs(z) - (1 - ratio) * z**2 / 2 - np.log(mass * unit * SD[:, None])).sum())
+    mass = (
+        2.0 * quad(lambda t: np.exp(-ratio * t - (1 - ratio) * t**2 / 2), 0, np.inf)[0]
+    )
+    return float(
+        (
+            -ratio * np.abs(z)
+            - (1 - ratio) * z**2 / 2
+            - np.log(mass * unit * SD[:, None])
+        ).sum()
+    )
 
 
 def group_laplace(unit: float) -> float:
@@ -179,7 +216,9 @@ COEFFICIENT_CASES: list[tuple[str, Any, Any]] = [
 def test_the_log_density_of_the_prior_of_coefficients_is_that_of_scipy(case, unit):
     name, prior, expected = case
     beta = BETA[:, :1] if name == "multivariate_normal" else BETA
-    assert float(prior.log_prob(beta, unit)) == pytest.approx(float(expected(unit)), rel=1e-10)
+    assert float(prior.log_prob(beta, unit)) == pytest.approx(
+        float(expected(unit)), rel=1e-10
+    )
 
 
 # ---- the posterior as a sum, and its derivatives -------------------------------------------------------------------------
@@ -205,12 +244,20 @@ OF_AUX = [
 def test_the_log_posterior_is_the_sum_of_its_parts_and_its_derivatives_are_differences(
     likelihood, aux_prior, sigma_units
 ):
-    aux = {"negative_binomial": "alpha", "poisson": None, "bernoulli": None}.get(likelihood, "sigma")
+    aux = {"negative_binomial": "alpha", "poisson": None, "bernoulli": None}.get(
+        likelihood, "sigma"
+    )
     if sigma_units and aux != "sigma":
         return
     given = {} if aux is None else {"aux": {aux: aux_prior}}
-    prior = {"Intercept": pr.Normal(2.0), "x1": priors.StudentT(1.5), "x2": pr.Normal(0.7, sigma_units=sigma_units)}
-    model = pr.Model.from_arrays(X, RESPONSES[likelihood], likelihood=likelihood, prior=prior, **given)
+    prior = {
+        "Intercept": pr.Normal(2.0),
+        "x1": priors.StudentT(1.5),
+        "x2": pr.Normal(0.7, sigma_units=sigma_units),
+    }
+    model = pr.Model.from_arrays(
+        X, RESPONSES[likelihood], likelihood=likelihood, prior=prior, **given
+    )
     v = 1.3
     known = {} if aux is None else {aux: v}
 
@@ -220,12 +267,18 @@ def test_the_log_posterior_is_the_sum_of_its_parts_and_its_derivatives_are_diffe
         eta = theta[0] + X @ theta[1:3]
         y = model.design.observed
         total = model.likelihood.log_prob(y, eta[:, None], **at).sum()
-        total += stats.norm.logpdf(theta[0], scale=2.0) + stats.t.logpdf(theta[1], 4.0, scale=1.5)
+        total += stats.norm.logpdf(theta[0], scale=2.0) + stats.t.logpdf(
+            theta[1], 4.0, scale=1.5
+        )
         total += stats.norm.logpdf(theta[2], scale=0.7 * unit)
-        return float(total + (0.0 if aux is None else aux_prior.log_prob(np.asarray(at[aux]))))
+        return float(
+            total + (0.0 if aux is None else aux_prior.log_prob(np.asarray(at[aux])))
+        )
 
     theta = np.r_[BETA_HERE[:, 0], [] if aux is None else [np.log(v)]]
-    assert float(model.log_posterior(BETA_HERE, **known)) == pytest.approx(log_posterior(theta), rel=1e-12)
+    assert float(model.log_posterior(BETA_HERE, **known)) == pytest.approx(
+        log_posterior(theta), rel=1e-12
+    )
     assert float(model.log_prior(BETA_HERE, **known)) == pytest.approx(
         log_posterior(theta) - float(model.log_lik(BETA_HERE, **known)), rel=1e-10
     )
@@ -235,7 +288,9 @@ def test_the_log_posterior_is_the_sum_of_its_parts_and_its_derivatives_are_diffe
     h, k = 1e-4, len(theta)
 
     def density(move: Any) -> float:  # over log aux
-        return log_posterior(theta + move) + (0.0 if aux is None else theta[3] + move[3])
+        return log_posterior(theta + move) + (
+            0.0 if aux is None else theta[3] + move[3]
+        )
 
     unit = np.eye(k) * h
     slope = [(density(e) - density(-e)) / (2 * h) for e in unit]
@@ -243,7 +298,12 @@ def test_the_log_posterior_is_the_sum_of_its_parts_and_its_derivatives_are_diffe
     if likelihood == "power":  # whose curvature is the expected one
         return
     second = [
-        [(density(a + b) - density(a - b) - density(b - a) + density(-a - b)) / (4 * h * h) for b in unit] for a in unit
+        [
+            (density(a + b) - density(a - b) - density(b - a) + density(-a - b))
+            / (4 * h * h)
+            for b in unit
+        ]
+        for a in unit
     ]
     np.testing.assert_allclose(local.curvature, -np.array(second), rtol=1e-4, atol=2e-5)
 
@@ -256,48 +316,83 @@ def test_jeffreys_prior_is_half_the_log_determinant_of_the_information(likelihoo
 
     def half_log_det(beta: Any) -> float:
         eta = Z @ beta
-        w = np.exp(eta) if likelihood == "poisson" else 1 / (1 + np.exp(-eta)) / (1 + np.exp(eta))
+        w = (
+            np.exp(eta)
+            if likelihood == "poisson"
+            else 1 / (1 + np.exp(-eta)) / (1 + np.exp(eta))
+        )
         return 0.5 * float(np.linalg.slogdet(Z.T @ (w[:, None] * Z))[1])
 
     beta, h = BETA_HERE[:, 0], 1e-5
-    assert float(model.log_prior(BETA_HERE)) == pytest.approx(half_log_det(beta), rel=1e-12)
+    assert float(model.log_prior(BETA_HERE)) == pytest.approx(
+        half_log_det(beta), rel=1e-12
+    )
     flat = pr.Model.from_arrays(X, y, likelihood=likelihood)
-    slope = [(half_log_det(beta + e) - half_log_det(beta - e)) / (2 * h) for e in np.eye(3) * h]
-    np.testing.assert_allclose(model.gradient(BETA_HERE) - flat.gradient(BETA_HERE), slope, rtol=1e-6, atol=1e-8)
+    slope = [
+        (half_log_det(beta + e) - half_log_det(beta - e)) / (2 * h)
+        for e in np.eye(3) * h
+    ]
+    np.testing.assert_allclose(
+        model.gradient(BETA_HERE) - flat.gradient(BETA_HERE),
+        slope,
+        rtol=1e-6,
+        atol=1e-8,
+    )
     # Firth's estimate: the gradient of the penalised log-likelihood is 0
     found = pr.fit(model, Newton()).solution.beta
     penalised = flat.gradient(found) + [
-        (half_log_det(found[:, 0] + e) - half_log_det(found[:, 0] - e)) / (2 * h) for e in np.eye(3) * h
+        (half_log_det(found[:, 0] + e) - half_log_det(found[:, 0] - e)) / (2 * h)
+        for e in np.eye(3) * h
     ]
     np.testing.assert_allclose(penalised, 0.0, atol=1e-6)
 
 
 # ---- the same densities as plain arithmetic for a compiler, run by Python ------------------------------------------------
 
-ROW_CASES = [name for name, case in LIKELIHOOD_CASES.items() if getattr(case[0].compiled_density, "row", None)]
+ROW_CASES = [
+    name
+    for name, case in LIKELIHOOD_CASES.items()
+    if getattr(case[0].compiled_density, "row", None)
+]
 
 
 @pytest.mark.parametrize("name", ROW_CASES)
 def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
     likelihood, y, eta, aux, _ = LIKELIHOOD_CASES[name]
-    density, t = likelihood.compiled_density, np.array(likelihood.settings(**aux), dtype=float)
+    density, t = (
+        likelihood.compiled_density,
+        np.array(likelihood.settings(**aux), dtype=float),
+    )
     base, h = likelihood.base_measure(y), 1e-6
     unknown = next(iter(likelihood.aux), None)
     moved = {
-        s: likelihood.log_prob(y, eta, **aux | ({} if unknown is None else {unknown: aux[unknown] * np.exp(s * h)}))
+        s: likelihood.log_prob(
+            y,
+            eta,
+            **aux
+            | ({} if unknown is None else {unknown: aux[unknown] * np.exp(s * h)}),
+        )
         for s in (-1, 1)
     }
     over_aux = (moved[1] - moved[-1]) / (2 * h)
-    over_eta = (likelihood.log_prob(y, eta + h, **aux) - likelihood.log_prob(y, eta - h, **aux)) / (2 * h)
+    over_eta = (
+        likelihood.log_prob(y, eta + h, **aux) - likelihood.log_prob(y, eta - h, **aux)
+    ) / (2 * h)
     for i, (response, predictor) in enumerate(zip(y, eta[:, 0])):
         log_p, slope, of_aux = density.row(response, float(predictor), t)
-        assert log_p + base[i] == pytest.approx(likelihood.log_prob(y, eta, **aux)[i], rel=1e-11, abs=1e-12)
-        if name not in ("absolute", "quantile") or response != predictor:  # no slope at a kink
+        assert log_p + base[i] == pytest.approx(
+            likelihood.log_prob(y, eta, **aux)[i], rel=1e-11, abs=1e-12
+        )
+        if (
+            name not in ("absolute", "quantile") or response != predictor
+        ):  # no slope at a kink
             assert slope == pytest.approx(over_eta[i], rel=1e-6, abs=1e-6)
         if unknown is not None:
             assert of_aux == pytest.approx(over_aux[i], rel=1e-6, abs=1e-6)
         if density.hessian is not None:
-            ahead, behind = (density.row(response, float(predictor + s * h), t)[1] for s in (1, -1))
+            ahead, behind = (
+                density.row(response, float(predictor + s * h), t)[1] for s in (1, -1)
+            )
             assert density.hessian(response, float(predictor), t) == pytest.approx(
                 -(ahead - behind) / (2 * h), rel=1e-5, abs=1e-7
             )
@@ -308,7 +403,9 @@ def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in COEFFICIENT_CASES if getattr(c[1], "compiled_density", None)], ids=lambda c: c[0]
+    "case",
+    [c for c in COEFFICIENT_CASES if getattr(c[1], "compiled_density", None)],
+    ids=lambda c: c[0],
 )
 def test_the_arithmetic_of_a_prior_is_its_standard_density_with_its_slope(case):
     prior, h = case[1], 1e-6
@@ -316,8 +413,12 @@ def test_the_arithmetic_of_a_prior_is_its_standard_density_with_its_slope(case):
     t = np.array(settings() if callable(settings) else settings, dtype=float)
     for r in (-2.3, -0.4, 0.7, 5.0):
         log_p, slope, _ = prior.compiled_density.row(0.0, r, t)
-        assert log_p == pytest.approx(float(prior.standard_log_prob(np.array(r))), rel=1e-12)
-        ahead, behind = (float(prior.standard_log_prob(np.array(r + s * h))) for s in (1, -1))
+        assert log_p == pytest.approx(
+            float(prior.standard_log_prob(np.array(r))), rel=1e-12
+        )
+        ahead, behind = (
+            float(prior.standard_log_prob(np.array(r + s * h))) for s in (1, -1)
+        )
         assert slope == pytest.approx((ahead - behind) / (2 * h), rel=1e-6)
 
 
@@ -329,9 +430,15 @@ def test_sums_of_logs_and_reciprocals_are_those_of_the_gamma_function(r):
 
     y = np.array([0.0, 1.0, 2.0, 7.0, 300.0])
     logs, ones, squares = rising_sums(y, np.full(5, r))
-    np.testing.assert_allclose(logs, gammaln(y + r) - gammaln(r) - y * np.log(r), rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(ones, r * (digamma(y + r) - digamma(r)), rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(squares, r**2 * (polygamma(1, r) - polygamma(1, y + r)), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        logs, gammaln(y + r) - gammaln(r) - y * np.log(r), rtol=1e-11, atol=1e-11
+    )
+    np.testing.assert_allclose(
+        ones, r * (digamma(y + r) - digamma(r)), rtol=1e-11, atol=1e-11
+    )
+    np.testing.assert_allclose(
+        squares, r**2 * (polygamma(1, r) - polygamma(1, y + r)), rtol=1e-11, atol=1e-11
+    )
 
 
 VARIANCES = {
@@ -346,7 +453,9 @@ def test_the_variance_of_each_row_is_that_of_scipy(name):
     likelihood, _, eta, aux, _ = LIKELIHOOD_CASES[name]
     found = likelihood.response_variance(eta, **aux)
     if found is not None:
-        np.testing.assert_allclose(found, np.broadcast_to(VARIANCES[name], 5), rtol=1e-10)
+        np.testing.assert_allclose(
+            found, np.broadcast_to(VARIANCES[name], 5), rtol=1e-10
+        )
         assert np.shape(found) == (5,)
 
 
@@ -356,7 +465,9 @@ def test_derivatives_have_an_axis_for_each_predictor(name):
     n, m = eta.shape
     assert likelihood.score(y, eta, **aux).shape == (n, m)
     known = aux | likelihood.given(y)
-    assert np.broadcast_shapes(likelihood.information(eta, **known).shape, (n, m, m)) == (n, m, m)
+    assert np.broadcast_shapes(
+        likelihood.information(eta, **known).shape, (n, m, m)
+    ) == (n, m, m)
     assert likelihood.information_slope(eta, **known).shape == (n, m, m, m)
     few = likelihood.value_grad_hessian(y, eta, **aux)
     k = m + len(aux)
@@ -377,7 +488,9 @@ def test_the_curvature_of_a_power_is_the_expected_one():
     found = model.value_grad_hessian(BETA_HERE, sigma=sigma).curvature
     r = np.linspace(-60.0, 60.0, 2_000_001)
     slope = p * np.abs(r) ** (p - 1) * np.sign(r)
-    information = float((slope**2 * stats.gennorm.pdf(r, p)).sum() * (r[1] - r[0])) / sigma**2
+    information = (
+        float((slope**2 * stats.gennorm.pdf(r, p)).sum() * (r[1] - r[0])) / sigma**2
+    )
     Z = np.c_[np.ones(9), X]
     np.testing.assert_allclose(found[:3, :3], information * Z.T @ Z, rtol=1e-4)
     np.testing.assert_allclose(found[:3, 3], 0.0, atol=1e-12)

@@ -31,12 +31,19 @@ from .cases import LIKELIHOOD_CASES, covering, model_for, named, own, proper_aux
 
 OF_POSTERIORS = {name for name, cls in DIAGNOSTICS.items() if cls.target == "posterior"}
 MINE = [name for name in DIAGNOSTICS if name not in OF_POSTERIORS]
-APART = "no effect varies by a group"  # what diagnostics of groups say of fits without any
+APART = (
+    "no effect varies by a group"  # what diagnostics of groups say of fits without any
+)
 LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
 N, SEEDS = 120, 25
 ALPHA = 0.01  # the rate at which each single test notes clean data
 FAR = 0.05  # the same for what is no test: the far rows of counts with a large mean are no accident
-RATES = {"leverage": FAR, "cook": FAR, "dfbetas": FAR, "dispersion": 2 * ALPHA}  # of two tests
+RATES = {
+    "leverage": FAR,
+    "cook": FAR,
+    "dfbetas": FAR,
+    "dispersion": 2 * ALPHA,
+}  # of two tests
 
 
 def columns(rng, n=N):
@@ -70,7 +77,9 @@ class Clean(dict):
     def __missing__(self, likelihood):
         rngs = [np.random.default_rng([seed, 5]) for seed in range(SEEDS)]
         rows = [(rng, columns(rng)) for rng in rngs]
-        self[likelihood] = [fit_of(X, drawn(likelihood, rng, X), likelihood) for rng, X in rows]
+        self[likelihood] = [
+            fit_of(X, drawn(likelihood, rng, X), likelihood) for rng, X in rows
+        ]
         return self[likelihood]
 
 
@@ -119,7 +128,9 @@ def chained(rng):
 
 def bent(rng, likelihood="gaussian"):
     X = columns(rng, 4 * N)
-    return fit_of(X, drawn(likelihood, rng, X, X[:, 0] + 0.6 * X[:, 0] ** 2 - 0.5), likelihood)
+    return fit_of(
+        X, drawn(likelihood, rng, X, X[:, 0] + 0.6 * X[:, 0] ** 2 - 0.5), likelihood
+    )
 
 
 def overdispersed(rng):
@@ -143,20 +154,32 @@ def zeros(rng):
 def bump(rng):
     X = columns(rng, 4 * N)
     return fit_of(
-        X[:, :1], (rng.random(4 * N) < np.where(np.abs(X[:, 0] - 0.3) < 0.7, 0.85, 0.15)).astype(int), "bernoulli"
+        X[:, :1],
+        (rng.random(4 * N) < np.where(np.abs(X[:, 0] - 0.3) < 0.7, 0.85, 0.15)).astype(
+            int
+        ),
+        "bernoulli",
     )
 
 
 def bump_of_three(rng):
     X = columns(rng, 4 * N)
     eta = np.where(np.abs(X[:, 0] - 0.3) < 0.7, 2.5, -2.0)
-    return fit_of(X[:, :1], drawn("categorical", rng, np.c_[X[:, 0] + 0.5, X[:, 1]], eta), "categorical")
+    return fit_of(
+        X[:, :1],
+        drawn("categorical", rng, np.c_[X[:, 0] + 0.5, X[:, 1]], eta),
+        "categorical",
+    )
 
 
 def used_up(rng):
     """A function with more bends than its basis can have."""
     x = rng.uniform(0.0, 1.0, N)
-    return pr.fit(pr.Model.from_formula("y ~ s(x, k=5)", {"x": x, "y": np.sin(9.0 * x) + 0.1 * rng.normal(size=N)}))
+    return pr.fit(
+        pr.Model.from_formula(
+            "y ~ s(x, k=5)", {"x": x, "y": np.sin(9.0 * x) + 0.1 * rng.normal(size=N)}
+        )
+    )
 
 
 def unlike(rng):
@@ -175,8 +198,14 @@ def unlike(rng):
 
 def one_of_a_kind(rng):
     g = np.repeat(np.arange(30), 8)
-    y = 0.5 * rng.normal(size=30)[g] + rng.normal(size=240) + np.where(g == 0, 12.0, 0.0)
-    return pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": y, "g": [f"g{k}" for k in g]}))
+    y = (
+        0.5 * rng.normal(size=30)[g]
+        + rng.normal(size=240)
+        + np.where(g == 0, 12.0, 0.0)
+    )
+    return pr.fit(
+        pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": y, "g": [f"g{k}" for k in g]})
+    )
 
 
 def computed(rng):
@@ -216,9 +245,10 @@ def ten_of(build):
     return [build(np.random.default_rng([seed, 9])) for seed in range(10)]
 
 
-HOME = {(name, "poisson" if name in ("dispersion", "distribution") else "gaussian") for name in MINE} | {
-    ("calibration", "bernoulli")
-}
+HOME = {
+    (name, "poisson" if name in ("dispersion", "distribution") else "gaussian")
+    for name in MINE
+} | {("calibration", "bernoulli")}
 
 
 @pytest.mark.parametrize(("name", "build"), BROKEN)
@@ -239,7 +269,9 @@ def test_every_diagnostic_has_data_that_break_it():
 @pytest.mark.parametrize(
     ("name", "likelihood"),
     covering(
-        sorted(itertools.product(MINE, LIKELIHOODS), key=lambda case: case not in HOME),  # where it applies, first
+        sorted(
+            itertools.product(MINE, LIKELIHOODS), key=lambda case: case not in HOME
+        ),  # where it applies, first
         lambda name, _: name,
         lambda _, likelihood: likelihood,
     ),
@@ -255,12 +287,18 @@ def test_clean_data_are_noted_no_more_often_than_stated(name, likelihood, clean)
     noted = sum(f.verdict > Verdict.OK for each in found for f in each)
     warned = sum(f.verdict > Verdict.NOTE for each in found for f in each)
     # the number that a test of this level exceeds once in ten thousand
-    assert noted <= stats.binom.ppf(1 - 1e-4, tests, RATES.get(name, ALPHA)), [f for e in found for f in e if f.verdict]
-    assert warned <= (2 if name in RATES else 1)  # of tests, whose warnings have level 0.0001, one is rare already
+    assert noted <= stats.binom.ppf(1 - 1e-4, tests, RATES.get(name, ALPHA)), [
+        f for e in found for f in e if f.verdict
+    ]
+    assert warned <= (
+        2 if name in RATES else 1
+    )  # of tests, whose warnings have level 0.0001, one is rare already
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_every_diagnostic_applies_somewhere_and_says_why_not_elsewhere(likelihood, clean):
+def test_every_diagnostic_applies_somewhere_and_says_why_not_elsewhere(
+    likelihood, clean
+):
     fit = clean[likelihood][0]
     with_reasons = diagnose(fit, skipped=True)
     names = {f.check for f in with_reasons}
@@ -268,7 +306,11 @@ def test_every_diagnostic_applies_somewhere_and_says_why_not_elsewhere(likelihoo
     for f in with_reasons:
         assert f.sentence
         assert f.remedy or f.verdict <= Verdict.NOTE
-    skipped = {f.check for f in with_reasons if f.sentence.startswith("does not apply") and f.check in DIAGNOSTICS}
+    skipped = {
+        f.check
+        for f in with_reasons
+        if f.sentence.startswith("does not apply") and f.check in DIAGNOSTICS
+    }
     assert not skipped & {f.check for f in diagnose(fit)}
     assert len(skipped & set(MINE)) < len(MINE)
 
@@ -291,9 +333,16 @@ def test_findings_come_worst_first_with_remedy_and_picture():
     text = repr(found["cook"])
     assert "fit without it" in text
     assert "see plot.leverage" in text
-    assert "design_leverage" not in {f.check for f in found}  # the fit's own leverage says it
-    assert {f.check for f in diagnose(pulled(np.random.default_rng(1)), before=False)} <= set(DIAGNOSTICS)
-    with pytest.raises(pr.ProbregError, match="no check or diagnostic is called 'cok'; did you mean 'cook'"):
+    assert "design_leverage" not in {
+        f.check for f in found
+    }  # the fit's own leverage says it
+    assert {
+        f.check for f in diagnose(pulled(np.random.default_rng(1)), before=False)
+    } <= set(DIAGNOSTICS)
+    with pytest.raises(
+        pr.ProbregError,
+        match="no check or diagnostic is called 'cok'; did you mean 'cook'",
+    ):
         found["cok"]
 
 
@@ -314,11 +363,33 @@ def p_values(test, n, likelihood="gaussian", reps=300):
     [
         (lambda f: reset(f).p_value, 15, "gaussian"),
         (lambda f: durbin_watson_test(f).p_value, 15, "gaussian"),
-        pytest.param(lambda f: DIAGNOSTICS["normality"]().run(f)[0].p_value, 60, "gaussian", marks=pytest.mark.slow),
-        pytest.param(lambda f: DIAGNOSTICS["distribution"]().run(f)[0].p_value, 100, "poisson", marks=pytest.mark.slow),
-        pytest.param(lambda f: count_dispersion(f).tests[0][2], 150, "poisson", marks=pytest.mark.slow),
-        pytest.param(lambda f: count_dispersion(f).tests[1][2], 150, "poisson", marks=pytest.mark.slow),
-        pytest.param(lambda f: reset(f).p_value, 300, "bernoulli", marks=pytest.mark.slow),
+        pytest.param(
+            lambda f: DIAGNOSTICS["normality"]().run(f)[0].p_value,
+            60,
+            "gaussian",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda f: DIAGNOSTICS["distribution"]().run(f)[0].p_value,
+            100,
+            "poisson",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda f: count_dispersion(f).tests[0][2],
+            150,
+            "poisson",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda f: count_dispersion(f).tests[1][2],
+            150,
+            "poisson",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda f: reset(f).p_value, 300, "bernoulli", marks=pytest.mark.slow
+        ),
     ],
     ids=[
         "reset-exact",
@@ -347,15 +418,22 @@ def test_weights_are_repeated_observations(likelihood):
     rng = np.random.default_rng(3)
     X = columns(rng, 80)
     y, w = drawn(likelihood, rng, X), rng.integers(0, 3, 80)
-    weighted, repeated = fit_of(X, y, likelihood, weights=w), fit_of(np.repeat(X, w, 0), np.repeat(y, w), likelihood)
+    weighted, repeated = (
+        fit_of(X, y, likelihood, weights=w),
+        fit_of(np.repeat(X, w, 0), np.repeat(y, w), likelihood),
+    )
     for name in UNORDERED:
         diagnostic = DIAGNOSTICS[name]()
         one, two = ([diagnostic.obstacle(f)] for f in (weighted, repeated))
         assert one == two
         if one == [None]:
-            for a, b in zip(diagnostic.run(weighted), diagnostic.run(repeated), strict=True):
+            for a, b in zip(
+                diagnostic.run(weighted), diagnostic.run(repeated), strict=True
+            ):
                 # both fits stop when their gradient is below 1e-8 standard errors or so
-                np.testing.assert_allclose([a.statistic, a.p_value], [b.statistic, b.p_value], rtol=1e-5)
+                np.testing.assert_allclose(
+                    [a.statistic, a.p_value], [b.statistic, b.p_value], rtol=1e-5
+                )
     found, known = influence_measures(weighted), influence_measures(repeated)
     first = np.concatenate([[0], np.cumsum(w[w > 0])[:-1]])
     for variable in found:  # rows of weight 0 keep their place
@@ -368,17 +446,26 @@ def test_units_and_shifts_of_columns_do_not_matter(likelihood):
     rng = np.random.default_rng(4)
     X = columns(rng)
     y = drawn(likelihood, rng, X)
-    one, two = (influence_measures(fit_of(Z, y, likelihood)) for Z in (X, X * [1e-3, 50.0] + [700.0, -3.0]))
+    one, two = (
+        influence_measures(fit_of(Z, y, likelihood))
+        for Z in (X, X * [1e-3, 50.0] + [700.0, -3.0])
+    )
     for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
-        np.testing.assert_allclose(one[variable], two[variable], rtol=1e-5, atol=1e-8)  # as both fits stop
+        np.testing.assert_allclose(
+            one[variable], two[variable], rtol=1e-5, atol=1e-8
+        )  # as both fits stop
     slopes = {"coef": ["x1", "x2"]}
-    np.testing.assert_allclose(one["dfbetas"].sel(slopes), two["dfbetas"].sel(slopes), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(
+        one["dfbetas"].sel(slopes), two["dfbetas"].sel(slopes), rtol=1e-4, atol=1e-7
+    )
 
 
 def test_leverages_add_up_to_the_coefficients_and_a_prior_takes_its_share(clean):
     for likelihood in LIKELIHOODS:
         fit = clean[likelihood][0]
-        assert local(fit).size == pytest.approx(np.prod(fit.model.shape), abs=1e-9)  # rounding
+        assert local(fit).size == pytest.approx(
+            np.prod(fit.model.shape), abs=1e-9
+        )  # rounding
     tight = pr.fit(clean["bernoulli"][0].model.with_prior(pr.Normal(0.1)))
     assert 1.0 < local(tight).size < 2.0
 
@@ -394,7 +481,9 @@ def test_leaving_a_row_out_is_exact_for_least_squares():
     s = again.solution.stats["sigma_unbiased"]
     unscaled = fit.std_error.values / fit.solution.stats["sigma_unbiased"]
     moved = (fit.coef.values - again.coef.values) / (s * unscaled)
-    np.testing.assert_allclose(found["dfbetas"][k], moved, rtol=1e-9)  # rounding, through two solves
+    np.testing.assert_allclose(
+        found["dfbetas"][k], moved, rtol=1e-9
+    )  # rounding, through two solves
     error = y[k] - again.predict(X[[k]])["mean"].item()
     known = error * np.sqrt(1 - found["leverage"].values[k]) / s
     np.testing.assert_allclose(found["studentised"][k], known, rtol=1e-9)
@@ -405,13 +494,24 @@ def test_the_form_of_a_softmax_does_not_matter():
     X = columns(rng)
     y = drawn("categorical", rng, X)
     forms = [
-        fit_of(X, y, form) for form in (pr.Categorical(), pr.Categorical(reference=2), pr.Categorical(symmetric=True))
+        fit_of(X, y, form)
+        for form in (
+            pr.Categorical(),
+            pr.Categorical(reference=2),
+            pr.Categorical(symmetric=True),
+        )
     ]
     first, *others = (influence_measures(f) for f in forms)
     for other in others:
         for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
-            np.testing.assert_allclose(first[variable], other[variable], rtol=1e-5, atol=1e-8)  # as the fits stop
-    assert influence_measures(forms[2])["dfbetas"].sizes == {"obs": N, "coef": 3, "outcome": 3}
+            np.testing.assert_allclose(
+                first[variable], other[variable], rtol=1e-5, atol=1e-8
+            )  # as the fits stop
+    assert influence_measures(forms[2])["dfbetas"].sizes == {
+        "obs": N,
+        "coef": 3,
+        "outcome": 3,
+    }
 
 
 def test_two_classes_of_a_softmax_are_a_logistic_regression():
@@ -420,7 +520,9 @@ def test_two_classes_of_a_softmax_are_a_logistic_regression():
     y = drawn("bernoulli", rng, X)
     one, two = fit_of(X, y, "bernoulli"), fit_of(X, y, "categorical")
     a, b = influence_measures(one), influence_measures(two)
-    np.testing.assert_allclose(a["leverage"], b["leverage"], rtol=1e-5)  # as the fits stop
+    np.testing.assert_allclose(
+        a["leverage"], b["leverage"], rtol=1e-5
+    )  # as the fits stop
     np.testing.assert_allclose(a["cook"], b["cook"], rtol=1e-5)
     np.testing.assert_allclose(reset(one).statistic, reset(two).statistic, rtol=1e-5)
     said = [DIAGNOSTICS["calibration"]().run(f)[0].statistic for f in (one, two)]
@@ -443,14 +545,18 @@ def test_quantile_residuals_are_those_of_the_seed():
     rng = np.random.default_rng(11)
     X = columns(rng)
     model = pr.Model.from_arrays(X, drawn("poisson", rng, X), likelihood="poisson")
-    one, same, other = (residuals(pr.fit(model, seed=s), "quantile").values for s in (1, 1, 2))
+    one, same, other = (
+        residuals(pr.fit(model, seed=s), "quantile").values for s in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 0.1
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_standardised_residuals_have_variance_one(likelihood, clean):
-    r = np.concatenate([influence_measures(f)["internal"].values for f in clean[likelihood]])
+    r = np.concatenate(
+        [influence_measures(f)["internal"].values for f in clean[likelihood]]
+    )
     # 3,000 of them; the fourth moment of a Poisson residual is at most 6 or so: standard error sqrt(5 / 3000) = 0.04
     assert np.mean(r**2) == pytest.approx(1.0, abs=0.16)
 
@@ -460,7 +566,9 @@ def test_residuals_add_up_as_they_should(clean):
     assert np.abs(residuals(fit).sum("level")).max() < 1e-12  # rounding
     assert residuals(fit, "working").dims == ("obs", "outcome")
     gauss = clean["gaussian"][0]
-    assert float(np.sum(residuals(gauss).values ** 2)) == pytest.approx(gauss.solution.stats["rss"], rel=1e-10)
+    assert float(np.sum(residuals(gauss).values ** 2)) == pytest.approx(
+        gauss.solution.stats["rss"], rel=1e-10
+    )
 
 
 def test_calibration_bands_hold_what_they_promise():
@@ -468,8 +576,12 @@ def test_calibration_bands_hold_what_they_promise():
     for seed in range(60):
         rng = np.random.default_rng([seed, 12])
         X = columns(rng, 200)
-        curve = calibration_curve(fit_of(X, drawn("bernoulli", rng, X), "bernoulli"), prob=0.9)
-        hit = (curve["observed"] >= curve["lower"]) & (curve["observed"] <= curve["upper"])
+        curve = calibration_curve(
+            fit_of(X, drawn("bernoulli", rng, X), "bernoulli"), prob=0.9
+        )
+        hit = (curve["observed"] >= curve["lower"]) & (
+            curve["observed"] <= curve["upper"]
+        )
         inside, out = inside + int(hit.sum()), out + int((~hit).sum())
         assert float(curve["count"].sum()) == 200
     # at least 0.9, and more for being discrete and of fitted probabilities; 600 bins have a standard error of 0.012
@@ -484,7 +596,8 @@ def test_what_cannot_be_answered_is_said(tmp_path, clean):
     with pytest.raises(pr.DataError, match="got 'rawest'"):
         residuals(gauss, "rawest")
     with pytest.raises(
-        pr.Incompatible, match=r"categorical have no order\. Response, pearson and partial residuals are class by"
+        pr.Incompatible,
+        match=r"categorical have no order\. Response, pearson and partial residuals are class by",
     ):
         residuals(softmax, "quantile")
     with pytest.raises(pr.Incompatible, match="says none"):
@@ -496,7 +609,9 @@ def test_what_cannot_be_answered_is_said(tmp_path, clean):
         influence_measures(lost)
     said = [f.sentence for f in diagnose(lost, skipped=True) if f.check in MINE]
     assert said
-    assert all("without its rows" in s or APART in s or "more than rounding" in s for s in said)
+    assert all(
+        "without its rows" in s or APART in s or "more than rounding" in s for s in said
+    )
 
 
 def test_a_fit_without_an_estimate_is_not_diagnosed():
@@ -510,7 +625,11 @@ def test_a_fit_without_an_estimate_is_not_diagnosed():
     with pytest.raises(pr.NotConverged, match="nothing to predict from"):
         influence_measures(lost)
     named = pr.fit(model, "perceptron")
-    assert all("no probabilities" in f.sentence for f in diagnose(named, skipped=True) if f.check in MINE)
+    assert all(
+        "no probabilities" in f.sentence
+        for f in diagnose(named, skipped=True)
+        if f.check in MINE
+    )
 
 
 def test_collinear_columns_are_left_out_and_a_row_that_stands_alone_is_nan():
@@ -520,9 +639,14 @@ def test_collinear_columns_are_left_out_and_a_row_that_stands_alone_is_nan():
     y = drawn("gaussian", rng, X)
     with pytest.warns(pr.ProbregWarning):
         doubled = fit_of(np.c_[X, 2 * X[:, 0], alone], y)
-    found, known = influence_measures(doubled), influence_measures(fit_of(np.c_[X, alone], y))
+    found, known = (
+        influence_measures(doubled),
+        influence_measures(fit_of(np.c_[X, alone], y)),
+    )
     for variable in ("leverage", "internal", "cook"):
-        np.testing.assert_allclose(found[variable], known[variable], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(
+            found[variable], known[variable], rtol=1e-7, atol=1e-9
+        )
     assert np.isnan(found["cook"][4])
     assert found["leverage"][4].item() == pytest.approx(1.0)
     assert np.isnan(found["dfbetas"].sel(coef=["x1", "x3"])).all()
@@ -534,16 +658,22 @@ def test_a_posterior_is_diagnosed_at_its_mean():
     model = pr.Model.from_arrays(X, drawn("gaussian", rng, X))
     mode, posterior = pr.fit(model), pr.fit(model, "conjugate")
     np.testing.assert_allclose(
-        influence_measures(mode)["cook"], influence_measures(posterior)["cook"], rtol=0.05
+        influence_measures(mode)["cook"],
+        influence_measures(posterior)["cook"],
+        rtol=0.05,
     )  # draws' mean of 1,000s
-    assert not {f.check for f in diagnose(posterior, before=False)} & {f.check for f in check(model)}
+    assert not {f.check for f in diagnose(posterior, before=False)} & {
+        f.check for f in check(model)
+    }
 
 
 # ---- pictures and the page -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-@pytest.mark.parametrize("picture", ["leverage", "qq", "scale_location", "partial", "autocorrelation"])
+@pytest.mark.parametrize(
+    "picture", ["leverage", "qq", "scale_location", "partial", "autocorrelation"]
+)
 def test_pictures_draw_or_name_the_one_that_does(picture, likelihood, clean):
     draw = getattr(importlib.import_module(f"probreg.show.plot.{picture}"), picture)
     fit = clean[likelihood][0]
@@ -565,7 +695,9 @@ def test_the_leverage_picture_shows_the_measures_and_names_the_worst_row():
     fit = pulled(np.random.default_rng(1))
     ax = leverage(fit, 1).axes[0]
     found = influence_measures(fit)
-    np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.c_[found["leverage"], found["internal"]])
+    np.testing.assert_array_equal(
+        ax.collections[0].get_offsets(), np.c_[found["leverage"], found["internal"]]
+    )
     assert [t.get_text() for t in ax.texts] == ["7"]
     for line in ax.lines[1:]:  # every point of a contour has its distance
         h, r = line.get_data()
@@ -591,18 +723,28 @@ def test_the_partial_picture_of_a_softmax_has_a_panel_for_each_predictor(clean):
     fit = clean["categorical"][0]
     coef, x = fit.coef.sel(coef="x2").values, fit.model.design.X[:, 2]
     axes = partial(fit, "x2").axes
-    assert [ax.get_xlabel() for ax in axes] == [f"x2, {k}" for k in fit.model.likelihood.outcomes]
+    assert [ax.get_xlabel() for ax in axes] == [
+        f"x2, {k}" for k in fit.model.likelihood.outcomes
+    ]
     for ax, b in zip(axes, coef, strict=True):
         at, line = ax.lines[0].get_data()
         np.testing.assert_allclose(line, b * (at - x.mean()), rtol=1e-10)
 
 
 def test_the_page_shows_the_catalogue():
-    page = (Path(pr.__file__).parents[1] / "docs" / "explanation" / "diagnostics.md").read_text()
-    beside = {f"`{name}`" for room in (CHECKS, DIAGNOSTICS) for name in set(room) - set(own(room))}
+    page = (
+        Path(pr.__file__).parents[1] / "docs" / "explanation" / "diagnostics.md"
+    ).read_text()
+    beside = {
+        f"`{name}`"
+        for room in (CHECKS, DIAGNOSTICS)
+        for name in set(room) - set(own(room))
+    }
     for line in catalogue_markdown().splitlines():
         if line.split()[1] not in beside:
-            assert line in page, "docs/explanation/diagnostics.md: write the table anew with catalogue_markdown()"
+            assert line in page, (
+                "docs/explanation/diagnostics.md: write the table anew with catalogue_markdown()"
+            )
 
 
 # ---- edges -------------------------------------------------------------------------------------------------------------
@@ -626,7 +768,11 @@ def edge(name):
                 {"likelihood": "bernoulli", "prior": pr.Normal(0.5)},
             )
         case "no intercept":
-            return X, drawn("poisson", rng, X), {"likelihood": "poisson", "intercept": False}
+            return (
+                X,
+                drawn("poisson", rng, X),
+                {"likelihood": "poisson", "intercept": False},
+            )
         case "weights that are no counts":
             return X, g, {"weights": pr.weights.precision(rng.uniform(0.5, 2.0, 30))}
         case "large counts":
@@ -634,7 +780,11 @@ def edge(name):
         case "far from zero":
             return 1e-3 * X + 1e6, 1e9 * g + 1e12, {}
         case "trials":
-            return X, rng.binomial(9, 0.4, 30), {"likelihood": "bernoulli", "trials": np.full(30, 9)}
+            return (
+                X,
+                rng.binomial(9, 0.4, 30),
+                {"likelihood": "bernoulli", "trials": np.full(30, 9)},
+            )
     return X, g, {"aux": {"sigma": 1.0}}
 
 
@@ -654,7 +804,9 @@ def test_edges_get_an_answer_in_numbers(name):
     assert not [f for f in found if f.check in MINE and "nan" in f.sentence]
     if name in ("no residual", "a degree too few"):
         told = ("no residual is left", "is about", "residuals are rounding", APART)
-        assert all(any(words in f.sentence for words in told) for f in found if f.check in MINE)
+        assert all(
+            any(words in f.sentence for words in told) for f in found if f.check in MINE
+        )
         with pytest.raises(pr.Incompatible, match="no residual is left"):
             influence_measures(fit)
 
@@ -665,14 +817,17 @@ def test_edges_get_an_answer_in_numbers(name):
     covering(
         [(v, method) for method in ("auto", "laplace") for v in LIKELIHOOD_CASES],
         lambda v, method: (
-            named(v) if method == "auto" else (v.width > 1, bool(v.aux), isinstance(v, ProximalLikelihood))
+            named(v)
+            if method == "auto"
+            else (v.width > 1, bool(v.aux), isinstance(v, ProximalLikelihood))
         ),
     ),
 )
 def test_every_likelihood_and_either_target_get_an_answer(likelihood, method):
     kinked = isinstance(likelihood, ProximalLikelihood)
     fit = pr.fit(
-        model_for(likelihood, aux=proper_aux(likelihood)), "nuts" if kinked and method == "laplace" else method
+        model_for(likelihood, aux=proper_aux(likelihood)),
+        "nuts" if kinked and method == "laplace" else method,
     )
     for name in MINE:
         diagnostic = DIAGNOSTICS[name]()
@@ -684,7 +839,9 @@ def test_every_likelihood_and_either_target_get_an_answer(likelihood, method):
         with pytest.raises(pr.Incompatible, match="kinks"):
             influence_measures(fit)
         return
-    assert influence_measures(fit)["leverage"].sum() == pytest.approx(np.prod(fit.model.shape))
+    assert influence_measures(fit)["leverage"].sum() == pytest.approx(
+        np.prod(fit.model.shape)
+    )
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
@@ -693,26 +850,40 @@ def test_deletion_residuals_of_a_generalised_model_are_williams(likelihood):
     rng = np.random.default_rng(8)
     x = rng.normal(size=40)
     mean = 1 / (1 + np.exp(-x)) if likelihood == "bernoulli" else np.exp(0.5 * x)
-    y = (rng.random(40) < mean).astype(float) if likelihood == "bernoulli" else rng.poisson(mean).astype(float)
+    y = (
+        (rng.random(40) < mean).astype(float)
+        if likelihood == "bernoulli"
+        else rng.poisson(mean).astype(float)
+    )
     fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
     Z = np.c_[np.ones(40), x]
     eta = Z @ fit.coef.values
-    mu, log = (1 / (1 + np.exp(-eta)), np.log) if likelihood == "bernoulli" else (np.exp(eta), np.log)
+    mu, log = (
+        (1 / (1 + np.exp(-eta)), np.log)
+        if likelihood == "bernoulli"
+        else (np.exp(eta), np.log)
+    )
     v = mu * (1 - mu) if likelihood == "bernoulli" else mu
     h = v * np.einsum("np,pq,nq->n", Z, np.linalg.inv(Z.T @ (v[:, None] * Z)), Z)
     pearson2 = (y - mu) ** 2 / v
     if likelihood == "bernoulli":
         deviance2 = -2 * np.where(y == 1, log(mu), log(1 - mu))
     else:
-        deviance2 = 2 * (np.where(y > 0, y * log(np.where(y > 0, y, 1) / mu), 0.0) - (y - mu))
+        deviance2 = 2 * (
+            np.where(y > 0, y * log(np.where(y > 0, y, 1) / mu), 0.0) - (y - mu)
+        )
     expected = np.sign(y - mu) * np.sqrt(deviance2 + h / (1 - h) * pearson2)
-    np.testing.assert_allclose(influence_measures(fit)["studentised"], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        influence_measures(fit)["studentised"], expected, rtol=1e-6
+    )
 
 
 def test_a_density_that_stands_for_a_loss_is_not_asked_whether_the_response_has_it():
     rng = np.random.default_rng(4)
     x = rng.normal(size=150)
-    model = pr.Model.from_arrays(x, x + rng.normal(size=150) * np.exp(x), likelihood=pr.likelihoods.Quantile(0.7))
+    model = pr.Model.from_arrays(
+        x, x + rng.normal(size=150) * np.exp(x), likelihood=pr.likelihoods.Quantile(0.7)
+    )
     fit = pr.fit(model)
     for name in ("distribution", "heteroscedasticity"):
         assert "stands for a loss" in (DIAGNOSTICS[name]().applies(fit) or "")
@@ -729,14 +900,20 @@ def test_a_spread_that_is_not_found_names_the_level_of_its_test():
 
 def test_a_p_value_below_what_draws_can_tell_is_not_called_simulated():
     x = np.linspace(-1.0, 2.5, 60)
-    fit = pr.fit(pr.Model.from_arrays(x, np.round(np.exp(x**2)).astype(int), likelihood="poisson"))
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            x, np.round(np.exp(x**2)).astype(int), likelihood="poisson"
+        )
+    )
     (found,) = DIAGNOSTICS["reset"]().run(fit)
     assert found.p_value < 1e-4
     assert ", asymptotic" in found.sentence
     assert "simulated" not in found.sentence
 
 
-WAVES = np.cumsum(np.random.default_rng(4).normal(size=120))  # neighbours alike, and a spread that grows with x
+WAVES = np.cumsum(
+    np.random.default_rng(4).normal(size=120)
+)  # neighbours alike, and a spread that grows with x
 RISING = np.linspace(0.0, 3.0, 120)
 
 

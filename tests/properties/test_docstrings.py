@@ -31,7 +31,16 @@ MEMBERS = {
 # The namespaces whose functions and classes of settings are held to the same; base classes and what they are told are not.
 BASES = {"BlockPrior", "FisherPrior", "JointPrior", "Penalty", "PriorData", "joint"}
 # What a run leaves behind, and what theorems are told: made by the package, said in attributes.
-BASES |= {"Corrections", "KernelBasis", "RidgePath", "Guarantee", "Run", "State", "Totals", "novikoff"}
+BASES |= {
+    "Corrections",
+    "KernelBasis",
+    "RidgePath",
+    "Guarantee",
+    "Run",
+    "State",
+    "Totals",
+    "novikoff",
+}
 NAMESPACES = {
     f"{room}.{name}": thing
     for room in ("bounds", "kernels", "online", "plot", "priors", "scores", "weights")
@@ -39,7 +48,10 @@ NAMESPACES = {
     if not name.startswith("_") and name not in BASES
     for thing in [getattr(getattr(pr, room), name)]
     if getattr(thing, "__module__", "").startswith("probreg")
-    and (isinstance(thing, types.FunctionType) or (dataclasses.is_dataclass(thing) and isinstance(thing, type)))
+    and (
+        isinstance(thing, types.FunctionType)
+        or (dataclasses.is_dataclass(thing) and isinstance(thing, type))
+    )
     and (room != "weights" or name in ("precision", "sampling"))
 }
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
@@ -59,12 +71,18 @@ def parameters(thing) -> list[str]:
         return []
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     found = inspect.signature(thing).parameters.values()
-    return [stars.get(p.kind, "") + p.name for p in found if p.name not in ("self", "cls")]
+    return [
+        stars.get(p.kind, "") + p.name for p in found if p.name not in ("self", "cls")
+    ]
 
 
 def named(section: str) -> list[str]:
     """The entries of a section of parameters: `name : type`, or the name alone, at the margin."""
-    return [line.split(" : ")[0].strip() for line in section.splitlines() if line and not line.startswith(" ")]
+    return [
+        line.split(" : ")[0].strip()
+        for line in section.splitlines()
+        if line and not line.startswith(" ")
+    ]
 
 
 ALL = DOCUMENTED | MEMBERS | NAMESPACES
@@ -85,7 +103,10 @@ def test_the_parameters_are_those_of_the_signature():
             _, sections = read(thing)
             said = sections.get("Parameters", "")
             assert named(said) == parameters(thing)
-            assert re.findall(r"^(\S.*)\n(?! {4}\S)", said.strip() + "\n", re.MULTILINE) == []  # not described
+            assert (
+                re.findall(r"^(\S.*)\n(?! {4}\S)", said.strip() + "\n", re.MULTILINE)
+                == []
+            )  # not described
 
 
 def test_a_function_says_what_it_returns():
@@ -99,29 +120,56 @@ def test_there_is_an_example():
     for name, thing in DOCUMENTED.items():
         with case(name):
             _, sections = read(thing)
-            assert (">>> " in sections.get("Examples", "")) == (name not in WITHOUT_EXAMPLE)
+            assert (">>> " in sections.get("Examples", "")) == (
+                name not in WITHOUT_EXAMPLE
+            )
 
 
 def test_sections_are_in_the_order_that_readers_know():
-    order = ["Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples"]
+    order = [
+        "Parameters",
+        "Attributes",
+        "Returns",
+        "Raises",
+        "Notes",
+        "References",
+        "Examples",
+    ]
     for name, thing in ALL.items():
         with case(name):
             headings = list(read(thing)[1])
             assert headings == sorted(headings, key=order.index)
 
 
-SHARED = ("columns", "intercept", "prior", "aux", "event", "reference", "missing", "response", "progress")
+SHARED = (
+    "columns",
+    "intercept",
+    "prior",
+    "aux",
+    "event",
+    "reference",
+    "missing",
+    "response",
+    "progress",
+)
 
 
 def entries(thing) -> dict[str, str]:
     """The text of each parameter, its type included."""
     text = read(thing)[1]["Parameters"]
-    return {entry.partition(" : ")[0]: entry.strip() for entry in re.split(r"\n(?=\S)", text.strip())}
+    return {
+        entry.partition(" : ")[0]: entry.strip()
+        for entry in re.split(r"\n(?=\S)", text.strip())
+    }
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_what_the_ways_to_a_model_share_they_say_in_the_same_words(name):
-    ways = [way for member, way in MEMBERS.items() if member.startswith("Model.from_") and name in parameters(way)]
+    ways = [
+        way
+        for member, way in MEMBERS.items()
+        if member.startswith("Model.from_") and name in parameters(way)
+    ]
     assert len(ways) > 1
     assert len({entries(way)[name] for way in ways}) == 1
     assert len({str(inspect.signature(way).parameters[name]) for way in ways}) == 1
@@ -142,7 +190,10 @@ def test_the_law_sees_a_parameter_that_is_missing():
 
 def test_every_method_is_listed_where_people_look_for_it() -> None:
     root = pathlib.Path(__file__).parents[2]
-    pages = [(root / page).read_text() for page in ("README.md", "docs/explanation/methods.md")]
+    pages = [
+        (root / page).read_text()
+        for page in ("README.md", "docs/explanation/methods.md")
+    ]
     for name in pr.METHODS:
         assert f'"{name}"' in str(pr.fit.__doc__), name
         assert all(f"`{name}`" in page for page in pages), name
@@ -152,4 +203,6 @@ def test_likelihoods_are_named_with_their_article() -> None:
     assert pr.likelihoods.AbsoluteLoss().named == "an absolute"
     assert pr.Poisson().named == "a poisson"
     with pytest.raises(pr.DataError, match="an AbsoluteLoss response is one column"):
-        pr.Model.from_arrays([[0.0], [1.0]], [[0.0, 1.0], [2.0, 1.0]], likelihood="absolute")
+        pr.Model.from_arrays(
+            [[0.0], [1.0]], [[0.0, 1.0], [2.0, 1.0]], likelihood="absolute"
+        )

@@ -23,8 +23,12 @@ K = np.array([0, 1] * (N // 2))
 TABLE = {"y": Y, "x": X[:, 0], "g": ["a", "b", "c"] * (N // 3)}
 FIT = pr.fit(pr.Model.from_arrays(X, Y))
 OF_FORMULA = pr.fit(pr.Model.from_formula("y ~ x + g", TABLE))
-OF_TWO = pr.fit(pr.Model.from_arrays(X, K, likelihood="bernoulli", prior=pr.Normal(1.0)), "laplace")
-POSTERIOR = pr.fit(pr.Model.from_arrays(X, Y, prior=pr.Normal(1.0, sigma_units=True)), "conjugate")
+OF_TWO = pr.fit(
+    pr.Model.from_arrays(X, K, likelihood="bernoulli", prior=pr.Normal(1.0)), "laplace"
+)
+POSTERIOR = pr.fit(
+    pr.Model.from_arrays(X, Y, prior=pr.Normal(1.0, sigma_units=True)), "conjugate"
+)
 LEARNER = online.lms(0.01)
 
 ODD = {
@@ -87,18 +91,32 @@ ODD = {
 DOORS = {
     "from_arrays X": lambda v: pr.Model.from_arrays(v, Y),
     "from_arrays y": lambda v: pr.Model.from_arrays(X, v),
-    "from_arrays y of two": lambda v: pr.Model.from_arrays(X, v, likelihood="bernoulli"),
-    "from_arrays y of counts": lambda v: pr.Model.from_arrays(X, v, likelihood="multinomial"),
-    "from_arrays y of successes": lambda v: pr.Model.from_arrays(X, v, likelihood="binomial"),
-    "from_arrays y of classes": lambda v: pr.Model.from_arrays(X, v, likelihood="categorical"),
+    "from_arrays y of two": lambda v: pr.Model.from_arrays(
+        X, v, likelihood="bernoulli"
+    ),
+    "from_arrays y of counts": lambda v: pr.Model.from_arrays(
+        X, v, likelihood="multinomial"
+    ),
+    "from_arrays y of successes": lambda v: pr.Model.from_arrays(
+        X, v, likelihood="binomial"
+    ),
+    "from_arrays y of classes": lambda v: pr.Model.from_arrays(
+        X, v, likelihood="categorical"
+    ),
     "from_arrays weights": lambda v: pr.Model.from_arrays(X, Y, weights=v),
     "from_arrays offset": lambda v: pr.Model.from_arrays(X, Y, offset=v),
-    "from_arrays trials": lambda v: pr.Model.from_arrays(X, K, trials=v, likelihood="bernoulli"),
+    "from_arrays trials": lambda v: pr.Model.from_arrays(
+        X, K, trials=v, likelihood="bernoulli"
+    ),
     "from_arrays columns": lambda v: pr.Model.from_arrays(X, Y, columns=v),
     "from_arrays intercept": lambda v: pr.Model.from_arrays(X, Y, intercept=v),
     "from_arrays response": lambda v: pr.Model.from_arrays(X, Y, response=v),
-    "from_arrays event": lambda v: pr.Model.from_arrays(X, K, likelihood="bernoulli", event=v),
-    "from_arrays reference": lambda v: pr.Model.from_arrays(X, K, likelihood="categorical", reference=v),
+    "from_arrays event": lambda v: pr.Model.from_arrays(
+        X, K, likelihood="bernoulli", event=v
+    ),
+    "from_arrays reference": lambda v: pr.Model.from_arrays(
+        X, K, likelihood="categorical", reference=v
+    ),
     "from_arrays prior": lambda v: pr.Model.from_arrays(X, Y, prior=v),
     "from_arrays aux": lambda v: pr.Model.from_arrays(X, Y, aux=v),
     "from_arrays likelihood": lambda v: pr.Model.from_arrays(X, Y, likelihood=v),
@@ -122,7 +140,9 @@ DOORS = {
     "from_blocks pass": lambda v: pr.Model.from_blocks(lambda: v),
     "from_blocks X": lambda v: pr.Model.from_blocks([(v, Y)]),
     "from_blocks y": lambda v: pr.Model.from_blocks([(X, v)]),
-    "from_blocks y of two": lambda v: pr.Model.from_blocks([(X, v)], likelihood="bernoulli"),
+    "from_blocks y of two": lambda v: pr.Model.from_blocks(
+        [(X, v)], likelihood="bernoulli"
+    ),
     "from_blocks weights": lambda v: pr.Model.from_blocks([(X, Y, v)]),
     "from_blocks offset": lambda v: pr.Model.from_blocks([(X, Y, None, v)]),
     "from_blocks columns": lambda v: pr.Model.from_blocks([(X, Y)], columns=v),
@@ -178,22 +198,39 @@ NEVER = {
         "infinite": "row 3",
         "a matrix": r"shape \(12, 3\)",
     },
-    "from_arrays y of two": {"truth values with gaps": "row 1", "missing": "row 3", "infinite": "inf"},
-    "from_arrays y of classes": {"infinite": "row 3 holds inf", "a matrix": "holds counts 0, 1, 2", "missing": "row 3"},
+    "from_arrays y of two": {
+        "truth values with gaps": "row 1",
+        "missing": "row 3",
+        "infinite": "inf",
+    },
+    "from_arrays y of classes": {
+        "infinite": "row 3 holds inf",
+        "a matrix": "holds counts 0, 1, 2",
+        "missing": "row 3",
+    },
     "from_arrays X": {
         "none": "NoneType",
         "beyond floats": "row 0, column 0|row 0",
         "dates": "numeric",
         "three axes": "shape",
     },
-    "from_arrays intercept": {"text": "True or False", "a whole number": "True or False"},
+    "from_arrays intercept": {
+        "text": "True or False",
+        "a whole number": "True or False",
+    },
     "from_arrays response": {"a frame": "name of the response"},
     "from_arrays columns": {"a function": "sequence of names"},
     "from_arrays aux": {"none": "a mapping", "an empty list": "a mapping"},
     "from_arrays event": {"categories": "one level"},
-    "from_arrays offset": {"dates": "numeric", "numbers as text": "numeric", "no columns": "one value per row"},
+    "from_arrays offset": {
+        "dates": "numeric",
+        "numbers as text": "numeric",
+        "no columns": "one value per row",
+    },
     "from_formula x": {"a frame": "a table of 2 columns; give one", "dates": "times"},
-    "from_formula g": {"lists of different lengths": "levels are texts|a column is 1-D"},
+    "from_formula g": {
+        "lists of different lengths": "levels are texts|a column is 1-D"
+    },
     "from_blocks block": {"none": "a block is", "a mapping": "a block is"},
     "from_blocks y of two": {"infinite": "inf"},
     "predict X": {"numbers as text": "numeric", "one number": "shape"},
@@ -204,7 +241,10 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize(("door", "name", "said"), [(d, n, s) for d, each in NEVER.items() for n, s in each.items()])
+@pytest.mark.parametrize(
+    ("door", "name", "said"),
+    [(d, n, s) for d, each in NEVER.items() for n, s in each.items()],
+)
 def test_what_is_never_taken(door, name, said):
     with pytest.raises((DataError, Incompatible), match=said):
         DOORS[door](ODD[name])
@@ -214,15 +254,22 @@ def test_rows_in_another_order_are_not_put_together():
     frame = pd.DataFrame(X, columns=["a", "b"])
     turned = pd.Series(Y)[::-1]
     with pytest.raises(
-        DataError, match="row 0 is labelled 0 in X and 11 in y, and rows are put together in their order"
+        DataError,
+        match="row 0 is labelled 0 in X and 11 in y, and rows are put together in their order",
     ):
         pr.Model.from_arrays(frame, turned)
     for argument in ("weights", "offset"):
         with pytest.raises(DataError, match=f"labelled 0 in X and 11 in {argument}"):
             pr.Model.from_arrays(frame, Y, **{argument: pd.Series(np.ones(N))[::-1]})
-        with pytest.raises(DataError, match=f"labelled 0 in the data and 11 in {argument}"):
-            pr.Model.from_formula("a ~ b", frame, **{argument: pd.Series(np.ones(N))[::-1]})
+        with pytest.raises(
+            DataError, match=f"labelled 0 in the data and 11 in {argument}"
+        ):
+            pr.Model.from_formula(
+                "a ~ b", frame, **{argument: pd.Series(np.ones(N))[::-1]}
+            )
     with pytest.raises(DataError, match="labelled 0 in the data and 11 in y"):
         FIT.model.at(frame.set_axis(["x1", "x2"], axis=1), turned)
     kept = pr.Model.from_arrays(frame, pd.Series(Y))
-    np.testing.assert_array_equal(kept.design.y, pr.Model.from_arrays(frame, turned.to_numpy()[::-1]).design.y)
+    np.testing.assert_array_equal(
+        kept.design.y, pr.Model.from_arrays(frame, turned.to_numpy()[::-1]).design.y
+    )

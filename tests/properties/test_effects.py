@@ -41,13 +41,23 @@ def test_the_delta_method_has_the_numerical_gradient(fit):
     columns = []
     for j in range(beta.size):
         step = (h[j] * np.eye(beta.size)[j]).reshape(beta.shape)
-        up, down = asked(moved(fit, beta + step), **FIXED), asked(moved(fit, beta - step), **FIXED)
-        columns.append([(a.table["estimate"] - b.table["estimate"]) / (2 * h[j]) for a, b in zip(up, down)])
+        up, down = (
+            asked(moved(fit, beta + step), **FIXED),
+            asked(moved(fit, beta - step), **FIXED),
+        )
+        columns.append(
+            [
+                (a.table["estimate"] - b.table["estimate"]) / (2 * h[j])
+                for a, b in zip(up, down)
+            ]
+        )
     for k, effects in enumerate(asked(fit, **FIXED)):
         G = np.stack([c[k] for c in columns], 1)
         # The central difference over 1e-4 standard errors is right to about 1e-8 of the effect.
         expected = np.sqrt(np.diagonal(G @ S @ G.T))
-        np.testing.assert_allclose(effects.table["std_error"], expected, rtol=1e-5, atol=1e-7 * expected.max())
+        np.testing.assert_allclose(
+            effects.table["std_error"], expected, rtol=1e-5, atol=1e-7 * expected.max()
+        )
     assert asked(fit)[0].scale == link.name
 
 
@@ -55,13 +65,17 @@ def test_slopes_are_the_limit_of_comparisons(fit):
     h = 1e-5
     small = comparisons(fit, {"x1": h}).table["estimate"].to_numpy() / h
     at_once = slopes(fit, "x1").table["estimate"].to_numpy()
-    np.testing.assert_allclose(small, at_once, rtol=1e-3, atol=1e-4 * np.abs(at_once).max())
+    np.testing.assert_allclose(
+        small, at_once, rtol=1e-3, atol=1e-4 * np.abs(at_once).max()
+    )
 
 
 def test_predictions_stay_in_the_support_and_are_those_of_predict(fit):
     table = predictions(fit, unit="row").table
     mean = fit.predict()["mean"].values
-    np.testing.assert_allclose(table["estimate"], np.atleast_1d(mean.mean(0)), rtol=1e-10)
+    np.testing.assert_allclose(
+        table["estimate"], np.atleast_1d(mean.mean(0)), rtol=1e-10
+    )
     inside = fit.model.likelihood.link.forward(table[["lower", "upper"]].to_numpy())
     assert np.isfinite(inside).all()
     assert (table["lower"] < table["estimate"]).all()
@@ -73,7 +87,9 @@ def test_effects_of_the_classes_sum_to_zero(fit):
         return
     for effects in asked(fit)[1:]:
         keys = [c for c in ("variable", "contrast") if c in effects.table]
-        np.testing.assert_allclose(effects.table.groupby(keys)["estimate"].sum(), 0.0, atol=1e-10)
+        np.testing.assert_allclose(
+            effects.table.groupby(keys)["estimate"].sum(), 0.0, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("method", ESTIMATORS, ids=lambda m: m.name)
@@ -82,28 +98,47 @@ def test_every_method_has_effects_and_answers_a_hypothesis(method):
     if model is None:
         pytest.skip(f"{method.name} fits none of these Gaussian models")
     found = pr.fit(model, method, seed=1)
-    if not np.isfinite(found.std_error).all():  # a kink has no curvature: an effect there is, an error there is not
+    if not np.isfinite(
+        found.std_error
+    ).all():  # a kink has no curvature: an effect there is, an error there is not
         assert np.isfinite(slopes(found).table["estimate"]).all()
-        assert slopes(found).table[["std_error", "lower", "upper"]].isna().all(axis=None)
+        assert (
+            slopes(found).table[["std_error", "lower", "upper"]].isna().all(axis=None)
+        )
         with pytest.raises(pr.Incompatible, match="no standard error here"):
             hypothesis(found, "x1 = 0")
         return
     for effects in asked(found):
         assert np.isfinite(effects.table.select_dtypes(float)).all(axis=None)
-    shift = np.abs(slopes(found).table["estimate"] - found.coef.values[1:]) / found.std_error.values[1:]
-    assert (shift < 0.1).all()  # a sampled posterior's mean is its coefficient, but for rounding
+    shift = (
+        np.abs(slopes(found).table["estimate"] - found.coef.values[1:])
+        / found.std_error.values[1:]
+    )
+    assert (
+        shift < 0.1
+    ).all()  # a sampled posterior's mean is its coefficient, but for rounding
     answer = hypothesis(found, "x1 = 0")
     assert len(answer.table)
     assert answer.null == "x1 = 0"
     if found.target == "mode" and model.flat:
-        assert answer["LR"].statistic == pytest.approx(hypothesis(pr.fit(model), "x1 = 0")["LR"].statistic, rel=1e-9)
+        assert answer["LR"].statistic == pytest.approx(
+            hypothesis(pr.fit(model), "x1 = 0")["LR"].statistic, rel=1e-9
+        )
     row = compare_models({"this": found}).table.iloc[0]
-    assert np.isfinite(row["elpd_loo"]) or "no leave-one-out" in repr(compare_models({"this": found}))
+    assert np.isfinite(row["elpd_loo"]) or "no leave-one-out" in repr(
+        compare_models({"this": found})
+    )
     if model.flat:  # a plug-in and a posterior predictive density differ by a few hundredths of a row each
-        assert row["elpd_loo"] == pytest.approx(compare_models({"ML": pr.fit(model)}).table["elpd_loo"].item(), abs=2.0)
+        assert row["elpd_loo"] == pytest.approx(
+            compare_models({"ML": pr.fit(model)}).table["elpd_loo"].item(), abs=2.0
+        )
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+    ids=repr,
+)
 def test_three_tests_of_one_null_agree_where_it_is_true(likelihood):
     """With 2,000 rows the three are the same statistic up to terms that vanish with n (Engle 1984)."""
     model = model_for(likelihood, n=2000)
@@ -114,21 +149,31 @@ def test_three_tests_of_one_null_agree_where_it_is_true(likelihood):
     wald, lr, score = (found[name].statistic for name in ("Wald", "LR", "score"))
     assert found["LR"].df == (fit.model.shape[1],)
     np.testing.assert_allclose([wald, score], lr, rtol=0.1, atol=0.05)
-    L = np.kron(np.eye(len(fit.coef)), np.eye(fit.model.shape[1]))[-fit.model.shape[1] :]
+    L = np.kron(np.eye(len(fit.coef)), np.eye(fit.model.shape[1]))[
+        -fit.model.shape[1] :
+    ]
     at = restricted_mode(fit, independent(L, np.zeros(len(L))))
     np.testing.assert_allclose(at.beta[-1], 0.0, atol=1e-10)
     smaller = pr.fit(model, "newton")
-    np.testing.assert_allclose(at.beta[:-1], smaller.solution.beta, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        at.beta[:-1], smaller.solution.beta, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_fit_saved_without_its_rows_has_effects_at_other_rows(tmp_path):
     model = model_for(pr.Bernoulli())
     fit = pr.fit(model)
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
-    rows = {name: model.design.X[:20, j] for j, name in enumerate(model.design.columns) if name != "Intercept"}
+    rows = {
+        name: model.design.X[:20, j]
+        for j, name in enumerate(model.design.columns)
+        if name != "Intercept"
+    }
     for ask in (predictions, comparisons, slopes):
         a, b = ask(again, data=rows).table, ask(fit, data=rows).table
-        np.testing.assert_allclose(a.select_dtypes(float), b.select_dtypes(float), rtol=1e-10)
+        np.testing.assert_allclose(
+            a.select_dtypes(float), b.select_dtypes(float), rtol=1e-10
+        )
         with pytest.raises(pr.DataError, match="saved without its rows"):
             ask(again)
     wald = hypothesis(again, "x1 = 0")

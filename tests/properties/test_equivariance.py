@@ -34,13 +34,22 @@ RTOL, ATOL = 1e-7, 1e-9
 
 def suited(prior: Any) -> list[tuple[Likelihood, Method]]:
     pairs = [(v, k, accepted(v, prior)) for v in LIKELIHOOD_CASES for k in ESTIMATORS]
-    return [(v, k) for v, k, model in pairs if model is not None and k.obstacle(model) is None]
+    return [
+        (v, k)
+        for v, k, model in pairs
+        if model is not None and k.obstacle(model) is None
+    ]
 
 
 FLAT, NORMAL = pr.Flat(), Normal((0.5, 0.9, 1.7))
-KINDS = (lambda likelihood, _: likelihood, lambda _, method: method.name)  # quick are each likelihood and each method
+KINDS = (
+    lambda likelihood, _: likelihood,
+    lambda _, method: method.name,
+)  # quick are each likelihood and each method
 flat = pytest.mark.parametrize(("likelihood", "method"), covering(suited(FLAT), *KINDS))
-normal = pytest.mark.parametrize(("likelihood", "method"), covering(suited(NORMAL), *KINDS))
+normal = pytest.mark.parametrize(
+    ("likelihood", "method"), covering(suited(NORMAL), *KINDS)
+)
 
 
 def build(likelihood: Likelihood, X: Array, y: Array, **more: Any) -> pr.Model:
@@ -58,7 +67,9 @@ def same_moments(fit: pr.Fit, beta: Array, cov: Array) -> None:
     found, spread = moments(fit)
     near, se = fit.method.accuracy, np.sqrt(np.einsum("iaia->ia", cov))
     np.testing.assert_allclose(found, beta, rtol=RTOL, atol=ATOL + 2 * near * se.max())
-    np.testing.assert_allclose(spread, cov, rtol=10 * RTOL, atol=(ATOL + 2 * near) * np.abs(cov).max())
+    np.testing.assert_allclose(
+        spread, cov, rtol=10 * RTOL, atol=(ATOL + 2 * near) * np.abs(cov).max()
+    )
 
 
 def same_rest(a: pr.Fit, b: pr.Fit, scale: float = 1.0) -> None:
@@ -66,24 +77,44 @@ def same_rest(a: pr.Fit, b: pr.Fit, scale: float = 1.0) -> None:
     for name in a.aux:
         assert a.aux[name] == pytest.approx(scale * b.aux[name], rel=RTOL + near)
     for name in a.solution.aux_sd:
-        assert a.solution.aux_sd[name] == pytest.approx(scale * b.solution.aux_sd[name], rel=1e-5 + near)
+        assert a.solution.aux_sd[name] == pytest.approx(
+            scale * b.solution.aux_sd[name], rel=1e-5 + near
+        )
 
 
 @normal
 def test_the_order_of_rows_changes_nothing(likelihood, method):
     X, y = rows_for(likelihood)
     order = np.random.default_rng(0).permutation(len(y))
-    offset = None if getattr(likelihood, "symmetric", False) else np.cos(np.arange(len(y)))
+    offset = (
+        None if getattr(likelihood, "symmetric", False) else np.cos(np.arange(len(y)))
+    )
     w = np.arange(len(y)) % 3 + 1
-    one = pr.fit(build(likelihood, X, y, prior=NORMAL, offset=offset, weights=w), method)
+    one = pr.fit(
+        build(likelihood, X, y, prior=NORMAL, offset=offset, weights=w), method
+    )
     shuffled = None if offset is None else offset[order]
-    two = pr.fit(build(likelihood, X[order], y[order], prior=NORMAL, offset=shuffled, weights=w[order]), method)
-    if method.name == "bootstrap":  # a seed draws row numbers, so that other rows stand in each replicate
+    two = pr.fit(
+        build(
+            likelihood,
+            X[order],
+            y[order],
+            prior=NORMAL,
+            offset=shuffled,
+            weights=w[order],
+        ),
+        method,
+    )
+    if (
+        method.name == "bootstrap"
+    ):  # a seed draws row numbers, so that other rows stand in each replicate
         np.testing.assert_allclose(two.coef, one.coef, rtol=RTOL, atol=ATOL)
         return
     same_moments(two, *moments(one))
     same_rest(two, one)
-    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)
+    assert two.log_likelihood == pytest.approx(
+        one.log_likelihood, rel=1e-9, abs=method.accuracy
+    )
 
 
 @normal
@@ -95,7 +126,9 @@ def test_the_order_of_columns_is_the_order_of_coefficients(likelihood, method):
     names = [f"x{j + 1}" for j in order]
     two = pr.fit(build(likelihood, X[:, order], y, columns=names, prior=moved), method)
     assert list(two.coef["coef"].values) == ["Intercept", *names]
-    np.testing.assert_allclose(two.coef.sel(coef=one.coef["coef"]), one.coef, rtol=RTOL, atol=ATOL)
+    np.testing.assert_allclose(
+        two.coef.sel(coef=one.coef["coef"]), one.coef, rtol=RTOL, atol=ATOL
+    )
     beta, cov = moments(one)
     at = [0, *(j + 1 for j in order)]
     same_moments(two, beta[at], cov[at][:, :, at])
@@ -121,11 +154,15 @@ def test_units_of_columns_are_units_of_coefficients(likelihood, method):
     beta, cov = moved_columns(one, SHIFT, STRETCH)
     found, spread = moments(two)
     se = np.sqrt(np.einsum("iaia->ia", cov))
-    np.testing.assert_allclose((found - beta) / se, 0.0, atol=1e-6)  # in standard errors
+    np.testing.assert_allclose(
+        (found - beta) / se, 0.0, atol=1e-6
+    )  # in standard errors
     shape = np.einsum("ia,kb->iakb", se, se)
     np.testing.assert_allclose((spread - cov) / shape, 0.0, atol=1e-6)
     same_rest(two, one)
-    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)
+    assert two.log_likelihood == pytest.approx(
+        one.log_likelihood, rel=1e-9, abs=method.accuracy
+    )
 
 
 @normal
@@ -138,7 +175,9 @@ def test_priors_in_the_new_units_give_the_same_answer_in_them(likelihood, method
     found, spread = moments(two)
     se = np.sqrt(np.einsum("iaia->ia", cov))
     np.testing.assert_allclose((found - beta) / se, 0.0, atol=1e-6)
-    np.testing.assert_allclose((spread - cov) / np.einsum("ia,kb->iakb", se, se), 0.0, atol=1e-6)
+    np.testing.assert_allclose(
+        (spread - cov) / np.einsum("ia,kb->iakb", se, se), 0.0, atol=1e-6
+    )
     same_rest(two, one)
 
 
@@ -161,7 +200,11 @@ def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, 
     X, y = rows_for(likelihood)
     one = build(likelihood, X, y, prior=prior, aux=aux)
     location = c * getattr(prior, "location", 0.0)
-    new = prior if prior == FLAT else Normal(prior.scale, location=location, sigma_units=True)
+    new = (
+        prior
+        if prior == FLAT
+        else Normal(prior.scale, location=location, sigma_units=True)
+    )
     two = build(likelihood, X, c * y, prior=new, aux={k: c * v for k, v in aux.items()})
     if method.obstacle(one) is not None:
         assert method.obstacle(two) is not None
@@ -170,10 +213,14 @@ def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, 
     beta, cov = moments(a)
     same_moments(b, c * beta, c**2 * cov)
     same_rest(b, a, c)
-    assert b.log_likelihood == pytest.approx(a.log_likelihood - len(y) * np.log(c), rel=1e-9)
+    assert b.log_likelihood == pytest.approx(
+        a.log_likelihood - len(y) * np.log(c), rel=1e-9
+    )
 
 
-@pytest.mark.parametrize("prior", [Normal(0.8, location=0.3), Normal(precision_matrix=PRECISION)], ids=named)
+@pytest.mark.parametrize(
+    "prior", [Normal(0.8, location=0.3), Normal(precision_matrix=PRECISION)], ids=named
+)
 @pytest.mark.parametrize("method", ["newton", "quadrature", "laplace"])
 def test_priors_of_sigma_in_the_new_units_follow(method, prior):
     c = 40.0
@@ -183,8 +230,22 @@ def test_priors_of_sigma_in_the_new_units_follow(method, prior):
         if prior.precision_matrix is None
         else Normal(precision_matrix=tuple(map(tuple, np.array(PRECISION) / c**2)))
     )
-    a = pr.fit(build(pr.Gaussian(), X, y, prior=prior, aux={"sigma": pr.priors.HalfCauchy(0.4)}), method)
-    b = pr.fit(build(pr.Gaussian(), X, c * y, prior=moved, aux={"sigma": pr.priors.HalfCauchy(0.4 * c)}), method)
+    a = pr.fit(
+        build(
+            pr.Gaussian(), X, y, prior=prior, aux={"sigma": pr.priors.HalfCauchy(0.4)}
+        ),
+        method,
+    )
+    b = pr.fit(
+        build(
+            pr.Gaussian(),
+            X,
+            c * y,
+            prior=moved,
+            aux={"sigma": pr.priors.HalfCauchy(0.4 * c)},
+        ),
+        method,
+    )
     beta, cov = moments(a)
     same_moments(b, c * beta, c**2 * cov)
     same_rest(b, a, c)
@@ -204,12 +265,18 @@ def test_an_offset_along_a_column_shifts_its_coefficient(likelihood, method):
     beta, cov = moments(one)
     same_moments(two, beta - np.outer([0, 0, 1, 0], c), cov)
     same_rest(two, one)
-    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)
-    if method.target == "mode":  # the same means and intervals at new rows, given their offset
+    assert two.log_likelihood == pytest.approx(
+        one.log_likelihood, rel=1e-9, abs=method.accuracy
+    )
+    if (
+        method.target == "mode"
+    ):  # the same means and intervals at new rows, given their offset
         new = X[:5] + 0.3
         left, right = one.predict(new), two.predict(new, offset=new[:, [1]] * c)
         for name in ("mean", "mean_lower", "mean_upper"):
-            np.testing.assert_allclose(left[name], right[name], rtol=1e-6, atol=method.accuracy)
+            np.testing.assert_allclose(
+                left[name], right[name], rtol=1e-6, atol=method.accuracy
+            )
         with pytest.raises(pr.DataError, match="pass offset="):
             two.predict(new)
 
@@ -219,7 +286,10 @@ def test_an_offset_along_a_column_shifts_its_coefficient(likelihood, method):
 def test_swapping_the_event_flips_signs(method, prior):
     X, y = rows_for(pr.Bernoulli(levels=("no", "yes")))
     yes, no = (
-        pr.Model.from_arrays(X, y, likelihood="bernoulli", event=e, prior=prior or pr.Flat()) for e in ("yes", "no")
+        pr.Model.from_arrays(
+            X, y, likelihood="bernoulli", event=e, prior=prior or pr.Flat()
+        )
+        for e in ("yes", "no")
     )
     a, b = pr.fit(yes, method), pr.fit(no, method)
     np.testing.assert_allclose(b.coef, -a.coef, rtol=RTOL)
@@ -227,27 +297,42 @@ def test_swapping_the_event_flips_signs(method, prior):
     assert "P(y = yes)" in a.described["models"]
     assert "P(y = no)" in b.described["models"]
     if method == "newton":
-        np.testing.assert_allclose(b.predict()["mean"], 1 - a.predict()["mean"], rtol=1e-8)
-        np.testing.assert_allclose(b.predict()["mean_lower"], 1 - a.predict()["mean_upper"], rtol=1e-7)
+        np.testing.assert_allclose(
+            b.predict()["mean"], 1 - a.predict()["mean"], rtol=1e-8
+        )
+        np.testing.assert_allclose(
+            b.predict()["mean_lower"], 1 - a.predict()["mean_upper"], rtol=1e-7
+        )
 
 
 def test_another_reference_class_is_a_difference_of_coefficients():
     X, y = rows_for(pr.Categorical(levels=("a", "b", "c")))
-    fits = {r: pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical", reference=r)) for r in "abc"}
+    fits = {
+        r: pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical", reference=r))
+        for r in "abc"
+    }
     for r, fit in fits.items():
         assert r not in fit.coef["outcome"].values
         assert f"reference class {r}" in fit.described["models"]
         assert fit.log_likelihood == pytest.approx(fits["a"].log_likelihood, rel=1e-10)
         for name, value in fit.predict().data_vars.items():
-            np.testing.assert_allclose(value, fits["a"].predict()[name], rtol=1e-6, err_msg=str(name))
+            np.testing.assert_allclose(
+                value, fits["a"].predict()[name], rtol=1e-6, err_msg=str(name)
+            )
     ab, ba = fits["a"].coef.sel(outcome="b"), fits["b"].coef.sel(outcome="a")
     np.testing.assert_allclose(ab, -ba, rtol=RTOL, atol=ATOL)
     cb = fits["b"].coef.sel(outcome="c")
-    np.testing.assert_allclose(fits["a"].coef.sel(outcome="c") - ab, cb, rtol=RTOL, atol=ATOL)
+    np.testing.assert_allclose(
+        fits["a"].coef.sel(outcome="c") - ab, cb, rtol=RTOL, atol=ATOL
+    )
     V = fits["a"].covariance()
-    contrast = [V.sel(param=f"x1: {i}", param_=f"x1: {j}").item() for i in "bc" for j in "bc"]
+    contrast = [
+        V.sel(param=f"x1: {i}", param_=f"x1: {j}").item() for i in "bc" for j in "bc"
+    ]
     expected = np.sqrt(contrast[0] + contrast[3] - 2 * contrast[1])
-    assert fits["b"].std_error.sel(coef="x1", outcome="c").item() == pytest.approx(expected, rel=1e-6)
+    assert fits["b"].std_error.sel(coef="x1", outcome="c").item() == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("prior", [None, Normal(0.6)], ids=["flat", "normal"])
@@ -256,25 +341,41 @@ def test_renaming_classes_renames_outcomes(prior):
     likelihood = pr.Categorical(levels=("a", "b", "c"), symmetric=True)
     X, y = rows_for(likelihood)
     new = {"a": "z", "b": "m", "c": "k"}
-    one = pr.fit(pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior or pr.Flat()))
+    one = pr.fit(
+        pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior or pr.Flat())
+    )
     two = pr.fit(
-        pr.Model.from_arrays(X, np.array([new[v] for v in y]), likelihood=likelihood, prior=prior or pr.Flat())
+        pr.Model.from_arrays(
+            X,
+            np.array([new[v] for v in y]),
+            likelihood=likelihood,
+            prior=prior or pr.Flat(),
+        )
     )
     for old, name in new.items():
-        np.testing.assert_allclose(two.coef.sel(outcome=name), one.coef.sel(outcome=old), rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(two.std_error.sel(outcome=name), one.std_error.sel(outcome=old), rtol=1e-6)
+        np.testing.assert_allclose(
+            two.coef.sel(outcome=name), one.coef.sel(outcome=old), rtol=1e-6, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            two.std_error.sel(outcome=name), one.std_error.sel(outcome=old), rtol=1e-6
+        )
     np.testing.assert_allclose(
-        two.predict()["mean"].sel(level=list("zmk")), one.predict()["mean"].sel(level=list("abc")), rtol=1e-7
+        two.predict()["mean"].sel(level=list("zmk")),
+        one.predict()["mean"].sel(level=list("abc")),
+        rtol=1e-7,
     )
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.noise_scale], ids=named)
+@pytest.mark.parametrize(
+    "likelihood", [v for v in LIKELIHOOD_CASES if v.noise_scale], ids=named
+)
 def test_shifting_the_response_shifts_the_intercept(likelihood):
     X, y = rows_for(likelihood)
     prior = Normal(0.8)
     a, b = (
         pr.fit(
-            build(likelihood, X, y, prior=prior), "auto" if isinstance(likelihood, ProximalLikelihood) else "newton"
+            build(likelihood, X, y, prior=prior),
+            "auto" if isinstance(likelihood, ProximalLikelihood) else "newton",
         ),
         pr.fit(
             build(likelihood, X, y + 1e4, prior=prior),

@@ -16,16 +16,32 @@ from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import R2, GPrior, Horseshoe, Normal, ScaleMixture
 
-from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, covering, gradient, model_for, named, rows_for
+from .cases import (
+    LIKELIHOOD_CASES,
+    PRECISION,
+    Array,
+    accepted,
+    covering,
+    gradient,
+    model_for,
+    named,
+    rows_for,
+)
 
 UNKNOWN = [
     Normal(pr.priors.Reference()),
     Normal(pr.priors.HalfCauchy(0.6), location=0.2, sigma_units=True),
     Normal(pr.HalfNormal(0.8), scaled=True),
-    ScaleMixture(Normal(precision_matrix=PRECISION, location=0.1), pr.priors.InverseGamma(1.5, 0.4)),
+    ScaleMixture(
+        Normal(precision_matrix=PRECISION, location=0.1),
+        pr.priors.InverseGamma(1.5, 0.4),
+    ),
     GPrior(jzs=True),
     R2(1.5, 2.5),
-    {"x1": Normal(pr.priors.Exponential(0.7)), ("x3", "x2"): Normal(pr.priors.Reference(), sigma_units=True)},
+    {
+        "x1": Normal(pr.priors.Exponential(0.7)),
+        ("x3", "x2"): Normal(pr.priors.Reference(), sigma_units=True),
+    },
     {
         ("x1", "x2"): Normal(pr.priors.HalfStudentT(0.7)),
         "x3": Normal(0.4, location=0.3),
@@ -35,7 +51,9 @@ UNKNOWN = [
 SMOOTH = [
     v
     for v in LIKELIHOOD_CASES
-    if isinstance(v, SmoothLikelihood) and v.curvature_has_slope and not isinstance(v, pr.Gaussian)
+    if isinstance(v, SmoothLikelihood)
+    and v.curvature_has_slope
+    and not isinstance(v, pr.Gaussian)
 ]
 
 
@@ -49,7 +67,9 @@ def gaussian(prior: Any, **more: Any) -> pr.Model:
 
 @pytest.mark.parametrize("per_column", [False, True], ids=["block", "ard"])
 @pytest.mark.parametrize(
-    "aux", [{}, {"sigma": 0.6}, {"sigma": pr.priors.InverseGamma(2.5, 0.6)}], ids=["free", "given", "prior"]
+    "aux",
+    [{}, {"sigma": 0.6}, {"sigma": pr.priors.InverseGamma(2.5, 0.6)}],
+    ids=["free", "given", "prior"],
 )
 @pytest.mark.parametrize("prior", UNKNOWN, ids=named)
 def test_slopes_of_the_evidence(prior, aux, per_column):
@@ -59,14 +79,20 @@ def test_slopes_of_the_evidence(prior, aux, per_column):
     f = surface_of(model, per_column)
     theta = np.random.default_rng(0).normal(-0.5, 0.4, len(f.priors))
     at = f(theta)
-    np.testing.assert_allclose(at.gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(at.hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        at.gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        at.hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("prior", UNKNOWN[:5], ids=named)
 def test_the_evidence_is_that_of_conjugate_at_the_scales(prior):
     """Every column proper, sigma given: the closed form of another room."""
-    model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): prior}, aux={"sigma": 0.6})
+    model = gaussian(
+        {"Intercept": Normal(3.0), ("x1", "x2", "x3"): prior}, aux={"sigma": 0.6}
+    )
     f, problem = surface_of(model), EvidenceProblem(model, False)
     for tau in (0.3, 1.7):
         plain = model.with_prior(problem.prior_at(np.array([tau])))
@@ -77,7 +103,9 @@ def test_the_evidence_is_that_of_conjugate_at_the_scales(prior):
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 @pytest.mark.parametrize("aux", [{}, {"sigma": 0.6}], ids=["free", "given"])
 @pytest.mark.parametrize("prior", UNKNOWN[:5], ids=named)
-def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(prior, aux, criterion):
+def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(
+    prior, aux, criterion
+):
     """Sums over singular values beside factors of rows and prior."""
     model = gaussian(prior, aux=aux)
     f = GaussianSurface(model, EvidenceProblem(model, False).groups, criterion)
@@ -87,7 +115,9 @@ def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(prior, a
     np.testing.assert_allclose([f(t).value for t in theta], by_nodes, rtol=1e-12)
     at = EvidenceProblem(model, False).prior_at(np.exp(theta[0, :1]))
     sigma = aux.get("sigma", float(np.exp(theta[0, -1])))
-    slow = posterior_given_sigma(model.design.moments, PriorRows.of(model.with_prior(at).joint), sigma)
+    slow = posterior_given_sigma(
+        model.design.moments, PriorRows.of(model.with_prior(at).joint), sigma
+    )
     mean, covariance, rss = f.posterior(theta[0])
     np.testing.assert_allclose(mean, slow.mean, rtol=1e-11)
     np.testing.assert_allclose(covariance, slow.unscaled, rtol=1e-11, atol=1e-14)
@@ -96,7 +126,10 @@ def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(prior, a
 
 @pytest.mark.parametrize(
     "prior",
-    [{"x2": Normal(pr.priors.Reference()), "x3": Normal(pr.HalfNormal(0.7))}, Normal(pr.priors.Reference())],
+    [
+        {"x2": Normal(pr.priors.Reference()), "x3": Normal(pr.HalfNormal(0.7))},
+        Normal(pr.priors.Reference()),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
@@ -107,11 +140,19 @@ def test_slopes_of_the_approximate_evidence(likelihood, prior):
     f = surface_of(model)
     theta = np.array([-0.4, 0.1, 0.3, -0.2, 0.05, 0.2])[: len(f.priors)]
     # modes are found to 1e-10 standard errors; the differences of log |H| to 1e-6
-    np.testing.assert_allclose(f(theta).gradient, gradient(lambda t: f(t).value, theta, 0.02), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(
+        f(theta).gradient,
+        gradient(lambda t: f(t).value, theta, 0.02),
+        rtol=2e-5,
+        atol=2e-5,
+    )
 
 
 def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
-    model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): Normal(pr.HalfNormal(0.8))}, aux={"sigma": 0.6})
+    model = gaussian(
+        {"Intercept": Normal(3.0), ("x1", "x2", "x3"): Normal(pr.HalfNormal(0.8))},
+        aux={"sigma": 0.6},
+    )
     exact, near = EvidenceProblem(model, False), EvidenceProblem(model, False)
     from probreg.inference.exact.laplace_surface import LaplaceSurface
 
@@ -134,7 +175,9 @@ def test_no_scale_on_a_grid_has_more_evidence(prior):
         assert problem.surface(top.theta + move).value <= top.at.value + 1e-9
 
 
-@pytest.mark.parametrize("likelihood", covering(SMOOTH, lambda likelihood: likelihood.width > 1))
+@pytest.mark.parametrize(
+    "likelihood", covering(SMOOTH, lambda likelihood: likelihood.width > 1)
+)
 def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
     model = accepted(likelihood, Normal(pr.priors.HalfCauchy(1.0)))
     if model is None:
@@ -149,7 +192,9 @@ def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
 def mackay(fit: pr.Fit, columns: list[int], scale: Array) -> tuple[Array, Array]:
     """gamma_j = 1 - S_jj / scale_j^2 of these columns, from the covariance of the fit at known scales alone, and m_j^2 / scale_j^2."""
     S = fit.solution.given_scales.matrix()[np.ix_(columns, columns)]
-    return 1.0 - np.diagonal(S) / scale**2, np.square(fit.solution.beta[columns, 0]) / scale**2
+    return 1.0 - np.diagonal(S) / scale**2, np.square(
+        fit.solution.beta[columns, 0]
+    ) / scale**2
 
 
 @pytest.mark.parametrize("scale", [1e-7, 1.0, 1e7])
@@ -163,14 +208,22 @@ def test_mackays_equations_hold_at_the_maximum(scale):
     assert gamma.sum() == pytest.approx(size.sum(), rel=1e-8)
     rss = np.square(scale * y - fit.model.design.X @ fit.solution.beta[:, 0]).sum()
     assert rss / fit.aux["sigma"] ** 2 == pytest.approx(60 - 1 - gamma.sum(), rel=1e-8)
-    one = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence")
-    assert tau == pytest.approx(scale * one.model.joint.blocks[-1].prior.scale, rel=1e-8)
+    one = pr.fit(
+        pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence"
+    )
+    assert tau == pytest.approx(
+        scale * one.model.joint.blocks[-1].prior.scale, rel=1e-8
+    )
 
 
 def many_columns(signal: Array, n: int = 80, seed: int = 5) -> pr.Model:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(signal)))
-    return pr.Model.from_arrays(X, 1.0 + X @ signal + 0.5 * rng.normal(size=n), prior=Normal(pr.priors.Reference()))
+    return pr.Model.from_arrays(
+        X,
+        1.0 + X @ signal + 0.5 * rng.normal(size=n),
+        prior=Normal(pr.priors.Reference()),
+    )
 
 
 def test_a_scale_for_each_column_prunes_those_without_evidence():
@@ -179,7 +232,9 @@ def test_a_scale_for_each_column_prunes_those_without_evidence():
     scale = np.asarray(fit.model.joint.blocks[-1].prior.scale)
     gone = np.abs(fit.coef.values[1:]) < 1e-12
     assert not gone[:3].any()
-    assert gone[3:].sum() >= 4  # under no signal a column is pruned when q^2 < s, which has probability 0.68
+    assert (
+        gone[3:].sum() >= 4
+    )  # under no signal a column is pruned when q^2 < s, which has probability 0.68
     gamma, size = mackay(fit, [int(j) + 1 for j in np.flatnonzero(~gone)], scale[~gone])
     np.testing.assert_allclose(gamma, size, rtol=1e-7)
     said = next(n for n in fit.notes if n.startswith("pruned"))
@@ -198,8 +253,12 @@ def test_a_scale_for_each_column_prunes_those_without_evidence():
 
 def test_no_signal_has_no_scale():
     y = np.tile([1.0, -1.0, -1.0, 1.0], 10)
-    X = np.c_[np.tile([1.0, 1.0, -1.0, -1.0], 10), np.tile([1.0, -1.0, 1.0, -1.0], 10)]  # both orthogonal to y
-    fit = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence")
+    X = np.c_[
+        np.tile([1.0, 1.0, -1.0, -1.0], 10), np.tile([1.0, -1.0, 1.0, -1.0], 10)
+    ]  # both orthogonal to y
+    fit = pr.fit(
+        pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence"
+    )
     assert any("pruned" in n for n in fit.notes)
     assert np.abs(fit.coef.values[1:]).max() < 1e-12
     assert fit.coef.values[0] == pytest.approx(y.mean(), abs=1e-12)
@@ -211,16 +270,25 @@ def test_more_columns_than_rows_and_correlated_columns():
     with pytest.raises(pr.Incompatible, match="can reproduce the response"):
         pr.fit(wide, "evidence")  # one scale for 40 columns explains every row
     fit = pr.fit(wide, Evidence(per_column=True))
-    assert 0.2 < fit.aux["sigma"] < 0.7  # 0.5; seven columns or so take part in the noise
+    assert (
+        0.2 < fit.aux["sigma"] < 0.7
+    )  # 0.5; seven columns or so take part in the noise
     np.testing.assert_allclose(fit.coef[1:3], [1.5, -1.5], atol=0.5)
     held = pr.fit(wide.with_aux(sigma=0.5), "evidence")
     assert np.abs(held.coef[1:3].values).min() > 5 * np.abs(held.coef[3:].values).mean()
     X, y = rows_for(pr.Gaussian())
-    twice = pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior=Normal(pr.priors.Reference()))
+    twice = pr.Model.from_arrays(
+        np.c_[X, X[:, 0]], y, prior=Normal(pr.priors.Reference())
+    )
     fit = pr.fit(twice, "evidence")
     assert float(fit.coef[1]) == pytest.approx(float(fit.coef[4]), rel=1e-9)
     with pytest.raises(pr.Incompatible, match="not identified"):
-        pr.fit(pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior={"x2": Normal(pr.priors.Reference())}), "evidence")
+        pr.fit(
+            pr.Model.from_arrays(
+                np.c_[X, X[:, 0]], y, prior={"x2": Normal(pr.priors.Reference())}
+            ),
+            "evidence",
+        )
 
 
 @pytest.mark.parametrize("method", ["closed_form", "conjugate", "newton", "laplace"])
@@ -231,7 +299,9 @@ def test_any_method_fits_at_the_scales_that_were_found(method):
     assert fit.model.fixed == fit.aux
     direct = pr.fit(fit.model, method, seed=1)
     # the closed form stands in the decomposition that found the scales: two routes to one solution
-    np.testing.assert_allclose(fit.coef, direct.coef, rtol=1e-13 if method == "closed_form" else 0)
+    np.testing.assert_allclose(
+        fit.coef, direct.coef, rtol=1e-13 if method == "closed_form" else 0
+    )
     found = pr.fit(model, "evidence")
     np.testing.assert_allclose(fit.coef, found.coef, rtol=1e-6)
     assert fit.solution.stats["log_evidence"] == found.solution.stats["log_evidence"]
@@ -247,29 +317,56 @@ def test_a_saved_fit_holds_the_scales(tmp_path):
     # and a model saved without its rows has all that evidence asks
     plain = pr.load_fit(pr.fit(gaussian(pr.Flat())).save(tmp_path / "plain.nc"))
     tuned = pr.fit(plain.model.with_prior(Normal(pr.priors.Reference())), "evidence")
-    np.testing.assert_allclose(tuned.coef, pr.fit(gaussian(Normal(pr.priors.Reference())), "evidence").coef, rtol=1e-9)
+    np.testing.assert_allclose(
+        tuned.coef,
+        pr.fit(gaussian(Normal(pr.priors.Reference())), "evidence").coef,
+        rtol=1e-9,
+    )
 
 
 def test_weights_are_copies():
     X, y = rows_for(pr.Gaussian())
     w = np.arange(60) % 3 + 1
-    a = pr.fit(pr.Model.from_arrays(X, y, weights=w, prior=GPrior(pr.priors.Reference())), "evidence")
+    a = pr.fit(
+        pr.Model.from_arrays(X, y, weights=w, prior=GPrior(pr.priors.Reference())),
+        "evidence",
+    )
     again = np.repeat(np.arange(60), w)
-    b = pr.fit(pr.Model.from_arrays(X[again], y[again], prior=GPrior(pr.priors.Reference())), "evidence")
+    b = pr.fit(
+        pr.Model.from_arrays(X[again], y[again], prior=GPrior(pr.priors.Reference())),
+        "evidence",
+    )
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-8)
-    assert a.solution.stats["log_evidence"] == pytest.approx(b.solution.stats["log_evidence"], rel=1e-10)
+    assert a.solution.stats["log_evidence"] == pytest.approx(
+        b.solution.stats["log_evidence"], rel=1e-10
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "method", "why"),
     [
         (gaussian(Normal(1.0), aux={"sigma": 0.6}), Evidence(), "this model has none"),
-        (gaussian(pr.Laplace(pr.HalfNormal(1.0))), Evidence(), "those of normal priors, and this model has laplace"),
-        (gaussian(Horseshoe()), Evidence(), "those of normal priors, and this model has horseshoe"),
-        (gaussian({"x1": Normal(pr.priors.Reference()), "x2": pr.Laplace(1.0)}), Evidence(), "laplace is not"),
+        (
+            gaussian(pr.Laplace(pr.HalfNormal(1.0))),
+            Evidence(),
+            "those of normal priors, and this model has laplace",
+        ),
+        (
+            gaussian(Horseshoe()),
+            Evidence(),
+            "those of normal priors, and this model has horseshoe",
+        ),
+        (
+            gaussian({"x1": Normal(pr.priors.Reference()), "x2": pr.Laplace(1.0)}),
+            Evidence(),
+            "laplace is not",
+        ),
         (gaussian(Normal(pr.priors.Uniform(0.0, 2.0))), Evidence(), "has an edge"),
         (
-            gaussian(Normal(pr.priors.Reference()), aux={"sigma": pr.priors.Uniform(0.1, 2.0)}),
+            gaussian(
+                Normal(pr.priors.Reference()),
+                aux={"sigma": pr.priors.Uniform(0.1, 2.0)},
+            ),
             Evidence(),
             "has an edge",
         ),
@@ -280,7 +377,11 @@ def test_weights_are_copies():
             "not in units of sigma",
         ),
         (gaussian(Normal(pr.priors.Reference())), Evidence("perceptron"), "perceptron"),
-        (gaussian(Normal(pr.priors.Reference())), Evidence("quadrature"), "held fixed here"),
+        (
+            gaussian(Normal(pr.priors.Reference())),
+            Evidence("quadrature"),
+            "held fixed here",
+        ),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -292,7 +393,12 @@ def test_what_evidence_cannot_do_it_says(model, method, why):
 def test_columns_that_reproduce_the_response_are_refused():
     X = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(pr.Incompatible, match="as sigma falls to 0"):
-        pr.fit(pr.Model.from_arrays(X, 1.0 + X @ [1.0, 2.0], prior=Normal(pr.priors.Reference())), "evidence")
+        pr.fit(
+            pr.Model.from_arrays(
+                X, 1.0 + X @ [1.0, 2.0], prior=Normal(pr.priors.Reference())
+            ),
+            "evidence",
+        )
 
 
 def test_auto_names_evidence_where_a_scale_is_unknown():
@@ -311,38 +417,71 @@ def test_evidence_wraps_no_evidence():
         Evidence(Evidence())
 
 
-@pytest.mark.parametrize("sigma", [None, pr.HalfNormal(0.5), 1.2], ids=["free", "prior", "given"])
-@pytest.mark.parametrize("tau", [pr.priors.Reference(), pr.HalfNormal(0.3), pr.priors.Uniform()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "sigma", [None, pr.HalfNormal(0.5), 1.2], ids=["free", "prior", "given"]
+)
+@pytest.mark.parametrize(
+    "tau",
+    [pr.priors.Reference(), pr.HalfNormal(0.3), pr.priors.Uniform()],
+    ids=lambda p: p.name,
+)
 def test_the_note_says_what_was_maximised(tau, sigma):
     """Whether log p(y | scales) itself is at its maximum is looked at, a little to either side of the scales found."""
     model = gaussian(Normal(tau), aux={} if sigma is None else {"sigma": sigma})
     note = " ".join(pr.fit(model, "evidence").described["notes"])
     problem = EvidenceProblem(model, False)
     top = problem.maximise(300)
-    sides = [problem.surface(top.theta + h * np.eye(len(top.theta))[0]).evidence for h in (-1e-3, 1e-3)]
-    sides += [problem.surface(top.theta + h * np.eye(len(top.theta))[-1]).evidence for h in (-1e-3, 1e-3)]
+    sides = [
+        problem.surface(top.theta + h * np.eye(len(top.theta))[0]).evidence
+        for h in (-1e-3, 1e-3)
+    ]
+    sides += [
+        problem.surface(top.theta + h * np.eye(len(top.theta))[-1]).evidence
+        for h in (-1e-3, 1e-3)
+    ]
     own = max(sides) < top.at.evidence
     assert own == (tau.name == "reference" and not isinstance(sigma, pr.HalfNormal))
-    assert (f"log p(y | scales) = {top.at.evidence:.6g}, its maximum over the scales" in note) == own
+    assert (
+        f"log p(y | scales) = {top.at.evidence:.6g}, its maximum over the scales"
+        in note
+    ) == own
     took = f"plus the log density of the logs of {{}}, {top.at.value:.6g} together"
-    words = ["the prior scale"] * (tau.name != "reference") + ["sigma"] * isinstance(sigma, pr.HalfNormal)
+    words = ["the prior scale"] * (tau.name != "reference") + ["sigma"] * isinstance(
+        sigma, pr.HalfNormal
+    )
     assert (took.format(" and ".join(words)) in note) == (not own)
-    assert ("log p(y | scales) = " + f"{top.at.evidence:.6g} there" in note) == (not own)
+    assert ("log p(y | scales) = " + f"{top.at.evidence:.6g} there" in note) == (
+        not own
+    )
 
 
 def profiled(model: pr.Model, theta: Array) -> float:
     """The likelihood at scales theta, flat coefficients at their maximum: y ~ N(F b, sigma^2 I + Z D Z') by dense matrices."""
-    tau, sigma, X, y = np.exp(theta[0]), np.exp(theta[-1]), model.design.X, model.design.observed
+    tau, sigma, X, y = (
+        np.exp(theta[0]),
+        np.exp(theta[-1]),
+        model.design.X,
+        model.design.observed,
+    )
     block = model.joint.blocks[-1]
     inside = list(block.columns)
     flat = [j for j in range(X.shape[1]) if j not in inside]
     prior = block.prior.given(tau=tau)
-    cov = np.linalg.inv(prior.precision(len(inside))) * (sigma**2 if prior.sigma_units else 1.0)
+    cov = np.linalg.inv(prior.precision(len(inside))) * (
+        sigma**2 if prior.sigma_units else 1.0
+    )
     V = sigma**2 * np.eye(len(y)) + X[:, inside] @ cov @ X[:, inside].T
     F, r = X[:, flat], y - X[:, inside] @ prior.center(len(inside))
     b = np.linalg.solve(F.T @ np.linalg.solve(V, F), F.T @ np.linalg.solve(V, r))
     e = r - F @ b
-    return float(-0.5 * (len(y) * np.log(2 * np.pi) + np.linalg.slogdet(V)[1] + e @ np.linalg.solve(V, e)))
+    return float(
+        -0.5
+        * (
+            len(y) * np.log(2 * np.pi)
+            + np.linalg.slogdet(V)[1]
+            + e @ np.linalg.solve(V, e)
+        )
+    )
 
 
 @pytest.mark.parametrize("prior", UNKNOWN[:6], ids=named)
@@ -352,8 +491,12 @@ def test_the_maximum_likelihood_of_scales(prior):
     f = EvidenceProblem(model, False, criterion="ML").surface
     theta = np.array([-0.6, -0.3])
     assert f(theta).evidence == pytest.approx(profiled(model, theta), rel=1e-11)
-    np.testing.assert_allclose(f(theta).gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(f(theta).hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(
+        f(theta).gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        f(theta).hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8
+    )
     ml, reml = (pr.fit(model, Evidence(criterion=c)) for c in ("ML", "REML"))
     assert ml.model.fixed["sigma"] < reml.model.fixed["sigma"]
     assert "flat coefficients at their maximum" in ml.notes[0]
@@ -365,9 +508,15 @@ def test_a_maximised_likelihood_does_not_stand_beside_evidences():
     ml, reml = (pr.fit(model, Evidence(criterion=c)) for c in ("ML", "REML"))
     shown = pr.compare_models({"ml": ml, "reml": reml}).table["log_evidence"]
     assert np.isnan(shown["ml"])
-    assert shown["reml"] == reml.solution.stats["log_evidence"] < ml.solution.stats["log_likelihood_of_scales"]
+    assert (
+        shown["reml"]
+        == reml.solution.stats["log_evidence"]
+        < ml.solution.stats["log_likelihood_of_scales"]
+    )
     for fit in (ml, reml):
-        with pytest.raises(pr.errors.Incompatible, match="found by evidence on all rows"):
+        with pytest.raises(
+            pr.errors.Incompatible, match="found by evidence on all rows"
+        ):
             pr.conformal(fit)
 
 
@@ -383,10 +532,19 @@ def test_the_maximum_likelihood_of_scales_by_laplaces_method(likelihood):
     slopes = gradient(lambda t: f(t).value, theta, 0.02)
     np.testing.assert_allclose(f(theta).gradient, slopes, rtol=2e-5, atol=2e-5)
     top = problem.maximise(300)
-    assert np.abs(top.at.gradient[np.r_[~top.vanished, np.ones(len(theta) - len(top.vanished), bool)]]).max() < 0.05
+    assert (
+        np.abs(
+            top.at.gradient[
+                np.r_[~top.vanished, np.ones(len(theta) - len(top.vanished), bool)]
+            ]
+        ).max()
+        < 0.05
+    )
     fit = pr.fit(model, Evidence(criterion="ML"))
     at = f.mode(top.theta)
-    np.testing.assert_allclose(fit.solution.beta.ravel(), at.beta.ravel(), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        fit.solution.beta.ravel(), at.beta.ravel(), rtol=1e-6, atol=1e-8
+    )
 
 
 def test_the_evidence_of_many_rows_does_not_depend_on_where_its_modes_begin():
@@ -394,10 +552,18 @@ def test_the_evidence_of_many_rows_does_not_depend_on_where_its_modes_begin():
     rows = np.random.default_rng(8)
     X = rows.standard_normal((20_000, 4))
     y = rows.random(20_000) < 1.0 / (1.0 + np.exp(-X @ [0.5, -0.2, 0.1, 0.0]))
-    model = pr.Model.from_arrays(X, y.astype(int), likelihood="bernoulli", prior=Normal(pr.HalfNormal(1.0)))
+    model = pr.Model.from_arrays(
+        X, y.astype(int), likelihood="bernoulli", prior=Normal(pr.HalfNormal(1.0))
+    )
     theta = np.array([[-1.0], [0.5], [-6.0]])
     one, other = (EvidenceProblem(model, False).surface for _ in range(2))
-    np.testing.assert_allclose(one.values(theta), other.values(theta[::-1])[::-1], rtol=1e-12)
+    np.testing.assert_allclose(
+        one.values(theta), other.values(theta[::-1])[::-1], rtol=1e-12
+    )
     fresh = EvidenceProblem(model, False).surface.conditional(theta[1])
-    np.testing.assert_allclose(one.conditional(theta[1]).mean, fresh.mean, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(one.conditional(theta[1]).root, fresh.root, rtol=1e-6, atol=1e-10)
+    np.testing.assert_allclose(
+        one.conditional(theta[1]).mean, fresh.mean, rtol=1e-8, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        one.conditional(theta[1]).root, fresh.root, rtol=1e-6, atol=1e-10
+    )

@@ -40,12 +40,19 @@ def test_the_proof_and_the_linear_programme(kind: str) -> None:
         there = separation(model).kind == "none"
         met.add(there)
         gamma, proved = np.zeros(model.shape), []
-        for _ in range(14):  # full steps, which need not rise: the proof is to hold anywhere
+        for _ in range(
+            14
+        ):  # full steps, which need not rise: the proof is to hold anywhere
             with np.errstate(all="ignore"):
                 local = model.value_grad_hessian_standardised(gamma)
-            if not (np.isfinite(local.curvature).all() and np.linalg.cond(local.curvature) < 1e13):
+            if not (
+                np.isfinite(local.curvature).all()
+                and np.linalg.cond(local.curvature) < 1e13
+            ):
                 break
-            proved.append(proves_maximum(model, local.gradient, np.linalg.inv(local.curvature)))
+            proved.append(
+                proves_maximum(model, local.gradient, np.linalg.inv(local.curvature))
+            )
             gamma = gamma + newton_step(local)[0].reshape(gamma.shape)
         assert there or not any(proved)
         if there:
@@ -61,7 +68,10 @@ def test_a_fit_far_out_needs_no_linear_programme(monkeypatch: Any) -> None:
     y = (rng.random(401) < 1 / (1 + np.exp(-x))).astype(int)
     y[-1] = 1
     model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr("probreg.inference.modes.newton.separation_by_block", lambda model: pytest.fail("the programme was asked"))
+    monkeypatch.setattr(
+        "probreg.inference.modes.newton.separation_by_block",
+        lambda model: pytest.fail("the programme was asked"),
+    )
     fit = pr.fit(model, "newton")
     assert np.abs(model.eta(fit.solution.beta)).max() > 15.0
     assert fit.solution.status.good
@@ -72,7 +82,10 @@ def test_a_search_that_stops_short_needs_no_linear_programme(monkeypatch: Any) -
     x = rng.normal(size=400)
     y = (rng.random(400) < 1 / (1 + np.exp(-x))).astype(int)
     model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr("probreg.inference.modes.newton.separation_by_block", lambda model: pytest.fail("the programme was asked"))
+    monkeypatch.setattr(
+        "probreg.inference.modes.newton.separation_by_block",
+        lambda model: pytest.fail("the programme was asked"),
+    )
     with pytest.warns(pr.ProbregWarning, match="stopped short"):
         found = pr.fit(model, pr.SGD(epochs=4, tol=1e-9), seed=0).solution
     assert found.status is Status.SHORT
@@ -88,7 +101,9 @@ def test_lines_that_do_not_fall_and_the_linear_programme(kind: str) -> None:
         expected = separation(model)
         mode = find_mode(model)
         asked = replace(model, likelihood=undeclared)
-        found = find_divergence(asked, mode.gamma, mode.log_aux, mode.local, newton_step(mode.local)[0])
+        found = find_divergence(
+            asked, mode.gamma, mode.log_aux, mode.local, newton_step(mode.local)[0]
+        )
         met.add(bool(expected))
         assert (found is not None) == bool(expected)
         if found is not None:
@@ -105,15 +120,25 @@ def zeros_at_one(seed: int = 0) -> pr.Model:
 
 
 @pytest.mark.parametrize("method", ["newton", "auto", "sgd"])
-def test_a_fit_that_runs_away_says_so_whatever_the_likelihood_declares(method: str) -> None:
-    with pytest.warns(pr.ProbregWarning, match="no maximum likelihood estimate exists.* as x runs to infinity"):
+def test_a_fit_that_runs_away_says_so_whatever_the_likelihood_declares(
+    method: str,
+) -> None:
+    with pytest.warns(
+        pr.ProbregWarning,
+        match="no maximum likelihood estimate exists.* as x runs to infinity",
+    ):
         fit = pr.fit(zeros_at_one(), method)
     assert fit.solution.status is Status.NO_MAXIMUM
     assert np.isnan(fit.coef.sel(coef="x"))
     assert np.isnan(fit.std_error.sel(coef="x"))
     if method != "sgd":
-        assert fit.coef.sel(coef="Intercept") == pytest.approx(np.log(zeros_at_one().design.observed[:20].mean()))
-        low, high = (fit.interval(kind="profile")[end].sel(coef="x") for end in ("lower", "upper"))
+        assert fit.coef.sel(coef="Intercept") == pytest.approx(
+            np.log(zeros_at_one().design.observed[:20].mean())
+        )
+        low, high = (
+            fit.interval(kind="profile")[end].sel(coef="x")
+            for end in ("lower", "upper")
+        )
         assert low == -np.inf
         assert np.isfinite(high)
 
@@ -122,11 +147,17 @@ def test_no_sampler_and_no_kinked_mode_hides_it() -> None:
     z = np.random.default_rng(1).normal(size=40)
     x, y = zeros_at_one().design.X[:, 1], zeros_at_one().design.observed
     model = pr.Model.from_arrays(
-        np.c_[x, z], y, columns=["x", "z"], likelihood=Geometric(), prior={"z": pr.Laplace(1.0)}
+        np.c_[x, z],
+        y,
+        columns=["x", "z"],
+        likelihood=Geometric(),
+        prior={"z": pr.Laplace(1.0)},
     )
     with pytest.warns(pr.ProbregWarning, match="as x runs to infinity"):
         assert pr.fit(model).method.name == "proximal_newton"
-    with pytest.raises(pr.Incompatible, match=r"posterior is improper.*as x runs to infinity"):
+    with pytest.raises(
+        pr.Incompatible, match=r"posterior is improper.*as x runs to infinity"
+    ):
         pr.fit(zeros_at_one(), "nuts")
     with pytest.raises(pr.Incompatible, match="as x runs to infinity"):
         pr.fit(zeros_at_one(), "laplace")
@@ -137,11 +168,18 @@ def test_no_sampler_and_no_kinked_mode_hides_it() -> None:
 
 def test_what_is_not_declared_reads_unknown() -> None:
     model = zeros_at_one()
-    for found in (pr.check(model), pr.diagnose(pr.fit(model.with_prior({"x": pr.Normal(2.5)})))):
+    for found in (
+        pr.check(model),
+        pr.diagnose(pr.fit(model.with_prior({"x": pr.Normal(2.5)}))),
+    ):
         (said,) = found["separation"]
         assert said.verdict.name == "NOTE"
-        assert said.sentence.startswith("unknown before the fit: a geometric likelihood does not declare")
-    (said,) = pr.check(model.with_prior({"Intercept": pr.Normal(9.0), "x": pr.Normal(2.5)}))["separation"]
+        assert said.sentence.startswith(
+            "unknown before the fit: a geometric likelihood does not declare"
+        )
+    (said,) = pr.check(
+        model.with_prior({"Intercept": pr.Normal(9.0), "x": pr.Normal(2.5)})
+    )["separation"]
     assert said.verdict.name == "OK"
     assert "never at infinity" not in said.sentence
 

@@ -13,22 +13,35 @@ from probreg.likelihoods import SmoothLikelihood
 
 from .cases import LIKELIHOOD_CASES, aux_choices, covering, gradient, model_for, named
 
-SMOOTH = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and not v.expected_curvature]
+SMOOTH = [
+    v
+    for v in LIKELIHOOD_CASES
+    if isinstance(v, SmoothLikelihood) and not v.expected_curvature
+]
 TIGHT = {"x1": pr.Normal(0.3), "x2": pr.Normal(0.2), "x3": pr.Normal(0.8)}
-OTHER = {"x1": pr.Normal(0.3), ("x2", "x3"): pr.Normal(precision_matrix=((3.0, 1.0), (1.0, 2.0)))}
+OTHER = {
+    "x1": pr.Normal(0.3),
+    ("x2", "x3"): pr.Normal(precision_matrix=((3.0, 1.0), (1.0, 2.0))),
+}
 
 
 def shares(a: pr.Fit, b: pr.Fit) -> tuple[np.ndarray, np.ndarray]:
     """Shifts and logs of SE ratios (param, cause) of an explanation by a path, which sum to what they explain."""
     found = pr.explain(a, b)
     assert not found.without_path
-    if {a.method.name, b.method.name} == {"newton"}:  # what they report is the mode of the path
+    if {a.method.name, b.method.name} == {
+        "newton"
+    }:  # what they report is the mode of the path
         assert "convergence" not in found.shares["cause"]
     for quantity, total in (("shift", "difference"), ("log_se", "log_se_ratio")):
         s = found.shares
         assert float(np.abs(s[quantity].sum("cause") - s[total]).max()) < 1e-8
     direct = (b.coef - a.coef) / a.std_error
-    np.testing.assert_allclose(found.shares["difference"].values[: direct.size], direct.values.T.ravel(), rtol=1e-10)
+    np.testing.assert_allclose(
+        found.shares["difference"].values[: direct.size],
+        direct.values.T.ravel(),
+        rtol=1e-10,
+    )
     return found.shares["shift"].values, found.shares["log_se"].values
 
 
@@ -36,13 +49,21 @@ def fitted(likelihood, prior=None, method="newton", aux=None):
     return pr.fit(model_for(likelihood, prior, n=40, aux=aux or {}), method, seed=1)
 
 
-@pytest.mark.parametrize("likelihood", covering(SMOOTH, lambda v: (v.width > 1, bool(v.aux))))
+@pytest.mark.parametrize(
+    "likelihood", covering(SMOOTH, lambda v: (v.width > 1, bool(v.aux)))
+)
 def test_shares_sum(likelihood):
     ml, tight, other = (fitted(likelihood, prior) for prior in (None, TIGHT, OTHER))
-    assert not {*pr.explain(ml, tight).shares["cause"].values} ^ {"prior of x1", "prior of x2", "prior of x3"}
+    assert not {*pr.explain(ml, tight).shares["cause"].values} ^ {
+        "prior of x1",
+        "prior of x2",
+        "prior of x3",
+    }
     shares(ml, tight)
     shares(tight, other)
-    assert {*map(str, pr.explain(tight, other).shares["cause"].values)} == {"prior of x2, x3"}
+    assert {*map(str, pr.explain(tight, other).shares["cause"].values)} == {
+        "prior of x2, x3"
+    }
     if not likelihood.at_zero:
         shares(ml, fitted(likelihood, TIGHT, "laplace"))
 
@@ -54,7 +75,8 @@ def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood
     free, held, wide, narrow = aux_choices(likelihood)
     name = likelihood.aux[-1]
     several = [
-        fitted(likelihood, p, aux=aux) for p, aux in ((None, free), (prior, held), (prior, wide), (TIGHT, narrow))
+        fitted(likelihood, p, aux=aux)
+        for p, aux in ((None, free), (prior, held), (prior, wide), (TIGHT, narrow))
     ]
     for one in several[1:]:
         shares(several[0], one)
@@ -65,8 +87,12 @@ def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood
 
 
 def gaussian(X, prior=None, sigma=0.7, seed=0):
-    y = X @ np.arange(1.0, 1.0 + X.shape[1]) + np.random.default_rng(seed).normal(size=len(X))
-    return pr.Model.from_arrays(X, y, prior=prior or pr.Flat(), aux={"sigma": sigma}, intercept=False)
+    y = X @ np.arange(1.0, 1.0 + X.shape[1]) + np.random.default_rng(seed).normal(
+        size=len(X)
+    )
+    return pr.Model.from_arrays(
+        X, y, prior=prior or pr.Flat(), aux={"sigma": sigma}, intercept=False
+    )
 
 
 def test_shares_are_the_integrals_that_define_them(rng):
@@ -74,7 +100,9 @@ def test_shares_are_the_integrals_that_define_them(rng):
     X = rng.normal(size=(30, 2)) @ [[1.0, 0.7], [0.0, 1.0]]
     m = gaussian(X)
     centre, P = np.array([0.5, -1.0]), np.diag([1 / 0.1**2, 1 / 0.3**2])
-    b = m.with_prior({"x1": pr.Normal(0.1, location=0.5), "x2": pr.Normal(0.3, location=-1.0)})
+    b = m.with_prior(
+        {"x1": pr.Normal(0.1, location=0.5), "x2": pr.Normal(0.3, location=-1.0)}
+    )
     J, z = X.T @ X / 0.49, X.T @ m.design.y / 0.49
 
     def slopes(t):
@@ -93,24 +121,46 @@ def test_shares_are_the_integrals_that_define_them(rng):
 def test_of_orthogonal_columns_each_prior_moves_its_own_as_the_formula_says(rng):
     X = np.linalg.qr(rng.normal(size=(40, 2)))[0] * [5.0, 8.0]
     m = gaussian(X)
-    ml, tight = pr.fit(m), pr.fit(m.with_prior({"x1": pr.Normal(0.1), "x2": pr.Normal(0.2)}))
+    ml, tight = (
+        pr.fit(m),
+        pr.fit(m.with_prior({"x1": pr.Normal(0.1), "x2": pr.Normal(0.2)})),
+    )
     shift, log_se = shares(ml, tight)
     J, P = np.array([25.0, 64.0]) / 0.49, np.array([100.0, 25.0])
-    np.testing.assert_allclose(shift, np.diag(-P / (J + P) * ml.coef.values * np.sqrt(J)), atol=1e-8)
+    np.testing.assert_allclose(
+        shift, np.diag(-P / (J + P) * ml.coef.values * np.sqrt(J)), atol=1e-8
+    )
     np.testing.assert_allclose(log_se, np.diag(-0.5 * np.log1p(P / J)), atol=1e-8)
 
 
 def test_order_and_labels_change_nothing():
     model = model_for(pr.Bernoulli(), n=80)
     ml = pr.fit(model)
-    one, other = (pr.fit(model.with_prior(p)) for p in (TIGHT, dict(reversed(TIGHT.items()))))
-    forth, turned, back = pr.explain(ml, one), pr.explain(ml, other), pr.explain(one, ml)
+    one, other = (
+        pr.fit(model.with_prior(p)) for p in (TIGHT, dict(reversed(TIGHT.items())))
+    )
+    forth, turned, back = (
+        pr.explain(ml, one),
+        pr.explain(ml, other),
+        pr.explain(one, ml),
+    )
     for quantity in ("shift", "log_se"):
-        there, again = forth.shares[quantity], turned.shares[quantity].sel(cause=forth.shares["cause"])
+        there, again = (
+            forth.shares[quantity],
+            turned.shares[quantity].sel(cause=forth.shares["cause"]),
+        )
         np.testing.assert_allclose(there, again, atol=1e-8)
-        unit = (back.shares["baseline_se"] / forth.shares["baseline_se"]) if quantity == "shift" else 1.0
+        unit = (
+            (back.shares["baseline_se"] / forth.shares["baseline_se"])
+            if quantity == "shift"
+            else 1.0
+        )
         np.testing.assert_allclose(
-            there, -(back.shares[quantity] * unit).sel(cause=there["cause"]).transpose(*there.dims), atol=1e-8
+            there,
+            -(back.shares[quantity] * unit)
+            .sel(cause=there["cause"])
+            .transpose(*there.dims),
+            atol=1e-8,
         )
 
 
@@ -125,7 +175,9 @@ def test_one_prior_is_the_whole_however_strong(likelihood, scale):
 
 
 @pytest.mark.parametrize(
-    "likelihood", [pr.Bernoulli(), pr.NegativeBinomial(), pr.StudentT(4.0), pr.Categorical()], ids=named
+    "likelihood",
+    [pr.Bernoulli(), pr.NegativeBinomial(), pr.StudentT(4.0), pr.Categorical()],
+    ids=named,
 )
 def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
     a = model_for(likelihood, n=60, aux={})
@@ -147,17 +199,22 @@ def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
 def test_methods_have_their_steps():
     model = model_for(pr.Gaussian(), n=15, aux={})
     causes = {
-        m: pr.explain(pr.fit(model), pr.fit(model, m, seed=2)).shares["cause"].values.tolist()
+        m: pr.explain(pr.fit(model), pr.fit(model, m, seed=2))
+        .shares["cause"]
+        .values.tolist()
         for m in ("closed_form", "conjugate")
     }
     assert causes == {"closed_form": [], "conjugate": ["small sample", "skewness"]}
     log_n = 0.5 * np.log(15 / 11)
     newton = pr.explain(pr.fit(model, "newton"), pr.fit(model, "closed_form"))
-    np.testing.assert_allclose(newton.shares["log_se"].sel(cause="small sample")[:4], log_n, atol=1e-8)
+    np.testing.assert_allclose(
+        newton.shares["log_se"].sel(cause="small sample")[:4], log_n, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize(
-    ("prior", "N", "g"), [(None, 20, 7), (pr.Normal(2.0, sigma_units=True), 26, 7), ("raw", 20, None)]
+    ("prior", "N", "g"),
+    [(None, 20, 7), (pr.Normal(2.0, sigma_units=True), 26, 7), ("raw", 20, None)],
 )
 def test_degrees_of_freedom_of_sigma_are_no_skewness(rng, prior, N, g):
     """sigma^2 at the top of its own posterior is S / (N - g), and S / N at the mode of the joint one."""
@@ -173,7 +230,9 @@ def test_degrees_of_freedom_of_sigma_are_no_skewness(rng, prior, N, g):
     mode = pr.fit(post.model, "newton")
     found = pr.explain(ml, post).shares.sel(param="sigma", cause="small sample")
     top, se = mode.aux["sigma"] * np.sqrt(N / (N - g)), ml.solution.aux_sd["sigma"]
-    np.testing.assert_allclose(float(found["shift"]) * se, top - mode.aux["sigma"], rtol=1e-7)
+    np.testing.assert_allclose(
+        float(found["shift"]) * se, top - mode.aux["sigma"], rtol=1e-7
+    )
     np.testing.assert_allclose(float(found["log_se"]), np.log(N / (N - g)), rtol=1e-7)
     shares(ml, post)
 
@@ -181,12 +240,16 @@ def test_degrees_of_freedom_of_sigma_are_no_skewness(rng, prior, N, g):
 def test_a_prior_of_sigma_is_met_by_degrees_of_freedom_too(rng):
     """sigma^2 ~ InvGamma(a, b) in u = log sigma: -2 a u - b exp(-2 u), so that N - g is n + 2 a - k."""
     m = pr.Model.from_arrays(
-        rng.normal(size=(20, 6)), rng.normal(size=20), aux={"sigma": pr.priors.InverseGamma(4.0, 3.0)}
+        rng.normal(size=(20, 6)),
+        rng.normal(size=20),
+        aux={"sigma": pr.priors.InverseGamma(4.0, 3.0)},
     )
     mode, post = pr.fit(m, "newton"), pr.fit(m, "conjugate", seed=1)
     found = pr.explain(mode, post).shares.sel(param="sigma", cause="small sample")
     move = mode.aux["sigma"] * (np.sqrt(28 / 21) - 1)
-    np.testing.assert_allclose(float(found["shift"]) * mode.solution.aux_sd["sigma"], move, rtol=1e-7)
+    np.testing.assert_allclose(
+        float(found["shift"]) * mode.solution.aux_sd["sigma"], move, rtol=1e-7
+    )
     np.testing.assert_allclose(float(found["log_se"]), np.log(28 / 21), rtol=1e-7)
 
 
@@ -198,7 +261,9 @@ def test_a_far_mode_of_sigma_is_reached_by_steps_that_doubles_hold():
     ml, tight = pr.fit(m), pr.fit(m.with_prior(pr.Normal(0.3)))
     found = pr.explain(ml, tight)
     assert np.isfinite(found.shares["shift"]).all()
-    np.testing.assert_allclose(found.shares["shift"].sum("cause"), found.shares["difference"], atol=1e-8)
+    np.testing.assert_allclose(
+        found.shares["shift"].sum("cause"), found.shares["difference"], atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("law", ["normal", "t9", "alternating"])
@@ -213,7 +278,9 @@ def test_the_error_of_a_standard_deviation_is_its_spread_over_repetitions(law):
             for i in range(1, len(z)):
                 z[i] = 0.9 * z[i - 1] + np.sqrt(1 - 0.81) * rng.normal(size=2)
             return (np.exp(0.3 * z[100:]) * rng.choice([-1.0, 1.0], size=(n, 2))).T
-        return rng.standard_t(9, size=(2, n)) if law == "t9" else rng.normal(size=(2, n))
+        return (
+            rng.standard_t(9, size=(2, n)) if law == "t9" else rng.normal(size=(2, n))
+        )
 
     several = [drawn() for _ in range(300)]
     said = np.mean([method_steps.error_of_log_sd(x) for x in several])
@@ -225,45 +292,80 @@ def test_few_draws_have_monte_carlo_error():
     model = model_for(pr.Gaussian(), TIGHT, n=15, aux={})
     with pytest.warns(pr.ProbregWarning):
         few = pr.fit(model, pr.NUTS(draws=20, tune=300, chains=2), seed=1)
-    assert pr.explain(pr.fit(model, "quadrature"), few).largest("x1") in ("Monte Carlo error", "sampler")
+    assert pr.explain(pr.fit(model, "quadrature"), few).largest("x1") in (
+        "Monte Carlo error",
+        "sampler",
+    )
 
 
 def test_chance_is_a_cause_only_beside_an_exact_answer(rng):
     """Of a logit no formula tells whether a small gap is the skewness of its posterior or the chance of its draws."""
     x = rng.normal(size=40)
     seen = {}
-    for likelihood, y in (("bernoulli", (rng.random(40) < 0.5).astype(float)), ("gaussian", x + rng.normal(size=40))):
-        model = pr.Model.from_arrays(x[:, None], y, columns=["b"], likelihood=likelihood).with_prior(pr.Normal(0.3))
+    for likelihood, y in (
+        ("bernoulli", (rng.random(40) < 0.5).astype(float)),
+        ("gaussian", x + rng.normal(size=40)),
+    ):
+        model = pr.Model.from_arrays(
+            x[:, None], y, columns=["b"], likelihood=likelihood
+        ).with_prior(pr.Normal(0.3))
         base = pr.fit(model, "quadrature" if likelihood == "gaussian" else "newton")
-        found = pr.explain(base, pr.fit(model, pr.NUTS(draws=500, tune=300, chains=4), seed=2))
+        found = pr.explain(
+            base, pr.fit(model, pr.NUTS(draws=500, tune=300, chains=4), seed=2)
+        )
         own = [p for p in found.sizes.index if found.largest(p) == "Monte Carlo error"]
         seen[likelihood] = [found.sentences[p] for p in own]
         assert found.chance_known == (likelihood == "gaussian")
     assert seen["bernoulli"]
-    assert all(said.endswith(" cannot be told from Monte Carlo error") for said in seen["bernoulli"])
+    assert all(
+        said.endswith(" cannot be told from Monte Carlo error")
+        for said in seen["bernoulli"]
+    )
     assert any(": Monte Carlo error m" in said for said in seen["gaussian"])
-    assert not any("cannot be told" in said for said in seen["gaussian"])  # some are no difference to speak of
+    assert not any(
+        "cannot be told" in said for said in seen["gaussian"]
+    )  # some are no difference to speak of
 
 
 def test_without_a_path_there_is_one_cause_and_a_reason():
     x = np.arange(12.0)
-    model = pr.Model.from_arrays(x, (x > 5).astype(int), columns=["x"], likelihood="bernoulli")
+    model = pr.Model.from_arrays(
+        x, (x > 5).astype(int), columns=["x"], likelihood="bernoulli"
+    )
     with pytest.warns(pr.ProbregWarning):
         lost = pr.fit(model)
     found = pr.explain(lost, pr.fit(model.with_prior(pr.Normal(1.0))))
     assert found.without_path == "one of them has no estimate"
-    assert found.sentences["x"] == "x: newton has no estimate (separation: complete separation by Intercept, x)"
+    assert (
+        found.sentences["x"]
+        == "x: newton has no estimate (separation: complete separation by Intercept, x)"
+    )
     m = model_for(pr.Gaussian(), n=30, aux={})
     for other, why, cause in (
-        (m.with_prior(pr.Laplace(0.1)), "a prior has a kink or an unknown scale", "prior"),
-        (pr.Model(m.design, pr.StudentT(3.0)), "the likelihoods differ", "likelihood and method"),  # RSS / df in one
+        (
+            m.with_prior(pr.Laplace(0.1)),
+            "a prior has a kink or an unknown scale",
+            "prior",
+        ),
+        (
+            pr.Model(m.design, pr.StudentT(3.0)),
+            "the likelihoods differ",
+            "likelihood and method",
+        ),  # RSS / df in one
     ):
         found = pr.explain(pr.fit(m), pr.fit(other))
-        assert (found.without_path, found.shares["cause"].values.tolist()) == (why, [cause])
-        np.testing.assert_allclose(found.shares["shift"][:, 0], found.shares["difference"])
+        assert (found.without_path, found.shares["cause"].values.tolist()) == (
+            why,
+            [cause],
+        )
+        np.testing.assert_allclose(
+            found.shares["shift"][:, 0], found.shares["difference"]
+        )
     with pytest.raises(pr.DataError, match="rows differ in the response"):
         pr.explain(pr.fit(m), pr.fit(model_for(pr.Gaussian(), n=30, aux={}, seed=9)))
-    with pytest.raises(pr.DataError, match="'z' is not a parameter of both fits: Intercept, x1"):
+    with pytest.raises(
+        pr.DataError, match="'z' is not a parameter of both fits: Intercept, x1"
+    ):
         found.largest("z")
 
 
@@ -278,19 +380,30 @@ def test_a_prior_is_not_blamed_for_what_a_mean_or_degrees_of_freedom_do(rng):
     assert abs(mode.aux["sigma"] - ml.aux["sigma"]) < 0.01 * ml.solution.aux_sd["sigma"]
     found = pr.explain(ml, mean)
     assert float(found.shares["difference"].sel(param="sigma")) > 0.3
-    assert found.sentences["sigma"].startswith("sigma: the prior and method move it by +")
+    assert found.sentences["sigma"].startswith(
+        "sigma: the prior and method move it by +"
+    )
     # the errors of ML are of RSS / (n - 2), those of the mode of RSS / n
     errors = pr.explain(ml, mode)
     ratio = float(np.exp(errors.shares["log_se_ratio"].sel(param="Intercept")))
     assert ratio == pytest.approx(np.sqrt(18 / 20), rel=0.01)
-    assert errors.sentences["Intercept"] == f"Intercept: the prior and method multiply its SE by {ratio:.3g}"
+    assert (
+        errors.sentences["Intercept"]
+        == f"Intercept: the prior and method multiply its SE by {ratio:.3g}"
+    )
 
 
 def test_a_cause_is_as_large_as_it_moves_an_end_of_an_interval():
     m = model_for(pr.Gaussian(), n=30, aux={})
-    found = pr.explain(pr.fit(m, "newton"), pr.fit(m.with_prior({"x1": pr.Normal(0.05)}), "newton"))
+    found = pr.explain(
+        pr.fit(m, "newton"), pr.fit(m.with_prior({"x1": pr.Normal(0.05)}), "newton")
+    )
     one = found.shares.sel(param="x1", cause="prior of x1")
-    shift, log_se, r = float(one["shift"]), float(one["log_se"]), float(np.exp(one["log_se_ratio"]))
+    shift, log_se, r = (
+        float(one["shift"]),
+        float(one["log_se"]),
+        float(np.exp(one["log_se_ratio"])),
+    )
     # |r - 1| widths of 1.96 SE, shared as log r is
     size = abs(shift) + 1.96 * abs(log_se) * (r - 1.0) / np.log(r)
     assert r < 0.5
@@ -299,12 +412,19 @@ def test_a_cause_is_as_large_as_it_moves_an_end_of_an_interval():
 
 def test_prints_are_short_and_sentences_name_the_largest():
     rng = np.random.default_rng(1)
-    model = pr.Model.from_arrays(rng.normal(size=(60, 18)), rng.normal(size=60), likelihood="gaussian")
-    found = pr.explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.1)), "quadrature"))
+    model = pr.Model.from_arrays(
+        rng.normal(size=(60, 18)), rng.normal(size=60), likelihood="gaussian"
+    )
+    found = pr.explain(
+        pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.1)), "quadrature")
+    )
     lines = repr(found).split("\n")
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 110
-    assert f"prior of {found.largest('x3').removeprefix('prior of ')}" in found.sentences["x3"]
+    assert (
+        f"prior of {found.largest('x3').removeprefix('prior of ')}"
+        in found.sentences["x3"]
+    )
     assert "<table" in found._repr_html_()
 
 
@@ -314,7 +434,9 @@ def test_what_has_no_estimate_or_no_error_is_said_in_words(rng):
     with pytest.warns(pr.ProbregWarning):
         alike = pr.fit(m)
     found = pr.explain(alike, pr.fit(m.with_prior(pr.Normal(1.0))))
-    assert found.sentences["x2"].startswith("x2: closed_form has no estimate (identification: ")
+    assert found.sentences["x2"].startswith(
+        "x2: closed_form has no estimate (identification: "
+    )
     assert repr(found).count("  no estimate\n") == 4  # x2, x3 in both tables
     assert found.sentences["x3"] in repr(found)
     m = pr.Model.from_arrays(X[:, :2], X[:, 0] + rng.normal(size=40))
@@ -328,7 +450,9 @@ def test_what_has_no_estimate_or_no_error_is_said_in_words(rng):
 
 def test_a_slight_difference_is_none_to_speak_of():
     m = model_for(pr.Gaussian(), n=30, aux={})
-    found = pr.explain(pr.fit(m, "newton"), pr.fit(m.with_prior({"x1": pr.Normal(20.0)}), "newton"))
+    found = pr.explain(
+        pr.fit(m, "newton"), pr.fit(m.with_prior({"x1": pr.Normal(20.0)}), "newton")
+    )
     assert found.sentences["x1"] == "x1: no difference to speak of"
     assert 1e-9 < float(np.abs(found.shares["shift"]).max()) < 0.01
     assert "0.000" not in repr(found)
@@ -337,12 +461,17 @@ def test_a_slight_difference_is_none_to_speak_of():
 def test_two_fits_go_by_the_names_they_are_given():
     m = model_for(pr.Gaussian(), n=30, aux={})
     a, b = pr.fit(m), pr.fit(m.with_prior(pr.Normal(0.3)))
-    named_, mapped = pr.explain(a, b, names=("ML", "mode")), pr.explain({"ML": a, "mode": b})
+    named_, mapped = (
+        pr.explain(a, b, names=("ML", "mode")),
+        pr.explain({"ML": a, "mode": b}),
+    )
     assert named_.names == mapped.names == ("ML", "mode")
     assert repr(named_) == repr(mapped)
     assert repr(named_).startswith("mode less ML, cause by cause\n")
     for args in ((a,), ({"ML": a},), ({"ML": a, "mode": b}, b)):
-        with pytest.raises(pr.DataError, match=r"explain takes two fits: explain\(ml, posterior\)"):
+        with pytest.raises(
+            pr.DataError, match=r"explain takes two fits: explain\(ml, posterior\)"
+        ):
             pr.explain(*args)
     with pytest.raises(pr.DataError, match="names is a pair of unlike texts"):
         pr.explain(a, b, names=("ML", "ML"))
@@ -350,9 +479,17 @@ def test_two_fits_go_by_the_names_they_are_given():
 
 def test_numbers_under_a_waterfall_stand_apart():
     rng = np.random.default_rng(1)
-    X, wide = rng.normal(size=(30, 3)) * [900.0, 500.0, 700.0], "the income of the household, in euro"
-    m = pr.Model.from_arrays(X, -X[:, 0] / 300 + 5 * rng.normal(size=30), columns=[wide, "x2", "x3"])
-    fits = [pr.fit(m), pr.fit(m.with_prior({wide: pr.Normal(0.002), "x2": pr.Normal(0.003)}))]
+    X, wide = (
+        rng.normal(size=(30, 3)) * [900.0, 500.0, 700.0],
+        "the income of the household, in euro",
+    )
+    m = pr.Model.from_arrays(
+        X, -X[:, 0] / 300 + 5 * rng.normal(size=30), columns=[wide, "x2", "x3"]
+    )
+    fits = [
+        pr.fit(m),
+        pr.fit(m.with_prior({wide: pr.Normal(0.002), "x2": pr.Normal(0.003)})),
+    ]
     fig = pr.plot.explain(pr.explain(*fits, names=("ML", "shrunken")))
     fig.canvas.draw()
     for ax in (ax for ax in fig.axes if ax.get_visible()):
@@ -360,23 +497,35 @@ def test_numbers_under_a_waterfall_stand_apart():
         shown = [t for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
         boxes = [t.get_window_extent() for t in shown]
         assert len(boxes) >= 2
-        assert all(a.x1 + 3.0 < b.x0 for a, b in pairwise(boxes)), [t.get_text() for t in shown]
-    assert "filled moves up, hollow moves down" in " ".join(t.get_text() for t in fig.texts).replace("\n", " ")
+        assert all(a.x1 + 3.0 < b.x0 for a, b in pairwise(boxes)), [
+            t.get_text() for t in shown
+        ]
+    assert "filled moves up, hollow moves down" in " ".join(
+        t.get_text() for t in fig.texts
+    ).replace("\n", " ")
 
 
 def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
     """Of a normal posterior, sigma known, nothing is skew: whatever parts the two is chance, in every one of many numbers."""
     X = np.random.default_rng(0).normal(size=(40, 12))
-    m = pr.Model.from_arrays(X, X[:, 0], prior=pr.Normal(1.0), aux={"sigma": 1.0}, intercept=False)
+    m = pr.Model.from_arrays(
+        X, X[:, 0], prior=pr.Normal(1.0), aux={"sigma": 1.0}, intercept=False
+    )
     post = pr.fit(m, "importance", seed=1)
     aux: tuple[str, ...] = ()
     own, rng = method_steps.Estimates.of(post, aux), np.random.default_rng(5)
     of_mean, of_sd = 0.02, 0.015
-    monkeypatch.setattr(method_steps, "monte_carlo_error", lambda fit, aux: (np.full(12, of_mean), np.full(12, of_sd)))
+    monkeypatch.setattr(
+        method_steps,
+        "monte_carlo_error",
+        lambda fit, aux: (np.full(12, of_mean), np.full(12, of_sd)),
+    )
     false = 0
     for _ in range(200):
         e, u = rng.normal(size=(2, 12))
-        noisy = method_steps.Estimates(own.value + of_mean * e * own.error, own.error * np.exp(of_sd * u))
+        noisy = method_steps.Estimates(
+            own.value + of_mean * e * own.error, own.error * np.exp(of_sd * u)
+        )
         steps = method_steps.method_steps(post, noisy, own, None, aux)
         false += bool(np.any(steps["skewness"]))
     assert false <= 8  # 2 expected; at two standard errors 135
@@ -390,17 +539,26 @@ def test_the_sandwich_of_a_penalised_mode_is_no_other_covariance():
     assert found.without_path
     # both errors are HC0, one with the prior in its bread, which is the prior's part
     assert found.shares["cause"].values.tolist() == ["prior"]
-    assert float(np.abs(found.shares["log_se"].sel(cause="prior")).max()) < 0.01  # Normal(5) does next to nothing
-    np.testing.assert_allclose(found.shares["log_se"].sum("cause"), found.shares["log_se_ratio"], atol=1e-12)
+    assert (
+        float(np.abs(found.shares["log_se"].sel(cause="prior")).max()) < 0.01
+    )  # Normal(5) does next to nothing
+    np.testing.assert_allclose(
+        found.shares["log_se"].sum("cause"), found.shares["log_se_ratio"], atol=1e-12
+    )
     assert pr.explain(weak, q).shares["cause"].values.tolist() == ["prior"]
 
 
 def test_another_covariance_is_not_blamed_on_the_prior():
     x, rng = np.random.default_rng(2).normal(size=60), np.random.default_rng(3)
     q = pr.quantile_regression("y ~ x", {"x": x, "y": x + rng.normal(size=60)})
-    found = pr.explain(pr.fit(q.model, pr.Bootstrap(reps=40)), pr.fit(q.model.with_prior(pr.Normal(5.0))))
+    found = pr.explain(
+        pr.fit(q.model, pr.Bootstrap(reps=40)),
+        pr.fit(q.model.with_prior(pr.Normal(5.0))),
+    )
     assert found.shares["cause"].values.tolist() == ["prior", "covariance and prior"]
-    np.testing.assert_array_equal(found.shares["shift"].sel(cause="covariance and prior"), 0.0)
+    np.testing.assert_array_equal(
+        found.shares["shift"].sel(cause="covariance and prior"), 0.0
+    )
     np.testing.assert_array_equal(found.shares["log_se"].sel(cause="prior"), 0.0)
 
 
@@ -411,21 +569,37 @@ def test_what_no_path_splits_says_why_it_stays_one_cause():
     model = pr.Model.from_arrays(x, y)
     lasso = pr.fit(model.with_prior({"x1": pr.Laplace(0.3)}), pr.Bootstrap(reps=20))
     found = pr.explain(pr.fit(model), lasso)
-    assert list(found.shares["cause"].values) == ["prior and method", "covariance and prior and method"]
+    assert list(found.shares["cause"].values) == [
+        "prior and method",
+        "covariance and prior and method",
+    ]
     assert "neither fit has the errors of the other's kind" in found.without_path
 
 
 def test_the_waterfall_renames_and_sorts():
-    model = pr.Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"])
+    model = pr.Model.from_arrays(
+        [[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"]
+    )
     found = pr.explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(1.0))))
 
     def titles(**options) -> list[str]:
-        return [ax.get_title(loc="left") for ax in pr.plot.explain(found, **options).axes]
+        return [
+            ax.get_title(loc="left") for ax in pr.plot.explain(found, **options).axes
+        ]
 
     sizes = abs(found.shares["difference"].to_series())
     assert titles(sort="difference") == list(sizes.sort_values(ascending=False).index)
-    assert titles(rename={"dose": "A mg"}, sort="name") == ["A mg", "Intercept", "sigma"]
-    ticks = [t.get_text() for t in pr.plot.explain(found, rename={"dose": "A mg"}).axes[1].get_yticklabels()]
+    assert titles(rename={"dose": "A mg"}, sort="name") == [
+        "A mg",
+        "Intercept",
+        "sigma",
+    ]
+    ticks = [
+        t.get_text()
+        for t in pr.plot.explain(found, rename={"dose": "A mg"})
+        .axes[1]
+        .get_yticklabels()
+    ]
     assert "prior of A mg" in ticks
     with pytest.raises(pr.DataError, match="no name in this picture"):
         titles(rename={"x": "z"})

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.after.power_scaling import PowerScalingDiagnostic, power_scaling, sensitivity
+from probreg.assess.after.power_scaling import (
+    PowerScalingDiagnostic,
+    power_scaling,
+    sensitivity,
+)
 from probreg.comparison.differences import same_prior
 from probreg.errors import Incompatible
 from probreg.inference import Draws, Integrate
@@ -28,8 +32,19 @@ RNG = np.random.default_rng(3)
 X = np.sort(RNG.uniform(0.0, 3.0, 40))
 Z = RNG.uniform(0.0, 2.0, 40)
 Y = np.sin(3.0 * X) + 0.5 * Z + 0.3 * RNG.standard_normal(40)
-DATA = {"x": X, "z": Z, "y": Y, "b": (Y > 0.3).astype(int), "k": RNG.poisson(np.exp(0.5 + Y / 2))}
-KERNELS = [RBF(0.7), Matern(0.8, nu=2.5), RationalQuadratic(0.7, alpha=1.5), 2.0 * RBF(0.4) + Periodic(1.5, 1.0)]
+DATA = {
+    "x": X,
+    "z": Z,
+    "y": Y,
+    "b": (Y > 0.3).astype(int),
+    "k": RNG.poisson(np.exp(0.5 + Y / 2)),
+}
+KERNELS = [
+    RBF(0.7),
+    Matern(0.8, nu=2.5),
+    RationalQuadratic(0.7, alpha=1.5),
+    2.0 * RBF(0.4) + Periodic(1.5, 1.0),
+]
 
 
 def model_of(formula: str = "y ~ gp(x)", **more) -> pr.Model:
@@ -48,8 +63,14 @@ def dense(model: pr.Model, V: Array) -> float:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_the_evidence_of_a_process_is_that_of_its_rows(kernel):
-    others = dict.fromkeys([n for n in kernel.hyper if "length" not in n], HalfNormal(2.0))
-    model = model_of(prior={"gp(x)": GaussianProcess(kernel, HalfNormal(2.0), HalfNormal(1.0), others)})
+    others = dict.fromkeys(
+        [n for n in kernel.hyper if "length" not in n], HalfNormal(2.0)
+    )
+    model = model_of(
+        prior={
+            "gp(x)": GaussianProcess(kernel, HalfNormal(2.0), HalfNormal(1.0), others)
+        }
+    )
     surface = EvidenceProblem(model, False).surface
     assert isinstance(surface, ProcessSurface)
     theta = np.log([1.3, *(1.1 * v for v in kernel.hyper.values()), 0.4])
@@ -59,7 +80,12 @@ def test_the_evidence_of_a_process_is_that_of_its_rows(kernel):
     V = 1.3**2 * k(X) + 0.4**2 * np.eye(len(X))
     assert at.evidence == pytest.approx(dense(model, V), rel=1e-11)
     assert surface.values(theta[None])[0] == pytest.approx(at.value, rel=1e-13)
-    np.testing.assert_allclose(at.gradient, gradient(lambda t: surface(t).value, theta, 4e-4), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        at.gradient,
+        gradient(lambda t: surface(t).value, theta, 4e-4),
+        rtol=1e-6,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("weights", ["frequency", "precision"])
@@ -75,23 +101,35 @@ def test_weights_of_a_process_count_rows_and_noise(weights):
         expected = dense(model, V)
     else:
         rows = {name: np.repeat(values, w.astype(int)) for name, values in DATA.items()}
-        expected = EvidenceProblem(pr.Model.from_formula("y ~ gp(x)", rows), False).surface(theta).evidence
+        expected = (
+            EvidenceProblem(pr.Model.from_formula("y ~ gp(x)", rows), False)
+            .surface(theta)
+            .evidence
+        )
     assert surface(theta).evidence == pytest.approx(expected, rel=1e-11)
     np.testing.assert_allclose(
-        surface(theta).gradient, gradient(lambda t: surface(t).value, theta), rtol=1e-6, atol=1e-6
+        surface(theta).gradient,
+        gradient(lambda t: surface(t).value, theta),
+        rtol=1e-6,
+        atol=1e-6,
     )
 
 
 def test_the_likelihood_of_a_process_with_flat_coefficients_at_their_maximum():
     model = model_of("y ~ z + gp(x)")
-    surface, theta = EvidenceProblem(model, False, criterion="ML").surface, np.log([1.2, 0.5, 0.4])
+    surface, theta = (
+        EvidenceProblem(model, False, criterion="ML").surface,
+        np.log([1.2, 0.5, 0.4]),
+    )
     V = 1.2**2 * RBF(0.5)(X) + 0.4**2 * np.eye(40)
     F, W = model.design.X[:, :2], np.linalg.inv(V)
     r = Y - F @ np.linalg.solve(F.T @ W @ F, F.T @ W @ Y)
     assert surface(theta).evidence == pytest.approx(
         -0.5 * (40 * np.log(2 * np.pi) + np.linalg.slogdet(V)[1] + r @ W @ r), rel=1e-11
     )
-    np.testing.assert_allclose(surface(theta).gradient, gradient(lambda t: surface(t).value, theta), atol=1e-6)
+    np.testing.assert_allclose(
+        surface(theta).gradient, gradient(lambda t: surface(t).value, theta), atol=1e-6
+    )
 
 
 def test_sines_have_the_evidence_of_their_process():
@@ -100,8 +138,12 @@ def test_sines_have_the_evidence_of_their_process():
     near = EvidenceProblem(model_of("y ~ gp(x, basis='hsgp')"), False).surface
     at = near(theta)
     assert at.evidence == pytest.approx(exact.evidence, abs=1e-4)
-    np.testing.assert_allclose(at.gradient, gradient(lambda t: near(t).value, theta), rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(at.hessian, gradient(lambda t: near(t).gradient, theta), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        at.gradient, gradient(lambda t: near(t).value, theta), rtol=1e-7, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        at.hessian, gradient(lambda t: near(t).gradient, theta), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
@@ -112,7 +154,10 @@ def test_slopes_of_the_approximate_evidence_of_a_process(likelihood, basis):
     surface, theta = EvidenceProblem(model, False).surface, np.log([1.2, 0.5])
     assert isinstance(surface, RebasedSurface) == (basis == "exact")
     np.testing.assert_allclose(
-        surface(theta).gradient, gradient(lambda t: surface(t).value, theta, 0.02), rtol=2e-5, atol=2e-5
+        surface(theta).gradient,
+        gradient(lambda t: surface(t).value, theta, 0.02),
+        rtol=2e-5,
+        atol=2e-5,
     )
 
 
@@ -121,14 +166,21 @@ def test_every_basis_finds_the_length_of_the_exact_one():
     for basis in ("exact", "cholesky", "hsgp"):
         fit = pr.fit(model_of(f"y ~ gp(x, basis='{basis}')"), "evidence")
         (term,) = fit.model.design.recipe.processes.values()
-        found[basis] = [term.basis.kernel.hyper["length"], fit.model.joint.blocks[-1].prior.scale, fit.aux["sigma"]]
+        found[basis] = [
+            term.basis.kernel.hyper["length"],
+            fit.model.joint.blocks[-1].prior.scale,
+            fit.aux["sigma"],
+        ]
     np.testing.assert_allclose(found["cholesky"], found["exact"], rtol=1e-3)
     np.testing.assert_allclose(found["hsgp"], found["exact"], rtol=1e-3)
 
 
 def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
     """Titsias' bound is below the evidence of the process, which the columns alone may exceed; its slopes are exact."""
-    model = model_of("y ~ gp(x, length=0.3, basis='cholesky', size=7)", prior={"gp(x)": Normal(HalfNormal(1.0))})
+    model = model_of(
+        "y ~ gp(x, length=0.3, basis='cholesky', size=7)",
+        prior={"gp(x)": Normal(HalfNormal(1.0))},
+    )
     surface, theta = EvidenceProblem(model, False).surface, np.log([1.0, 0.35])
     V = 1.0 * RBF(0.3)(X) + 0.35**2 * np.eye(40)
     (term,) = model.design.recipe.processes.values()
@@ -137,21 +189,30 @@ def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
     below = dense(model, phi @ phi.T + 0.35**2 * np.eye(40)) - 0.5 * left / 0.35**2
     assert surface(theta).evidence == pytest.approx(below, rel=1e-10)
     assert below < dense(model, V)
-    np.testing.assert_allclose(surface(theta).gradient, gradient(lambda t: surface(t).value, theta), rtol=1e-7)
+    np.testing.assert_allclose(
+        surface(theta).gradient, gradient(lambda t: surface(t).value, theta), rtol=1e-7
+    )
 
 
 def test_methods_that_cannot_make_columns_anew_say_so():
     for method in ("nuts", "laplace", "newton", "importance", "conjugate"):
         with pytest.raises(
-            pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"
+            pr.Incompatible,
+            match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'",
         ):
             pr.fit(model_of(), method)
 
 
 @pytest.mark.parametrize(("centre", "beyond"), [(-0.5, False), (0.5, True)])
 def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(0.25, location=centre))}
-    model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    prior = {
+        "gp(x)": GaussianProcess(
+            amplitude=HalfNormal(1.5), length=LogNormal(0.25, location=centre)
+        )
+    }
+    model = model_of(
+        "y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}
+    )
     fit = pr.fit(model, Integrate(nodes=512, draws=100))
     name = "length[gp(x, basis='hsgp')]"
     told = [note for note in fit.described["notes"] if note.startswith(f"{name}: ")]
@@ -159,36 +220,67 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
     if beyond:
         basis, drawn = model.joint.blocks[-1].prior.basis, fit.solution.draws.flat[name]
         share = np.mean([basis.error_of(RBF(v)) > FAR for v in drawn])
-        said = re.search(r"(\d+)% of the draws are beyond what the sines serve; give a prior", told[0])
-        assert 0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)  # by 100 of the 400 draws
-        by_chain = with_served_lengths(model, replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)))
+        said = re.search(
+            r"(\d+)% of the draws are beyond what the sines serve; give a prior",
+            told[0],
+        )
+        assert (
+            0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)
+        )  # by 100 of the 400 draws
+        by_chain = with_served_lengths(
+            model,
+            replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)),
+        )
         assert by_chain.notes == (told[0],)  # whatever made the draws
 
 
 def test_a_length_found_beyond_what_sines_serve_is_told():
     """Where nothing is stated the shortest length that is served is a twentieth of the range."""
-    short = {"x": X, "y": np.sin(45.0 * X) + 0.05 * np.random.default_rng(1).standard_normal(40)}
-    found, served = (pr.Model.from_formula("y ~ gp(x, basis='hsgp')", rows) for rows in (short, DATA))
+    short = {
+        "x": X,
+        "y": np.sin(45.0 * X) + 0.05 * np.random.default_rng(1).standard_normal(40),
+    }
+    found, served = (
+        pr.Model.from_formula("y ~ gp(x, basis='hsgp')", rows) for rows in (short, DATA)
+    )
     notes = pr.fit(found, "evidence").described["notes"]
-    said = [re.search(r"its sines do not serve the length found, off by (\d+)% of k", note) for note in notes]
+    said = [
+        re.search(r"its sines do not serve the length found, off by (\d+)% of k", note)
+        for note in notes
+    ]
     (match,) = [m for m in said if m]
     basis = found.joint.blocks[-1].prior.basis
-    at = next(float(m[1]) for note in notes if (m := re.search(r"length ([\d.e-]+) at the maximum", note)))
+    at = next(
+        float(m[1])
+        for note in notes
+        if (m := re.search(r"length ([\d.e-]+) at the maximum", note))
+    )
     assert int(match[1]) / 100 == pytest.approx(basis.error_of(RBF(at)), abs=0.006)
-    assert not any("do not serve" in note for note in pr.fit(served, "evidence").described["notes"])
+    assert not any(
+        "do not serve" in note for note in pr.fit(served, "evidence").described["notes"]
+    )
 
 
 @pytest.mark.slow
 def test_nodes_follow_a_bent_posterior():
     """About the maximum a few carry the weight: short lengths have a long tail; the next nodes lie where these found the mass."""
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(0.5, location=-0.5))}
-    model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    prior = {
+        "gp(x)": GaussianProcess(
+            amplitude=HalfNormal(1.5), length=LogNormal(0.5, location=-0.5)
+        )
+    }
+    model = model_of(
+        "y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}
+    )
     found = pr.fit(model, Integrate(draws=250), seed=1)
     assert found.solution.stats["k_hat"] < 0.5
     # the mean of log length by a plain grid over the three logs
     surface = EvidenceProblem(model, False).surface
     axes = np.meshgrid(
-        np.linspace(-2.5, 2.5, 31), np.linspace(-3.0, 1.5, 41), np.linspace(-1.8, 0.3, 31), indexing="ij"
+        np.linspace(-2.5, 2.5, 31),
+        np.linspace(-3.0, 1.5, 41),
+        np.linspace(-1.8, 0.3, 31),
+        indexing="ij",
     )
     theta = np.stack([a.ravel() for a in axes], 1)
     value = surface.values(theta)
@@ -202,37 +294,63 @@ def test_nodes_follow_a_bent_posterior():
 
 def test_a_hyperparameter_of_sines_that_is_no_length():
     kernel = RationalQuadratic(0.7, alpha=1.5)
-    prior = {"gp(x)": GaussianProcess(kernel, HalfNormal(2.0), None, {"alpha": HalfNormal(2.0)})}
-    sines, exact = (model_of(f"y ~ gp(x, basis='{b}')", prior=prior) for b in ("hsgp", "exact"))
+    prior = {
+        "gp(x)": GaussianProcess(
+            kernel, HalfNormal(2.0), None, {"alpha": HalfNormal(2.0)}
+        )
+    }
+    sines, exact = (
+        model_of(f"y ~ gp(x, basis='{b}')", prior=prior) for b in ("hsgp", "exact")
+    )
     theta = np.log([1.2, 1.5, 0.4])
-    near, there = (EvidenceProblem(m, False).surface(theta).evidence for m in (sines, exact))
+    near, there = (
+        EvidenceProblem(m, False).surface(theta).evidence for m in (sines, exact)
+    )
     assert near == pytest.approx(there, abs=0.1)  # the tail of its density is long
 
 
 def test_an_unknown_length_needs_rows_in_memory(tmp_path):
     path = tmp_path / "rows.csv"
     np.savetxt(path, np.column_stack([X, Y]), delimiter=",", header="x,y", comments="")
-    with pytest.raises(pr.errors.DataError, match="cannot be unknown where rows are read by the block: state it"):
+    with pytest.raises(
+        pr.errors.DataError,
+        match="cannot be unknown where rows are read by the block: state it",
+    ):
         pr.Model.from_files("y ~ gp(x, basis='hsgp')", path)
 
 
 def test_functions_with_other_columns_stand_in_one_table():
     """What is not of the functions is compared; they are, by their degrees of freedom."""
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5, location=-0.5))}
+    prior = {
+        "gp(x)": GaussianProcess(
+            amplitude=HalfNormal(2.0), length=LogNormal(0.5, location=-0.5)
+        )
+    }
     sines = model_of("y ~ z + gp(x, basis='hsgp')")
     fits = {
         "line": pr.fit(model_of("y ~ z")),
         "smooth": pr.fit(model_of("y ~ z + s(x)")),
         "process": pr.fit(sines),
-        "posterior": pr.fit(sines.with_prior(prior).with_aux(sigma=HalfNormal(1.0)), "posterior"),
+        "posterior": pr.fit(
+            sines.with_prior(prior).with_aux(sigma=HalfNormal(1.0)), "posterior"
+        ),
     }
     table = pr.compare(fits)
     assert table.data["param"].values.tolist() == ["Intercept", "z", "sigma"]
     for name, fit in fits.items():
-        assert table.data["estimate"].sel(fit=name, param="z").item() == fit.coef.sel(coef="z").item()
-    assert set(table.smooths.index.get_level_values("fit")) == {"smooth", "process", "posterior"}
+        assert (
+            table.data["estimate"].sel(fit=name, param="z").item()
+            == fit.coef.sel(coef="z").item()
+        )
+    assert set(table.smooths.index.get_level_values("fit")) == {
+        "smooth",
+        "process",
+        "posterior",
+    }
     assert "its coefficients are left out" in repr(table)
-    without = pr.compare({"with": fits["smooth"], "without": pr.fit(model_of("y ~ s(x)"))})
+    without = pr.compare(
+        {"with": fits["smooth"], "without": pr.fit(model_of("y ~ s(x)"))}
+    )
     assert np.isnan(without.data["estimate"].sel(fit="without", param="z"))
     assert set(without.causes["cause"]) >= {"columns"}
     assert "smooth functions" not in set(without.causes["cause"])
@@ -241,7 +359,9 @@ def test_functions_with_other_columns_stand_in_one_table():
 @pytest.mark.parametrize("likelihood", ["student", "negative_binomial"])
 def test_unknown_nuisance_parameters_need_fewer_columns_than_rows(likelihood):
     y = {"student": "y", "negative_binomial": "k"}[likelihood]
-    with pytest.raises(pr.Incompatible, match="runs to its edge: take basis='hsgp', or hold"):
+    with pytest.raises(
+        pr.Incompatible, match="runs to its edge: take basis='hsgp', or hold"
+    ):
         pr.fit(model_of(f"{y} ~ gp(x)", likelihood=likelihood), "evidence")
 
 
@@ -252,10 +372,15 @@ def test_frequencies_of_a_process_that_reproduces_the_response_are_refused():
 
 def test_sigma_alone_at_the_top_of_the_evidence():
     """Columns that can reproduce the response, of a known prior: beta is integrated, and sigma has a maximum."""
-    fit = pr.fit(model_of("y ~ gp(x, length=0.5)", prior={"gp(x)": Normal(1.0)}), "evidence")
+    fit = pr.fit(
+        model_of("y ~ gp(x, length=0.5)", prior={"gp(x)": Normal(1.0)}), "evidence"
+    )
     K = RBF(0.5)(X)
     model = fit.model
-    values = [dense(model, K + (fit.aux["sigma"] * f) ** 2 * np.eye(40)) for f in (0.99, 1.0, 1.01)]
+    values = [
+        dense(model, K + (fit.aux["sigma"] * f) ** 2 * np.eye(40))
+        for f in (0.99, 1.0, 1.01)
+    ]
     assert values[1] == max(values)
     assert fit.solution.stats["log_evidence"] == pytest.approx(values[1], rel=1e-10)
 
@@ -276,35 +401,58 @@ def test_a_search_settles_where_the_evidence_is_nearly_flat():
 def test_a_part_of_a_sum_that_tells_nothing_does_not_keep_a_search_from_its_end():
     others = {"scaled.variance": pr.priors.Reference(), "scaled.length": 4.0}
     prior = {"gp(x)": GaussianProcess(RBF(0.5) + 1.0 * Matern(4.0), others=others)}
-    both, one = (pr.fit(model_of(prior=p), "evidence") for p in (prior, {"gp(x)": GaussianProcess()}))
-    assert both.solution.stats["log_evidence"] >= one.solution.stats["log_evidence"] - 1e-6
+    both, one = (
+        pr.fit(model_of(prior=p), "evidence")
+        for p in (prior, {"gp(x)": GaussianProcess()})
+    )
+    assert (
+        both.solution.stats["log_evidence"] >= one.solution.stats["log_evidence"] - 1e-6
+    )
 
 
 def test_a_report_says_what_of_a_process_is_unknown() -> None:
-    prior = pr.priors.GaussianProcess(amplitude=pr.priors.HalfNormal(2.0), length=pr.priors.LogNormal(0.5, location=0.5))
+    prior = pr.priors.GaussianProcess(
+        amplitude=pr.priors.HalfNormal(2.0),
+        length=pr.priors.LogNormal(0.5, location=0.5),
+    )
     table = {"x": np.arange(9.0), "y": np.arange(9.0) % 4.0}
-    model = pr.Model.from_formula("y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior})
+    model = pr.Model.from_formula(
+        "y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior}
+    )
     unknown = "amplitude ~ HalfNormal(2); length ~ LogNormal(scale=0.5, location=0.5)"
-    assert prior_words(model) == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"
+    assert (
+        prior_words(model)
+        == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"
+    )
 
 
 def test_a_start_that_wanders_on_a_plain_does_not_hide_the_top() -> None:
     """From the longest start the lengths of these rows run to zero, where the evidence is level and below the top."""
     rows = pr.load_dataset("motorcycle")
     for options in ("", ", range=(0, 70)"):
-        found = pr.fit(pr.Model.from_formula(f"accel ~ gp(times, basis='hsgp'{options})", rows))
+        found = pr.fit(
+            pr.Model.from_formula(f"accel ~ gp(times, basis='hsgp'{options})", rows)
+        )
         assert found.solution.stats["log_evidence"] == pytest.approx(-617.032, abs=1e-3)
         assert found.aux["sigma"] == pytest.approx(22.553, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
 def drawn() -> pr.Fit:
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5, location=0.5))}
-    model = model_of("y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    prior = {
+        "gp(x)": GaussianProcess(
+            amplitude=HalfNormal(2.0), length=LogNormal(0.5, location=0.5)
+        )
+    }
+    model = model_of(
+        "y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}
+    )
     return pr.fit(model, Integrate(draws=200), seed=1)
 
 
-def test_the_log_prior_of_a_draw_is_that_of_its_coefficients_given_its_hyperparameters(drawn) -> None:
+def test_the_log_prior_of_a_draw_is_that_of_its_coefficients_given_its_hyperparameters(
+    drawn,
+) -> None:
     model, draws = drawn.model, drawn.solution.draws.flat
     (i, names), *_ = needed_hyper(model).items()
     block = model.joint.blocks[i]
@@ -312,12 +460,19 @@ def test_the_log_prior_of_a_draw_is_that_of_its_coefficients_given_its_hyperpara
     for s in (0, 7, 150):
         h = {name: float(draws[called][s]) for name, called in names.items()}
         beta = draws["beta"][s][list(block.columns), 0]
-        D = h["amplitude"] * np.sqrt(RBF(h["length"]).spectral_density(block.prior.basis.frequencies))
+        D = h["amplitude"] * np.sqrt(
+            RBF(h["length"]).spectral_density(block.prior.basis.frequencies)
+        )
         D = np.maximum(D, np.exp(-23.0) * D.max())
         given = np.sum(-0.5 * (beta / D) ** 2 - np.log(D) - 0.5 * np.log(2.0 * np.pi))
-        assert block.prior.given(**h).log_prob(beta[:, None]) == pytest.approx(given, rel=1e-9)
+        assert block.prior.given(**h).log_prob(beta[:, None]) == pytest.approx(
+            given, rel=1e-9
+        )
         each = [given, HalfNormal(1.0).log_prob(draws["sigma"][s])]
-        each += [HalfNormal(2.0).log_prob(h["amplitude"]), LogNormal(0.5, location=0.5).log_prob(h["length"])]
+        each += [
+            HalfNormal(2.0).log_prob(h["amplitude"]),
+            LogNormal(0.5, location=0.5).log_prob(h["length"]),
+        ]
         assert found[s] == pytest.approx(sum(map(float, each)), rel=1e-9)
 
 
@@ -329,21 +484,34 @@ def test_a_posterior_of_a_process_comes_back_from_its_file(drawn, tmp_path) -> N
     tree, back = drawn.tree, again.tree
     total = sum(tree["log_prior"][name].values for name in tree["log_prior"].data_vars)
     total = total + tree["log_prior_of_effects"]["beta"].values
-    np.testing.assert_allclose(total.ravel(), log_prior_of_draws(drawn.model, drawn.solution.draws.flat), rtol=1e-10)
+    np.testing.assert_allclose(
+        total.ravel(),
+        log_prior_of_draws(drawn.model, drawn.solution.draws.flat),
+        rtol=1e-10,
+    )
     for group in ("log_prior", "log_prior_of_effects"):
         for name in tree[group].data_vars:
-            np.testing.assert_allclose(back[group][name].values, tree[group][name].values, rtol=1e-12)
+            np.testing.assert_allclose(
+                back[group][name].values, tree[group][name].values, rtol=1e-12
+            )
     draws = drawn.solution.draws.flat
-    lp = drawn.model.log_lik(draws["beta"], sigma=draws["sigma"]) + log_prior_of_draws(drawn.model, draws)
+    lp = drawn.model.log_lik(draws["beta"], sigma=draws["sigma"]) + log_prior_of_draws(
+        drawn.model, draws
+    )
     np.testing.assert_allclose(tree["sample_stats"]["lp"].values.ravel(), lp)
 
 
-def test_power_scaling_of_a_process_is_of_its_hyperparameters_and_not_of_its_columns(drawn) -> None:
+def test_power_scaling_of_a_process_is_of_its_hyperparameters_and_not_of_its_columns(
+    drawn,
+) -> None:
     table, draws = power_scaling(drawn), drawn.solution.draws
     assert list(table.index) == ["Intercept", "z", "sigma", *draws.hyper]
     values = np.column_stack([draws.flat[name] for name in draws.hyper])
     hyper = drawn.model.joint.blocks[-1].prior.hyper
-    log_p = sum(h.prior.log_prob(draws.flat[name]) for h, name in zip(hyper.values(), draws.hyper))
+    log_p = sum(
+        h.prior.log_prob(draws.flat[name])
+        for h, name in zip(hyper.values(), draws.hyper)
+    )
     log_p = log_p + HalfNormal(1.0).log_prob(draws.flat["sigma"])
     expected = sensitivity(values, log_p)
     np.testing.assert_allclose(table.loc[list(draws.hyper), "prior"], expected)
@@ -351,9 +519,15 @@ def test_power_scaling_of_a_process_is_of_its_hyperparameters_and_not_of_its_col
     assert {f.check for f in PowerScalingDiagnostic().run(drawn)} == {"power_scaling"}
 
 
-def test_of_hyperparameters_it_is_not_said_that_the_data_hardly_move_the_function(drawn, monkeypatch) -> None:
-    table = power_scaling(drawn).assign(prior=0.2, likelihood=0.01, reading="the prior alone decides")
-    module = sys.modules[PowerScalingDiagnostic.__module__]  # whose name its function has too
+def test_of_hyperparameters_it_is_not_said_that_the_data_hardly_move_the_function(
+    drawn, monkeypatch
+) -> None:
+    table = power_scaling(drawn).assign(
+        prior=0.2, likelihood=0.01, reading="the prior alone decides"
+    )
+    module = sys.modules[
+        PowerScalingDiagnostic.__module__
+    ]  # whose name its function has too
     monkeypatch.setattr(module, "power_scaling", lambda fit: table)
     alone, above = PowerScalingDiagnostic().run(drawn)
     assert set(alone.columns) == {"Intercept", "z", "sigma"}
@@ -365,21 +539,41 @@ def test_of_hyperparameters_it_is_not_said_that_the_data_hardly_move_the_functio
 
 def test_a_process_is_one_thing_beside_its_prior(drawn) -> None:
     (size,) = drawn.smooths["tau"].iloc[0]
-    assert size == pytest.approx(drawn.solution.draws[drawn.solution.draws.hyper[0]].mean())
+    assert size == pytest.approx(
+        drawn.solution.draws[drawn.solution.draws.hyper[0]].mean()
+    )
     found = pr.prior_weight(drawn)
     assert list(found.table.index) == ["Intercept", "z"]
-    assert "prior weight: not shown for the columns of gp(x, basis='hsgp'); see `smooths`" in found.sentences
+    assert (
+        "prior weight: not shown for the columns of gp(x, basis='hsgp'); see `smooths`"
+        in found.sentences
+    )
     with pytest.raises(Incompatible, match="flat or of a smooth function"):
         pr.plot.prior_weight(drawn)
     prior = {"z": Normal(1.0), "gp(x)": Normal(1.0)}
-    both = pr.fit(model_of("y ~ z + gp(x, basis='hsgp', length=0.5)", prior=prior, aux={"sigma": 0.3}))
-    assert [ax.get_title(loc="left") for ax in pr.plot.prior_weight(both).axes if ax.get_visible()] == ["z"]
+    both = pr.fit(
+        model_of(
+            "y ~ z + gp(x, basis='hsgp', length=0.5)", prior=prior, aux={"sigma": 0.3}
+        )
+    )
+    assert [
+        ax.get_title(loc="left")
+        for ax in pr.plot.prior_weight(both).axes
+        if ax.get_visible()
+    ] == ["z"]
 
 
 def test_processes_of_other_priors_are_compared_without_their_density(drawn) -> None:
-    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.0), length=LogNormal(0.5, location=0.5))}
+    prior = {
+        "gp(x)": GaussianProcess(
+            amplitude=HalfNormal(1.0), length=LogNormal(0.5, location=0.5)
+        )
+    }
     other = pr.fit(
-        model_of("y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}), Integrate(draws=200)
+        model_of(
+            "y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}
+        ),
+        Integrate(draws=200),
     )
     assert same_prior(drawn, drawn)
     assert not same_prior(drawn, other)
@@ -389,7 +583,8 @@ def test_processes_with_all_else_held_are_compared() -> None:
     prior = GaussianProcess(amplitude=1.0, length=0.5)
     formulas = {b: f"y ~ gp(x, basis='{b}') - 1" for b in ("exact", "hsgp")}
     fits = {
-        b: pr.fit(model_of(f, prior={f"gp(x, basis='{b}')": prior}, aux={"sigma": 0.3})) for b, f in formulas.items()
+        b: pr.fit(model_of(f, prior={f"gp(x, basis='{b}')": prior}, aux={"sigma": 0.3}))
+        for b, f in formulas.items()
     }
     said = str(pr.compare(fits))
     assert "no intervals" in said

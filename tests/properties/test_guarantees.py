@@ -20,8 +20,14 @@ def unit_rows(rng: np.random.Generator, n: int = 40, p: int = P) -> np.ndarray:
 def broken(square: bool) -> online.Loss:
     """A loss that is not convex; or one that is, with a slope that is not its derivative."""
     if square:
-        return online.Loss("half", lambda f, y, c: ((f - y) ** 2, (f - y) / 2), derivative=1.0)
-    return online.Loss("capped", lambda f, y, c: (min((f - y) ** 2, 1.0), (f - y) * (abs(f - y) < 1)), derivative=2.0)
+        return online.Loss(
+            "half", lambda f, y, c: ((f - y) ** 2, (f - y) / 2), derivative=1.0
+        )
+    return online.Loss(
+        "capped",
+        lambda f, y, c: (min((f - y) ** 2, 1.0), (f - y) * (abs(f - y) < 1)),
+        derivative=2.0,
+    )
 
 
 W0 = online.State(np.array([3.0, 0.0, 0.0]))
@@ -34,11 +40,19 @@ K = RBF(1.0)
 DECAY = online.Gradient(online.ABSOLUTE, online.constant(1.1), ridge=1.0)
 MIXED = online.aggregate([online.lms(0.1), online.lms(0.2)], low=-20, high=20)
 # theorem and violation -> learner, kind of response, the state it starts from, comparator, words of what is not met
-PLANTED: dict[str, tuple[online.Learner, str, online.State | None, np.ndarray | None, str]] = {
+PLANTED: dict[
+    str, tuple[online.Learner, str, online.State | None, np.ndarray | None, str]
+] = {
     "LMS, step": (online.lms(1.1), "real", None, None, "step ||x||^2 < 1"),
     "NLMS, step": (online.nlms(1.1), "real", None, None, "step < 1"),
     "RLS, precision": (online.rls(), "real", None, None, "precision > 0"),
-    "RLS, forgetting": (online.rls(0.9, precision=1.0), "real", None, None, "forgetting = 1"),
+    "RLS, forgetting": (
+        online.rls(0.9, precision=1.0),
+        "real",
+        None,
+        None,
+        "forgetting = 1",
+    ),
     "RLS, weights": (
         online.rls(precision=1.0),
         "real",
@@ -55,29 +69,161 @@ PLANTED: dict[str, tuple[online.Learner, str, online.State | None, np.ndarray | 
     ),
     "EG, step": (online.eg(9.0), "real", None, None, "step R^2 / 4 < 1"),
     "EG, u": (online.eg(0.1), "real", None, FAR, "u in the set the learner can reach"),
-    "EG, start": (online.eg(0.1), "real", ELSEWHERE, None, "the weights start where their exponents put them"),
-    "EG+-, u": (online.eg_pm(0.1), "real", None, FAR, "u in the set the learner can reach"),
-    "perceptron, start": (online.perceptron(), "sign", W0, None, "the weights start at zero"),
-    "perceptron, margin": (online.perceptron(), "noisy", None, None, "some u separates the classes"),
-    "batch perceptron, pending": (online.batch_perceptron(5), "sign", PENDING, None, "no correction of an earlier"),
-    "Winnow, margin": (online.winnow(4.0), "noisy", None, None, "margin - step R^2 / 8 > 0"),
-    "Winnow, u": (online.winnow(1e-6, norm=1.0), "sign", None, 9 * U, "u in the set the learner can reach"),
-    "PA, start": (online.passive_aggressive(), "sign", W0, None, "the weights start at zero"),
-    "PA, margin": (online.passive_aggressive(), "noisy", None, None, "the sum of its losses is 0"),
-    "PA-I, start": (online.passive_aggressive(0.5), "sign", W0, None, "the weights start at zero"),
-    "PA-II, start": (online.passive_aggressive(0.5, squared=True), "sign", W0, None, "the weights start at zero"),
-    "descent, u": (online.descent(online.ABSOLUTE, 0.1, BALL), "real", None, FAR, "u in the ball"),
-    "descent, start": (online.descent(online.ABSOLUTE, 0.1, BALL), "real", W0, np.zeros(P), "start in the ball"),
-    "descent, no ball": (online.descent(online.ABSOLUTE, FALLING), "real", None, np.zeros(P), "held in a ball"),
-    "descent, not convex": (online.descent(broken(False), 0.1), "real", None, 5 * U, "as for a convex loss"),
-    "kernel LMS, step": (online.kernel(online.lms(1.1), K), "real", None, None, "step k(x, x) < 1"),
-    "kernel LMS, budget": (online.kernel(online.lms(0.3), K, 39), "real", None, None, "the budget drops no anchor"),
-    "kernel RLS, dictionary": (online.kernel_rls(K, tolerance=0.05), "real", None, None, "replaced by its projection"),
-    "dual SVR, step": (online.dual_svr(K, step=2.1), "real", None, None, "step k(x, x) < 2"),
+    "EG, start": (
+        online.eg(0.1),
+        "real",
+        ELSEWHERE,
+        None,
+        "the weights start where their exponents put them",
+    ),
+    "EG+-, u": (
+        online.eg_pm(0.1),
+        "real",
+        None,
+        FAR,
+        "u in the set the learner can reach",
+    ),
+    "perceptron, start": (
+        online.perceptron(),
+        "sign",
+        W0,
+        None,
+        "the weights start at zero",
+    ),
+    "perceptron, margin": (
+        online.perceptron(),
+        "noisy",
+        None,
+        None,
+        "some u separates the classes",
+    ),
+    "batch perceptron, pending": (
+        online.batch_perceptron(5),
+        "sign",
+        PENDING,
+        None,
+        "no correction of an earlier",
+    ),
+    "Winnow, margin": (
+        online.winnow(4.0),
+        "noisy",
+        None,
+        None,
+        "margin - step R^2 / 8 > 0",
+    ),
+    "Winnow, u": (
+        online.winnow(1e-6, norm=1.0),
+        "sign",
+        None,
+        9 * U,
+        "u in the set the learner can reach",
+    ),
+    "PA, start": (
+        online.passive_aggressive(),
+        "sign",
+        W0,
+        None,
+        "the weights start at zero",
+    ),
+    "PA, margin": (
+        online.passive_aggressive(),
+        "noisy",
+        None,
+        None,
+        "the sum of its losses is 0",
+    ),
+    "PA-I, start": (
+        online.passive_aggressive(0.5),
+        "sign",
+        W0,
+        None,
+        "the weights start at zero",
+    ),
+    "PA-II, start": (
+        online.passive_aggressive(0.5, squared=True),
+        "sign",
+        W0,
+        None,
+        "the weights start at zero",
+    ),
+    "descent, u": (
+        online.descent(online.ABSOLUTE, 0.1, BALL),
+        "real",
+        None,
+        FAR,
+        "u in the ball",
+    ),
+    "descent, start": (
+        online.descent(online.ABSOLUTE, 0.1, BALL),
+        "real",
+        W0,
+        np.zeros(P),
+        "start in the ball",
+    ),
+    "descent, no ball": (
+        online.descent(online.ABSOLUTE, FALLING),
+        "real",
+        None,
+        np.zeros(P),
+        "held in a ball",
+    ),
+    "descent, not convex": (
+        online.descent(broken(False), 0.1),
+        "real",
+        None,
+        5 * U,
+        "as for a convex loss",
+    ),
+    "kernel LMS, step": (
+        online.kernel(online.lms(1.1), K),
+        "real",
+        None,
+        None,
+        "step k(x, x) < 1",
+    ),
+    "kernel LMS, budget": (
+        online.kernel(online.lms(0.3), K, 39),
+        "real",
+        None,
+        None,
+        "the budget drops no anchor",
+    ),
+    "kernel RLS, dictionary": (
+        online.kernel_rls(K, tolerance=0.05),
+        "real",
+        None,
+        None,
+        "replaced by its projection",
+    ),
+    "dual SVR, step": (
+        online.dual_svr(K, step=2.1),
+        "real",
+        None,
+        None,
+        "step k(x, x) < 2",
+    ),
     "decay, step": (DECAY, "real", None, None, "step ridge <= 1"),
-    "decay, start": (replace(DECAY, ridge=0.5), "real", W0, None, "the weights start at zero"),
-    "aggregate, u": (MIXED, "real", None, np.array([0.7, 0.7]), "u in the set the learner can reach"),
-    "descent, slope": (online.descent(broken(True), 0.1), "real", None, 5 * U, "as for a convex"),
+    "decay, start": (
+        replace(DECAY, ridge=0.5),
+        "real",
+        W0,
+        None,
+        "the weights start at zero",
+    ),
+    "aggregate, u": (
+        MIXED,
+        "real",
+        None,
+        np.array([0.7, 0.7]),
+        "u in the set the learner can reach",
+    ),
+    "descent, slope": (
+        online.descent(broken(True), 0.1),
+        "real",
+        None,
+        5 * U,
+        "as for a convex",
+    ),
 }
 
 
@@ -86,8 +232,14 @@ def test_a_planted_violation_voids_the_bound(case: str, rng: np.random.Generator
     learner, kind, start, u, words = PLANTED[case]
     X = unit_rows(rng)
     f = X @ U
-    y = {"real": 5 * f, "sign": np.sign(f), "noisy": np.sign(f) * np.where(np.arange(40) % 3, 1, -1)}[kind]
-    promise = online.run(learner, X, y, state=start, record=online.Record(compiled=False)).guarantee(u)
+    y = {
+        "real": 5 * f,
+        "sign": np.sign(f),
+        "noisy": np.sign(f) * np.where(np.arange(40) % 3, 1, -1),
+    }[kind]
+    promise = online.run(
+        learner, X, y, state=start, record=online.Record(compiled=False)
+    ).guarantee(u)
     assert not promise.applies
     assert promise.bound == np.inf
     failed = [a.statement for a in promise.assumptions if a.holds is False]
@@ -122,7 +274,9 @@ HELD_TO = {  # one learner of each theorem that its assumptions let apply, and w
 
 @pytest.mark.filterwarnings("ignore:.*mistakes in the last of 2 passes")
 @pytest.mark.parametrize("name", HELD_TO)
-def test_a_new_row_is_spoken_of_after_one_pass_and_by_convex_losses_only(name: str, rng: np.random.Generator):
+def test_a_new_row_is_spoken_of_after_one_pass_and_by_convex_losses_only(
+    name: str, rng: np.random.Generator
+):
     learner, kind, convex = HELD_TO[name]
     X = unit_rows(rng)
     f = X @ U
@@ -132,7 +286,9 @@ def test_a_new_row_is_spoken_of_after_one_pass_and_by_convex_losses_only(name: s
     if not once.of_loss.holds:
         assert name in ("NLMS", "PA", "PA-II")
         for said in (lambda: once.risk, lambda: once.random_risk):
-            with pytest.raises(Incompatible, match="the bounded quantity is the learner's loss"):
+            with pytest.raises(
+                Incompatible, match="the bounded quantity is the learner's loss"
+            ):
                 said()
         assert "at most" not in str(once)
         return
@@ -145,40 +301,69 @@ def test_a_new_row_is_spoken_of_after_one_pass_and_by_convex_losses_only(name: s
             _ = once.vote_risk
     else:
         assert once.vote_risk == pytest.approx(2 * once.bound / 40)
-        with pytest.raises(Incompatible, match="NOT MET: the loss is convex in the weights"):
+        with pytest.raises(
+            Incompatible, match="NOT MET: the loss is convex in the weights"
+        ):
             _ = once.risk
     again = kept(online.run(learner, X, y, passes=2, shuffle=1))
     for said in (lambda: again.risk, lambda: again.random_risk):
-        with pytest.raises(Incompatible, match=r"NOT MET: every row is seen once \(passes = 1\) \(so far 2\)"):
+        with pytest.raises(
+            Incompatible,
+            match=r"NOT MET: every row is seen once \(passes = 1\) \(so far 2\)",
+        ):
             said()
     on = online.run(learner, X, y, state=path.state).guarantee()
-    assert "cannot be checked: the run goes on from rows that are not among these" in map(str, on.sampling)
+    assert (
+        "cannot be checked: the run goes on from rows that are not among these"
+        in map(str, on.sampling)
+    )
 
 
-def test_a_loss_of_your_own_is_convex_as_far_as_the_rounds_tell(rng: np.random.Generator):
+def test_a_loss_of_your_own_is_convex_as_far_as_the_rounds_tell(
+    rng: np.random.Generator,
+):
     X, y = rows(rng, "real")
-    own = online.Loss("quartic", lambda f, y, c: ((f - y) ** 4, (f - y) ** 3), derivative=4.0)
+    own = online.Loss(
+        "quartic", lambda f, y, c: ((f - y) ** 4, (f - y) ** 3), derivative=4.0
+    )
     learner = online.descent(own, 1e-3)
-    for path in (online.run(learner, X, y), online.run(learner, X, y, passes=2, shuffle=4)):
+    for path in (
+        online.run(learner, X, y),
+        online.run(learner, X, y, passes=2, shuffle=4),
+    ):
         assert "met: l(u'x) >= l(f)" in str(kept(path, rng.standard_normal(P)))
-    promise = online.run(learner, X, y, record=online.Record(rows=False)).guarantee(np.zeros(P))
+    promise = online.run(learner, X, y, record=online.Record(rows=False)).guarantee(
+        np.zeros(P)
+    )
     assert promise.applies
     assert "cannot be checked: l(u'x)" in str(promise)
     assert "cannot be checked: the loss is convex in the weights" in str(promise)
 
 
-def test_bounds_by_the_largest_error_are_within_a_few_times_the_loss(rng: np.random.Generator):
+def test_bounds_by_the_largest_error_are_within_a_few_times_the_loss(
+    rng: np.random.Generator,
+):
     """A row without signal costs an RLS max e^2 log det, not r^2 / precision; NLMS counts on its own scale."""
-    X, noise = rng.standard_normal((150, 4)) * [1.0, 10.0, 0.1, 1.0], rng.standard_normal(150)
+    X, noise = (
+        rng.standard_normal((150, 4)) * [1.0, 10.0, 0.1, 1.0],
+        rng.standard_normal(150),
+    )
     y = X @ [1.0, -0.1, 3.0, 0.0] + 0.3 * noise
     for precision in (1e-6, 1e-2, 1.0):
         path = online.run(online.rls(precision=precision), X, y)
         promise, e2 = kept(path), path.losses.max()
         det = np.linalg.slogdet(np.eye(4) + X.T @ X / precision)[1]
         u = promise.comparator
-        assert promise.bound == pytest.approx(promise.comparator_loss + precision * u @ u + e2 * det, rel=1e-9)
-        assert promise.bound < 60 * promise.suffered  # (1 + r^2 / precision) L_u would be 1e9 of it
-    for path in (online.run(online.nlms(0.5), X, y), online.run(online.nlms(0.5), zip(X, y))):
+        assert promise.bound == pytest.approx(
+            promise.comparator_loss + precision * u @ u + e2 * det, rel=1e-9
+        )
+        assert (
+            promise.bound < 60 * promise.suffered
+        )  # (1 + r^2 / precision) L_u would be 1e9 of it
+    for path in (
+        online.run(online.nlms(0.5), X, y),
+        online.run(online.nlms(0.5), zip(X, y)),
+    ):
         promise = kept(path)
         assert promise.bound < 3 * promise.suffered
         assert "eps + ||x||^2" in promise.quantity
@@ -195,30 +380,55 @@ def test_normalised_steps_learn_nothing_from_rows_of_zeros(rng: np.random.Genera
     assert with_.bound == pytest.approx(without.bound, rel=1e-12)
 
 
-def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(rng: np.random.Generator):
+def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(
+    rng: np.random.Generator,
+):
     quick = online.Record(rows=False, compiled=True)
     for _ in range(20):
         X, y = separable(rng, int(rng.integers(8, 40)), int(rng.integers(1, 5)))
         if not len(y):
             continue
         batch = int(rng.choice([2, 5, len(y)]))
-        promise = kept(online.run(online.batch_perceptron(batch, 0.3), X, y, passes=20_000, record=quick))
-        single = online.run(online.perceptron(), X, y, passes=20_000, record=quick).guarantee()
+        promise = kept(
+            online.run(
+                online.batch_perceptron(batch, 0.3), X, y, passes=20_000, record=quick
+            )
+        )
+        single = online.run(
+            online.perceptron(), X, y, passes=20_000, record=quick
+        ).guarantee()
         assert promise.bound == pytest.approx(batch * single.bound, rel=1e-12)
         flipped = y * np.where(rng.random(len(y)) < 0.2, -1, 1)
-        kept(online.run(online.batch_perceptron(batch), X, flipped, record=quick), rng.standard_normal(X.shape[1]))
-    alike = online.run(online.batch_perceptron(10), np.tile([[0.6, 0.8]], (10, 1)), np.ones(10), passes=3)
-    assert alike.mistakes == 10 == pytest.approx(alike.guarantee().bound)  # attained: n mistakes, r / margin = 1
+        kept(
+            online.run(online.batch_perceptron(batch), X, flipped, record=quick),
+            rng.standard_normal(X.shape[1]),
+        )
+    alike = online.run(
+        online.batch_perceptron(10),
+        np.tile([[0.6, 0.8]], (10, 1)),
+        np.ones(10),
+        passes=3,
+    )
+    assert (
+        alike.mistakes == 10 == pytest.approx(alike.guarantee().bound)
+    )  # attained: n mistakes, r / margin = 1
 
 
-def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(rng: np.random.Generator):
+def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(
+    rng: np.random.Generator,
+):
     """Risks known exactly: x is one of 12 rows. 120 samples of 30 rounds; 4 standard errors of their mean."""
     atoms = np.c_[np.ones(12), unit_rows(rng, 12, 2)]
     side = np.sign(atoms @ [0.2, 1.0, -0.7])
     drawn, voted, bounds, beyond = [], [], [], 0
     for i in range(120):
         which = rng.integers(0, 12, 30)
-        path = online.run(online.perceptron(), atoms[which], side[which], record=online.Record(every=1, compiled=False))
+        path = online.run(
+            online.perceptron(),
+            atoms[which],
+            side[which],
+            record=online.Record(every=1, compiled=False),
+        )
         risks = np.mean(side * (path.weights[:-1] @ atoms.T) <= 0, axis=1)
         assert np.mean(side * (atoms @ path.draw(seed=i)) <= 0) in risks
         drawn.append(risks.mean())
@@ -227,13 +437,21 @@ def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(rng: n
         promise = path.guarantee()
         bounds.append(promise.suffered / 30 - drawn[-1])
         beyond += drawn[-1] > promise.random_risk_limit(0.2)
-        assert promise.random_risk_limit(0.2) == pytest.approx(path.mistakes / 30 + np.sqrt(np.log(5) / 60))
-    assert abs(np.mean(bounds)) < 4 * np.std(bounds) / np.sqrt(120)  # E[mistakes] / rounds is the risk of a draw
+        assert promise.random_risk_limit(0.2) == pytest.approx(
+            path.mistakes / 30 + np.sqrt(np.log(5) / 60)
+        )
+    assert abs(np.mean(bounds)) < 4 * np.std(bounds) / np.sqrt(
+        120
+    )  # E[mistakes] / rounds is the risk of a draw
     assert beyond <= 0.2 * 120
     with pytest.raises(DataError, match="record=Record"):
-        online.run(online.perceptron(), np.tile(atoms, (20, 1)), np.tile(side, 20)).vote(atoms)
+        online.run(
+            online.perceptron(), np.tile(atoms, (20, 1)), np.tile(side, 20)
+        ).vote(atoms)
     with pytest.raises(Incompatible, match="a vote is of two classes"):
-        online.run(online.lms(0.1), atoms, side, record=online.Record(every=1)).vote(atoms)
+        online.run(online.lms(0.1), atoms, side, record=online.Record(every=1)).vote(
+            atoms
+        )
 
 
 @pytest.mark.filterwarnings("ignore:.*mistakes in the last")

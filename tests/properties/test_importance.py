@@ -50,7 +50,9 @@ def test_smoothed_weights_and_their_shape_are_arvizs(draws, tail, rng):
     theirs, k = array_stats.psislw(-log_w)
     ours = smoothed(log_w)
     assert ours.k == pytest.approx(k, rel=1e-8, abs=1e-10)
-    np.testing.assert_allclose(ours.log_weight - np.logaddexp.reduce(ours.log_weight), theirs, atol=1e-9)
+    np.testing.assert_allclose(
+        ours.log_weight - np.logaddexp.reduce(ours.log_weight), theirs, atol=1e-9
+    )
     assert ours.log_weight.max() <= log_w.max()
 
 
@@ -65,7 +67,9 @@ def test_too_few_and_equal_weights_have_their_own_answer():
 def test_resampling_takes_every_point_as_often_as_its_weight_to_within_one(rng):
     w = rng.exponential(size=200) ** 2
     share = 150 * w / w.sum()
-    counts = np.array([np.bincount(resampled(w, 150, rng), minlength=200) for _ in range(400)])
+    counts = np.array(
+        [np.bincount(resampled(w, 150, rng), minlength=200) for _ in range(400)]
+    )
     assert (np.abs(counts - share) < 1.0).all()
     # unbiased: a count is its floor or its ceiling, with a standard error of at most 1/2 / sqrt(400)
     assert np.abs(counts.mean(0) - share).max() < FAR * 0.025
@@ -83,7 +87,9 @@ def on_a_grid(model: pr.Model) -> tuple[Array, Array, float]:
     H = model.value_grad_hessian(s.beta, **s.aux).curvature
     root = np.linalg.cholesky(np.linalg.inv(H))
     d = len(centre)
-    u = np.sinh(np.linspace(-3.4, 3.4, {1: 2001, 2: 301, 3: 81}[d]))  # to 15 standard deviations, denser inside
+    u = np.sinh(
+        np.linspace(-3.4, 3.4, {1: 2001, 2: 301, 3: 81}[d])
+    )  # to 15 standard deviations, denser inside
     step = np.gradient(np.linspace(-3.4, 3.4, len(u))) * np.sqrt(1 + u**2)
     z = np.stack(np.meshgrid(*[u] * d, indexing="ij"), -1).reshape(-1, d)
     log_step = sum(np.log(v).ravel() for v in np.meshgrid(*[step] * d, indexing="ij"))
@@ -93,8 +99,13 @@ def on_a_grid(model: pr.Model) -> tuple[Array, Array, float]:
     log_f = log_step + x[:, k:].sum(1)
     log_f += np.concatenate(
         [
-            model.log_posterior(b.reshape(-1, *model.shape), **{a: v[i] for a, v in aux.items()})
-            for b, i in ((x[j : j + 4000, :k], slice(j, j + 4000)) for j in range(0, len(x), 4000))
+            model.log_posterior(
+                b.reshape(-1, *model.shape), **{a: v[i] for a, v in aux.items()}
+            )
+            for b, i in (
+                (x[j : j + 4000, :k], slice(j, j + 4000))
+                for j in range(0, len(x), 4000)
+            )
         ]
     )
     total = float(np.logaddexp.reduce(log_f))
@@ -105,19 +116,31 @@ def on_a_grid(model: pr.Model) -> tuple[Array, Array, float]:
 
 # few enough rows that the posterior is no normal, and few enough parameters for a grid
 SMALL = [
-    (pr.Bernoulli(), prior, 2, 24) for prior in (Normal(1.5), StudentT(1.0, nu=4.0), pr.priors.Cauchy(1.0), pr.Flat())
+    (pr.Bernoulli(), prior, 2, 24)
+    for prior in (Normal(1.5), StudentT(1.0, nu=4.0), pr.priors.Cauchy(1.0), pr.Flat())
 ]
 SMALL += [(pr.Bernoulli(), pr.priors.Jeffreys(), 1, 12)]  # whose density is dear
-SMALL += [(pr.Poisson(), Normal(0.7, location=0.2), 2, 15), (pr.Poisson(), pr.Flat(), 2, 15)]
-SMALL += [(pr.Categorical(), prior, 1, 30) for prior in (Normal(1.0), pr.priors.Cauchy(1.0), pr.Flat())]
+SMALL += [
+    (pr.Poisson(), Normal(0.7, location=0.2), 2, 15),
+    (pr.Poisson(), pr.Flat(), 2, 15),
+]
+SMALL += [
+    (pr.Categorical(), prior, 1, 30)
+    for prior in (Normal(1.0), pr.priors.Cauchy(1.0), pr.Flat())
+]
 SMALL += [(pr.Categorical(symmetric=True), Normal(1.0), 1, 30)]
-SMALL += [(pr.StudentT(), Normal(1.0), 1, 25), (pr.StudentT(), Normal(1.0, sigma_units=True), 2, 25)]
+SMALL += [
+    (pr.StudentT(), Normal(1.0), 1, 25),
+    (pr.StudentT(), Normal(1.0, sigma_units=True), 2, 25),
+]
 
 
 def small(likelihood: Any, prior: Any, q: int, n: int) -> pr.Model:
     aux = {a: pr.priors.HalfCauchy(0.8) for a in likelihood.aux}
     X, y = rows_for(dataclasses.replace(likelihood), n, q, 5)
-    return pr.Model.from_arrays(X, y, intercept=False, prior=prior, aux=aux, **recipe_of(likelihood))
+    return pr.Model.from_arrays(
+        X, y, intercept=False, prior=prior, aux=aux, **recipe_of(likelihood)
+    )
 
 
 @pytest.mark.parametrize(("likelihood", "prior", "q", "n"), SMALL, ids=named)
@@ -128,12 +151,24 @@ def test_moments_and_evidence_are_those_of_the_posterior(likelihood, prior, q, n
     s, k = fit.solution, fit.solution.beta.size
     assert s.status is Status.SAMPLED
     assert s.stats["mcse_mean"] < 0.05  # in sd: so that what follows says something
-    assert np.abs(s.beta.ravel() - mean[:k]).max() / sd[:k].max() < FAR * s.stats["mcse_mean"]
-    assert np.abs(np.sqrt(s.scale.diagonal()) / sd[:k] - 1.0).max() < FAR * s.stats["mcse_sd"]
-    for i, a in enumerate(model.unknown):  # resampled draws, worth what the weights are worth
-        assert abs(np.log(s.draws[a]).mean() - mean[k + i]) < FAR * sd[k + i] / np.sqrt(s.stats["ess"])
+    assert (
+        np.abs(s.beta.ravel() - mean[:k]).max() / sd[:k].max()
+        < FAR * s.stats["mcse_mean"]
+    )
+    assert (
+        np.abs(np.sqrt(s.scale.diagonal()) / sd[:k] - 1.0).max()
+        < FAR * s.stats["mcse_sd"]
+    )
+    for i, a in enumerate(
+        model.unknown
+    ):  # resampled draws, worth what the weights are worth
+        assert abs(np.log(s.draws[a]).mean() - mean[k + i]) < FAR * sd[k + i] / np.sqrt(
+            s.stats["ess"]
+        )
     if model.joint.informative.all() and not isinstance(prior, pr.priors.Jeffreys):
-        assert abs(s.stats["log_evidence"] - evidence) < FAR * s.stats["log_evidence_se"]
+        assert (
+            abs(s.stats["log_evidence"] - evidence) < FAR * s.stats["log_evidence_se"]
+        )
         assert s.stats["log_evidence_se"] < 0.05
     else:
         assert "log_evidence" not in s.stats
@@ -144,29 +179,48 @@ GAUSSIAN = [
     (Normal(0.8, location=0.3), pr.priors.HalfCauchy(0.7), "quadrature"),
     (Normal(0.8, location=0.3), pr.priors.Exponential(0.7), "quadrature"),
     (Normal(0.8, location=0.3), 0.7, "conjugate"),
-    (Normal(0.8, location=0.3, sigma_units=True), pr.priors.InverseGamma(2.5, 0.6), "conjugate"),
+    (
+        Normal(0.8, location=0.3, sigma_units=True),
+        pr.priors.InverseGamma(2.5, 0.6),
+        "conjugate",
+    ),
     (pr.Flat(), pr.priors.Reference(), "conjugate"),
     (pr.Flat(), pr.priors.Uniform(), "conjugate"),
 ]
 
 
 @pytest.mark.parametrize(("prior", "sigma", "exact"), GAUSSIAN, ids=named)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted, with an offset"])
+@pytest.mark.parametrize(
+    "weighted", [False, True], ids=["plain", "weighted, with an offset"]
+)
 def test_a_gaussian_posterior_is_the_exact_one(prior, sigma, exact, weighted):
     n = 25
-    more = {"weights": np.arange(n) % 3 + 1, "offset": np.cos(np.arange(n))} if weighted else {}
-    model = model_for(pr.Gaussian(), prior, n=n, q=2, intercept=False, aux={"sigma": sigma}, **more)
+    more = (
+        {"weights": np.arange(n) % 3 + 1, "offset": np.cos(np.arange(n))}
+        if weighted
+        else {}
+    )
+    model = model_for(
+        pr.Gaussian(), prior, n=n, q=2, intercept=False, aux={"sigma": sigma}, **more
+    )
     fit, truth = pr.fit(model, "importance", seed=3), pr.fit(model, exact)
     s, sd = fit.solution, truth.std_error.values
-    assert (np.abs(fit.coef.values - truth.coef.values) / sd).max() < FAR * s.stats["mcse_mean"]
+    assert (np.abs(fit.coef.values - truth.coef.values) / sd).max() < FAR * s.stats[
+        "mcse_mean"
+    ]
     np.testing.assert_allclose(fit.std_error.values, sd, rtol=FAR * s.stats["mcse_sd"])
     for a in model.unknown:
         error = truth.solution.aux_sd[a] / np.sqrt(s.stats["ess"])
         assert abs(fit.aux[a] - truth.aux[a]) < FAR * error
-        assert s.aux_sd[a] == pytest.approx(truth.solution.aux_sd[a], rel=0.2)  # a skew density
+        assert s.aux_sd[a] == pytest.approx(
+            truth.solution.aux_sd[a], rel=0.2
+        )  # a skew density
     assert ("log_evidence" in s.stats) == ("log_evidence" in truth.solution.stats)
     if "log_evidence" in s.stats:
-        assert abs(s.stats["log_evidence"] - truth.solution.stats["log_evidence"]) < FAR * s.stats["log_evidence_se"]
+        assert (
+            abs(s.stats["log_evidence"] - truth.solution.stats["log_evidence"])
+            < FAR * s.stats["log_evidence_se"]
+        )
 
 
 def test_monte_carlo_errors_are_what_they_say():
@@ -184,7 +238,9 @@ def test_monte_carlo_errors_are_what_they_say():
             ]
         )
     found = np.std(z, 0)
-    assert (np.abs(np.log(found)) < FAR / np.sqrt(2 * 150)).all()  # the standard error of a log standard deviation
+    assert (
+        np.abs(np.log(found)) < FAR / np.sqrt(2 * 150)
+    ).all()  # the standard error of a log standard deviation
     assert (np.abs(np.mean(z, 0)) < FAR / np.sqrt(150)).all()
 
 
@@ -197,22 +253,35 @@ def test_the_mean_of_weighted_points_beats_that_of_resampled_draws():
         s = Importance(draws=500, chains=2).solve(model, np.random.default_rng(seed))
         for kept, beta in zip(far, (s.beta, s.draws["beta"].mean((0, 1)))):
             kept.append(float(np.square((beta.ravel() - mean) / sd).mean()))
-    assert np.mean(far[0]) < 0.5 * np.mean(far[1])  # the control variate: an eighth where measured
+    assert np.mean(far[0]) < 0.5 * np.mean(
+        far[1]
+    )  # the control variate: an eighth where measured
 
 
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # a k-hat above 0.7
+@pytest.mark.filterwarnings(
+    "ignore::probreg.errors.ProbregWarning"
+)  # a k-hat above 0.7
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_what_is_weighed_is_what_is_reported(likelihood):
     """The weighted points give the moments again, and another proposal agrees with it."""
-    model = model_for(likelihood, Normal(0.8), aux={a: pr.priors.HalfCauchy(0.6) for a in likelihood.aux})
-    one, other = (pr.fit(model, Importance(df=df, max_k=2.0), seed=2).solution for df in (None, 4.0))
+    model = model_for(
+        likelihood,
+        Normal(0.8),
+        aux={a: pr.priors.HalfCauchy(0.6) for a in likelihood.aux},
+    )
+    one, other = (
+        pr.fit(model, Importance(df=df, max_k=2.0), seed=2).solution
+        for df in (None, 4.0)
+    )
     found = Importance().weigh(model, np.random.default_rng(2))
     w = np.exp(found.log_weight)
     assert w.sum() == pytest.approx(1.0)
     assert found.ess == pytest.approx(1.0 / (w**2).sum(), rel=1e-9)
     assert one.stats["k_hat"] == found.k_hat
     mean = np.einsum("cs,cspm->pm", w, found.beta)
-    cov = np.einsum("cs,csi,csj->ij", w, *[(found.beta - mean).reshape(*w.shape, -1)] * 2)
+    cov = np.einsum(
+        "cs,csi,csj->ij", w, *[(found.beta - mean).reshape(*w.shape, -1)] * 2
+    )
     np.testing.assert_allclose(one.scale.matrix(), cov, rtol=1e-8, atol=1e-12)
     sd = np.sqrt(np.diagonal(cov)).reshape(mean.shape)
     assert np.abs((one.beta - mean) / sd).max() < FAR / np.sqrt(found.ess)
@@ -237,7 +306,10 @@ def test_draws_are_independent_chains_that_claim_no_more_than_they_hold():
     assert distinct == s.stats["distinct"] < s.stats["ess"] < 2400
     # ArviZ sees copies, which stand side by side, as the correlation that they are
     assert float(az.ess(fit.tree["posterior"])["beta"].min()) < 1.3 * s.stats["ess"]
-    assert f"k-hat {s.stats['k_hat']:.2f}; 2,400 weighted points are worth {s.stats['ess']:,.0f}" in s.notes[-1]
+    assert (
+        f"k-hat {s.stats['k_hat']:.2f}; 2,400 weighted points are worth {s.stats['ess']:,.0f}"
+        in s.notes[-1]
+    )
     starts = {tuple(c[0]) for c in flat}
     assert len(starts) == 3
 
@@ -259,7 +331,9 @@ def same(a: pr.Fit, b: pr.Fit, back: Array) -> None:
     m = x.beta.shape[1]
     np.testing.assert_allclose(back @ y.beta, x.beta, rtol=1e-6, atol=1e-7)
     S = np.kron(back, np.eye(m))
-    np.testing.assert_allclose(S @ y.scale.matrix() @ S.T, x.scale.matrix(), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(
+        S @ y.scale.matrix() @ S.T, x.scale.matrix(), rtol=1e-5, atol=1e-8
+    )
     for name in ("k_hat", "ess"):
         assert y.stats[name] == pytest.approx(x.stats[name], rel=1e-4, abs=1e-4)
     for a_ in x.aux:
@@ -283,7 +357,10 @@ def test_a_weight_is_a_number_of_copies_in_any_order(likelihood):
     X, y = rows_for(likelihood)
     w = np.arange(len(y)) % 4
     again = np.random.default_rng(0).permutation(np.repeat(np.arange(len(y)), w))
-    options = recipe_of(likelihood) | {"prior": Normal(0.8), "aux": proper_aux(likelihood)}
+    options = recipe_of(likelihood) | {
+        "prior": Normal(0.8),
+        "aux": proper_aux(likelihood),
+    }
     always = Importance(max_k=0.9)  # with kinks k-hat is near its limit
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -301,7 +378,9 @@ def test_units_of_y_are_units_of_sigma():
 
 
 def test_a_saved_fit_comes_back(tmp_path):
-    fit = pr.fit(small(pr.StudentT(), Normal(1.0), 2, 25), Importance(draws=50, max_k=0.6))
+    fit = pr.fit(
+        small(pr.StudentT(), Normal(1.0), 2, 25), Importance(draws=50, max_k=0.6)
+    )
     back = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert back.method == fit.method
     assert back.summary().equals(fit.summary())
@@ -327,7 +406,9 @@ LADDER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "rung", "why"), LADDER, ids=[f"{r}-{named(m)}" for m, r, _ in LADDER])
+@pytest.mark.parametrize(
+    ("model", "rung", "why"), LADDER, ids=[f"{r}-{named(m)}" for m, r, _ in LADDER]
+)
 def test_the_ladder_ends_at_the_first_rung_that_holds_and_says_why(model, rung, why):
     import re
 
@@ -337,11 +418,15 @@ def test_the_ladder_ends_at_the_first_rung_that_holds_and_says_why(model, rung, 
     assert (settled.method.draws, settled.method.chains) == (300, 2)
     assert settled.notes[0].startswith(f"posterior took {rung}: ")
     assert re.search(why, settled.notes[0])
-    if rung != "importance":  # a rung that follows starts from the same seed as one that is asked for by name
+    if (
+        rung != "importance"
+    ):  # a rung that follows starts from the same seed as one that is asked for by name
         assert rng.random() == np.random.default_rng(0).random()
 
 
-@pytest.mark.parametrize(("model", "rung"), [(m, r) for m, r, _ in LADDER if r != "nuts"], ids=named)
+@pytest.mark.parametrize(
+    ("model", "rung"), [(m, r) for m, r, _ in LADDER if r != "nuts"], ids=named
+)
 def test_the_fit_is_that_of_the_rung(model, rung):
     fit, alone = pr.fit(model, "posterior", seed=7), pr.fit(model, rung, seed=7)
     assert fit.method.name == rung
@@ -354,14 +439,20 @@ def test_the_fit_is_that_of_the_rung(model, rung):
 def test_the_importance_rung_is_computed_once(monkeypatch):
     calls = itertools.count()
     weigh = Importance._weigh
-    monkeypatch.setattr(Importance, "_weigh", lambda self, *given: (next(calls), weigh(self, *given))[1])
+    monkeypatch.setattr(
+        Importance, "_weigh", lambda self, *given: (next(calls), weigh(self, *given))[1]
+    )
     pr.fit(model_for(pr.Poisson(), Normal(0.8)), "posterior")
     assert next(calls) == 1
 
 
 def test_weights_worth_few_draws_are_not_enough(monkeypatch):
-    monkeypatch.setattr("probreg.inference.posterior._ESS", 1000.0)  # as many as there are draws
-    settled = Posterior(max_k=5.0).resolve(model_for(pr.Poisson(), Normal(0.8)), np.random.default_rng(0))
+    monkeypatch.setattr(
+        "probreg.inference.posterior._ESS", 1000.0
+    )  # as many as there are draws
+    settled = Posterior(max_k=5.0).resolve(
+        model_for(pr.Poisson(), Normal(0.8)), np.random.default_rng(0)
+    )
     assert settled.method.name == "nuts"
     assert "independent draws only" in settled.notes[0]
 
@@ -375,31 +466,43 @@ def test_whatever_a_rung_takes_the_ladder_takes():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # few draws of a long tail do not mix
+@pytest.mark.filterwarnings(
+    "ignore::probreg.errors.ProbregWarning"
+)  # few draws of a long tail do not mix
 def test_the_last_rung_is_nuts():
     model = LADDER[-1][0]
     fit = pr.fit(model, Posterior(draws=300, chains=2), seed=1)
     alone = pr.fit(model, pr.NUTS(draws=300, chains=2), seed=1)
-    np.testing.assert_array_equal(fit.solution.draws["beta"], alone.solution.draws["beta"])
+    np.testing.assert_array_equal(
+        fit.solution.draws["beta"], alone.solution.draws["beta"]
+    )
 
 
 # ---- calibration ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "poisson", "student"])
+@pytest.mark.parametrize(
+    "likelihood", ["bernoulli", "categorical", "poisson", "student"]
+)
 def test_ranks_are_uniform(likelihood):
     k = {"bernoulli": 2, "categorical": 3}.get(likelihood, 4)
     y = np.arange(20) % k
     prior = {c: Normal(1.0) for c in ("Intercept", "x1")}
     aux = {"sigma": pr.priors.LogNormal(0.5)} if likelihood == "student" else {}
-    model = pr.Model.from_arrays(np.linspace(-1, 1.5, 20), y, likelihood=likelihood, prior=prior, aux=aux)
+    model = pr.Model.from_arrays(
+        np.linspace(-1, 1.5, 20), y, likelihood=likelihood, prior=prior, aux=aux
+    )
     found = pr.sbc(model, "importance", 100, seed=4)
-    assert found.p_value.min() > 1e-3  # for five quantities one seed in two hundred says less
+    assert (
+        found.p_value.min() > 1e-3
+    )  # for five quantities one seed in two hundred says less
     lost = sum(found.failures.values())
     assert found.ranks.sizes["replicate"] + lost == 100
     assert lost < 10
-    assert (f"of {found.ranks.sizes['replicate'] + lost}, the others" in found.verdict) == (lost > 0)
+    assert (
+        f"of {found.ranks.sizes['replicate'] + lost}, the others" in found.verdict
+    ) == (lost > 0)
 
 
 # ---- what cannot be seen from one mode -----------------------------------------------------------------------------
@@ -410,7 +513,11 @@ def test_a_posterior_of_two_equal_modes_is_averaged_over_both():
     e = 0.3 * np.sin(np.arange(12.0))
     y = np.r_[e - 5.0, 5.0 - e] + 0.001 * np.arange(24)
     model = pr.Model.from_arrays(
-        np.zeros((24, 0)), y, likelihood=pr.StudentT(nu=1.0), prior=Normal(10.0), aux={"sigma": 0.5}
+        np.zeros((24, 0)),
+        y,
+        likelihood=pr.StudentT(nu=1.0),
+        prior=Normal(10.0),
+        aux={"sigma": 0.5},
     )
     grid = np.linspace(-12.0, 12.0, 4001)
     log_p = model.log_posterior(grid[:, None, None], sigma=0.5)
@@ -418,7 +525,9 @@ def test_a_posterior_of_two_equal_modes_is_averaged_over_both():
     mean = w @ grid / w.sum()
     sd = np.sqrt(w @ (grid - mean) ** 2 / w.sum())
     fit = pr.fit(model, "posterior")
-    assert fit.coef.item() == pytest.approx(mean, abs=FAR * sd / np.sqrt(fit.solution.stats["ess"]))
+    assert fit.coef.item() == pytest.approx(
+        mean, abs=FAR * sd / np.sqrt(fit.solution.stats["ess"])
+    )
     assert fit.std_error.item() == pytest.approx(sd, rel=0.02)
     assert "2 modes" in " ".join(fit.essential_notes)
 
@@ -432,16 +541,26 @@ def test_a_concave_posterior_needs_no_caution():
         if likelihood.concave:  # the claim itself: no negative curvature at random eta
             rng = np.random.default_rng(0)
             eta = 3.0 * rng.normal(size=(50, likelihood.width))
-            y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
-            H = likelihood.value_grad_hessian(y, eta, **auxiliaries(likelihood)).curvature
+            y = likelihood.sample(
+                rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta))
+            )
+            H = likelihood.value_grad_hessian(
+                y, eta, **auxiliaries(likelihood)
+            ).curvature
             H = H[:, : likelihood.width, : likelihood.width]
             assert np.linalg.eigvalsh(H).min() > -1e-10
-    assert "the cauchy prior" in (further_modes(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or "")
+    assert "the cauchy prior" in (
+        further_modes(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or ""
+    )
 
 
 @pytest.mark.parametrize(
     "sigma",
-    [pytest.param(pr.priors.HalfCauchy(1.0), marks=pytest.mark.slow), pr.HalfNormal(1.0), pr.priors.Uniform(0.0, 3.0)],
+    [
+        pytest.param(pr.priors.HalfCauchy(1.0), marks=pytest.mark.slow),
+        pr.HalfNormal(1.0),
+        pr.priors.Uniform(0.0, 3.0),
+    ],
     ids=named,
 )
 def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monkeypatch):
@@ -449,16 +568,24 @@ def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monke
     rng = np.random.default_rng(3)
     X, columns = rng.normal(size=(4, 6)), ["Intercept", *(f"x{i}" for i in range(1, 7))]
     y = X.sum(1) + rng.normal(size=4)
-    model = pr.Model.from_arrays(X, y, prior=dict.fromkeys(columns, Normal(2.0)), aux={"sigma": sigma})
+    model = pr.Model.from_arrays(
+        X, y, prior=dict.fromkeys(columns, Normal(2.0)), aux={"sigma": sigma}
+    )
     exact = pr.fit(model, "quadrature")
     # by the trapezoidal rule, in the eigenvectors of the covariance of y
     values, V = np.linalg.eigh(4.0 * (X @ X.T + 1.0))
     u = np.linspace(-60.0, 8.0, 400_001)
     s = np.exp(u)
     spread = values[:, None] + s**2
-    log_p = -0.5 * (np.log(spread) + (V.T @ y)[:, None] ** 2 / spread).sum(0) + sigma.log_prob(s) + u
+    log_p = (
+        -0.5 * (np.log(spread) + (V.T @ y)[:, None] ** 2 / spread).sum(0)
+        + sigma.log_prob(s)
+        + u
+    )
     w = np.exp(log_p - log_p.max())
-    assert exact.aux["sigma"] == pytest.approx(w @ s / w.sum(), rel=1e-3)  # the trapezoid cuts an edge, and a long tail
+    assert exact.aux["sigma"] == pytest.approx(
+        w @ s / w.sum(), rel=1e-3
+    )  # the trapezoid cuts an edge, and a long tail
     assert pr.fit(model, "posterior").method.name == "quadrature"
 
     def refuses(self, *given):
@@ -481,8 +608,12 @@ def test_quadrature_does_not_take_rounding_for_a_fall_of_an_improper_posterior()
 def test_rows_that_student_noise_fits_exactly_are_refused_under_an_improper_prior_of_sigma():
     """Two rows and two columns: p(y | sigma) tends to a constant as sigma falls, and 1 / sigma has no mass."""
     for prior in (pr.Flat(), {"Intercept": Normal(5.0), "x1": Normal(5.0)}):
-        model = pr.Model.from_arrays([0.0, 1.0], [1.0, 2.0], likelihood="student", prior=prior)
+        model = pr.Model.from_arrays(
+            [0.0, 1.0], [1.0, 2.0], likelihood="student", prior=prior
+        )
         with pytest.raises(pr.Incompatible, match="improper"):
             pr.fit(model, "posterior")
-    proper = pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 2.0, 4.0], likelihood="student", prior=Normal(5.0))
+    proper = pr.Model.from_arrays(
+        [0.0, 1.0, 2.0], [1.0, 2.0, 4.0], likelihood="student", prior=Normal(5.0)
+    )
     assert pr.NUTS().obstacle(proper) is None

@@ -24,11 +24,18 @@ Y = {
     "gaussian": 2.0 + X @ beta + data.normal(size=50),
     "bernoulli": (X @ beta + data.logistic(size=50) > 0).astype(int),
     "poisson": data.poisson(np.exp(0.4 + 0.4 * X @ beta)),
-    "negative_binomial": data.poisson(np.exp(0.4 + 0.4 * X @ beta) * data.gamma(3.0, 1 / 3, 50)),
-    "categorical": np.argmax(np.column_stack([X[:, 0], X[:, 4], 0 * X[:, 0]]) + data.gumbel(size=(50, 3)), 1),
+    "negative_binomial": data.poisson(
+        np.exp(0.4 + 0.4 * X @ beta) * data.gamma(3.0, 1 / 3, 50)
+    ),
+    "categorical": np.argmax(
+        np.column_stack([X[:, 0], X[:, 4], 0 * X[:, 0]]) + data.gumbel(size=(50, 3)), 1
+    ),
     "student": 2.0 + X @ beta + data.standard_t(4, size=50),
 }
-AUX = {"negative_binomial": {"alpha": pr.HalfNormal(1.0)}, "student": {"sigma": pr.HalfNormal(3.0)}}
+AUX = {
+    "negative_binomial": {"alpha": pr.HalfNormal(1.0)},
+    "student": {"sigma": pr.HalfNormal(3.0)},
+}
 HALF = pr.Normal(pr.HalfNormal(1.0))
 HALF_2 = pr.HalfNormal(2.0)
 
@@ -36,7 +43,13 @@ HALF_2 = pr.HalfNormal(2.0)
 def model_of(likelihood: str, prior=HALF, columns: int = 6, **more) -> pr.Model:
     aux = more.pop("aux", AUX.get(likelihood, {}))
     return pr.Model.from_arrays(
-        X[:, :columns], Y[likelihood], columns=NAMES[:columns], likelihood=likelihood, prior=prior, aux=aux, **more
+        X[:, :columns],
+        Y[likelihood],
+        columns=NAMES[:columns],
+        likelihood=likelihood,
+        prior=prior,
+        aux=aux,
+        **more,
     )
 
 
@@ -47,15 +60,23 @@ def test_one_scale_with_sigma_held_is_a_one_dimensional_integral() -> None:
     weight = np.exp((value := problem.surface.values(theta)) - logsumexp(value))
     tau = np.exp(theta[:, 0])
     found = pr.fit(model, Integrate(nodes=4096), seed=1).solution
-    mean_of_tau, sd_of_tau = found.scalars["tau"]  # of draws, which follow the weights to within one of each node
+    mean_of_tau, sd_of_tau = found.scalars[
+        "tau"
+    ]  # of draws, which follow the weights to within one of each node
     assert mean_of_tau == pytest.approx(weight @ tau, rel=1e-2)
-    assert sd_of_tau == pytest.approx(np.sqrt(weight @ tau**2 - (weight @ tau) ** 2), rel=2e-2)
+    assert sd_of_tau == pytest.approx(
+        np.sqrt(weight @ tau**2 - (weight @ tau) ** 2), rel=2e-2
+    )
     at = [pr.fit(model.with_prior(pr.Normal(t)), "conjugate") for t in tau[1500::50]]
     thin = weight[1500::50] / weight[1500::50].sum()
     mean = sum(w * fit.coef.values for w, fit in zip(thin, at))
-    square = sum(w * (fit.std_error.values**2 + fit.coef.values**2) for w, fit in zip(thin, at))
+    square = sum(
+        w * (fit.std_error.values**2 + fit.coef.values**2) for w, fit in zip(thin, at)
+    )
     np.testing.assert_allclose(found.beta[:, 0], mean, atol=2e-3)
-    np.testing.assert_allclose(np.sqrt(found.scale.diagonal()), np.sqrt(square - mean**2), rtol=2e-3)
+    np.testing.assert_allclose(
+        np.sqrt(found.scale.diagonal()), np.sqrt(square - mean**2), rtol=2e-3
+    )
 
 
 def test_the_evidence_is_the_integral_over_the_scales() -> None:
@@ -63,41 +84,67 @@ def test_the_evidence_is_the_integral_over_the_scales() -> None:
     surface = EvidenceProblem(model, per_column=False).surface
     u, v = np.meshgrid(np.linspace(-9, 3, 241), np.linspace(-2, 2, 161), indexing="ij")
     area = (12 / 240) * (4 / 160)
-    by_grid = logsumexp(surface.values(np.column_stack([u.ravel(), v.ravel()]))) + np.log(area)
+    by_grid = logsumexp(
+        surface.values(np.column_stack([u.ravel(), v.ravel()]))
+    ) + np.log(area)
     stats = pr.fit(model, "integrate", seed=2).solution.stats
-    assert stats["log_evidence"] == pytest.approx(by_grid, abs=6 * stats["log_evidence_se"])
+    assert stats["log_evidence"] == pytest.approx(
+        by_grid, abs=6 * stats["log_evidence_se"]
+    )
     assert stats["log_evidence_se"] < 0.01
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
 def test_values_of_many_nodes_are_those_of_one_by_one(likelihood: str) -> None:
-    prior = {("x0", "x1"): HALF, ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0)), "x5": pr.Normal(0.7)}
+    prior = {
+        ("x0", "x1"): HALF,
+        ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0)),
+        "x5": pr.Normal(0.7),
+    }
     surface = EvidenceProblem(model_of(likelihood, prior), per_column=False).surface
     theta = data.normal(size=(5, 3 if likelihood == "gaussian" else 2))
-    np.testing.assert_allclose(surface.values(theta), [surface(t).value for t in theta], rtol=1e-10)
+    np.testing.assert_allclose(
+        surface.values(theta), [surface(t).value for t in theta], rtol=1e-10
+    )
 
 
-def test_nodes_of_many_rows_take_modes_that_weights_do_not_tell_from_better_ones() -> None:
+def test_nodes_of_many_rows_take_modes_that_weights_do_not_tell_from_better_ones() -> (
+    None
+):
     """Their evidence is off by the shift of the mean times 3e-5 standard errors; the shift of another node is nearly theirs."""
     rows = data.normal(size=(20_000, 3))
     y = (rows @ beta[:3] + data.logistic(size=20_000) > 0).astype(int)
     model = pr.Model.from_arrays(rows, y, likelihood="bernoulli", prior=HALF)
-    surface, again = (EvidenceProblem(model, per_column=False).surface for _ in range(2))
+    surface, again = (
+        EvidenceProblem(model, per_column=False).surface for _ in range(2)
+    )
     theta = np.array([[-0.3], [1.2], [-2.5]])
-    np.testing.assert_allclose(surface.values(theta), [again(t).value for t in theta], atol=1e-6)
+    np.testing.assert_allclose(
+        surface.values(theta), [again(t).value for t in theta], atol=1e-6
+    )
     for t in theta:
-        whole, near = again.conditional(t), surface.conditional(t, surface.shift(theta[0]))
+        whole, near = (
+            again.conditional(t),
+            surface.conditional(t, surface.shift(theta[0])),
+        )
         sd = np.sqrt(np.square(whole.root).sum(1))
         np.testing.assert_allclose((near.mean - whole.mean) / sd, 0.0, atol=3e-3)
-        np.testing.assert_allclose(near.root @ near.root.T, whole.root @ whole.root.T, rtol=1e-4, atol=1e-12)
+        np.testing.assert_allclose(
+            near.root @ near.root.T, whole.root @ whole.root.T, rtol=1e-4, atol=1e-12
+        )
     found = pr.fit(model, Integrate(draws=250), seed=3).solution
     assert found.stats["k_hat_joint"] < 0.5
     mode = pr.fit(model.with_prior(pr.Normal(0.7)))
-    np.testing.assert_allclose(found.beta, mode.solution.beta, atol=0.1 * mode.std_error.values.max())
+    np.testing.assert_allclose(
+        found.beta, mode.solution.beta, atol=0.1 * mode.std_error.values.max()
+    )
 
 
 def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
-    prior = {("x0", "x1"): HALF, ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0), sigma_units=True)}
+    prior = {
+        ("x0", "x1"): HALF,
+        ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0), sigma_units=True),
+    }
     model = model_of("gaussian", prior)
     surface = EvidenceProblem(model, per_column=False).surface
     assert isinstance(surface, GaussianSurface)
@@ -105,7 +152,10 @@ def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
     at, (c, G, F) = surface.at_nodes(np.log([[*tau, sigma]])), surface.coefficients
     mean = c + G @ at.mean[0]
     covariance = G @ at.T[0] @ at.T[0].T @ G.T + sigma**2 * F @ F.T
-    plain = {("x0", "x1"): pr.Normal(tau[0]), ("x3", "x4"): pr.Normal(tau[1], sigma_units=True)}
+    plain = {
+        ("x0", "x1"): pr.Normal(tau[0]),
+        ("x3", "x4"): pr.Normal(tau[1], sigma_units=True),
+    }
     exact = pr.fit(model.with_prior(plain).with_aux(sigma=sigma), "conjugate")
     np.testing.assert_allclose(mean, exact.coef, rtol=1e-9)
     np.testing.assert_allclose(covariance, exact.covariance(), rtol=1e-8, atol=1e-12)
@@ -117,7 +167,9 @@ def test_draws_have_the_moments_that_are_reported() -> None:
     sd = np.sqrt(found.scale.diagonal())
     assert np.abs((draws.mean(0) - found.beta[:, 0]) / sd).max() < 0.04
     np.testing.assert_allclose(draws.std(0), sd, rtol=0.04)
-    np.testing.assert_allclose(np.corrcoef(draws.T), found.scale.matrix() / np.outer(sd, sd), atol=0.04)
+    np.testing.assert_allclose(
+        np.corrcoef(draws.T), found.scale.matrix() / np.outer(sd, sd), atol=0.04
+    )
 
 
 def test_intervals_are_quantiles_of_the_mixture_over_the_nodes() -> None:
@@ -133,7 +185,9 @@ def test_intervals_are_quantiles_of_the_mixture_over_the_nodes() -> None:
 def nine_scales() -> pr.Model:
     rows = np.random.default_rng(0)
     Z, names = rows.normal(size=(80, 18)), [f"z{i}" for i in range(18)]
-    signal = np.repeat([0.0, 0.1, 0.3, 0.5, 1.0, 0.0, 0.2, 2.0, 0.4], 2) * rows.choice([-1, 1], 18)
+    signal = np.repeat([0.0, 0.1, 0.3, 0.5, 1.0, 0.0, 0.2, 2.0, 0.4], 2) * rows.choice(
+        [-1, 1], 18
+    )
     y = 1.0 + Z @ signal + rows.normal(size=80)
     prior = {tuple(names[i : i + 2]): HALF for i in range(0, 18, 2)}
     return pr.Model.from_arrays(Z, y, columns=names, prior=prior, aux={"sigma": HALF_2})
@@ -141,11 +195,16 @@ def nine_scales() -> pr.Model:
 
 def models_of_chains() -> dict[str, pr.Model]:
     """Models of which the sampler of all coordinates has run long chains."""
-    each = {name: model_of(name, columns=3 if name == "categorical" else 6) for name in Y}
+    each = {
+        name: model_of(name, columns=3 if name == "categorical" else 6) for name in Y
+    }
     return each | {"nine_scales": nine_scales()}
 
 
-@pytest.mark.parametrize("likelihood", [pytest.param(y, marks=() if y == "poisson" else pytest.mark.slow) for y in Y])
+@pytest.mark.parametrize(
+    "likelihood",
+    [pytest.param(y, marks=() if y == "poisson" else pytest.mark.slow) for y in Y],
+)
 def test_integrate_agrees_with_chains_of_all_coordinates(likelihood: str) -> None:
     model = models_of_chains()[likelihood]
     ours = pr.fit(model, Integrate(draws=4000), seed=1)
@@ -161,7 +220,11 @@ def test_integrate_agrees_with_chains_of_all_coordinates(likelihood: str) -> Non
 @pytest.mark.slow
 def test_ranks_of_the_truth_are_uniform() -> None:
     model = pr.Model.from_arrays(
-        X[:15, :3], Y["gaussian"][:15], prior=HALF, aux={"sigma": pr.HalfNormal(1.0)}, intercept=False
+        X[:15, :3],
+        Y["gaussian"][:15],
+        prior=HALF,
+        aux={"sigma": pr.HalfNormal(1.0)},
+        intercept=False,
     )
     found = pr.sbc(model, Integrate(nodes=256, draws=100, chains=1), 1000, seed=4)
     assert found.uniform
@@ -191,13 +254,22 @@ def test_ranks_of_the_truth_are_uniform_under_an_unknown_length() -> None:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (lambda: model_of("gaussian", pr.Normal(1.0)), "averages over prior scales that are unknown"),
+        (
+            lambda: model_of("gaussian", pr.Normal(1.0)),
+            "averages over prior scales that are unknown",
+        ),
         (
             lambda: model_of("gaussian", pr.Normal(pr.priors.Reference())),
             "improper prior, under which the posterior has no",
         ),
-        (lambda: model_of("gaussian", pr.Laplace(pr.HalfNormal(1.0))), "scales to be those of normal priors"),
-        (lambda: model_of("gaussian", pr.Normal(pr.priors.Uniform(0.1, 2.0))), "has an edge; use nuts"),
+        (
+            lambda: model_of("gaussian", pr.Laplace(pr.HalfNormal(1.0))),
+            "scales to be those of normal priors",
+        ),
+        (
+            lambda: model_of("gaussian", pr.Normal(pr.priors.Uniform(0.1, 2.0))),
+            "has an edge; use nuts",
+        ),
     ],
 )
 def test_what_it_cannot_integrate_is_refused_with_what_can(model, said: str) -> None:
@@ -206,14 +278,17 @@ def test_what_it_cannot_integrate_is_refused_with_what_can(model, said: str) -> 
 
 
 def test_nodes_that_do_not_settle_are_refused_with_what_to_do(monkeypatch) -> None:
-    far = pr.Normal(pr.priors.HalfCauchy(1e-3))  # near zero by the prior, of size one by the data: two modes each
+    far = pr.Normal(
+        pr.priors.HalfCauchy(1e-3)
+    )  # near zero by the prior, of size one by the data: two modes each
     model = model_of("gaussian", {"x0": far, "x1": far})
     assert (
         pr.fit(model, "integrate", seed=0).solution.stats["k_hat"] < 0.67
     )  # by nodes about where the first found the mass
     monkeypatch.setattr("probreg.inference.exact.integrate._ROUNDS", 0)
     with pytest.raises(
-        NotConverged, match=r"k-hat 1\.\d+ of 1,024 nodes is above 0\.67.*Sample it, fit\(model, 'nuts'\)"
+        NotConverged,
+        match=r"k-hat 1\.\d+ of 1,024 nodes is above 0\.67.*Sample it, fit\(model, 'nuts'\)",
     ):
         pr.fit(model, "integrate", seed=0)
 
@@ -227,9 +302,16 @@ def by_chains(monkeypatch, most: int = 0) -> None:
     monkeypatch.setattr("probreg.inference.exact.integrate.MOST", most)
 
 
-@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of R-hat, in so few draws
+@pytest.mark.filterwarnings(
+    "ignore::probreg.errors.ProbregWarning"
+)  # of R-hat, in so few draws
 def test_chains_over_the_scales_agree_with_nodes(monkeypatch) -> None:
-    model = model_of("gaussian", {("x0", "x1"): HALF, ("x2", "x3"): pr.Normal(1.0)}, columns=4, aux={"sigma": 1.5})
+    model = model_of(
+        "gaussian",
+        {("x0", "x1"): HALF, ("x2", "x3"): pr.Normal(1.0)},
+        columns=4,
+        aux={"sigma": 1.5},
+    )
     nodes = pr.fit(model, Integrate(), seed=1)
     by_chains(monkeypatch)
     found = pr.fit(model, Integrate(draws=400, chains=2), seed=1)
@@ -245,20 +327,28 @@ def test_chains_over_the_scales_agree_with_nodes(monkeypatch) -> None:
     assert not {"k_hat", "log_evidence"} & set(found.solution.stats)
 
 
-def test_the_verdict_on_chains_over_the_scales_is_that_of_every_chain(monkeypatch) -> None:
+def test_the_verdict_on_chains_over_the_scales_is_that_of_every_chain(
+    monkeypatch,
+) -> None:
     by_chains(monkeypatch)
     with pytest.warns(pr.errors.ProbregWarning, match="integrate: sampled, but"):
-        found = pr.fit(model_of("gaussian", columns=2), Integrate(draws=20, chains=2), seed=1)
+        found = pr.fit(
+            model_of("gaussian", columns=2), Integrate(draws=20, chains=2), seed=1
+        )
     assert found.solution.status in (Status.UNMIXED, Status.TOO_SHORT)
 
 
 @pytest.mark.slow
-def test_chains_over_the_scales_of_another_likelihood_are_not_vouched_for(monkeypatch) -> None:
+def test_chains_over_the_scales_of_another_likelihood_are_not_vouched_for(
+    monkeypatch,
+) -> None:
     model = model_of("poisson", columns=3)
     nodes = pr.fit(model, Integrate(draws=2000), seed=1)
     by_chains(monkeypatch)
     # the verdict on the chains comes first, where there is one
-    with pytest.warns(pr.errors.ProbregWarning, match="no weights vouch for|sampled, but"):
+    with pytest.warns(
+        pr.errors.ProbregWarning, match="no weights vouch for|sampled, but"
+    ):
         found = pr.fit(model, Integrate(draws=500, chains=2), seed=1)
     assert not found.solution.status.good
     assert found.solution.notes[-1].endswith(
@@ -274,7 +364,9 @@ def test_chains_over_the_scales_of_another_likelihood_are_not_vouched_for(monkey
 def test_nine_scales_have_the_posterior_of_the_sampler_of_all_coordinates() -> None:
     model = nine_scales()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about one seed in two has a step that diverges where a scale is small
+        warnings.simplefilter(
+            "ignore"
+        )  # about one seed in two has a step that diverges where a scale is small
         ours = pr.fit(model, "integrate", seed=4)
     assert ours.solution.status in (Status.SAMPLED, Status.DIVERGED)
     theirs = moments_of_chains("nine_scales", model, ours)
@@ -286,11 +378,16 @@ def test_nine_scales_have_the_posterior_of_the_sampler_of_all_coordinates() -> N
         assert ours.solution.scalars[name][0] == pytest.approx(value, abs=0.1 * spread)
 
 
-def test_posterior_leaves_many_scales_of_another_likelihood_to_the_sampler(monkeypatch) -> None:
+def test_posterior_leaves_many_scales_of_another_likelihood_to_the_sampler(
+    monkeypatch,
+) -> None:
     assert _unvouched(Integrate(), model_of("poisson", columns=3)) is None
     monkeypatch.setattr("probreg.inference.posterior.MOST", 0)
     said = _unvouched(Integrate(), model_of("poisson", columns=3))
-    assert said == "integrate weighs draws of at most 0 unknown scales with this likelihood, and this model has 1"
+    assert (
+        said
+        == "integrate weighs draws of at most 0 unknown scales with this likelihood, and this model has 1"
+    )
     assert _unvouched(Integrate(), model_of("gaussian")) is None
 
 
@@ -299,17 +396,24 @@ def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
     assert found.method.name == "integrate"
     assert "posterior took integrate: " in found.notes[0]
     alone = pr.fit(model_of("poisson", columns=3), "integrate", seed=1)
-    np.testing.assert_array_equal(found.solution.posterior["beta"], alone.solution.posterior["beta"])
+    np.testing.assert_array_equal(
+        found.solution.posterior["beta"], alone.solution.posterior["beta"]
+    )
 
 
-def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(monkeypatch) -> None:
+def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(
+    monkeypatch,
+) -> None:
     monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 50)
     rows = np.random.default_rng(0)
     wide = rows.normal(size=(80, 60))
     z = (wide[:, 0] + rows.logistic(size=80) > 0).astype(int)
-    model = pr.Model.from_arrays(wide, z, likelihood="bernoulli", prior=HALF, intercept=False)
+    model = pr.Model.from_arrays(
+        wide, z, likelihood="bernoulli", prior=HALF, intercept=False
+    )
     with pytest.warns(
-        pr.errors.ProbregWarning, match="no weights vouch for.*60 coefficients, and at most 50 are weighed"
+        pr.errors.ProbregWarning,
+        match="no weights vouch for.*60 coefficients, and at most 50 are weighed",
     ):
         found = pr.fit(model, Integrate(draws=100), seed=1)
     assert not found.solution.status.good
@@ -318,28 +422,48 @@ def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(mon
 
 def test_weights_that_are_refused_leave_an_approximation_and_say_so() -> None:
     rows = np.random.default_rng(1)
-    wide = rows.normal(size=(20, 45))  # separated: a posterior far from a normal in every direction
+    wide = rows.normal(
+        size=(20, 45)
+    )  # separated: a posterior far from a normal in every direction
     z = (3 * wide[:, 0] + rows.logistic(size=20) > 0).astype(int)
     prior = pr.Normal(pr.HalfNormal(3.0))
-    model = pr.Model.from_arrays(wide, z, likelihood="bernoulli", prior=prior, intercept=False)
-    with pytest.warns(pr.errors.ProbregWarning, match="weighed jointly with the scales they have k-hat"):
+    model = pr.Model.from_arrays(
+        wide, z, likelihood="bernoulli", prior=prior, intercept=False
+    )
+    with pytest.warns(
+        pr.errors.ProbregWarning,
+        match="weighed jointly with the scales they have k-hat",
+    ):
         found = pr.fit(model, Integrate(draws=100), seed=1)
     assert found.solution.stats["k_hat_joint"] > 0.7
     assert "log_evidence" not in found.solution.stats
 
 
-def test_columns_that_reproduce_the_response_are_refused_unless_they_scale_with_sigma() -> None:
+def test_columns_that_reproduce_the_response_are_refused_unless_they_scale_with_sigma() -> (
+    None
+):
     rows = np.random.default_rng(2)
     square, y = rows.normal(size=(8, 9)), rows.normal(size=8)
     raw = pr.Model.from_arrays(square, y, prior=HALF)
     for method in ("integrate", "nuts"):
-        with pytest.raises(Incompatible, match=f"{method}.*reproduce the response exactly"):
+        with pytest.raises(
+            Incompatible, match=f"{method}.*reproduce the response exactly"
+        ):
             pr.fit(raw, method)
-    assert Integrate().obstacle(raw.with_prior(pr.Normal(pr.HalfNormal(1.0), sigma_units=True))) is None
+    assert (
+        Integrate().obstacle(
+            raw.with_prior(pr.Normal(pr.HalfNormal(1.0), sigma_units=True))
+        )
+        is None
+    )
 
 
-@pytest.mark.parametrize("likelihood", ["negative_binomial", "student", "categorical", "poisson"])
-def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(likelihood: str) -> None:
+@pytest.mark.parametrize(
+    "likelihood", ["negative_binomial", "student", "categorical", "poisson"]
+)
+def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(
+    likelihood: str,
+) -> None:
     model = model_of(likelihood, columns=3)
     surface = EvidenceProblem(model, per_column=False, method="integrate").surface
     at = surface.mode(np.full(len(surface.priors), -0.3))
@@ -348,22 +472,38 @@ def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(likelihoo
 
     def half_log_det(x: np.ndarray) -> float:
         aux = dict(zip(at.aux, np.exp(x[at.beta.size :]).tolist()))
-        return 0.5 * np.linalg.slogdet(raw_curvature(at.model, x[: at.beta.size].reshape(at.beta.shape), aux))[1]
+        return (
+            0.5
+            * np.linalg.slogdet(
+                raw_curvature(at.model, x[: at.beta.size].reshape(at.beta.shape), aux)
+            )[1]
+        )
 
-    slopes = [(half_log_det(point + e) - half_log_det(point - e)) / 2e-4 for e in 1e-4 * np.eye(len(point))]
-    np.testing.assert_allclose(log_det_gradient(at.model, at.beta, at.aux, root), slopes, rtol=1e-5, atol=1e-6)
+    slopes = [
+        (half_log_det(point + e) - half_log_det(point - e)) / 2e-4
+        for e in 1e-4 * np.eye(len(point))
+    ]
+    np.testing.assert_allclose(
+        log_det_gradient(at.model, at.beta, at.aux, root), slopes, rtol=1e-5, atol=1e-6
+    )
 
 
-def raw_curvature(model: pr.Model, beta: np.ndarray, aux: dict[str, float]) -> np.ndarray:
+def raw_curvature(
+    model: pr.Model, beta: np.ndarray, aux: dict[str, float]
+) -> np.ndarray:
     return model.value_grad_hessian(beta, **aux).curvature
 
 
 @pytest.mark.slow
 def test_posterior_goes_on_to_the_sampler_where_nodes_do_not_settle() -> None:
     far, rows = pr.Normal(pr.priors.HalfCauchy(1e-3)), np.random.default_rng(1)
-    few = rows.normal(size=(6, 4))  # the scales of four columns from six rows: some zero, some large, in several ways
+    few = rows.normal(
+        size=(6, 4)
+    )  # the scales of four columns from six rows: some zero, some large, in several ways
     y = few @ [3.0, 0.5, 0.0, 0.0] + rows.normal(size=6)
-    model = pr.Model.from_arrays(few, y, columns=NAMES[:4], prior=dict.fromkeys(NAMES[:4], far))
+    model = pr.Model.from_arrays(
+        few, y, columns=NAMES[:4], prior=dict.fromkeys(NAMES[:4], far)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its chains have a hard posterior too
         found = pr.fit(model, "posterior", seed=0)

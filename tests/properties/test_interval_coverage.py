@@ -44,13 +44,20 @@ def covered(method: Any, drawn: bool, n: int, seed: int) -> list[bool]:
     beta, sigma = np.array([1.0, 0.5]), 0.7
     if drawn:
         beta, sigma = rng.normal(0.0, [1.5, 0.8]), abs(rng.normal())
-        given = {"prior": {"Intercept": pr.Normal(1.5), "x1": pr.Normal(0.8)}, "aux": {"sigma": pr.HalfNormal(1.0)}}
+        given = {
+            "prior": {"Intercept": pr.Normal(1.5), "x1": pr.Normal(0.8)},
+            "aux": {"sigma": pr.HalfNormal(1.0)},
+        }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pr.ProbregWarning)
         table = pr.fit(
-            pr.Model.from_arrays(x, beta[0] + beta[1] * x + sigma * noise, **given), method, seed=seed
+            pr.Model.from_arrays(x, beta[0] + beta[1] * x + sigma * noise, **given),
+            method,
+            seed=seed,
         ).summary(PROB)
-    return [low <= b <= high for b, low, high in zip(beta, table["lower"], table["upper"])]
+    return [
+        low <= b <= high for b, low, high in zip(beta, table["lower"], table["upper"])
+    ]
 
 
 @pytest.mark.slow
@@ -73,13 +80,25 @@ def test_noise_of_minus_y_is_the_mirrored_likelihood(likelihood):
     """(y, tau) and (-y, 1 - tau) are one model; noise that is symmetric is its own mirror image."""
     y, eta = np.array([-2.0, -0.1, 0.4, 3.0]), np.array([0.3, -1.2, 0.4, 0.9])[:, None]
     aux, other = dict.fromkeys(likelihood.aux, 0.7), likelihood.mirror
-    np.testing.assert_allclose(other.log_prob(-y, -eta, **aux), likelihood.log_prob(y, eta, **aux), rtol=1e-12)
-    np.testing.assert_allclose(other.cdf(-y, -eta, **aux), 1.0 - likelihood.cdf(y, eta, **aux), atol=1e-12)
+    np.testing.assert_allclose(
+        other.log_prob(-y, -eta, **aux), likelihood.log_prob(y, eta, **aux), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        other.cdf(-y, -eta, **aux), 1.0 - likelihood.cdf(y, eta, **aux), atol=1e-12
+    )
     assert other.mirror == likelihood
 
 
 @pytest.mark.parametrize(
-    "likelihood", [AbsoluteLoss(), Quantile(0.3), Quantile(0.8), pr.StudentT(nu=3.0), pr.likelihoods.Huber()], ids=repr
+    "likelihood",
+    [
+        AbsoluteLoss(),
+        Quantile(0.3),
+        Quantile(0.8),
+        pr.StudentT(nu=3.0),
+        pr.likelihoods.Huber(),
+    ],
+    ids=repr,
 )
 def test_a_fit_of_minus_y_is_the_mirror_image(likelihood):
     rng = np.random.default_rng(3)

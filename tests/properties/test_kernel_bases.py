@@ -45,8 +45,18 @@ def test_columns_and_what_they_lack_are_the_function(k, kind):
     found, known = basis(k, X, kind, **KINDS[kind]), k.resolved(X)
     at_x, at_new = found.columns_at(X), found.columns_at(NEW)
     assert at_x.shape == (60, found.size)
-    np.testing.assert_allclose(at_x @ at_new.T + found.residual_covariance(X, NEW), known(X, NEW), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.residual_covariance(NEW), found.residual_covariance(NEW, NEW), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        at_x @ at_new.T + found.residual_covariance(X, NEW),
+        known(X, NEW),
+        rtol=0,
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        found.residual_covariance(NEW),
+        found.residual_covariance(NEW, NEW),
+        rtol=0,
+        atol=1e-12,
+    )
     v = np.maximum(np.diagonal(found.residual_covariance(NEW)), 0.0)
     np.testing.assert_allclose(found.residual_variance(NEW), v, rtol=0, atol=1e-10)
 
@@ -56,7 +66,10 @@ def test_columns_and_what_they_lack_are_the_function(k, kind):
 def test_what_a_projection_lacks_is_a_covariance(k, kind):
     found, both = basis(k, X, kind, **KINDS[kind]), np.vstack([X, NEW])
     R = found.residual_covariance(both)
-    assert np.linalg.eigvalsh(R)[0] >= -1e-10 * len(both) * np.abs(k.resolved(X)(both)).max()
+    assert (
+        np.linalg.eigvalsh(R)[0]
+        >= -1e-10 * len(both) * np.abs(k.resolved(X)(both)).max()
+    )
 
 
 @pytest.mark.parametrize("k", FUNCTIONS, ids=str)
@@ -64,7 +77,12 @@ def test_exact_is_the_matrix_on_the_rows(k):
     found = basis(k, X)
     assert (found.kind, found.error) == ("exact", 0.0)
     M = k.resolved(X)(X)
-    np.testing.assert_allclose(found.columns_at(X) @ found.columns_at(X).T, M, rtol=0, atol=1e-12 * np.abs(M).max())
+    np.testing.assert_allclose(
+        found.columns_at(X) @ found.columns_at(X).T,
+        M,
+        rtol=0,
+        atol=1e-12 * np.abs(M).max(),
+    )
     assert found.residual_variance(X).max() < 1e-11 * np.abs(M).max()
 
 
@@ -72,7 +90,9 @@ def test_exact_is_the_matrix_on_the_rows(k):
 def test_far_from_the_anchors_all_of_the_variance_is_left(kind):
     found = basis(2.5 * K, X, kind, **KINDS[kind])
     np.testing.assert_allclose(found.residual_variance(FAR), 2.5, rtol=1e-14)
-    np.testing.assert_allclose(found.residual_covariance(FAR), 2.5 * np.eye(2), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(
+        found.residual_covariance(FAR), 2.5 * np.eye(2), rtol=1e-14, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,8 +123,12 @@ def test_pivoted_cholesky_stops_at_its_tolerance():
         one_less = basis(K, X, "cholesky", tol=tol, size=found.size - 1)
         assert one_less.error > tol
         A = found.anchors
-        explained = K(X, A) @ np.linalg.solve(K(A), K(A, X))  # k(x, A) k(A, A)^-1 k(A, x)
-        assert found.error == pytest.approx(np.trace(K(X) - explained) / len(X), abs=1e-10)
+        explained = K(X, A) @ np.linalg.solve(
+            K(A), K(A, X)
+        )  # k(x, A) k(A, A)^-1 k(A, x)
+        assert found.error == pytest.approx(
+            np.trace(K(X) - explained) / len(X), abs=1e-10
+        )
         assert found.holds_rows
 
 
@@ -124,13 +148,20 @@ def test_rows_that_occur_twice_count_once():
     twice = np.vstack([X[:8], X[:8]])
     found = basis(K, twice)
     assert found.anchors.tolist() == X[:8].tolist()
-    np.testing.assert_allclose(found.columns_at(twice) @ found.columns_at(twice).T, K(twice), atol=1e-12)
+    np.testing.assert_allclose(
+        found.columns_at(twice) @ found.columns_at(twice).T, K(twice), atol=1e-12
+    )
     assert basis(K, twice, "cholesky", tol=1e-12).size <= 8
 
 
 # ---- sines ---------------------------------------------------------------------------------------------------------
 
-ONE = [kernels.RBF(0.5), 3.0 * kernels.Matern(0.7, 1.5), kernels.Matern(0.7, 2.5), kernels.RationalQuadratic(0.5, 2.0)]
+ONE = [
+    kernels.RBF(0.5),
+    3.0 * kernels.Matern(0.7, 1.5),
+    kernels.Matern(0.7, 2.5),
+    kernels.RationalQuadratic(0.5, 2.0),
+]
 
 
 def off(found, k, x):
@@ -138,11 +169,15 @@ def off(found, k, x):
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-5])
-@pytest.mark.parametrize("k", [*ONE, ONE[0] + 0.5 * ONE[2], kernels.RationalQuadratic(0.7, 0.8)], ids=str)
+@pytest.mark.parametrize(
+    "k", [*ONE, ONE[0] + 0.5 * ONE[2], kernels.RationalQuadratic(0.7, 0.8)], ids=str
+)
 def test_the_error_of_sines_is_at_most_what_is_stated(k, tol):
     x = np.linspace(-1.0, 1.0, 81)
     found = basis(k, x, "hsgp", tol=tol)
-    assert off(found, k, x) <= found.error <= 3.0 * tol * k.bound  # two images and the tail
+    assert (
+        off(found, k, x) <= found.error <= 3.0 * tol * k.bound
+    )  # two images and the tail
 
 
 def test_the_half_width_and_where_the_variance_falls():
@@ -166,9 +201,16 @@ def test_the_published_half_width_is_off_by_more_than_a_twentieth(size):
     assert off(basis(k, x, "hsgp", tol=1e-3), k, x) < 2e-3
 
 
-@pytest.mark.parametrize("k", [kernels.RBF((0.9, 1.6, 0.7)), kernels.Matern(1.2, 2.5)], ids=str)
+@pytest.mark.parametrize(
+    "k", [kernels.RBF((0.9, 1.6, 0.7)), kernels.Matern(1.2, 2.5)], ids=str
+)
 def test_the_error_of_sines_in_three_columns(k):
-    x = np.vstack([RNG.uniform(-1.0, 1.0, (40, 3)), np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3), -1).reshape(-1, 3)])
+    x = np.vstack(
+        [
+            RNG.uniform(-1.0, 1.0, (40, 3)),
+            np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3), -1).reshape(-1, 3),
+        ]
+    )
     found = basis(k, x, "hsgp", tol=1e-2)
     assert off(found, k, x) <= found.error <= 3 * 3e-2
 
@@ -177,7 +219,9 @@ def test_sines_in_two_columns():
     found = basis(K, X, "hsgp", tol=1e-3)
     assert off(found, K, X) <= found.error
     assert found.frequencies.shape == (found.size, 2)
-    np.testing.assert_allclose(found.columns_at(X), found.sines(X) * found.roots(), rtol=1e-14)
+    np.testing.assert_allclose(
+        found.columns_at(X), found.sines(X) * found.roots(), rtol=1e-14
+    )
 
 
 def test_sines_do_not_change_with_the_length():
@@ -185,7 +229,9 @@ def test_sines_do_not_change_with_the_length():
     found = basis(k, X[:, 0], "hsgp", half_width=9.0, size=120)
     for length in (0.5, 0.9):
         phi = found.sines(X[:, 0]) * found.roots(length=length)
-        np.testing.assert_allclose(phi @ phi.T, k.at(length=length)(X[:, 0]), atol=1e-10)
+        np.testing.assert_allclose(
+            phi @ phi.T, k.at(length=length)(X[:, 0]), atol=1e-10
+        )
 
 
 def test_one_basis_serves_all_lengths_between_two():
@@ -202,7 +248,10 @@ def test_one_basis_serves_all_lengths_between_two():
 def test_the_range_is_what_is_served():
     found = basis(kernels.RBF(1.0), [0.0, 1.0], "hsgp", range=(-1.0, 4.0))
     found.columns_at([-1.0, 4.0])
-    with pytest.raises(pr.DataError, match=r"row 1, column 0 holds 4.1, beyond the range -1 to 4 .* range=\(-1, 4.1\)"):
+    with pytest.raises(
+        pr.DataError,
+        match=r"row 1, column 0 holds 4.1, beyond the range -1 to 4 .* range=\(-1, 4.1\)",
+    ):
         found.columns_at([0.0, 4.1])
 
 
@@ -216,6 +265,8 @@ def test_a_specification_is_arrays_and_numbers_and_comes_back(kind):
     assert found.holds_rows == (kind in PROJECTIONS)
     again = basis_from_spec(json.loads(json.dumps(spec, default=lambda a: a.tolist())))
     np.testing.assert_array_equal(again.columns_at(NEW), found.columns_at(NEW))
-    np.testing.assert_array_equal(again.residual_variance(NEW), found.residual_variance(NEW))
+    np.testing.assert_array_equal(
+        again.residual_variance(NEW), found.residual_variance(NEW)
+    )
     assert again.error == found.error
     assert again.error_words == found.error_words

@@ -14,8 +14,16 @@ ONE, TWO = RNG.uniform(0, 5, (30, 1)), RNG.normal(size=(30, 2))
 WORDS = [
     (TWO, kernels.RBF(1.3), "kernel='rbf', gamma="),
     (ONE, kernels.Matern(1.5, 0.5), "kernel='laplacian', gamma="),
-    (TWO, kernels.Matern(1.5, 0.5).on(0) * kernels.Matern(1.5, 0.5).on(1), "kernel='laplacian', gamma="),
-    (TWO, kernels.Polynomial(3, 0.5), "kernel='polynomial', gamma=1, coef0=0.5, degree=3"),
+    (
+        TWO,
+        kernels.Matern(1.5, 0.5).on(0) * kernels.Matern(1.5, 0.5).on(1),
+        "kernel='laplacian', gamma=",
+    ),
+    (
+        TWO,
+        kernels.Polynomial(3, 0.5),
+        "kernel='polynomial', gamma=1, coef0=0.5, degree=3",
+    ),
     (TWO, kernels.Linear(), "kernel='linear'"),
 ]
 OBJECTS = [
@@ -32,25 +40,39 @@ def fitted(call: str, X: np.ndarray, y: np.ndarray, **more: Any) -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.kernel_ridge import KernelRidge
 
-    known = {"KernelRidge": KernelRidge, "GaussianProcessRegressor": GaussianProcessRegressor, **vars(names)}
+    known = {
+        "KernelRidge": KernelRidge,
+        "GaussianProcessRegressor": GaussianProcessRegressor,
+        **vars(names),
+    }
     return eval(call, {"__builtins__": {}}, known).fit(X, y, **more)
 
 
 @pytest.mark.parametrize(
-    ("X", "kernel", "said"), WORDS + OBJECTS, ids=lambda v: str(v)[:30] if isinstance(v, str) else ""
+    ("X", "kernel", "said"),
+    WORDS + OBJECTS,
+    ids=lambda v: str(v)[:30] if isinstance(v, str) else "",
 )
 def test_scikit_learn_predicts_the_same_by_the_call_that_is_written(X, kernel, said):
     y = np.sin(X.sum(1)) + 0.3 * RNG.normal(size=30)
     new = X[:5] + 0.1
-    fit = pr.kernel_ridge(X, y, kernel=kernel, lam=0.2, intercept=False, aux={"sigma": 0.3})
-    ridge, *others = [row for row in fit.model.penalty().rows if row.package == "sklearn"]
+    fit = pr.kernel_ridge(
+        X, y, kernel=kernel, lam=0.2, intercept=False, aux={"sigma": 0.3}
+    )
+    ridge, *others = [
+        row for row in fit.model.penalty().rows if row.package == "sklearn"
+    ]
     assert ridge.call == fit.model.penalty()["sklearn"].call
     assert said in ridge.call
     mean = fit.predict(new)["mean"]
-    np.testing.assert_allclose(fitted(ridge.call, X, y).predict(new), mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        fitted(ridge.call, X, y).predict(new), mean, rtol=1e-8, atol=1e-10
+    )
     process = others[0]
     if not process.call.startswith("GaussianProcessRegressor"):
-        assert kernel.name == "product"  # of columns one by one, which its Gaussian processes do not have
+        assert (
+            kernel.name == "product"
+        )  # of columns one by one, which its Gaussian processes do not have
         return
     peer = fitted(process.call, X, y)
     np.testing.assert_allclose(peer.predict(new), mean, rtol=1e-8, atol=1e-10)
@@ -59,14 +81,20 @@ def test_scikit_learn_predicts_the_same_by_the_call_that_is_written(X, kernel, s
     # and back
     read = CovarianceFunction.from_sklearn(peer.kernel_, columns=X.shape[1])
     np.testing.assert_allclose(read(X), peer.kernel_(X), rtol=1e-12)
-    np.testing.assert_allclose(read(X), process.settings["amplitude"] * kernel(X), rtol=1e-12)
+    np.testing.assert_allclose(
+        read(X), process.settings["amplitude"] * kernel(X), rtol=1e-12
+    )
 
 
 def test_weights_are_sample_weights_of_kernel_ridge():
     y, w = np.sin(ONE[:, 0]), RNG.integers(1, 4, 30)
-    fit = pr.kernel_ridge(ONE, y, kernel=kernels.RBF(1.0), lam=0.3, intercept=False, weights=w)
+    fit = pr.kernel_ridge(
+        ONE, y, kernel=kernels.RBF(1.0), lam=0.3, intercept=False, weights=w
+    )
     found = fit.model.penalty()
-    assert [row.call.split("(")[0] for row in found.rows if row.package == "sklearn"] == ["KernelRidge", "Ridge"]
+    assert [
+        row.call.split("(")[0] for row in found.rows if row.package == "sklearn"
+    ] == ["KernelRidge", "Ridge"]
     peer = fitted(found["sklearn"].call, ONE, y, sample_weight=w)
     np.testing.assert_allclose(peer.predict(ONE), fit.predict()["mean"], rtol=1e-8)
 
@@ -80,16 +108,23 @@ def test_a_word_of_scikit_learn_is_the_kernel_that_is_read(given):
     read = CovarianceFunction.from_sklearn(**given, columns=2)
     numbers = {k: v for k, v in given.items() if k != "kernel"}
     np.testing.assert_allclose(
-        read(TWO), pairwise.pairwise_kernels(TWO, metric=given["kernel"], **numbers), rtol=1e-12, atol=1e-15
+        read(TWO),
+        pairwise.pairwise_kernels(TWO, metric=given["kernel"], **numbers),
+        rtol=1e-12,
+        atol=1e-15,
     )
 
 
 def test_what_scikit_learn_has_not_is_said():
-    with_offset = pr.kernel_ridge(ONE, ONE[:, 0], kernel=kernels.RBF(1.0), lam=0.3).model.penalty()
+    with_offset = pr.kernel_ridge(
+        ONE, ONE[:, 0], kernel=kernels.RBF(1.0), lam=0.3
+    ).model.penalty()
     assert with_offset["sklearn"].call.startswith("Ridge(alpha=0.3")
     assert "an offset neither" in repr(with_offset)
     assert "gp(x1)[1]" not in repr(with_offset)
-    lone = pr.kernel_ridge(ONE, ONE[:, 0], kernel=kernels.Brownian(), lam=0.3, intercept=False).model.penalty()
+    lone = pr.kernel_ridge(
+        ONE, ONE[:, 0], kernel=kernels.Brownian(), lam=0.3, intercept=False
+    ).model.penalty()
     assert lone["sklearn"].call == "Ridge(alpha=0.3, fit_intercept=False)"
 
 

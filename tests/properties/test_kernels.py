@@ -19,16 +19,28 @@ ARD = (0.7, 1.9)
 # One case or more of every registered function, in two columns.
 CASES: dict[str, list[CovarianceFunction]] = {
     "rbf": [kernels.RBF(0.8), kernels.RBF(ARD)],
-    "matern": [kernels.Matern(length, nu) for nu in (0.5, 1.5, 2.5) for length in (0.8, ARD)],
-    "rational_quadratic": [kernels.RationalQuadratic(0.8, 1.7), kernels.RationalQuadratic(ARD, 2.2)],
+    "matern": [
+        kernels.Matern(length, nu) for nu in (0.5, 1.5, 2.5) for length in (0.8, ARD)
+    ],
+    "rational_quadratic": [
+        kernels.RationalQuadratic(0.8, 1.7),
+        kernels.RationalQuadratic(ARD, 2.2),
+    ],
     "periodic": [kernels.Periodic(1.3, 0.9)],
     "constant": [kernels.Constant(2.5)],
     "linear": [kernels.Linear()],
     "polynomial": [kernels.Polynomial(3, 0.7)],
     "brownian": [kernels.Brownian().on(1)],
-    "sum": [kernels.RBF(0.8).on(0) + kernels.Matern(1.2).on(1) + 1.5, kernels.RBF(0.5) + kernels.RBF(3.0)],
+    "sum": [
+        kernels.RBF(0.8).on(0) + kernels.Matern(1.2).on(1) + 1.5,
+        kernels.RBF(0.5) + kernels.RBF(3.0),
+    ],
     "product": [kernels.RBF(2.0) * kernels.Periodic(1.3) * (kernels.Linear() + 1.0)],
-    "scaled": [2.5 * kernels.RBF(ARD), 2.0 * (3.0 * kernels.RBF(0.8)).on(0), 2.0 * kernels.Constant(3.0)],
+    "scaled": [
+        2.5 * kernels.RBF(ARD),
+        2.0 * (3.0 * kernels.RBF(0.8)).on(0),
+        2.0 * kernels.Constant(3.0),
+    ],
     "power": [(kernels.RBF(0.8) + kernels.Linear()) ** 3],
     "on": [kernels.Matern(0.8).on(1)],
     "normalised": [(kernels.Polynomial(2, 0.5) + 2.0 * kernels.RBF(0.8)).normalised()],
@@ -38,12 +50,19 @@ OWN = set(CASES)
 CASES |= {name: [KERNELS[name]().on(0)] for name in sorted(set(KERNELS) - OWN)}
 EVERY = [pytest.param(k, id=str(k)) for several in CASES.values() for k in several]
 every = pytest.mark.parametrize("k", EVERY)
-SPECTRAL = [k for several in CASES.values() for k in several if k.stationary and k.density(np.ones((1, 2))) is not None]
+SPECTRAL = [
+    k
+    for several in CASES.values()
+    for k in several
+    if k.stationary and k.density(np.ones((1, 2))) is not None
+]
 
 
 def numbers(part):
     """The hyperparameters of its own that a function has, one number each."""
-    return np.concatenate([np.zeros(0), *(np.ravel(getattr(part, name)) for name in part.hyperparameters)])
+    return np.concatenate(
+        [np.zeros(0), *(np.ravel(getattr(part, name)) for name in part.hyperparameters)]
+    )
 
 
 def positive(K):
@@ -75,7 +94,9 @@ def test_the_diagonal_is_that_of_the_matrix_and_within_the_bound(k):
 
 @every
 def test_rows_of_two_sets_are_a_block_of_the_whole(k):
-    np.testing.assert_allclose(k(X, Z), k(np.vstack([X, Z]))[: len(X), len(X) :], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        k(X, Z), k(np.vstack([X, Z]))[: len(X), len(X) :], rtol=1e-12, atol=1e-14
+    )
     np.testing.assert_allclose(k(X, Z), k(Z, X).T, rtol=1e-14)
 
 
@@ -85,23 +106,33 @@ def test_slopes_are_differences(k):
     assert list(k.gradient(X, Z)) == list(k.hyper)
     for rows in ((X,), (X, Z), (X, X)):
         for name, slope in k.gradient(*rows).items():
-            up, down = (k.at(**{name: k.hyper[name] * math.exp(e)})(*rows) for e in (h, -h))
-            np.testing.assert_allclose(slope, (up - down) / (2 * h), rtol=1e-6, atol=1e-8 * np.abs(slope).max())
+            up, down = (
+                k.at(**{name: k.hyper[name] * math.exp(e)})(*rows) for e in (h, -h)
+            )
+            np.testing.assert_allclose(
+                slope, (up - down) / (2 * h), rtol=1e-6, atol=1e-8 * np.abs(slope).max()
+            )
 
 
 @every
 def test_hyperparameters_are_set_by_their_names(k):
     assert k.at(**k.hyper) == k
-    assert len(k.hyper) == sum(len(numbers(part)) for part in k._walk())  # no name stands for two
+    assert len(k.hyper) == sum(
+        len(numbers(part)) for part in k._walk()
+    )  # no name stands for two
     moved = k.at(**{name: 1.1 * value for name, value in k.hyper.items()})
-    assert moved.hyper == pytest.approx({name: 1.1 * value for name, value in k.hyper.items()}, rel=1e-15)
+    assert moved.hyper == pytest.approx(
+        {name: 1.1 * value for name, value in k.hyper.items()}, rel=1e-15
+    )
     with pytest.raises(pr.DataError, match="has no hyperparameter 'spam'; it has"):
         k.at(spam=1.0)
 
 
 def test_a_common_length_moves_by_the_sum_of_the_lengths():
     one, each = kernels.RBF(1.3).gradient(X, Z), kernels.RBF((1.3, 1.3)).gradient(X, Z)
-    np.testing.assert_allclose(one["length"], each["length[0]"] + each["length[1]"], rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        one["length"], each["length[0]"] + each["length[1]"], rtol=1e-12, atol=1e-300
+    )
     assert (kernels.RBF((1.0, 2.0)) * 3.0).at(length=(4.0, 5.0)).hyper == {
         "variance": 3.0,
         "length[0]": 4.0,
@@ -118,7 +149,9 @@ def test_names_in_a_sum_tell_its_parts_apart():
         "scaled.length": 1.0,
         "rbf2.length": 4.0,
     }
-    assert k.at(**{"rbf2.length": 9.0}) == kernels.RBF(1.0) + 2.0 * kernels.Periodic(3.0) + kernels.RBF(9.0)
+    assert k.at(**{"rbf2.length": 9.0}) == kernels.RBF(1.0) + 2.0 * kernels.Periodic(
+        3.0
+    ) + kernels.RBF(9.0)
 
 
 @every
@@ -155,7 +188,9 @@ def test_the_spectrum_of_a_rational_quadratic_is_a_mixture_of_gaussian_ones(alph
     w = np.array([0.0, 1e-150, 1e-6, 0.01, 1.0, 5.0])
     v = np.linspace(-20.0, 8.0, 20_001) * alpha**-0.5
     mass = np.exp(alpha * (v - np.expm1(v)))
-    each = (2.0 * np.pi * np.exp(-v)) ** (d / 2) * np.exp(-0.5 * w[:, None] ** 2 * np.exp(-v))
+    each = (2.0 * np.pi * np.exp(-v)) ** (d / 2) * np.exp(
+        -0.5 * w[:, None] ** 2 * np.exp(-v)
+    )
     found = kernels.RationalQuadratic(1.0, alpha).unit_density(w**2, d)
     # 1e-10: what five terms leave of K_b at b = 50
     np.testing.assert_allclose(found, each @ mass / mass.sum(), rtol=1e-10)
@@ -166,14 +201,24 @@ def test_the_spectrum_of_a_rational_quadratic_becomes_that_of_a_gaussian():
     far = kernels.RationalQuadratic(0.8, 1e15).spectral_density(w)
     np.testing.assert_allclose(far, kernels.RBF(0.8).spectral_density(w), rtol=1e-13)
     for alpha in (200.0, 1000.0):
-        line = kernels.basis(kernels.RationalQuadratic(1.0, alpha), X[:, 0], "hsgp", size=12, half_width=9.0)
+        line = kernels.basis(
+            kernels.RationalQuadratic(1.0, alpha),
+            X[:, 0],
+            "hsgp",
+            size=12,
+            half_width=9.0,
+        )
         assert np.isfinite(line.error)
 
 
 def test_the_spectrum_of_a_rough_process_is_cauchy():
     # S(w) = 2 l / (1 + l^2 w^2) of exp(-r / l)
     w = np.array([0.0, 0.4, 3.0])
-    np.testing.assert_allclose(kernels.Matern(0.8, 0.5).spectral_density(w), 1.6 / (1 + 0.64 * w**2), rtol=1e-14)
+    np.testing.assert_allclose(
+        kernels.Matern(0.8, 0.5).spectral_density(w),
+        1.6 / (1 + 0.64 * w**2),
+        rtol=1e-14,
+    )
 
 
 @pytest.mark.parametrize("k", SPECTRAL, ids=str)
@@ -187,10 +232,16 @@ def test_the_spectrum_gives_back_the_function_in_two_columns(k):
     for r in ([0.0, 0.0], [0.5, -0.2], [1.5, 1.0]):
         found = (S * np.cos(grid @ r)).sum()
         rough = any(part.name == "matern" and part.nu == 0.5 for part in k._walk())
-        assert found == pytest.approx(k([r], [[0.0, 0.0]]).item(), abs=2e-2 if rough else 5e-3)
+        assert found == pytest.approx(
+            k([r], [[0.0, 0.0]]).item(), abs=2e-2 if rough else 5e-3
+        )
 
 
-@pytest.mark.parametrize("k", [kernels.RBF(ARD), 2.0 * (kernels.RBF(ARD) + kernels.Matern((0.3, 0.5)))], ids=str)
+@pytest.mark.parametrize(
+    "k",
+    [kernels.RBF(ARD), 2.0 * (kernels.RBF(ARD) + kernels.Matern((0.3, 0.5)))],
+    ids=str,
+)
 def test_along_a_column_is_the_function_of_rows_that_differ_there_alone(k):
     r = np.linspace(0.0, 2.0, 5)
     for j in (0, 1):
@@ -216,20 +267,32 @@ def test_sums_products_multiples_and_powers_are_those_of_the_matrices():
 
 def test_direct_sums_and_columns():
     a, b = kernels.RBF(0.8), kernels.Matern(1.1)
-    np.testing.assert_allclose((a.on(0) + b.on(1))(X, Z), a(X[:, 0], Z[:, 0]) + b(X[:, 1], Z[:, 1]), rtol=1e-14)
+    np.testing.assert_allclose(
+        (a.on(0) + b.on(1))(X, Z), a(X[:, 0], Z[:, 0]) + b(X[:, 1], Z[:, 1]), rtol=1e-14
+    )
     np.testing.assert_allclose(
         (a.on(0) * a.on(1))(X, Z), a(X, Z), rtol=1e-13
     )  # a Gaussian is the product of its columns
     three = np.column_stack([X, X[:, 0] ** 2])
-    np.testing.assert_allclose(a.on(1).on(2, 0)(three), a(three[:, 0]), rtol=1e-14)  # columns of columns
+    np.testing.assert_allclose(
+        a.on(1).on(2, 0)(three), a(three[:, 0]), rtol=1e-14
+    )  # columns of columns
     named = (a.on("u") + kernels.RBF(1.0, scaled=True).on("v")).resolved(X, ["u", "v"])
-    np.testing.assert_allclose(named(X), a(X[:, 0]) + kernels.RBF(X[:, 1].std(ddof=1))(X[:, 1]), rtol=1e-12)
+    np.testing.assert_allclose(
+        named(X), a(X[:, 0]) + kernels.RBF(X[:, 1].std(ddof=1))(X[:, 1]), rtol=1e-12
+    )
 
 
-@pytest.mark.parametrize("k", [kernels.RBF(0.6, scaled=True), kernels.Matern((0.6, 2.0), 2.5, scaled=True)], ids=str)
+@pytest.mark.parametrize(
+    "k",
+    [kernels.RBF(0.6, scaled=True), kernels.Matern((0.6, 2.0), 2.5, scaled=True)],
+    ids=str,
+)
 def test_a_length_on_standardised_columns_follows_the_units(k):
     U = (X - X.mean(0)) / X.std(0, ddof=1)
-    plain = type(k)(**{**{f: getattr(k, f) for f in k.__dataclass_fields__}, "scaled": False})
+    plain = type(k)(
+        **{**{f: getattr(k, f) for f in k.__dataclass_fields__}, "scaled": False}
+    )
     np.testing.assert_allclose(k.resolved(X)(X), plain(U), rtol=1e-12)
     far = X * [1000.0, 0.01] + 3.0
     np.testing.assert_allclose((2.0 * k).resolved(far)(far), 2.0 * plain(U), rtol=1e-9)
@@ -254,15 +317,23 @@ def test_a_normalised_function_is_a_correlation(k):
 
 
 def test_a_function_of_ones_own_is_any_other():
-    own = kernels.CustomFunction(lambda x, z: np.exp(-0.5 * np.square(x[:, None] - z[None]).sum(-1)))
-    np.testing.assert_allclose((2.0 * own.on(0))(X, Z), 2.0 * kernels.RBF(1.0)(X[:, 0], Z[:, 0]), rtol=1e-13)
+    own = kernels.CustomFunction(
+        lambda x, z: np.exp(-0.5 * np.square(x[:, None] - z[None]).sum(-1))
+    )
+    np.testing.assert_allclose(
+        (2.0 * own.on(0))(X, Z), 2.0 * kernels.RBF(1.0)(X[:, 0], Z[:, 0]), rtol=1e-13
+    )
     many = RNG.normal(size=(150, 2))
     np.testing.assert_allclose(own.diagonal(many), 1.0)
 
 
 @pytest.mark.parametrize(
     ("name", "k"),
-    [("rbf", kernels.RBF()), ("matern52", kernels.Matern(nu=2.5)), ("Rational-Quadratic", kernels.RationalQuadratic())],
+    [
+        ("rbf", kernels.RBF()),
+        ("matern52", kernels.Matern(nu=2.5)),
+        ("Rational-Quadratic", kernels.RationalQuadratic()),
+    ],
 )
 def test_a_function_by_its_name(name, k):
     assert kernels.read_kernel(name) == k

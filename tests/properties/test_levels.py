@@ -46,34 +46,59 @@ TABLES = {
     "mapping to arrow dictionary": ({"y": Y, "g": DICTIONARY}, SORTED),
     "mapping to arrow dictionary, ordered": ({"y": Y, "g": ORDERED}, DECLARED),
     "mapping to polars enum": ({"y": Y, "g": POLARS[DECLARED]["g"]}, DECLARED),
-    "pandas over arrow": (frame(pd.Series(DICTIONARY, dtype=pd.ArrowDtype(DICTIONARY.type))), SORTED),
-    "pandas over arrow, ordered": (frame(pd.Series(ORDERED, dtype=pd.ArrowDtype(ORDERED.type))), DECLARED),
+    "pandas over arrow": (
+        frame(pd.Series(DICTIONARY, dtype=pd.ArrowDtype(DICTIONARY.type))),
+        SORTED,
+    ),
+    "pandas over arrow, ordered": (
+        frame(pd.Series(ORDERED, dtype=pd.ArrowDtype(ORDERED.type))),
+        DECLARED,
+    ),
 }
 
 
 def stands(made, order, **settings):
     """The columns of a predictor and the classes of a response have this order."""
     predictor = made("y ~ g", **settings)
-    assert predictor.design.columns == ("Intercept", *(f"g[T.{level}]" for level in order[1:]))
-    assert made("g ~ y", likelihood="categorical", **settings).likelihood.levels == order
+    assert predictor.design.columns == (
+        "Intercept",
+        *(f"g[T.{level}]" for level in order[1:]),
+    )
+    assert (
+        made("g ~ y", likelihood="categorical", **settings).likelihood.levels == order
+    )
     return predictor
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_in_memory(name):
     table, order = TABLES[name]
-    stands(lambda formula, **settings: pr.Model.from_formula(formula, table, **settings), order)
+    stands(
+        lambda formula, **settings: pr.Model.from_formula(formula, table, **settings),
+        order,
+    )
     column = table["g"].combine_chunks() if isinstance(table, pa.Table) else table["g"]
-    order = SORTED if name == "arrow of pandas, categories given" else order  # a column has no word of pandas
+    order = (
+        SORTED if name == "arrow of pandas, categories given" else order
+    )  # a column has no word of pandas
     model = pr.Model.from_arrays(Y, column, likelihood="categorical")
     assert model.likelihood.levels == order
 
 
 @pytest.mark.parametrize(
-    "write", [parquet.write_table, lambda t, p: feather.write_feather(t, p, compression="uncompressed")]
+    "write",
+    [
+        parquet.write_table,
+        lambda t, p: feather.write_feather(t, p, compression="uncompressed"),
+    ],
 )
 @pytest.mark.parametrize(
-    "name", [n for n, (t, _) in TABLES.items() if not isinstance(t, dict) and "pandas over" not in n]
+    "name",
+    [
+        n
+        for n, (t, _) in TABLES.items()
+        if not isinstance(t, dict) and "pandas over" not in n
+    ],
 )
 def test_in_files(name, write, tmp_path):
     table, order = TABLES[name]
@@ -82,19 +107,35 @@ def test_in_files(name, write, tmp_path):
     table = table.to_arrow() if isinstance(table, pl.DataFrame) else table
     path = tmp_path / ("rows.parquet" if write is parquet.write_table else "rows.arrow")
     write(table, path)
-    there = stands(lambda formula, **settings: pr.Model.from_files(formula, path, **settings), order)
+    there = stands(
+        lambda formula, **settings: pr.Model.from_files(formula, path, **settings),
+        order,
+    )
     here = pr.Model.from_formula("y ~ g", TABLES[name][0])
-    np.testing.assert_allclose(pr.fit(there).coef.values, pr.fit(here).coef.values, rtol=1e-9)  # sums by the block
+    np.testing.assert_allclose(
+        pr.fit(there).coef.values, pr.fit(here).coef.values, rtol=1e-9
+    )  # sums by the block
 
 
 def test_in_files_of_polars(tmp_path):
     for order, table in POLARS.items():
         table.write_parquet(tmp_path / "rows.parquet")
-        stands(lambda formula, **settings: pr.Model.from_files(formula, tmp_path / "rows.parquet", **settings), order)
+        stands(
+            lambda formula, **settings: pr.Model.from_files(
+                formula, tmp_path / "rows.parquet", **settings
+            ),
+            order,
+        )
 
 
 @pytest.mark.parametrize(
-    "name", ["text", "pandas, categories given", "pandas over arrow", "pandas over arrow, ordered"]
+    "name",
+    [
+        "text",
+        "pandas, categories given",
+        "pandas over arrow",
+        "pandas over arrow, ordered",
+    ],
 )
 def test_on_a_cluster(name, tmp_path):
     pytest.importorskip("dask")
@@ -102,12 +143,25 @@ def test_on_a_cluster(name, tmp_path):
 
     table, order = TABLES[name]
     data = dataframe.from_pandas(table, npartitions=3)
-    stands(lambda formula, **settings: pr.Model.from_dask(formula, data, **settings), order)
+    stands(
+        lambda formula, **settings: pr.Model.from_dask(formula, data, **settings), order
+    )
 
 
-@pytest.mark.parametrize("name", ["pandas, categories given", "arrow dictionary", "arrow dictionary, ordered"])
+@pytest.mark.parametrize(
+    "name",
+    ["pandas, categories given", "arrow dictionary", "arrow dictionary, ordered"],
+)
 def test_in_files_that_workers_read(name, tmp_path):
     pytest.importorskip("dask")
     table, order = TABLES[name]
-    parquet.write_table(table if isinstance(table, pa.Table) else pa.Table.from_pandas(table), tmp_path / "a.parquet")
-    stands(lambda formula, **settings: pr.Model.from_dask(formula, tmp_path / "a.parquet", **settings), order)
+    parquet.write_table(
+        table if isinstance(table, pa.Table) else pa.Table.from_pandas(table),
+        tmp_path / "a.parquet",
+    )
+    stands(
+        lambda formula, **settings: pr.Model.from_dask(
+            formula, tmp_path / "a.parquet", **settings
+        ),
+        order,
+    )

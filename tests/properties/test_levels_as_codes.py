@@ -50,12 +50,19 @@ def rows(kind):
     y = {
         "bernoulli": lambda: (RNG.random(N) < 1 / (1 + np.exp(-eta))).astype(int),
         "poisson": lambda: RNG.poisson(np.exp(0.5 * eta)),
-        "negative_binomial": lambda: RNG.negative_binomial(2, 2 / (2 + np.exp(0.5 * eta))),
+        "negative_binomial": lambda: RNG.negative_binomial(
+            2, 2 / (2 + np.exp(0.5 * eta))
+        ),
     }.get(kind, lambda: eta + RNG.standard_t(5, size=N))()
     return {"y": y, "x": x, "z": z, "g": np.array([f"l{k}" for k in g]), "h": h}
 
 
-FORMULAS = ("y ~ x + C(g) + z", "y ~ C(h) + x + g", "y ~ 0 + C(g) + x", "y ~ 0 + C(h) + g + x:z")
+FORMULAS = (
+    "y ~ x + C(g) + z",
+    "y ~ C(h) + x + g",
+    "y ~ 0 + C(g) + x",
+    "y ~ 0 + C(h) + g + x:z",
+)
 KINDS = (
     "gaussian",
     "student",
@@ -67,11 +74,16 @@ KINDS = (
 
 
 def test_the_columns_and_their_names_are_those_of_the_formula():
-    for formula in (*FORMULAS, "y ~ C(g, levels=['l5', 'l3', 'l1', 'l0', 'l2', 'l4']) + bs(x, df=4)"):
+    for formula in (
+        *FORMULAS,
+        "y ~ C(g, levels=['l5', 'l3', 'l1', 'l0', 'l2', 'l4']) + bs(x, df=4)",
+    ):
         dense, short = both(formula, rows("gaussian"))
         assert dense.design.columns == short.design.columns
         assert np.array_equal(dense.design.X, np.asarray(short.design.X))
-        assert np.allclose(dense.design.basis.scale, short.design.basis.scale, rtol=1e-12)
+        assert np.allclose(
+            dense.design.basis.scale, short.design.basis.scale, rtol=1e-12
+        )
         some = [0, 3, len(dense.design.columns) - 1]
         assert np.array_equal(dense.design.X[:, some], short.design.X[:, some])
         assert np.array_equal(dense.design.X[5:9, 2], short.design.X[5:9, 2])
@@ -82,15 +94,29 @@ def test_levels_of_which_some_are_whole_numbers_have_one_name_in_the_model_and_a
     data["h"] = np.arange(N) % 6 * 1.5
     dense, short = both("y ~ x + C(h)", data)
     assert dense.design.columns == short.design.columns
-    assert np.allclose(pr.fit(short).predict(data)["mean"], pr.fit(dense).predict(data)["mean"], rtol=1e-9)
+    assert np.allclose(
+        pr.fit(short).predict(data)["mean"],
+        pr.fit(dense).predict(data)["mean"],
+        rtol=1e-9,
+    )
 
 
 @pytest.mark.parametrize(
-    "formula", ["y ~ g * x", "y ~ x + C(g, contr.sum)", "y ~ 0 + C(g, spans_intercept=False)", "y ~ x + g + (1 | h)"]
+    "formula",
+    [
+        "y ~ g * x",
+        "y ~ x + C(g, contr.sum)",
+        "y ~ 0 + C(g, spans_intercept=False)",
+        "y ~ x + g + (1 | h)",
+    ],
 )
-def test_interactions_other_contrasts_and_factors_beside_varying_effects_are_written_out(formula):
+def test_interactions_other_contrasts_and_factors_beside_varying_effects_are_written_out(
+    formula,
+):
     with codes_from(4):
-        assert isinstance(pr.Model.from_formula(formula, rows("gaussian")).design.X, np.ndarray)
+        assert isinstance(
+            pr.Model.from_formula(formula, rows("gaussian")).design.X, np.ndarray
+        )
 
 
 def agrees(dense, short, method, rtol):
@@ -104,11 +130,19 @@ def agrees(dense, short, method, rtol):
     )
     for name, value in one.solution.aux.items():
         assert two.solution.aux[name] == pytest.approx(value, rel=rtol)
-        assert two.solution.aux_sd[name] == pytest.approx(one.solution.aux_sd[name], rel=rtol)
-    assert (one.solution.status, one.solution.df, one.notes) == (two.solution.status, two.solution.df, two.notes)
+        assert two.solution.aux_sd[name] == pytest.approx(
+            one.solution.aux_sd[name], rel=rtol
+        )
+    assert (one.solution.status, one.solution.df, one.notes) == (
+        two.solution.status,
+        two.solution.df,
+        two.notes,
+    )
     for name in ("rss", "rank", "n"):
         if name in one.solution.stats:
-            assert two.solution.stats[name] == pytest.approx(one.solution.stats[name], rel=rtol)
+            assert two.solution.stats[name] == pytest.approx(
+                one.solution.stats[name], rel=rtol
+            )
     return one, two
 
 
@@ -120,7 +154,11 @@ def test_least_squares_and_ridge_are_those_of_written_columns(formula, weights):
         "copies": RNG.integers(1, 4, N),
         "precision": pr.weights.precision(RNG.uniform(0.5, 2.0, N)),
     }[weights]
-    for prior in (None, pr.Normal(1.5, location=0.3, sigma_units=True), {"g": pr.Normal(2.0, sigma_units=True)}):
+    for prior in (
+        None,
+        pr.Normal(1.5, location=0.3, sigma_units=True),
+        {"g": pr.Normal(2.0, sigma_units=True)},
+    ):
         if isinstance(prior, dict) and "C(g)" in formula:
             prior = {"C(g)": prior["g"]}
         settings = {} if prior is None else {"prior": prior}
@@ -128,15 +166,26 @@ def test_least_squares_and_ridge_are_those_of_written_columns(formula, weights):
         one, two = agrees(dense, short, "closed_form", 1e-9)
         if prior is None:
             data = rows("gaussian")
-            assert np.allclose(one.predict(data)["mean"], two.predict(data)["mean"], rtol=1e-9)
+            assert np.allclose(
+                one.predict(data)["mean"], two.predict(data)["mean"], rtol=1e-9
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_modes_by_newton_are_those_of_written_columns(kind):
     noisy = kind in ("gaussian", "student", "huber")
-    priors = [None, pr.Normal(1.5), {"x": pr.Normal(2.0)}, *([pr.Normal(0.7, sigma_units=True)] if noisy else [])]
+    priors = [
+        None,
+        pr.Normal(1.5),
+        {"x": pr.Normal(2.0)},
+        *([pr.Normal(0.7, sigma_units=True)] if noisy else []),
+    ]
     for prior, formula in zip(priors, FORMULAS):
-        settings = {"likelihood": kind, "weights": RNG.integers(1, 4, N), "offset": RNG.normal(size=N) / 4}
+        settings = {
+            "likelihood": kind,
+            "weights": RNG.integers(1, 4, N),
+            "offset": RNG.normal(size=N) / 4,
+        }
         settings |= {} if prior is None else {"prior": prior}
         dense, short = both(formula, rows(kind), **settings)
         one, two = agrees(dense, short, "newton", 1e-7)
@@ -164,9 +213,14 @@ def test_the_covariance_of_many_levels_is_not_written_out_and_is_made_when_it_is
     assert np.allclose(fit.coef.values[2:], alpha[1:] - alpha[0], rtol=1e-8, atol=1e-10)
     whole = V.matrix()
     assert np.allclose(whole.diagonal(), np.square(fit.std_error), rtol=1e-12)
-    d, s2 = mean(data["x"])[7] - mean(data["x"])[0], fit.solution.stats["sigma_unbiased"] ** 2
+    d, s2 = (
+        mean(data["x"])[7] - mean(data["x"])[0],
+        fit.solution.stats["sigma_unbiased"] ** 2,
+    )
     counts = np.bincount(g)
-    assert whole[8, 8] == pytest.approx(s2 * (1 / counts[7] + 1 / counts[0] + d**2 / (e @ e)), rel=1e-9)
+    assert whole[8, 8] == pytest.approx(
+        s2 * (1 / counts[7] + 1 / counts[0] + d**2 / (e @ e)), rel=1e-9
+    )
     assert len(str(fit).splitlines()) <= 40
 
 
@@ -187,9 +241,14 @@ def test_a_start_of_newton_is_a_point_of_the_levels():
     at = level_rows(short)
     beta = RNG.normal(size=(len(short.design.columns), 1))
     assert np.allclose(at.beta(*at.parts(beta)), beta, rtol=1e-12)
-    beta = pr.fit(short).solution.beta + 0.01 * RNG.normal(size=beta.shape) / short.design.basis.scale[:, None]
+    beta = (
+        pr.fit(short).solution.beta
+        + 0.01 * RNG.normal(size=beta.shape) / short.design.basis.scale[:, None]
+    )
     found = pr.fit(short, Newton(start=tuple(map(tuple, beta.tolist()))))
-    assert np.allclose(found.solution.beta, pr.fit(short).solution.beta, rtol=1e-6, atol=1e-8)
+    assert np.allclose(
+        found.solution.beta, pr.fit(short).solution.beta, rtol=1e-6, atol=1e-8
+    )
 
 
 # ---- separation ----------------------------------------------------------------------------------------------------------
@@ -200,23 +259,43 @@ def small(kind, rng):
     n, K = int(rng.integers(14, 40)), int(rng.integers(4, 6))
     g, h = rng.integers(0, K, n), rng.integers(0, 3, n)
     g[:K] = np.arange(K)
-    x, z = rng.integers(-2, 3, n) + float(rng.choice([0, 100])), rng.integers(-1, 2, n).astype(float)
+    x, z = (
+        rng.integers(-2, 3, n) + float(rng.choice([0, 100])),
+        rng.integers(-1, 2, n).astype(float),
+    )
     eta = 0.8 * (x - x.mean()) + 0.5 * (g - 2)
     trials = rng.integers(1, 4, n)
-    drawn = rng.binomial(trials if kind == "binomial" else 1, 1 / (1 + np.exp(-3 * eta)))
+    drawn = rng.binomial(
+        trials if kind == "binomial" else 1, 1 / (1 + np.exp(-3 * eta))
+    )
     y = rng.poisson(np.exp(np.clip(eta - 1.0, -3, 1))) if kind == "poisson" else drawn
     return {"x": x, "z": z, "g": g, "h": h, "y": y, "t": trials}
 
 
-WAYS = ("C(g)", "x + C(g) + z", "0 + C(g) + x", "C(g) + C(h) + x", "0 + C(h) + C(g) + x")
-STATED = (None, {"x": pr.Normal(1.0)}, {"Intercept": pr.Normal(2.0)}, {"C(g)": pr.Normal(1.0)})
+WAYS = (
+    "C(g)",
+    "x + C(g) + z",
+    "0 + C(g) + x",
+    "C(g) + C(h) + x",
+    "0 + C(h) + C(g) + x",
+)
+STATED = (
+    None,
+    {"x": pr.Normal(1.0)},
+    {"Intercept": pr.Normal(2.0)},
+    {"C(g)": pr.Normal(1.0)},
+)
 
 
 @pytest.mark.parametrize("kind", ["bernoulli", "poisson", "binomial"])
 def test_separation_by_levels_is_that_of_the_linear_programme(kind):
     rng, met = np.random.default_rng(8), set()
     for _ in range(40):
-        data, way, prior = small(kind, rng), str(rng.choice(WAYS)), STATED[rng.integers(0, 4)]
+        data, way, prior = (
+            small(kind, rng),
+            str(rng.choice(WAYS)),
+            STATED[rng.integers(0, 4)],
+        )
         if prior is not None and next(iter(prior)) not in (
             "C(g)",
             *way.split(" + "),
@@ -230,7 +309,12 @@ def test_separation_by_levels_is_that_of_the_linear_programme(kind):
         dense, short = both(f"{left} ~ {way}", data, **settings)
         one, two = separation(dense), separation(short)
         met.add(one.kind)
-        assert (one.kind, one.rows, one.labels, one.columns) == (two.kind, two.rows, two.labels, two.columns)
+        assert (one.kind, one.rows, one.labels, one.columns) == (
+            two.kind,
+            two.rows,
+            two.labels,
+            two.columns,
+        )
         assert np.array_equal(one.not_estimable, two.not_estimable)
         if two:
             rec = short.likelihood.recession(short.design.observed)
@@ -249,13 +333,17 @@ def test_levels_without_an_event_have_no_estimate_and_the_others_are_as_of_writt
         one, two = pr.fit(dense), pr.fit(short)
     assert two.solution.status is one.solution.status
     assert two.solution.detail == one.solution.detail
-    assert np.isnan(two.std_error.values[[3, 5]]).all()  # columns: Intercept, x, l1 to l5, z
+    assert np.isnan(
+        two.std_error.values[[3, 5]]
+    ).all()  # columns: Intercept, x, l1 to l5, z
     assert np.array_equal(np.isnan(one.std_error), np.isnan(two.std_error))
     assert np.allclose(one.std_error, two.std_error, rtol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_beside_a_reference_that_runs_away_the_slope_has_the_error_of_the_other_rows(within):
+def test_beside_a_reference_that_runs_away_the_slope_has_the_error_of_the_other_rows(
+    within,
+):
     """All levels run away with it; `within` one more level a column separates, which has values there alone."""
     data = rows("bernoulli")
     data["y"] = np.where(np.isin(data["g"], ["l0", "l2"]), 0, data["y"])
@@ -267,13 +355,17 @@ def test_beside_a_reference_that_runs_away_the_slope_has_the_error_of_the_other_
         left &= ~last
     rest = pr.fit(
         pr.Model.from_formula(
-            "y ~ x + C(g)" + " + z" * (not within), {k: v[left] for k, v in data.items()}, likelihood="bernoulli"
+            "y ~ x + C(g)" + " + z" * (not within),
+            {k: v[left] for k, v in data.items()},
+            likelihood="bernoulli",
         )
     )
     for model in both("y ~ x + C(g) + z", data, likelihood="bernoulli"):
         with pytest.warns(ProbregWarning, match="quasi separation by Intercept"):
             fit = pr.fit(model)
-        assert np.allclose(fit.std_error.sel(coef="x"), rest.std_error.sel(coef="x"), rtol=1e-4)
+        assert np.allclose(
+            fit.std_error.sel(coef="x"), rest.std_error.sel(coef="x"), rtol=1e-4
+        )
         assert np.isnan(fit.std_error.values[[0, 2, 3, 4, 5, 6]]).all()
 
 
@@ -284,7 +376,10 @@ def test_complete_separation_leaves_no_covariance_of_any_coefficient(tmp_path):
         with pytest.warns(ProbregWarning, match="complete separation"):
             fit = pr.fit(model)
         assert np.isnan(np.asarray(fit.solution.scale.matrix())).all()
-        assert pr.load_fit(fit.save(tmp_path / "fit.nc")).solution.status is fit.solution.status
+        assert (
+            pr.load_fit(fit.save(tmp_path / "fit.nc")).solution.status
+            is fit.solution.status
+        )
 
 
 # ---- what reads the columns ----------------------------------------------------------------------------------------------
@@ -302,9 +397,15 @@ def test_moments_and_checks_are_those_of_written_columns():
         dense, short = both("x ~ z + C(h) + g", data, **settings)
         for wanted, found in zip(dense.design.moments.gram, short.design.moments.gram):
             assert np.allclose(found, wanted, rtol=1e-12, atol=1e-9)
-        assert np.allclose(dense.design.moments.scale, short.design.moments.scale, rtol=1e-12)
-        assert np.allclose(dense.design.moments.mean, short.design.moments.mean, rtol=1e-12)
-        assert short.design.moments.log_precision == pytest.approx(dense.design.moments.log_precision)
+        assert np.allclose(
+            dense.design.moments.scale, short.design.moments.scale, rtol=1e-12
+        )
+        assert np.allclose(
+            dense.design.moments.mean, short.design.moments.mean, rtol=1e-12
+        )
+        assert short.design.moments.log_precision == pytest.approx(
+            dense.design.moments.log_precision
+        )
     dense, short = both("y ~ x + C(h) + g + z", data, likelihood="bernoulli")
     said = [f.sentence for f in pr.check(dense)]
     assert [f.sentence for f in pr.check(short)] == said
@@ -321,15 +422,23 @@ def thousands():
 
 def test_columns_that_repeat_thousands_of_levels_are_named(thousands):
     model = pr.Model.from_formula("y ~ x + odd + C(g)", thousands)
-    assert any("odd is a combination of the levels" in f.sentence for f in pr.check(model)["rank"])
+    assert any(
+        "odd is a combination of the levels" in f.sentence
+        for f in pr.check(model)["rank"]
+    )
 
 
 def test_thousands_of_levels_are_tested_saved_and_read_back(thousands, tmp_path):
     fit = pr.fit(pr.Model.from_formula("y ~ x + C(g)", thousands))
     t = fit.coef.sel(coef="x") / fit.std_error.sel(coef="x")
     found = pr.hypothesis(fit, "x = 0")
-    assert float(found.estimates["std_error"][0]) == pytest.approx(float(fit.std_error.sel(coef="x")), rel=1e-9)
-    assert any(test.statistic == pytest.approx(float(t) ** 2, rel=1e-6) for test in found.tests.values())
+    assert float(found.estimates["std_error"][0]) == pytest.approx(
+        float(fit.std_error.sel(coef="x")), rel=1e-9
+    )
+    assert any(
+        test.statistic == pytest.approx(float(t) ** 2, rel=1e-6)
+        for test in found.tests.values()
+    )
     read = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert np.array_equal(read.coef, fit.coef)
     assert np.allclose(read.std_error, fit.std_error, rtol=1e-12)
@@ -346,11 +455,19 @@ def test_a_search_comes_back_from_where_probabilities_are_flat():
     y = (rng.random(300) < 1 / (1 + np.exp(-(X @ [1.0, -1.0])))).astype(int)
     offset, g = rng.choice([0.0, 1.0, 700.0], 300), np.repeat(list("abcde"), 60)
     data = {"y": y, "x": X[:, 0], "z": X[:, 1], "g": g}
-    for model in both("y ~ x + z + C(g)", data, likelihood="bernoulli", prior=pr.Normal(2.0), offset=offset):
+    for model in both(
+        "y ~ x + z + C(g)",
+        data,
+        likelihood="bernoulli",
+        prior=pr.Normal(2.0),
+        offset=offset,
+    ):
         found = pr.fit(model, "newton").solution
         assert found.status is Status.CONVERGED
         # X'(y - p) = beta / 4, and 0 of the intercept, whose prior is flat
         p = 1 / (1 + np.exp(-model.eta(found.beta)[:, 0]))
         beta = dict(zip(model.design.columns, found.beta[:, 0]))
         np.testing.assert_allclose((y - p).sum(), 0.0, atol=1e-7)
-        np.testing.assert_allclose(X.T @ (y - p), [beta["x"] / 4, beta["z"] / 4], atol=1e-7)
+        np.testing.assert_allclose(
+            X.T @ (y - p), [beta["x"] / 4, beta["z"] / 4], atol=1e-7
+        )

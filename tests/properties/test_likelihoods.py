@@ -46,10 +46,16 @@ registered = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 
 
 def of_kind(kind: type) -> Any:
-    return pytest.mark.parametrize("likelihood", [v for v in CASES if isinstance(v, kind)], ids=named)
+    return pytest.mark.parametrize(
+        "likelihood", [v for v in CASES if isinstance(v, kind)], ids=named
+    )
 
 
-smooth, ordered, separable = of_kind(SmoothLikelihood), of_kind(UnivariateLikelihood), of_kind(MayDiverge)
+smooth, ordered, separable = (
+    of_kind(SmoothLikelihood),
+    of_kind(UnivariateLikelihood),
+    of_kind(MayDiverge),
+)
 sloped, kinked = of_kind(DifferentiableLikelihood), of_kind(ProximalLikelihood)
 
 
@@ -57,8 +63,12 @@ def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
     """y (n,) or (n, c) and eta (n, m), far enough from zero that curvature shows."""
     rng = np.random.default_rng(11)
     eta = rng.normal(0.4, 1.2, (n, likelihood.width))
-    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, n))
-    if (breaks := kinks(likelihood)) is not None:  # differences do not reach over a kink
+    y = likelihood.sample(
+        rng, eta, **auxiliaries(likelihood), **given_for(likelihood, n)
+    )
+    if (
+        breaks := kinks(likelihood)
+    ) is not None:  # differences do not reach over a kink
         y = y + 0.2 * (np.abs((y - eta[:, 0])[:, None] - breaks).min(1) < 0.1)
     return y, eta
 
@@ -70,7 +80,10 @@ def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
         return line(centre, SCALE) if breaks is None else pieces(centre + breaks, SCALE)
     y = likelihood.support
     if isinstance(likelihood, OfTrials):
-        n, k = int(told(likelihood).get("trials", likelihood.trials)), len(likelihood.levels)
+        n, k = (
+            int(told(likelihood).get("trials", likelihood.trials)),
+            len(likelihood.levels),
+        )
         every = itertools.product(range(n + 1), repeat=k)
         y = (
             np.array([v for v in every if sum(v) == n], dtype=float)
@@ -86,14 +99,20 @@ def kinks(likelihood: Likelihood) -> Array | None:
     if isinstance(likelihood, PiecewiseLinearLikelihood):
         return likelihood.slopes(**aux).tube * np.array([-1.0, 1.0])
     return {
-        "huber": getattr(likelihood, "k", 0.0) * aux.get("sigma", 1.0) * np.array([-1.0, 1.0]),
+        "huber": getattr(likelihood, "k", 0.0)
+        * aux.get("sigma", 1.0)
+        * np.array([-1.0, 1.0]),
         "power": np.zeros(1),
     }.get(likelihood.name)
 
 
 def told(likelihood: Likelihood) -> dict[str, float]:
     """What the rows of `nodes` are told of themselves."""
-    return {"trials": TRIALS} if isinstance(likelihood, OfTrials) and not likelihood.trials else {}
+    return (
+        {"trials": TRIALS}
+        if isinstance(likelihood, OfTrials) and not likelihood.trials
+        else {}
+    )
 
 
 SCALE, TRIALS = 0.8, 5.0
@@ -109,11 +128,15 @@ def test_score_is_the_slope_of_log_prob(likelihood):
     aux = auxiliaries(likelihood)
     for k, e in enumerate(np.eye(likelihood.width)):
         numeric = slope(lambda t, e=e: likelihood.log_prob(y, eta + t * e, **aux))
-        np.testing.assert_allclose(likelihood.score(y, eta, **aux)[:, k], numeric, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            likelihood.score(y, eta, **aux)[:, k], numeric, rtol=1e-8, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(
-    "likelihood", [v for v in CASES if isinstance(v, SmoothLikelihood) and not v.expected_curvature], ids=named
+    "likelihood",
+    [v for v in CASES if isinstance(v, SmoothLikelihood) and not v.expected_curvature],
+    ids=named,
 )
 def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
     y, eta = rows(likelihood)
@@ -127,10 +150,16 @@ def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
         x = np.r_[eta[i], np.log(list(auxiliaries(likelihood).values()))]
         value, g, H = (v[0] for v in at(i, x))
         aux = {a: np.exp(v) for a, v in zip(names, x[m:])}
-        assert value == pytest.approx(float(likelihood.log_prob(y[i], eta[i], **aux)), rel=1e-13, abs=1e-14)
+        assert value == pytest.approx(
+            float(likelihood.log_prob(y[i], eta[i], **aux)), rel=1e-13, abs=1e-14
+        )
         numeric = gradient(lambda v, i=i: at(i, v).log_prob[0], x)
-        np.testing.assert_allclose(g, numeric, rtol=1e-7, atol=1e-8)  # exp(4 log sigma) has large fifth derivatives
-        np.testing.assert_allclose(H, -gradient(lambda v, i=i: at(i, v).gradient[0], x), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(
+            g, numeric, rtol=1e-7, atol=1e-8
+        )  # exp(4 log sigma) has large fifth derivatives
+        np.testing.assert_allclose(
+            H, -gradient(lambda v, i=i: at(i, v).gradient[0], x), rtol=1e-7, atol=1e-7
+        )
         np.testing.assert_allclose(H, H.T, rtol=1e-14, atol=1e-16)
 
 
@@ -141,27 +170,49 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
     for e in eta:
         y, w = nodes(likelihood, e[0])
         at = np.broadcast_to(e, (len(y), len(e)))
-        p, s = w * np.exp(likelihood.log_prob(y, at, **aux)), likelihood.score(y, at, **aux)
+        p, s = (
+            w * np.exp(likelihood.log_prob(y, at, **aux)),
+            likelihood.score(y, at, **aux),
+        )
         expected = np.einsum("n,na,nb->ab", p, s, s)
         found = likelihood.information(e[None], **aux, **told(likelihood))[0]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(p @ s, 0.0, atol=1e-10)  # and the score has mean zero
+        np.testing.assert_allclose(
+            p @ s, 0.0, atol=1e-10
+        )  # and the score has mean zero
 
 
-@pytest.mark.parametrize("likelihood", [v for v in CASES if getattr(v, "expected_curvature", False)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in CASES if getattr(v, "expected_curvature", False)],
+    ids=named,
+)
 def test_expansion_is_the_slope_and_the_expected_curvature(likelihood):
     y, eta = rows(likelihood)
     names, aux = likelihood.aux, auxiliaries(likelihood)
     found = likelihood.value_grad_hessian(y, eta, **aux)
-    np.testing.assert_allclose(found.log_prob, likelihood.log_prob(y, eta, **aux), rtol=1e-13)
-    np.testing.assert_allclose(found.gradient[:, 0], likelihood.score(y, eta, **aux)[:, 0], rtol=1e-13)
+    np.testing.assert_allclose(
+        found.log_prob, likelihood.log_prob(y, eta, **aux), rtol=1e-13
+    )
+    np.testing.assert_allclose(
+        found.gradient[:, 0], likelihood.score(y, eta, **aux)[:, 0], rtol=1e-13
+    )
     for k, a in enumerate(names):
-        numeric = slope(lambda t, a=a: likelihood.log_prob(y, eta, **{**aux, a: aux[a] * np.exp(t)}))
-        np.testing.assert_allclose(found.gradient[:, 1 + k], numeric, rtol=1e-7, atol=1e-8)
+        numeric = slope(
+            lambda t, a=a: likelihood.log_prob(y, eta, **{**aux, a: aux[a] * np.exp(t)})
+        )
+        np.testing.assert_allclose(
+            found.gradient[:, 1 + k], numeric, rtol=1e-7, atol=1e-8
+        )
     y, w = nodes(likelihood, 0.3)
     at = likelihood.value_grad_hessian(y, np.full((len(y), 1), 0.3), **aux)
     p = w * np.exp(at.log_prob)
-    np.testing.assert_allclose(at.curvature[0], (p[:, None] * at.gradient).T @ at.gradient, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        at.curvature[0],
+        (p[:, None] * at.gradient).T @ at.gradient,
+        rtol=1e-9,
+        atol=1e-10,
+    )
     np.testing.assert_allclose(p @ at.gradient, 0.0, atol=1e-10)
 
 
@@ -173,7 +224,9 @@ def test_prox_minimises_the_loss_and_the_squared_distance(likelihood):
         x = likelihood.prox(y, eta, step, **aux)
 
         def cost(z: Array, step: float = step) -> Array:
-            return -likelihood.log_prob(y, z, **aux) + np.square(z - eta)[:, 0] / (2.0 * step)
+            return -likelihood.log_prob(y, z, **aux) + np.square(z - eta)[:, 0] / (
+                2.0 * step
+            )
 
         for away in (-1e-3, 1e-3, -0.5, 0.5):
             assert (cost(x) < cost(x + away)).all()
@@ -193,13 +246,19 @@ def test_total_mass_is_one_and_the_mean_is_the_first_moment(likelihood):
     aux = auxiliaries(likelihood)
     for e in eta:
         y, w = nodes(likelihood, e[0])
-        p = w * np.exp(likelihood.log_prob(y, np.broadcast_to(e, (len(y), len(e))), **aux))
+        p = w * np.exp(
+            likelihood.log_prob(y, np.broadcast_to(e, (len(y), len(e))), **aux)
+        )
         assert p.sum() == pytest.approx(1.0, abs=1e-10)
         mean = likelihood.mean(e[None], **aux)[0]
         if isinstance(likelihood, Quantile):  # its linear predictor is a quantile
-            assert likelihood.cdf(mean, e[None], **aux)[0] == pytest.approx(likelihood.tau, abs=1e-12)
+            assert likelihood.cdf(mean, e[None], **aux)[0] == pytest.approx(
+                likelihood.tau, abs=1e-12
+            )
             continue
-        np.testing.assert_allclose(mean, p @ likelihood.response(y), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            mean, p @ likelihood.response(y), rtol=1e-9, atol=1e-10
+        )
 
 
 @ordered
@@ -209,9 +268,15 @@ def test_cdf_is_the_integral_of_the_density(likelihood):
     if isinstance(likelihood.support, str):
         y = np.linspace(-6, 6, 10)
         numeric = slope(lambda t: likelihood.cdf(y + t, eta, **aux))
-        np.testing.assert_allclose(numeric, np.exp(likelihood.log_prob(y, eta, **aux)), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(likelihood.cdf(np.full(10, -1e9), eta, **aux), 0.0, atol=1e-12)
-        np.testing.assert_allclose(likelihood.cdf(np.full(10, 1e9), eta, **aux), 1.0, atol=1e-12)
+        np.testing.assert_allclose(
+            numeric, np.exp(likelihood.log_prob(y, eta, **aux)), rtol=1e-7, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            likelihood.cdf(np.full(10, -1e9), eta, **aux), 0.0, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            likelihood.cdf(np.full(10, 1e9), eta, **aux), 1.0, atol=1e-12
+        )
         return
     y, _ = nodes(likelihood)
 
@@ -222,7 +287,9 @@ def test_cdf_is_the_integral_of_the_density(likelihood):
         at = np.broadcast_to(e, (len(y), 1))
         total = np.cumsum(np.exp(likelihood.log_prob(y, at, **aux)))
         np.testing.assert_allclose(likelihood.cdf(y, at, **aux), total, rtol=1e-11)
-        np.testing.assert_allclose(likelihood.cdf(moved(0.5), at, **aux), total, rtol=1e-11)  # constant between atoms
+        np.testing.assert_allclose(
+            likelihood.cdf(moved(0.5), at, **aux), total, rtol=1e-11
+        )  # constant between atoms
         assert likelihood.cdf(moved(-0.5)[:1], at[:1], **aux)[0] == 0.0
 
 
@@ -240,9 +307,15 @@ def test_draws_follow_the_density(likelihood):
             assert np.abs(likelihood.cdf(met, at, **aux) - steps).max() < dkw(n)
         else:
             atoms, _ = nodes(likelihood)
-            p = np.exp(likelihood.log_prob(atoms, np.broadcast_to(e, (len(atoms), len(e))), **aux))
+            p = np.exp(
+                likelihood.log_prob(
+                    atoms, np.broadcast_to(e, (len(atoms), len(e))), **aux
+                )
+            )
             share = np.array([(y == k).reshape(n, -1).all(1).mean() for k in atoms])
-            assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-12).all()  # five standard errors
+            assert (
+                np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-12
+            ).all()  # five standard errors
 
 
 @every
@@ -257,13 +330,22 @@ def test_leading_axes_are_draws(likelihood):
     given = likelihood.given(y)
     if isinstance(likelihood, SmoothLikelihood):
         together["information"] = likelihood.information(draws, **values, **given)
-    assert likelihood.sample(np.random.default_rng(0), draws, **values, **given).shape == (2, 3, *y.shape)
+    assert likelihood.sample(
+        np.random.default_rng(0), draws, **values, **given
+    ).shape == (2, 3, *y.shape)
     for i in np.ndindex(2, 3):
         one = {a: v[i] for a, v in values.items()}
         for f, value in together.items():
-            first, known = ((y,), one) if f in functions else ((), one | given if f == "information" else one)
+            first, known = (
+                ((y,), one)
+                if f in functions
+                else ((), one | given if f == "information" else one)
+            )
             np.testing.assert_allclose(
-                value[i], getattr(likelihood, f)(*first, draws[i], **known), rtol=1e-14, err_msg=f
+                value[i],
+                getattr(likelihood, f)(*first, draws[i], **known),
+                rtol=1e-14,
+                err_msg=f,
             )
 
 
@@ -272,7 +354,9 @@ def test_rows_are_drawn_independently(likelihood):
     """Two rows with the same eta must not share their draw."""
     eta = np.zeros((2000, 2, likelihood.width))
     y = likelihood.drawn(
-        likelihood.sample(np.random.default_rng(5), eta, **auxiliaries(likelihood), **told(likelihood))
+        likelihood.sample(
+            np.random.default_rng(5), eta, **auxiliaries(likelihood), **told(likelihood)
+        )
     )
     y = y if y.ndim == 2 else y[..., 0]
     assert abs(np.corrcoef(y.T)[0, 1]) < 6 / np.sqrt(2000)
@@ -284,32 +368,50 @@ def test_the_line_of_the_mean_and_its_slope(likelihood):
     centre, J = likelihood.link_mean_and_slope(eta)
     mean = likelihood.mean(eta, **auxiliaries(likelihood)).reshape(centre.shape)
     np.testing.assert_allclose(likelihood.link.inverse(centre), mean, rtol=1e-13)
-    np.testing.assert_allclose(likelihood.link.forward(mean), centre, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(
-        slope(lambda t: likelihood.link.inverse(centre + t)), likelihood.link.slope(centre), rtol=1e-8
+        likelihood.link.forward(mean), centre, rtol=1e-10, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        slope(lambda t: likelihood.link.inverse(centre + t)),
+        likelihood.link.slope(centre),
+        rtol=1e-8,
     )
     for k, e in enumerate(np.eye(likelihood.width)):
         np.testing.assert_allclose(
-            J[..., k], slope(lambda t, e=e: likelihood.link_mean_and_slope(eta + t * e)[0]), atol=1e-9
+            J[..., k],
+            slope(lambda t, e=e: likelihood.link_mean_and_slope(eta + t * e)[0]),
+            atol=1e-9,
         )
 
 
 @of_kind(ExponentialFamily)
-def test_the_variance_is_that_of_the_density_and_its_slope_that_of_the_variance(likelihood):
+def test_the_variance_is_that_of_the_density_and_its_slope_that_of_the_variance(
+    likelihood,
+):
     _, eta = rows(likelihood, 12)
     aux, mean = auxiliaries(likelihood), likelihood.mean(eta)
     if likelihood.canonical:
-        np.testing.assert_allclose(likelihood.variance(mean, **aux), likelihood.link.slope(eta[:, 0]), rtol=1e-12)
+        np.testing.assert_allclose(
+            likelihood.variance(mean, **aux),
+            likelihood.link.slope(eta[:, 0]),
+            rtol=1e-12,
+        )
     numeric = slope(lambda h: likelihood.variance(mean * (1 + h), **aux)) / mean
-    np.testing.assert_allclose(likelihood.variance_slope(mean, **aux), numeric, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        likelihood.variance_slope(mean, **aux), numeric, rtol=1e-8, atol=1e-9
+    )
     numeric = slope(lambda h: likelihood.link.slope(eta[:, 0] + h))
-    np.testing.assert_allclose(likelihood.link.hessian(eta[:, 0]), numeric, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        likelihood.link.hessian(eta[:, 0]), numeric, rtol=1e-8, atol=1e-9
+    )
     for e in eta:
         y, w = nodes(likelihood, e[0])
         p = w * np.exp(likelihood.log_prob(y, np.broadcast_to(e, (len(y), 1)), **aux))
         known = aux | told(likelihood)
         spread = p @ (likelihood.response(y) - likelihood.mean(e[None])[0]) ** 2
-        assert float(likelihood.response_variance(e[None], **known)[0]) == pytest.approx(spread, rel=1e-8)
+        assert float(
+            likelihood.response_variance(e[None], **known)[0]
+        ) == pytest.approx(spread, rel=1e-8)
 
 
 @of_kind(CountLikelihood)
@@ -319,7 +421,9 @@ def test_the_excess_kurtosis_is_the_fourth_cumulant(likelihood):
         mu = likelihood.mean(np.array([[e]]))
         p = np.exp(likelihood.log_prob(y, np.full((len(y), 1), e), **aux))
         second, fourth = (p @ (y - mu) ** k for k in (2, 4))
-        assert float(likelihood.excess_kurtosis(mu, **aux)[0]) == pytest.approx(fourth / second**2 - 3.0, rel=1e-7)
+        assert float(likelihood.excess_kurtosis(mu, **aux)[0]) == pytest.approx(
+            fourth / second**2 - 3.0, rel=1e-7
+        )
 
 
 @separable
@@ -335,7 +439,9 @@ def test_the_recession_cone_is_where_the_likelihood_never_falls(likelihood):
     steps = np.linspace(0, 30, 40)[:, None, None]
     aux = auxiliaries(likelihood)
     path = likelihood.log_prob(y, eta + steps * direction, **aux)
-    far = likelihood.log_prob(y, eta + 1e6 * direction, **aux)  # counts that nearly balance fall late
+    far = likelihood.log_prob(
+        y, eta + 1e6 * direction, **aux
+    )  # counts that nearly balance fall late
     for i in range(len(y)):
         met.add((bool(outside[i]), bool(direction[i].any())))
         if outside[i]:
@@ -352,13 +458,17 @@ def test_extreme_predictors_give_a_log_density_and_no_warning(likelihood):
     for size in (30.0, 300.0, 1000.0):
         for sign in (-1.0, 1.0):
             eta = np.full((9, likelihood.width), sign * size)
-            assert not np.isnan(likelihood.log_prob(y, eta, **auxiliaries(likelihood))).any()
+            assert not np.isnan(
+                likelihood.log_prob(y, eta, **auxiliaries(likelihood))
+            ).any()
 
 
 @every
 def test_y_is_what_is_drawn_and_what_is_given(likelihood):
     y, eta = rows(likelihood)
-    np.testing.assert_array_equal(likelihood.joined(likelihood.drawn(y), **likelihood.given(y)), y)
+    np.testing.assert_array_equal(
+        likelihood.joined(likelihood.drawn(y), **likelihood.given(y)), y
+    )
     mean = likelihood.mean(eta, **auxiliaries(likelihood))
     assert likelihood.response(y).shape == mean.shape
 
@@ -371,21 +481,30 @@ def test_no_linear_predictor_says_more_than_the_saturated_one(likelihood):
     top = likelihood.log_prob(y, best, **auxiliaries(likelihood))
     for step in (0.0, 1e-3, -1e-3, 0.5):
         moved = best + step * np.random.default_rng(1).normal(size=eta.shape)
-        assert (likelihood.log_prob(y, moved, **auxiliaries(likelihood)) <= top + 1e-12).all()
+        assert (
+            likelihood.log_prob(y, moved, **auxiliaries(likelihood)) <= top + 1e-12
+        ).all()
     assert (likelihood.log_prob(y, eta, **auxiliaries(likelihood)) <= top).all()
 
 
 @pytest.mark.parametrize("likelihood", [v for v in CASES if told(v)], ids=named)
 def test_trials_that_are_not_told_are_not_taken_for_one(likelihood):
     eta, rng = np.zeros((3, likelihood.width)), np.random.default_rng(0)
-    for ask in (likelihood.information, likelihood.information_slope, lambda e: likelihood.sample(rng, e)):
+    for ask in (
+        likelihood.information,
+        likelihood.information_slope,
+        lambda e: likelihood.sample(rng, e),
+    ):
         with pytest.raises(pr.DataError, match="pass trials=, one per row"):
             ask(eta)
 
 
 @registered
 def test_a_binary_response_is_declared_and_is_one_of_0_and_1_in_each_row(likelihood):
-    two = isinstance(likelihood, UnivariateLikelihood) and list(likelihood.support) == [0.0, 1.0]
+    two = isinstance(likelihood, UnivariateLikelihood) and list(likelihood.support) == [
+        0.0,
+        1.0,
+    ]
     assert likelihood.binary == (two and not isinstance(likelihood, OfTrials))
 
 
@@ -397,14 +516,18 @@ def test_a_response_is_read_and_written_back(likelihood):
     levels = () if isinstance(likelihood, OfTrials) else bound.levels
     back = np.array(levels)[codes.astype(int)] if levels else bound.drawn(codes)
     assert (back == y).all()
-    again = bound.prepare(y, levels=None, event=recipe_of(likelihood).get("event"), reference=None)
+    again = bound.prepare(
+        y, levels=None, event=recipe_of(likelihood).get("event"), reference=None
+    )
     assert again == bound
     assert LIKELIHOODS.from_spec(LIKELIHOODS.to_spec(bound)) == bound
     assert hash(again) == hash(bound)  # a frozen value
     assert isinstance(bound.describe("y"), str)
     assert bound.contrast_matrix.shape == (max(1, len(bound.outcomes)), bound.width)
     if levels:
-        with pytest.raises(pr.DataError, match=r"row 2 of the response holds .*not a level"):
+        with pytest.raises(
+            pr.DataError, match=r"row 2 of the response holds .*not a level"
+        ):
             bound.encode(np.array([levels[0], levels[1], "purple"], dtype=object))
 
 
@@ -433,39 +556,71 @@ def test_pymc_says_the_same_density(likelihood, weighted):
         else pr.Normal(0.8)
     )
     model = model_for(
-        likelihood, prior, n=12, q=2, offset=offset, aux=aux, weights=rng.integers(1, 4, 12) if weighted else None
+        likelihood,
+        prior,
+        n=12,
+        q=2,
+        offset=offset,
+        aux=aux,
+        weights=rng.integers(1, 4, 12) if weighted else None,
     )
     theirs = remove_value_transforms(model.to_pymc())
     logp = theirs.compile_logp(jacobian=False, mode="FAST_COMPILE")
     for _ in range(3):
-        beta, values = rng.normal(size=model.shape), {a: rng.uniform(0.5, 2.0) for a in likelihood.aux}
+        beta, values = (
+            rng.normal(size=model.shape),
+            {a: rng.uniform(0.5, 2.0) for a in likelihood.aux},
+        )
         point = dict(values)
-        point |= {column: v if likelihood.outcomes else v[0] for column, v in zip(model.design.columns, beta)}
-        np.testing.assert_allclose(logp(point), model.log_posterior(beta, **values), rtol=1e-12)
+        point |= {
+            column: v if likelihood.outcomes else v[0]
+            for column, v in zip(model.design.columns, beta)
+        }
+        np.testing.assert_allclose(
+            logp(point), model.log_posterior(beta, **values), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("levels", [3, 5])
 def test_the_symmetric_softmax_is_the_reference_form_in_other_coordinates(levels):
     X, y = rows_for(pr.Categorical(levels=tuple(range(levels))), 150)
-    symmetric = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True)))
-    reference = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(reference=levels - 1)))
+    symmetric = pr.fit(
+        pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True))
+    )
+    reference = pr.fit(
+        pr.Model.from_arrays(X, y, likelihood=pr.Categorical(reference=levels - 1))
+    )
     np.testing.assert_allclose(symmetric.coef.sum("outcome"), 0.0, atol=1e-12)
     # Newton stops at 1e-8 standard errors and takes one more step
-    np.testing.assert_allclose(symmetric.predict()["mean"], reference.predict()["mean"], rtol=1e-9)
-    assert symmetric.log_likelihood == pytest.approx(reference.log_likelihood, rel=1e-12)
+    np.testing.assert_allclose(
+        symmetric.predict()["mean"], reference.predict()["mean"], rtol=1e-9
+    )
+    assert symmetric.log_likelihood == pytest.approx(
+        reference.log_likelihood, rel=1e-12
+    )
     shift = symmetric.coef - symmetric.coef.sel(outcome=str(levels - 1))
-    np.testing.assert_allclose(shift.sel(outcome=reference.coef["outcome"]), reference.coef, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        shift.sel(outcome=reference.coef["outcome"]),
+        reference.coef,
+        rtol=1e-7,
+        atol=1e-9,
+    )
     sums = symmetric.covariance().values.reshape(4, levels, 4, levels).sum(3)
     np.testing.assert_allclose(sums, 0.0, atol=1e-12)
 
 
 def test_a_registry_names_what_it_lacks():
     assert isinstance(LIKELIHOODS, Registry)
-    with pytest.raises(pr.ProbregError, match="no likelihood is called 'gausian'; did you mean 'gaussian'"):
+    with pytest.raises(
+        pr.ProbregError,
+        match="no likelihood is called 'gausian'; did you mean 'gaussian'",
+    ):
         LIKELIHOODS["gausian"]
 
 
-@pytest.mark.parametrize("likelihood", [k for k in CASES if isinstance(k, SmoothLikelihood)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood", [k for k in CASES if isinstance(k, SmoothLikelihood)], ids=named
+)
 def test_the_slope_of_the_information_is_its_difference(likelihood):
     """Each family's own against the differences of fourth order that the base class takes."""
     _, eta = rows(likelihood, 6)

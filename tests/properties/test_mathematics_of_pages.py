@@ -19,7 +19,11 @@ def of_page(page: pathlib.Path) -> str:
 
 
 def without_code(text: str) -> str:
-    return re.sub(r"(`+)(?:(?!`).)+?\1", "code", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+    return re.sub(
+        r"(`+)(?:(?!`).)+?\1",
+        "code",
+        re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE),
+    )
 
 
 def formulas(text: str) -> list[str]:
@@ -36,7 +40,9 @@ def fault(formula: str) -> str | None:
     if re.search(r"\\[dt]?(?:frac|binom)\s*\d|\\sqrt\s*\d\d", formula):
         return f"{formula!r}: bare digits are read as one number, so that braces are needed"
     return (
-        f"{formula!r}: write \\mid, \\lvert or \\lVert, for a bar ends the cell of a table" if "|" in formula else None
+        f"{formula!r}: write \\mid, \\lvert or \\lVert, for a bar ends the cell of a table"
+        if "|" in formula
+        else None
     )
 
 
@@ -46,13 +52,16 @@ def test_every_formula_becomes_mathml(page: pathlib.Path):
     assert [said for f in formulas(text) if (said := fault(f))] == []
     left = INLINE.sub("", DISPLAY.sub("", without_code(text)))
     assert "$" not in left, "a dollar without its partner"
-    assert page not in OURS or not re.search(r"^ {4,}\S.*[=≥≤]", without_code(text), re.MULTILINE), (
-        "a formula that is indented, not set"
-    )
+    assert page not in OURS or not re.search(
+        r"^ {4,}\S.*[=≥≤]", without_code(text), re.MULTILINE
+    ), "a formula that is indented, not set"
 
 
 def test_the_check_of_formulas_can_fail():
-    assert formulas("a $x$, `$no$`\n\n```python\ncost = '$'\n```\n\n$$\ny\n$$") == ["\ny\n", "x"]
+    assert formulas("a $x$, `$no$`\n\n```python\ncost = '$'\n```\n\n$$\ny\n$$") == [
+        "\ny\n",
+        "x",
+    ]
     assert "Unknown LaTeX command" in str(fault(r"\operatornam{tr} H"))
     assert "braces" in str(fault(r"\frac12 x"))
     assert "a bar" in str(fault("|x|"))

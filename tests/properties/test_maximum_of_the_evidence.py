@@ -45,7 +45,9 @@ def table_for(likelihood: Likelihood, seed: int = 2) -> dict[str, Array]:
         + 0.5 * x[:, None] * rng.normal(size=(G, m))[g]
     )
     eta = 0.4 + np.sin(2 * x)[:, None] + 0.3 * z[:, None] + 0.8 * effects
-    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(g)))
+    y = likelihood.sample(
+        rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(g))
+    )
     y = y if y.ndim == 1 else y[:, 0]  # of aggregated trials the successes
     return {"y": y, "x": x, "z": z, "g": g.astype(str), "h": h.astype(str)}
 
@@ -64,19 +66,29 @@ def moves_of(found: FoundScales, rng: np.random.Generator) -> Array:
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
-def test_no_fit_has_a_higher_criterion_at_moved_parameters(likelihood: Likelihood, terms: str, criterion: str) -> None:
+def test_no_fit_has_a_higher_criterion_at_moved_parameters(
+    likelihood: Likelihood, terms: str, criterion: str
+) -> None:
     require_maximum(likelihood, terms, criterion)
 
 
 @pytest.mark.parametrize("terms", ["(1 | g)", "s(x)", "unknown scale"])
-@pytest.mark.parametrize("likelihood", [pr.NegativeBinomial(), pr.StudentT(nu=4.0)], ids=named)
-def test_no_fit_has_a_higher_criterion_at_another_nuisance_parameter(likelihood: Likelihood, terms: str) -> None:
+@pytest.mark.parametrize(
+    "likelihood", [pr.NegativeBinomial(), pr.StudentT(nu=4.0)], ids=named
+)
+def test_no_fit_has_a_higher_criterion_at_another_nuisance_parameter(
+    likelihood: Likelihood, terms: str
+) -> None:
     require_maximum(likelihood, terms, "REML")
 
 
 def require_maximum(likelihood: Likelihood, terms: str, criterion: str) -> None:
-    prior = {("x", "z"): Normal(pr.priors.Reference())} if terms == "unknown scale" else {}
-    model = pr.Model.from_formula(TERMS[terms], table_for(likelihood), **recipe_of(likelihood), prior=prior)
+    prior = (
+        {("x", "z"): Normal(pr.priors.Reference())} if terms == "unknown scale" else {}
+    )
+    model = pr.Model.from_formula(
+        TERMS[terms], table_for(likelihood), **recipe_of(likelihood), prior=prior
+    )
     method = pr.Evidence(criterion=criterion)
     if (why := method.obstacle(model)) is not None:
         pytest.skip(why)
@@ -94,11 +106,15 @@ def require_maximum(likelihood: Likelihood, terms: str, criterion: str) -> None:
 
 
 @pytest.mark.parametrize("terms", ["s(x)", "gp(x, basis='hsgp')"])
-def test_a_function_that_separates_the_classes_has_no_estimate_of_its_scale(terms: str) -> None:
+def test_a_function_that_separates_the_classes_has_no_estimate_of_its_scale(
+    terms: str,
+) -> None:
     x = np.linspace(-1, 1, 40)
     data = {"x": x, "y": (np.abs(x) > 0.5).astype(int)}
     with pytest.warns(pr.errors.ProbregWarning, match="runs to infinity"):
-        fit = pr.fit(pr.Model.from_formula(f"y ~ {terms}", data, likelihood="bernoulli"))
+        fit = pr.fit(
+            pr.Model.from_formula(f"y ~ {terms}", data, likelihood="bernoulli")
+        )
     assert fit.solution.status is Status.SCALE_AT_INFINITY
     assert not fit.solution.status.good
     with pytest.raises(pr.errors.NotConverged, match="proper prior"):
@@ -107,14 +123,18 @@ def test_a_function_that_separates_the_classes_has_no_estimate_of_its_scale(term
 
 @pytest.mark.parametrize("terms", ["s(x)", "z + s(x)", "s(x) + (1 | g)"])
 @pytest.mark.parametrize("seed", [1, 5])
-def test_scales_of_separated_classes_end_where_the_evidence_still_has_digits(terms: str, seed: int) -> None:
+def test_scales_of_separated_classes_end_where_the_evidence_still_has_digits(
+    terms: str, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(0, 1, 40))
     data = {
         "x": x, "y": (np.sin(11 * x + seed) > 0) * 1, "z": rng.normal(size=40), "g": np.repeat(list("abcdefgh"), 5)
     }  # fmt: skip
     with pytest.warns(pr.errors.ProbregWarning, match="runs to infinity"):
-        fit = pr.fit(pr.Model.from_formula(f"y ~ {terms}", data, likelihood="bernoulli"))
+        fit = pr.fit(
+            pr.Model.from_formula(f"y ~ {terms}", data, likelihood="bernoulli")
+        )
     assert fit.solution.status is Status.SCALE_AT_INFINITY
 
 
@@ -122,6 +142,9 @@ def test_a_proper_prior_of_the_scale_is_the_remedy_for_separated_classes() -> No
     x = np.linspace(-1, 1, 40)
     data = {"x": x, "y": (np.abs(x) > 0.5).astype(int)}
     prior = {"s(x)": Normal(pr.HalfNormal(2.0))}
-    fit = pr.fit(pr.Model.from_formula("y ~ s(x)", data, likelihood="bernoulli", prior=prior), "evidence")
+    fit = pr.fit(
+        pr.Model.from_formula("y ~ s(x)", data, likelihood="bernoulli", prior=prior),
+        "evidence",
+    )
     assert fit.solution.status.good
     assert np.isfinite(fit.predict({"x": [0.0]})["mean"]).all()

@@ -32,7 +32,11 @@ def model(likelihood: str) -> pr.Model:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, P))
     eta = 0.3 * X[:, 0] + rng.logistic(size=N)
-    y = {"gaussian": eta, "bernoulli": eta > 0, "categorical": np.digitize(eta, [-1.0, 0.0, 1.0])}[likelihood]
+    y = {
+        "gaussian": eta,
+        "bernoulli": eta > 0,
+        "categorical": np.digitize(eta, [-1.0, 0.0, 1.0]),
+    }[likelihood]
     return pr.Model.from_arrays(X, y, likelihood=likelihood)
 
 
@@ -83,7 +87,10 @@ def test_a_pass_of_least_mean_squares_holds_one_copy_of_the_columns():
     assert peak < 2.0 * data
 
 
-@pytest.mark.parametrize(("likelihood", "method"), [("categorical", "newton"), ("bernoulli", pr.Importance(draws=250))])
+@pytest.mark.parametrize(
+    ("likelihood", "method"),
+    [("categorical", "newton"), ("bernoulli", pr.Importance(draws=250))],
+)
 def test_newton_and_importance_sampling_work_by_blocks_of_rows(likelihood, method):
     made = model(likelihood).with_prior(pr.Normal(2.5))
     peak, data = peak_of(lambda: pr.fit(made, method, seed=0)), made.design.X.nbytes
@@ -98,9 +105,14 @@ def test_a_sandwich_works_by_blocks_of_rows():
 
 def test_a_formula_holds_its_columns_twice_at_most():
     rng = np.random.default_rng(0)
-    data = {name: rng.normal(size=N) for name in ("y", "a", "b")} | {"g": rng.integers(0, 12, N).astype(str)}
+    data = {name: rng.normal(size=N) for name in ("y", "a", "b")} | {
+        "g": rng.integers(0, 12, N).astype(str)
+    }
     made = pr.Model.from_formula("y ~ bs(a, df=8) + b * g", data)
-    peak, X = peak_of(lambda: pr.Model.from_formula("y ~ bs(a, df=8) + b * g", data)), made.design.X.nbytes
+    peak, X = (
+        peak_of(lambda: pr.Model.from_formula("y ~ bs(a, df=8) + b * g", data)),
+        made.design.X.nbytes,
+    )
     assert peak < 3.0 * X  # X itself is one
 
 
@@ -108,13 +120,19 @@ def test_thin_plates_take_their_distances_by_blocks_of_rows():
     x = np.random.default_rng(0).normal(size=(N, 1))
     basis = ThinPlate.of(x[::10], 10, rows=200)
     columns = basis.columns_at(x)
-    assert peak_of(lambda: basis.columns_at(x)) < 5.0 * columns.nbytes  # distances to all knots are 20
-    np.testing.assert_allclose(columns[7:9], basis.columns_at(x[7:9]), rtol=1e-12, atol=1e-14)
+    assert (
+        peak_of(lambda: basis.columns_at(x)) < 5.0 * columns.nbytes
+    )  # distances to all knots are 20
+    np.testing.assert_allclose(
+        columns[7:9], basis.columns_at(x[7:9]), rtol=1e-12, atol=1e-14
+    )
 
 
 def test_many_classes_take_their_curvatures_by_smaller_blocks():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 10))
-    made = pr.Model.from_arrays(X, rng.integers(0, 12, len(X)), likelihood="categorical")
+    made = pr.Model.from_arrays(
+        X, rng.integers(0, 12, len(X)), likelihood="categorical"
+    )
     peak = peak_of(lambda: pr.fit(made, "newton"))
     assert peak < 0.8 * len(X) * 11 * 11 * 8  # of one array (n, m, m)

@@ -41,7 +41,11 @@ CAN = [k.obstacle(m) is None for m, k in TRIPLES]
 ACCEPTED = [pair for pair, can in zip(TRIPLES, CAN) if can]
 REFUSED = [pair for pair, can in zip(TRIPLES, CAN) if not can]
 # modes under priors with kinks have no vanishing gradient and no curvature: test_modes.py holds them
-ESTIMATED = [(m, k) for m, k in ACCEPTED if k.probabilities and (m.joint.smooth or k.target == "posterior")]
+ESTIMATED = [
+    (m, k)
+    for m, k in ACCEPTED
+    if k.probabilities and (m.joint.smooth or k.target == "posterior")
+]
 
 
 def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any:
@@ -53,10 +57,16 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
         return k.name == "integrate" and not m.likelihood.least_squares
 
     chosen = covering(
-        [*(pair for pair in wanted if not modes(*pair)), *[pair for pair in wanted if modes(*pair)][::4]],
+        [
+            *(pair for pair in wanted if not modes(*pair)),
+            *[pair for pair in wanted if modes(*pair)][::4],
+        ],
         lambda m, k: (k.name, "modes" if modes(m, k) else m.likelihood),
         lambda m, k: (k.name, "modes" if modes(m, k) else type(m.prior)),
-        lambda m, k: (k.name, *(("modes",) if modes(m, k) else map(type, m.aux.values()))),
+        lambda m, k: (
+            k.name,
+            *(("modes",) if modes(m, k) else map(type, m.aux.values())),
+        ),
         one_in=3,
     )
     return pytest.mark.parametrize(("model", "method"), chosen)
@@ -64,7 +74,10 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
 
 def vector(fit: pr.Fit) -> Array:
     """(vec beta, log aux) of a point estimate."""
-    return np.r_[fit.solution.beta.ravel(), np.log([fit.solution.aux[a] for a in fit.model.unknown])]
+    return np.r_[
+        fit.solution.beta.ravel(),
+        np.log([fit.solution.aux[a] for a in fit.model.unknown]),
+    ]
 
 
 def density(model: pr.Model, x: Array) -> float:
@@ -77,7 +90,9 @@ def density(model: pr.Model, x: Array) -> float:
 def units(fit: pr.Fit) -> Array:
     """A standard error for each of (vec beta, log aux)."""
     s = fit.solution
-    return np.r_[np.sqrt(s.scale.diagonal()), [s.aux_sd[a] / s.aux[a] for a in fit.model.unknown]]
+    return np.r_[
+        np.sqrt(s.scale.diagonal()), [s.aux_sd[a] / s.aux[a] for a in fit.model.unknown]
+    ]
 
 
 def test_the_laws_meet_every_registered_method():
@@ -99,47 +114,79 @@ def test_a_mode_has_a_certificate(model, method):
         assert fit.solution.stats["kkt"] < 1e-9
     else:
         # where the second derivative jumps, differences over 2e-3 standard errors are off by its share of the rows
-        assert decrement(model, fit, x, se) < (1e-5 if model.likelihood.name == "huber" else 1e-7) + method.accuracy
+        assert (
+            decrement(model, fit, x, se)
+            < (1e-5 if model.likelihood.name == "huber" else 1e-7) + method.accuracy
+        )
     top, rng = density(model, x), np.random.default_rng(0)
     for size in (1e-3, 0.03, 0.3, 1.0, 3.0):
         for step in rng.standard_normal((6, len(x))):
             # a maximum at a distance d is higher by d^2 / 2
-            assert density(model, x + size * se * step / np.linalg.norm(step)) < top + method.accuracy**2
+            assert (
+                density(model, x + size * se * step / np.linalg.norm(step))
+                < top + method.accuracy**2
+            )
 
 
 def decrement(model: pr.Model, fit: pr.Fit, x: Array, se: Array) -> float:
     """The distance of a mode to the maximum in standard errors, by differences of the density."""
     # Newton stops within 1e-8 standard errors; differences of a log posterior of size 100 cost 1e-11 / 2e-3
     slope = gradient(lambda t: density(model, x + se * t), np.zeros(len(x)))
-    H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature * np.outer(se, se)
+    H = model.value_grad_hessian(
+        fit.solution.beta, **fit.solution.aux
+    ).curvature * np.outer(se, se)
     return float(np.sqrt(slope @ np.linalg.solve(H, slope)))
 
 
 SANDWICHED = [
-    (m, k) for m, k in ESTIMATED if k.name == "interior_point" and m.likelihood.name in ("absolute", "quantile")
+    (m, k)
+    for m, k in ESTIMATED
+    if k.name == "interior_point" and m.likelihood.name in ("absolute", "quantile")
 ]
 
 
 # what is short of a mode, resampled, or a sandwich has a covariance of its own
-@over([c for c in ESTIMATED if c[1].accuracy == 0 and c[1].name != "bootstrap" and c not in SANDWICHED], "mode")
+@over(
+    [
+        c
+        for c in ESTIMATED
+        if c[1].accuracy == 0 and c[1].name != "bootstrap" and c not in SANDWICHED
+    ],
+    "mode",
+)
 def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
     fit = pr.fit(model, method)
     x, se, k = vector(fit), units(fit), model.shape[0] * model.shape[1]
-    if method.name == "closed_form":  # states sigma's factor in its notes; given sigma the curvature is that of beta
+    if (
+        method.name == "closed_form"
+    ):  # states sigma's factor in its notes; given sigma the curvature is that of beta
         s = fit.solution
         sigma = s.stats["sigma_unbiased"] if s.df is not None else fit.aux["sigma"]
         at = {} if model.fixed else {"sigma": sigma}
         H = -gradient(
-            lambda v: gradient(lambda b: float(model.log_posterior(b.reshape(model.shape), **at)), v, 0.05), x[:k], 0.05
+            lambda v: gradient(
+                lambda b: float(model.log_posterior(b.reshape(model.shape), **at)),
+                v,
+                0.05,
+            ),
+            x[:k],
+            0.05,
         )
-    elif model.likelihood.expected_curvature or model.likelihood.name == "huber":  # whose second derivative jumps
+    elif (
+        model.likelihood.expected_curvature or model.likelihood.name == "huber"
+    ):  # whose second derivative jumps
         H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     else:
-        H = -gradient(lambda v: gradient(lambda b: density(model, x + se * b), v), np.zeros(len(x)))
+        H = -gradient(
+            lambda v: gradient(lambda b: density(model, x + se * b), v),
+            np.zeros(len(x)),
+        )
         H = H / np.outer(se, se)
     inverse = np.linalg.inv(H)[:k, :k]
     np.testing.assert_allclose(
-        fit.solution.scale.matrix() / np.outer(se[:k], se[:k]), inverse / np.outer(se[:k], se[:k]), atol=1e-5
+        fit.solution.scale.matrix() / np.outer(se[:k], se[:k]),
+        inverse / np.outer(se[:k], se[:k]),
+        atol=1e-5,
     )
 
 
@@ -168,32 +215,58 @@ def test_draws_match_the_reported_moments(model, method):
         assert method.name == "importance"
         pytest.skip(f"weighted draws refuse by their k-hat: {refusal}")
     mean, cov, n = whitened(fit)
-    assert np.abs(mean).max() < 5 / np.sqrt(n)  # independent draws: five standard errors
-    assert np.abs(cov - np.eye(len(mean))).max() < 6 * np.sqrt(3 / n)  # sqrt(2/n) for a normal, a little more for a t
+    assert np.abs(mean).max() < 5 / np.sqrt(
+        n
+    )  # independent draws: five standard errors
+    assert np.abs(cov - np.eye(len(mean))).max() < 6 * np.sqrt(
+        3 / n
+    )  # sqrt(2/n) for a normal, a little more for a t
     for a in model.unknown:
         v = fit.solution.draws[a]
         assert (v > 0).all()
         assert abs(v.mean() - fit.aux[a]) < 5 * v.std() / np.sqrt(n)
-        assert v.std() == pytest.approx(fit.solution.aux_sd[a], rel=0.2)  # a skew density: 1500 draws give 4 %
-    assert fit.std_error.values.ravel() == pytest.approx(np.sqrt(np.diagonal(fit.covariance())), rel=1e-12)
+        assert v.std() == pytest.approx(
+            fit.solution.aux_sd[a], rel=0.2
+        )  # a skew density: 1500 draws give 4 %
+    assert fit.std_error.values.ravel() == pytest.approx(
+        np.sqrt(np.diagonal(fit.covariance())), rel=1e-12
+    )
     if method.name != "laplace" or not model.unknown:
         first = model.log_posterior(
-            fit.solution.draws["beta"][:1, :3], **{a: fit.solution.draws[a][:1, :3] for a in model.unknown}
+            fit.solution.draws["beta"][:1, :3],
+            **{a: fit.solution.draws[a][:1, :3] for a in model.unknown},
         )
-        np.testing.assert_allclose(fit.tree["sample_stats"]["lp"].values[:1, :3], first, rtol=1e-12)
+        np.testing.assert_allclose(
+            fit.tree["sample_stats"]["lp"].values[:1, :3], first, rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("method", sorted({k for _, k in REFUSED}, key=named), ids=named)
+@pytest.mark.parametrize(
+    "method", sorted({k for _, k in REFUSED}, key=named), ids=named
+)
 def test_a_refusal_names_methods_that_can(method, every):
     for model in [m for m, k in REFUSED if k == method][::every]:
         with case(model):
-            with pytest.raises(pr.Incompatible, match=r"These can fit this model: \w") as caught:
+            with pytest.raises(
+                pr.Incompatible, match=r"These can fit this model: \w"
+            ) as caught:
                 pr.fit(model, method)
-            able = str(caught.value).rsplit("These can fit this model: ", 1)[1].rstrip(".").split(", ")
+            able = (
+                str(caught.value)
+                .rsplit("These can fit this model: ", 1)[1]
+                .rstrip(".")
+                .split(", ")
+            )
             assert method.name not in able
-            if able == ["none"]:  # a posterior without mass at the edge of a nuisance parameter, and no mode
-                others = (cls() for name, cls in METHODS.items() if name not in ("auto", "posterior"))
+            if (
+                able == ["none"]
+            ):  # a posterior without mass at the edge of a nuisance parameter, and no mode
+                others = (
+                    cls()
+                    for name, cls in METHODS.items()
+                    if name not in ("auto", "posterior")
+                )
                 assert all(other.obstacle(model) is not None for other in others)
                 continue
             assert all(METHODS[name]().obstacle(model) is None for name in able)
@@ -202,8 +275,13 @@ def test_a_refusal_names_methods_that_can(method, every):
 
 def test_every_accepted_prior_can_be_fitted_by_auto():
     for model, _ in TRIPLES[:: len(METHOD_CASES)]:
-        if "improper" in (METHODS["auto"]().obstacle(model) or ""):  # and there is no mode
-            with pytest.raises(pr.Incompatible, match="no method fits this model; nuts: the posterior is improper"):
+        if "improper" in (
+            METHODS["auto"]().obstacle(model) or ""
+        ):  # and there is no mode
+            with pytest.raises(
+                pr.Incompatible,
+                match="no method fits this model; nuts: the posterior is improper",
+            ):
                 METHODS["auto"]().choose(model)
             continue
         chosen, why = METHODS["auto"]().choose(model)
@@ -219,12 +297,25 @@ def test_laplace_log_q_is_the_density_of_its_draws(model, method):
     """Recomputed from the mode and a numerical Hessian, as a density of (beta, aux)."""
     fit, mode = pr.fit(model, method, seed=2), pr.fit(model, "newton")
     x, se = vector(mode), units(mode)
-    H = -gradient(lambda v: gradient(lambda b: density(model, x + se * b), v), np.zeros(len(x)))
-    if model.likelihood.name == "huber":  # whose second derivative jumps where |r| = k, which differences step over
-        H = model.value_grad_hessian(mode.solution.beta, **mode.aux).curvature * np.outer(se, se)
+    H = -gradient(
+        lambda v: gradient(lambda b: density(model, x + se * b), v), np.zeros(len(x))
+    )
+    if (
+        model.likelihood.name == "huber"
+    ):  # whose second derivative jumps where |r| = k, which differences step over
+        H = model.value_grad_hessian(
+            mode.solution.beta, **mode.aux
+        ).curvature * np.outer(se, se)
     log_aux = [np.log(fit.solution.draws[a]).reshape(-1, 1) for a in model.unknown]
-    points = np.hstack([fit.solution.draws["beta"].reshape(-1, mode.solution.beta.size), *log_aux])
-    q = stats.multivariate_normal(np.zeros(len(x)), np.linalg.inv(H)).logpdf((points - x) / se) - np.log(se).sum()
+    points = np.hstack(
+        [fit.solution.draws["beta"].reshape(-1, mode.solution.beta.size), *log_aux]
+    )
+    q = (
+        stats.multivariate_normal(np.zeros(len(x)), np.linalg.inv(H)).logpdf(
+            (points - x) / se
+        )
+        - np.log(se).sum()
+    )
     q = q - sum(v[:, 0] for v in log_aux)
     # the numerical Hessian has errors of 1e-6, met at |z|^2 up to 30
     np.testing.assert_allclose(fit.solution.draws.stats["log_q"].ravel(), q, atol=1e-3)
@@ -236,13 +327,17 @@ def test_a_seed_gives_the_same_draws_and_another_gives_others(model, method):
         method = dataclasses.replace(method, max_k=np.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one, same, other = (pr.fit(model, method, seed=s).solution.posterior.values for s in (8, 8, 9))
+        one, same, other = (
+            pr.fit(model, method, seed=s).solution.posterior.values for s in (8, 8, 9)
+        )
     for name, v in one.items():
         np.testing.assert_array_equal(v, same[name])
         assert not (v == other[name]).any()
 
 
-@pytest.mark.parametrize("method", [k for k in METHOD_CASES if k.target == "posterior"], ids=named)
+@pytest.mark.parametrize(
+    "method", [k for k in METHOD_CASES if k.target == "posterior"], ids=named
+)
 def test_draws_and_chains_are_as_asked(method):
     asked = dataclasses.replace(method, draws=7, chains=3)
     model = next(m for m, k in ACCEPTED if k.name == method.name)
@@ -259,14 +354,28 @@ def brute_evidence(model: pr.Model, names: tuple[str, ...]) -> float:
     b, wb = line(float(model.design.moments.least_squares()[0][0]), 0.1)
     b, wb = b[300:-300], wb[300:-300]
     if not names:
-        return float(np.log(wb @ np.exp(model.log_posterior(b[:, None, None]) + 20.0)) - 20.0)
+        return float(
+            np.log(wb @ np.exp(model.log_posterior(b[:, None, None]) + 20.0)) - 20.0
+        )
     prior = model.aux_prior("sigma")
-    ends = (prior.low, prior.high) if isinstance(prior, pr.priors.Uniform) else (0.02, 60.0)
+    ends = (
+        (prior.low, prior.high)
+        if isinstance(prior, pr.priors.Uniform)
+        else (0.02, 60.0)
+    )
     x, w = np.polynomial.legendre.leggauss(200)
     half, centre = np.diff(np.log(ends)) / 2, np.mean(np.log(ends))
     v = np.exp(centre + half * x)
     wv = half * w * v
-    total = np.array([wb @ np.exp(model.log_posterior(b[:, None, None], sigma=np.full(len(b), s)) + 20.0) for s in v])
+    total = np.array(
+        [
+            wb
+            @ np.exp(
+                model.log_posterior(b[:, None, None], sigma=np.full(len(b), s)) + 20.0
+            )
+            for s in v
+        ]
+    )
     return float(np.log(wv @ total) - 20.0)
 
 
@@ -275,9 +384,17 @@ def brute_evidence(model: pr.Model, names: tuple[str, ...]) -> float:
     [
         (Normal(0.8, location=0.3), 0.7, ["conjugate"]),
         (Normal(0.8, location=0.3, sigma_units=True), 0.7, ["conjugate"]),
-        (Normal(0.8, location=0.3, sigma_units=True), pr.priors.InverseGamma(2.5, 0.6), ["conjugate", "quadrature"]),
+        (
+            Normal(0.8, location=0.3, sigma_units=True),
+            pr.priors.InverseGamma(2.5, 0.6),
+            ["conjugate", "quadrature"],
+        ),
         (Normal(0.8, location=0.3), pr.priors.HalfCauchy(0.7), ["quadrature"]),
-        (Normal(0.8, location=0.3), pr.priors.HalfStudentT(0.7, nu=4.0), ["quadrature"]),
+        (
+            Normal(0.8, location=0.3),
+            pr.priors.HalfStudentT(0.7, nu=4.0),
+            ["quadrature"],
+        ),
         (Normal(0.8, location=0.3), pr.priors.Uniform(0.2, 3.0), ["quadrature"]),
         (Normal(0.8, location=0.3), pr.priors.Exponential(0.7), ["quadrature"]),
     ],
@@ -286,18 +403,31 @@ def brute_evidence(model: pr.Model, names: tuple[str, ...]) -> float:
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_log_evidence_is_the_integral(prior, sigma, methods, weighted):
     weights = np.arange(9) % 3 + 1 if weighted else None
-    model = model_for(pr.Gaussian(), prior, n=9, q=1, intercept=False, aux={"sigma": sigma}, weights=weights)
+    model = model_for(
+        pr.Gaussian(),
+        prior,
+        n=9,
+        q=1,
+        intercept=False,
+        aux={"sigma": sigma},
+        weights=weights,
+    )
     exact = brute_evidence(model, model.unknown)
     for name in methods:
         found = pr.fit(model, name).solution.stats["log_evidence"]
-        assert found == pytest.approx(exact, abs=1e-11)  # both are sums of some hundred terms of order 10
+        assert found == pytest.approx(
+            exact, abs=1e-11
+        )  # both are sums of some hundred terms of order 10
     if has_closed_evidence(model):  # what a path of scales is compared by
         assert log_evidence(model) == pytest.approx(exact, abs=1e-11)
 
 
 def test_an_improper_prior_has_no_evidence():
     for method in ("conjugate", "quadrature"):
-        assert "log_evidence" not in pr.fit(model_for(pr.Gaussian()), method).solution.stats
+        assert (
+            "log_evidence"
+            not in pr.fit(model_for(pr.Gaussian()), method).solution.stats
+        )
 
 
 # ---- weights -------------------------------------------------------------------------------------------------------
@@ -315,20 +445,31 @@ WEIGHTED = [
 ]
 
 
-def weighted_and_repeated(likelihood: Any, prior: Any, **more: Any) -> tuple[pr.Model, pr.Model]:
+def weighted_and_repeated(
+    likelihood: Any, prior: Any, **more: Any
+) -> tuple[pr.Model, pr.Model]:
     X, y = rows_for(likelihood)
     w = np.arange(len(y)) % 4  # a weight of zero leaves its row out
     again = np.repeat(np.arange(len(y)), w)
     options = recipe_of(likelihood) | {"prior": prior or pr.Flat()} | more
-    return pr.Model.from_arrays(X, y, weights=w, **options), pr.Model.from_arrays(X[again], y[again], **options)
+    return pr.Model.from_arrays(X, y, weights=w, **options), pr.Model.from_arrays(
+        X[again], y[again], **options
+    )
 
 
 def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
     """Estimates, covariances and log likelihood to the tolerance of Newton's last step, or of the method: two answers
     may lie twice its accuracy apart, in standard errors, and their covariances differ as much in proportion."""
     near, se = a.method.accuracy, b.std_error.values
-    np.testing.assert_allclose(a.coef, b.coef, rtol=rtol, atol=rtol + 2 * near * se.max())
-    np.testing.assert_allclose(a.covariance(), b.covariance(), rtol=10 * rtol, atol=1e-9 + 2 * near * se.max() ** 2)
+    np.testing.assert_allclose(
+        a.coef, b.coef, rtol=rtol, atol=rtol + 2 * near * se.max()
+    )
+    np.testing.assert_allclose(
+        a.covariance(),
+        b.covariance(),
+        rtol=10 * rtol,
+        atol=1e-9 + 2 * near * se.max() ** 2,
+    )
     assert a.log_likelihood == pytest.approx(b.log_likelihood, rel=1e-9, abs=near)
     assert a.solution.df == b.solution.df
     for name, value in a.aux.items():
@@ -338,52 +479,83 @@ def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
     # d standard errors off the minimum RSS / sigma^2, about the degrees of freedom, is larger by d^2
     near_sum = near**2 / (a.solution.df or a.model.design.total)
     for name, value in a.solution.stats.items():
-        if name not in ("steps", "decrement", "passes", "distance") and not name.startswith(
-            "online_"
-        ):  # of the way there
+        if name not in (
+            "steps",
+            "decrement",
+            "passes",
+            "distance",
+        ) and not name.startswith("online_"):  # of the way there
             off = near_sum if name in ("rss", "sigma_unbiased") else 0.0
             assert value == pytest.approx(b.solution.stats[name], rel=1e-9 + off), name
 
 
 @pytest.mark.parametrize(
     ("likelihood", "prior", "method"),
-    covering(WEIGHTED, lambda v, p, k: v, lambda v, p, k: k.name, lambda v, p, k: (type(p), p and p.sigma_units)),
+    covering(
+        WEIGHTED,
+        lambda v, p, k: v,
+        lambda v, p, k: k.name,
+        lambda v, p, k: (type(p), p and p.sigma_units),
+    ),
 )
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
-    weighted, repeated = weighted_and_repeated(likelihood, prior, aux=proper_aux(likelihood))
+    weighted, repeated = weighted_and_repeated(
+        likelihood, prior, aux=proper_aux(likelihood)
+    )
     a, b = pr.fit(weighted, method, seed=1), pr.fit(repeated, method, seed=1)
     same_answer(a, b)
     assert weighted.design.total == repeated.design.total == repeated.design.n
     if method.target == "posterior":
         left, right = (f.tree["log_likelihood"]["y"].values for f in (a, b))
-        assert left.shape == right.shape == (method.chains, method.draws, repeated.design.n)
-        if method.name != "laplace":  # whose draws follow the standardised columns, which weights do not move
+        assert (
+            left.shape
+            == right.shape
+            == (method.chains, method.draws, repeated.design.n)
+        )
+        if (
+            method.name != "laplace"
+        ):  # whose draws follow the standardised columns, which weights do not move
             np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-6)
         drawn = a.tree["posterior_predictive"]["y"].shape
         assert drawn == b.tree["posterior_predictive"]["y"].shape
         assert drawn[:3] == left.shape  # counts by class have a class more
-        assert a.tree["observed_data"]["y"].values.tolist() == b.tree["observed_data"]["y"].values.tolist()
+        assert (
+            a.tree["observed_data"]["y"].values.tolist()
+            == b.tree["observed_data"]["y"].values.tolist()
+        )
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_densities_and_derivatives_count_weights(likelihood):
     weighted, repeated = weighted_and_repeated(likelihood, Normal(0.8))
     rng = np.random.default_rng(3)
-    beta, aux = rng.normal(size=(2, 3, *weighted.shape)), {a: rng.uniform(0.5, 2, (2, 3)) for a in likelihood.aux}
-    np.testing.assert_allclose(weighted.log_lik(beta, **aux), repeated.log_lik(beta, **aux), rtol=1e-12)
+    beta, aux = (
+        rng.normal(size=(2, 3, *weighted.shape)),
+        {a: rng.uniform(0.5, 2, (2, 3)) for a in likelihood.aux},
+    )
+    np.testing.assert_allclose(
+        weighted.log_lik(beta, **aux), repeated.log_lik(beta, **aux), rtol=1e-12
+    )
     one = {a: float(v[0, 0]) for a, v in aux.items()}
     for f in ("information", "gradient"):
         np.testing.assert_allclose(
-            getattr(weighted, f)(beta[0, 0], **one), getattr(repeated, f)(beta[0, 0], **one), rtol=1e-10, atol=1e-10
+            getattr(weighted, f)(beta[0, 0], **one),
+            getattr(repeated, f)(beta[0, 0], **one),
+            rtol=1e-10,
+            atol=1e-10,
         )
 
 
 def test_weights_beyond_what_is_written_out_multiply_the_log_density():
     X, y = rows_for(pr.Poisson())
-    heavy = pr.fit(pr.Model.from_arrays(X, y, likelihood="poisson", weights=np.full(60, 20_000)))
+    heavy = pr.fit(
+        pr.Model.from_arrays(X, y, likelihood="poisson", weights=np.full(60, 20_000))
+    )
     whole = pr.fit(pr.Model.from_arrays(X, y, likelihood="poisson"))
     np.testing.assert_allclose(heavy.coef, whole.coef, rtol=1e-8)
-    np.testing.assert_allclose(heavy.covariance(), whole.covariance() / 20_000, rtol=1e-6)
+    np.testing.assert_allclose(
+        heavy.covariance(), whole.covariance() / 20_000, rtol=1e-6
+    )
     post = pr.fit(heavy.model, "laplace")
     assert post.tree["log_likelihood"]["y"].shape == (
         4,
@@ -404,40 +576,71 @@ def test_successes_in_trials_are_bernoulli_rows(method):
     successes = rng.binomial(trials, 1 / (1 + np.exp(-0.3 - x)))
     together = pr.Model.from_arrays(x, successes, trials=trials, likelihood="binomial")
     rows = np.repeat(np.arange(8), trials)
-    y = np.concatenate([np.arange(t) < s for s, t in zip(successes, trials)]).astype(int)
+    y = np.concatenate([np.arange(t) < s for s, t in zip(successes, trials)]).astype(
+        int
+    )
     apart = pr.Model.from_arrays(x[rows], y, likelihood="bernoulli")
     a, b = pr.fit(together, method, seed=1), pr.fit(apart, method, seed=1)
     near, se = a.method.accuracy, b.std_error.values
-    np.testing.assert_allclose(a.coef, b.coef, rtol=1e-7, atol=1e-7 + 2 * near * se.max())
-    np.testing.assert_allclose(a.covariance(), b.covariance(), rtol=1e-6, atol=1e-9 + 2 * near * se.max() ** 2)
-    ways = np.log(comb(trials, successes)).sum()  # the binomial coefficients, which rows written out do not have
-    assert a.log_likelihood == pytest.approx(b.log_likelihood + ways, rel=1e-9, abs=near)
+    np.testing.assert_allclose(
+        a.coef, b.coef, rtol=1e-7, atol=1e-7 + 2 * near * se.max()
+    )
+    np.testing.assert_allclose(
+        a.covariance(), b.covariance(), rtol=1e-6, atol=1e-9 + 2 * near * se.max() ** 2
+    )
+    ways = np.log(
+        comb(trials, successes)
+    ).sum()  # the binomial coefficients, which rows written out do not have
+    assert a.log_likelihood == pytest.approx(
+        b.log_likelihood + ways, rel=1e-9, abs=near
+    )
     # and three rows of the same trials, weighted, are three copies
-    thrice = pr.Model.from_arrays(x, successes, trials=trials, likelihood="binomial", weights=np.full(8, 3))
-    np.testing.assert_allclose(pr.fit(thrice, method, seed=1).covariance(), a.covariance() / 3, rtol=1e-7)
+    thrice = pr.Model.from_arrays(
+        x, successes, trials=trials, likelihood="binomial", weights=np.full(8, 3)
+    )
+    np.testing.assert_allclose(
+        pr.fit(thrice, method, seed=1).covariance(), a.covariance() / 3, rtol=1e-7
+    )
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)],
+    ids=named,
+)
 def test_groups_of_the_tree_are_the_models_densities(likelihood):
     """With an offset and weights: what ArviZ reads is what the model says of each draw."""
     n = len(rows_for(likelihood)[1])
     offset, weights = 0.5 * np.cos(np.arange(n)), np.arange(n) % 3 + 1
     aux = proper_aux(likelihood)
-    model = model_for(likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights, aux=aux)
+    model = model_for(
+        likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights, aux=aux
+    )
     again_and_again = np.repeat(np.arange(n), weights)
     normal = pr.LaplaceApproximation(draws=20, chains=2)
-    method = normal if normal.obstacle(model) is None else pr.NUTS(draws=20, chains=2, tune=100)
+    method = (
+        normal
+        if normal.obstacle(model) is None
+        else pr.NUTS(draws=20, chains=2, tune=100)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few draws need not settle
-        fit, again = pr.fit(model, method), pr.fit(model, method).tree["posterior_predictive"]["y"]
+        fit, again = (
+            pr.fit(model, method),
+            pr.fit(model, method).tree["posterior_predictive"]["y"],
+        )
     draws = dict(fit.solution.draws.values)
     beta = draws.pop("beta")
     each = (model.pointwise(beta, **draws) / weights)[..., again_and_again]
     np.testing.assert_allclose(fit.tree["log_likelihood"]["y"], each, rtol=1e-12)
     prior = sum(v for v in fit.tree["log_prior"].data_vars.values())
     np.testing.assert_allclose(prior, model.log_prior(beta, **draws), rtol=1e-12)
-    np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], model.log_posterior(beta, **draws), rtol=1e-12)
-    np.testing.assert_allclose(fit.tree["constant_data"]["offset"], offset[again_and_again])
+    np.testing.assert_allclose(
+        fit.tree["sample_stats"]["lp"], model.log_posterior(beta, **draws), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        fit.tree["constant_data"]["offset"], offset[again_and_again]
+    )
     np.testing.assert_array_equal(fit.tree["posterior_predictive"]["y"], again)
 
 
@@ -445,9 +648,13 @@ def test_groups_of_the_tree_are_the_models_densities(likelihood):
 def test_a_weight_is_a_number_of_copies_under_nuts():
     likelihood = pr.Categorical()
     weighted, repeated = weighted_and_repeated(likelihood, Normal(0.8))
-    a, b = (pr.fit(m, pr.NUTS(draws=500, tune=300), seed=1) for m in (weighted, repeated))
+    a, b = (
+        pr.fit(m, pr.NUTS(draws=500, tune=300), seed=1) for m in (weighted, repeated)
+    )
     sd = np.sqrt(np.diagonal(b.covariance())).reshape(b.coef.shape)
-    assert np.abs((a.coef - b.coef) / sd).max() < 0.2  # both means have Monte Carlo errors near sd / sqrt(1000)
+    assert (
+        np.abs((a.coef - b.coef) / sd).max() < 0.2
+    )  # both means have Monte Carlo errors near sd / sqrt(1000)
     np.testing.assert_allclose(a.std_error, b.std_error, rtol=0.2)
     assert a.tree["log_likelihood"]["y"].sizes["obs"] == repeated.design.n
 
@@ -458,7 +665,9 @@ def test_a_weight_is_a_number_of_copies_under_nuts():
 def collinear(likelihood: Any, **more: Any) -> pr.Model:
     X, y = rows_for(likelihood)
     X = np.c_[X, X[:, 0] - 2 * X[:, 1]]
-    return pr.Model.from_arrays(X, y, columns=["a", "b", "c", "d"], **recipe_of(likelihood), **more)
+    return pr.Model.from_arrays(
+        X, y, columns=["a", "b", "c", "d"], **recipe_of(likelihood), **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -484,51 +693,81 @@ def test_collinear_columns_warn_and_have_no_estimate(likelihood, method):
     assert np.isnan(fit.std_error.sel(coef=gone)).all()
     smaller = pr.fit(
         pr.Model.from_arrays(
-            model.design.X[:, 1:4], rows_for(likelihood)[1], columns=["a", "b", "c"], **recipe_of(likelihood)
+            model.design.X[:, 1:4],
+            rows_for(likelihood)[1],
+            columns=["a", "b", "c"],
+            **recipe_of(likelihood),
         ),
         method,
     )
     near, se = fit.method.accuracy, smaller.std_error.sel(coef=kept).values
     np.testing.assert_allclose(
-        fit.coef.sel(coef=kept), smaller.coef.sel(coef=kept), rtol=1e-6, atol=1e-8 + 2 * near * se.max()
+        fit.coef.sel(coef=kept),
+        smaller.coef.sel(coef=kept),
+        rtol=1e-6,
+        atol=1e-8 + 2 * near * se.max(),
     )
     np.testing.assert_allclose(fit.std_error.sel(coef=kept), se, rtol=1e-5 + near)
-    assert fit.log_likelihood == pytest.approx(smaller.log_likelihood, rel=1e-9, abs=near)
+    assert fit.log_likelihood == pytest.approx(
+        smaller.log_likelihood, rel=1e-9, abs=near
+    )
     # of least norm on the raw columns: no part along a - 2 b - d, and the same linear predictor
     least = fit.minimum_norm
     along = least.sel(coef=["a", "b", "d"]).values.T @ [1.0, -2.0, -1.0]
     np.testing.assert_allclose(along, 0.0, atol=1e-9)
     eta = smaller.model.design.X @ smaller.coef.values
-    np.testing.assert_allclose(model.design.X @ least.values, eta, atol=1e-6 + 10 * near * se.max())
+    np.testing.assert_allclose(
+        model.design.X @ least.values, eta, atol=1e-6 + 10 * near * se.max()
+    )
     assert smaller.minimum_norm.equals(smaller.coef)
     with pytest.raises(pr.NotConverged, match=r"no interval.*d = a - 2 b"):
         fit.interval()
     with pytest.raises(pr.NotConverged, match="not identified"):
         pr.fit(model, method, strict=True)
     table = fit.summary()
-    involved = table.index.get_level_values("coef").isin(gone) if likelihood.outcomes else table.index.isin(gone)
+    involved = (
+        table.index.get_level_values("coef").isin(gone)
+        if likelihood.outcomes
+        else table.index.isin(gone)
+    )
     assert table[involved].isna().all(axis=None)
-    assert table[~involved].drop(columns=["statistic", "p_value"], errors="ignore").notna().all(axis=None)
+    assert (
+        table[~involved]
+        .drop(columns=["statistic", "p_value"], errors="ignore")
+        .notna()
+        .all(axis=None)
+    )
     if "p_value" in table:  # sigma has none
         assert table["p_value"].isna().sum() == involved.sum() + len(model.unknown)
 
 
 @pytest.mark.filterwarnings("ignore:closed_form")
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_least_squares_solution_of_least_norm_is_that_of_the_pseudo_inverse(intercept):
+def test_the_least_squares_solution_of_least_norm_is_that_of_the_pseudo_inverse(
+    intercept,
+):
     rng = np.random.default_rng(2)
-    X, y = rng.normal(size=(6, 9)) * [1, 5, 1, 1, 0.2, 1, 1, 1, 1] + 3.0, rng.normal(size=6)  # more columns than rows
+    X, y = (
+        rng.normal(size=(6, 9)) * [1, 5, 1, 1, 0.2, 1, 1, 1, 1] + 3.0,
+        rng.normal(size=6),
+    )  # more columns than rows
     fit = pr.fit(pr.Model.from_arrays(X, y, intercept=intercept), "closed_form")
-    np.testing.assert_allclose(fit.minimum_norm, np.linalg.pinv(fit.model.design.X) @ y, rtol=1e-8)
+    np.testing.assert_allclose(
+        fit.minimum_norm, np.linalg.pinv(fit.model.design.X) @ y, rtol=1e-8
+    )
 
 
 def test_what_has_no_estimate_of_least_norm_says_why():
-    model = pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood=pr.Bernoulli())
+    model = pr.Model.from_arrays(
+        [0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood=pr.Bernoulli()
+    )
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
         separated = pr.fit(model)
     with pytest.raises(pr.NotConverged, match=r"no estimate of least norm.*separation"):
         _ = separated.minimum_norm
-    posterior = pr.fit(model.with_prior({"Intercept": Normal(1.0), "x1": Normal(1.0)}), "laplace")
+    posterior = pr.fit(
+        model.with_prior({"Intercept": Normal(1.0), "x1": Normal(1.0)}), "laplace"
+    )
     with pytest.raises(pr.Incompatible, match="laplace has no estimate of least norm"):
         _ = posterior.minimum_norm
 
@@ -557,9 +796,18 @@ SEPARATED = {
 def test_a_maximum_at_infinity_warns_and_is_nan(name):
     y, column = SEPARATED[name]
     rng = np.random.default_rng(9)
-    x = np.r_[-rng.uniform(1, 2, 10), rng.uniform(1, 2, 10)] if column == "a" else (np.arange(20) < 10).astype(float)
-    model = pr.Model.from_arrays(np.c_[x, rng.normal(size=20)], y, columns=[column, "other"], likelihood=name)
-    with pytest.warns(pr.ProbregWarning, match=f"no maximum likelihood estimate exists.*separation.*{column}"):
+    x = (
+        np.r_[-rng.uniform(1, 2, 10), rng.uniform(1, 2, 10)]
+        if column == "a"
+        else (np.arange(20) < 10).astype(float)
+    )
+    model = pr.Model.from_arrays(
+        np.c_[x, rng.normal(size=20)], y, columns=[column, "other"], likelihood=name
+    )
+    with pytest.warns(
+        pr.ProbregWarning,
+        match=f"no maximum likelihood estimate exists.*separation.*{column}",
+    ):
         fit = pr.fit(model)
     assert fit.solution.status is Status.NO_MAXIMUM
     assert np.isnan(fit.coef.sel(coef=column)).any()
@@ -583,7 +831,11 @@ def test_a_step_limit_is_reported():
     assert not fit.solution.status.good
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+    ids=named,
+)
 def test_a_warm_start_ends_at_the_same_mode(likelihood):
     model = model_for(likelihood, Normal(0.8))
     cold = pr.fit(model, "newton")

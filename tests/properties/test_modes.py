@@ -9,14 +9,30 @@ from numpy.testing import assert_allclose
 
 import probreg as pr
 from probreg import priors
-from probreg.inference import METHODS, CoordinateDescent, Method, ProximalNewton, Status, default_scales, mode_path
+from probreg.inference import (
+    METHODS,
+    CoordinateDescent,
+    Method,
+    ProximalNewton,
+    Status,
+    default_scales,
+    mode_path,
+)
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.degrees import degrees_of_freedom
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescaled
 from probreg.inference.penalized.separable import Proximal
 from probreg.likelihoods import SmoothLikelihood
-from probreg.priors import ElasticNet, ExponentialPower, GroupedPrior, GroupLaplace, Laplace, Normal, ProximalPrior
+from probreg.priors import (
+    ElasticNet,
+    ExponentialPower,
+    GroupedPrior,
+    GroupLaplace,
+    Laplace,
+    Normal,
+    ProximalPrior,
+)
 
 from .cases import (
     DATA_DEPENDENT_PRIORS,
@@ -38,18 +54,32 @@ KINKED = [p for p in PRIOR_CASES if isinstance(p, ProximalPrior)]
 MIXED: list[Any] = [
     {"x1": Laplace(0.07), ("x2", "x3"): Normal(0.4)},
     {"Intercept": ElasticNet(0.2, ratio=0.4), "x2": priors.StudentT(0.6, nu=5.0)},
-    {("x1", "x3"): GroupLaplace(0.2, groups=((0, 1),)), "x2": ElasticNet(0.2, ratio=0.6), "Intercept": Normal(2.0)},
-    {"x1": Laplace(0.3, sigma_units=True), "x2": Normal(0.5, sigma_units=True), "x3": ExponentialPower(0.2, q=1.4)},
+    {
+        ("x1", "x3"): GroupLaplace(0.2, groups=((0, 1),)),
+        "x2": ElasticNet(0.2, ratio=0.6),
+        "Intercept": Normal(2.0),
+    },
+    {
+        "x1": Laplace(0.3, sigma_units=True),
+        "x2": Normal(0.5, sigma_units=True),
+        "x3": ExponentialPower(0.2, q=1.4),
+    },
 ]
 METHODS_HERE: list[Method] = [CoordinateDescent(), ProximalNewton()]
 
 
 def cases() -> list[tuple[pr.Model, Method]]:
     out = []
-    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*KINKED, *DATA_DEPENDENT_PRIORS, *MIXED]):
+    for likelihood, prior in itertools.product(
+        LIKELIHOOD_CASES, [*KINKED, *DATA_DEPENDENT_PRIORS, *MIXED]
+    ):
         for aux in aux_choices(likelihood):
             model = accepted(likelihood, prior, aux=aux)
-            out += [(model, k) for k in METHODS_HERE if model is not None and k.obstacle(model) is None]
+            out += [
+                (model, k)
+                for k in METHODS_HERE
+                if model is not None and k.obstacle(model) is None
+            ]
     return out
 
 
@@ -69,10 +99,16 @@ over = pytest.mark.parametrize(
 def smooth_log_density(model: pr.Model, x: Array) -> float:
     """log posterior over (vec beta, log aux), without the log prior of the blocks that have kinks."""
     k = model.shape[0] * model.shape[1]
-    beta, aux = x[:k].reshape(model.shape), {a: float(np.exp(v)) for a, v in zip(model.unknown, x[k:])}
+    beta, aux = (
+        x[:k].reshape(model.shape),
+        {a: float(np.exp(v)) for a, v in zip(model.unknown, x[k:])},
+    )
     known = {**model.fixed, **aux}
     total = float(model.log_posterior(beta, **aux)) + x[k:].sum()
-    return total - sum(float(b.prior.log_prob(beta[list(b.columns)], unit(model, b, known))) for b in kinked(model))
+    return total - sum(
+        float(b.prior.log_prob(beta[list(b.columns)], unit(model, b, known)))
+        for b in kinked(model)
+    )
 
 
 def kinked(model: pr.Model) -> list[Any]:
@@ -91,7 +127,16 @@ def sigma_slope(model: pr.Model, beta: Array, known: dict[str, float]) -> float:
             at = beta[list(b.columns)]
             r = at - np.broadcast_to(b.prior.location, len(at))[:, None]
             low, high = b.prior.subgradient(at, model.likelihood.noise(known))
-            total += float(np.where(r == 0, 0.0, r * np.where(np.isfinite(low), (low + high) / 2, 0.0)).sum()) - r.size
+            total += (
+                float(
+                    np.where(
+                        r == 0,
+                        0.0,
+                        r * np.where(np.isfinite(low), (low + high) / 2, 0.0),
+                    ).sum()
+                )
+                - r.size
+            )
     return total
 
 
@@ -101,8 +146,13 @@ def certificate(fit: pr.Fit) -> Array:
     k, known = s.beta.size, fit.aux
     x = np.r_[s.beta.ravel(), np.log([s.aux[a] for a in model.unknown])]
     flat = model.with_prior(pr.Flat())
-    se = 1 / np.sqrt(np.abs(np.diagonal(flat.value_grad_hessian(s.beta, **s.aux).curvature)))
-    g = -gradient(lambda t: smooth_log_density(model, x + se * t), np.zeros(len(x))) / se
+    se = 1 / np.sqrt(
+        np.abs(np.diagonal(flat.value_grad_hessian(s.beta, **s.aux).curvature))
+    )
+    g = (
+        -gradient(lambda t: smooth_log_density(model, x + se * t), np.zeros(len(x)))
+        / se
+    )
     low, high = np.zeros(len(x)), np.zeros(len(x))
     for b in kinked(model):
         at = np.array(b.columns)[:, None] * model.shape[1] + np.arange(model.shape[1])
@@ -114,10 +164,15 @@ def certificate(fit: pr.Fit) -> Array:
                 if (
                     low[j] != high[j]
                 ).any():  # at the kink: what a point of the ball D u, |u| <= 1, leaves of the slope
-                    D = 1 / (np.broadcast_to(b.prior.scales, len(at))[of] * unit(model, b, known))
+                    D = 1 / (
+                        np.broadcast_to(b.prior.scales, len(at))[of]
+                        * unit(model, b, known)
+                    )
                     low[j] = high[j] = -g[j] / max(np.linalg.norm(g[j] / D), 1.0)
     if model.noise_unknown:
-        g[k + model.unknown.index(model.noise_scale)] -= sigma_slope(model, s.beta, known)
+        g[k + model.unknown.index(model.noise_scale)] -= sigma_slope(
+            model, s.beta, known
+        )
     return np.maximum(np.maximum(g + low, -(g + high)), 0.0) * se
 
 
@@ -131,20 +186,33 @@ def test_a_mode_has_a_certificate(model, method):
     # where the second derivative jumps, differences over 2e-3 standard errors are off by its share of the rows
     assert certificate(fit).max() < (1e-5 if model.likelihood.name == "huber" else 1e-7)
     assert fit.solution.stats["kkt"] <= 1e-8
-    rng, top = np.random.default_rng(0), total(model, fit.solution.beta, fit.solution.aux)
+    rng, top = (
+        np.random.default_rng(0),
+        total(model, fit.solution.beta, fit.solution.aux),
+    )
     for size in (1e-4, 1e-2, 0.1):
         for _ in range(8):
             beta = fit.solution.beta + size * rng.standard_normal(model.shape)
-            aux = {a: v * np.exp(size * rng.standard_normal()) for a, v in fit.solution.aux.items()}
+            aux = {
+                a: v * np.exp(size * rng.standard_normal())
+                for a, v in fit.solution.aux.items()
+            }
             assert total(model, beta, aux) <= top + 1e-9
 
 
 def total(model: pr.Model, beta: Array, aux: dict[str, float]) -> float:
-    return float(model.log_posterior(beta, **aux)) + float(sum(np.log(v) for v in aux.values()))
+    return float(model.log_posterior(beta, **aux)) + float(
+        sum(np.log(v) for v in aux.values())
+    )
 
 
-@pytest.mark.parametrize(("model", "method"), covering(CASES[::7], lambda m, k: m.likelihood.name, lambda m, k: k.name))
-def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(model, method, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "method"),
+    covering(CASES[::7], lambda m, k: m.likelihood.name, lambda m, k: k.name),
+)
+def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(
+    model, method, tmp_path
+):
     fit = pr.fit(model, method)
     assert np.isnan(fit.solution.scale.matrix()).all()
     table = fit.summary()
@@ -165,10 +233,14 @@ def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(model, meth
 # ---- what priors promise of their proximal map ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prior", [p for p in KINKED if not isinstance(p, GroupedPrior)], ids=named)
+@pytest.mark.parametrize(
+    "prior", [p for p in KINKED if not isinstance(p, GroupedPrior)], ids=named
+)
 @pytest.mark.parametrize("step", [0.04, 0.7, 11.0])
 def test_prox_is_the_least_point(prior, step):
-    at = np.linspace(-4.0, 4.0, 33).repeat(3).reshape(-1, 3, 1)[:, :, 0].T  # (3, 33): one prior per column, many points
+    at = (
+        np.linspace(-4.0, 4.0, 33).repeat(3).reshape(-1, 3, 1)[:, :, 0].T
+    )  # (3, 33): one prior per column, many points
     found = prior.prox(at, step, 0.8)
     grid = np.linspace(-6, 6, 40_001)
     for i in range(3):
@@ -177,7 +249,9 @@ def test_prox_is_the_least_point(prior, step):
         own = _each(prior, i, grid)
         for j in range(0, at.shape[1], 4):
             objective = (grid - at[i, j]) ** 2 / (2 * step) - own
-            here = (found[i, j] - at[i, j]) ** 2 / (2 * step) - _each(prior, i, found[i : i + 1, j])[0]
+            here = (found[i, j] - at[i, j]) ** 2 / (2 * step) - _each(
+                prior, i, found[i : i + 1, j]
+            )[0]
             assert here <= objective.min() + 1e-9
 
 
@@ -200,26 +274,45 @@ def orthonormal(n: int = 40) -> tuple[Array, Array]:
 @pytest.mark.parametrize("method", METHODS_HERE, ids=named)
 def test_on_orthonormal_columns_the_lasso_is_a_soft_threshold(method):
     Q, y = orthonormal()
-    fit = pr.fit(pr.Model.from_arrays(Q, y, prior=Laplace(1.6), aux={"sigma": 0.8}), method)
+    fit = pr.fit(
+        pr.Model.from_arrays(Q, y, prior=Laplace(1.6), aux={"sigma": 0.8}), method
+    )
     z = Q.T @ y
-    assert_allclose(fit.coef[1:], np.sign(z) * np.maximum(np.abs(z) - 0.64 / 1.6, 0), rtol=1e-9, atol=1e-12)
+    assert_allclose(
+        fit.coef[1:],
+        np.sign(z) * np.maximum(np.abs(z) - 0.64 / 1.6, 0),
+        rtol=1e-9,
+        atol=1e-12,
+    )
     assert (fit.coef.values[1:][np.abs(z) < 0.4] == 0).all()
 
 
 @pytest.mark.parametrize(
     "likelihood",
-    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and not getattr(v, "symmetric", False)],
+    [
+        v
+        for v in LIKELIHOOD_CASES
+        if isinstance(v, SmoothLikelihood) and not getattr(v, "symmetric", False)
+    ],
     ids=named,
 )
 @pytest.mark.parametrize("units", [False, True])
 def test_limits_of_the_elastic_net_and_the_bridge(likelihood, units):
     if units and likelihood.noise_scale is None:
         return
-    ridge = pr.fit(model_for(likelihood, Normal(0.3, location=0.1, sigma_units=units)), "newton")
-    lasso = pr.fit(model_for(likelihood, Laplace(0.1, location=0.1, sigma_units=units)), "proximal_newton")
+    ridge = pr.fit(
+        model_for(likelihood, Normal(0.3, location=0.1, sigma_units=units)), "newton"
+    )
+    lasso = pr.fit(
+        model_for(likelihood, Laplace(0.1, location=0.1, sigma_units=units)),
+        "proximal_newton",
+    )
     for prior, same in (
         (ElasticNet(0.3, ratio=0.0, location=0.1, sigma_units=units), ridge),
-        (ExponentialPower(0.3 * np.sqrt(2), q=2.0, location=0.1, sigma_units=units), ridge),
+        (
+            ExponentialPower(0.3 * np.sqrt(2), q=2.0, location=0.1, sigma_units=units),
+            ridge,
+        ),
         (ElasticNet(0.1, ratio=1.0, location=0.1, sigma_units=units), lasso),
         (ExponentialPower(0.1, q=1.0, location=0.1, sigma_units=units), lasso),
         (ExponentialPower(0.1, q=1.0 + 1e-9, location=0.1, sigma_units=units), lasso),
@@ -233,7 +326,9 @@ def test_limits_of_the_elastic_net_and_the_bridge(likelihood, units):
 GAUSSIAN = [(m, k) for m, k in CASES if k.name == "coordinate_descent"]
 
 
-@pytest.mark.parametrize("model", [m for m, _ in GAUSSIAN], ids=[named(m) for m, _ in GAUSSIAN])
+@pytest.mark.parametrize(
+    "model", [m for m, _ in GAUSSIAN], ids=[named(m) for m, _ in GAUSSIAN]
+)
 def test_two_methods_find_one_mode(model):
     one, two = pr.fit(model, "coordinate_descent"), pr.fit(model, "proximal_newton")
     assert_allclose(one.coef, two.coef, rtol=1e-7, atol=1e-8)
@@ -242,19 +337,35 @@ def test_two_methods_find_one_mode(model):
     assert 0 <= one.solution.stats["gap"] < 1e-8
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)], ids=named)
 @pytest.mark.parametrize(
-    "prior", [Laplace(0.1), ElasticNet(0.1, ratio=0.6, location=0.1), ExponentialPower(0.2, q=0.6)], ids=named
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)],
+    ids=named,
+)
+@pytest.mark.parametrize(
+    "prior",
+    [
+        Laplace(0.1),
+        ElasticNet(0.1, ratio=0.6, location=0.1),
+        ExponentialPower(0.2, q=0.6),
+    ],
+    ids=named,
 )
 @pytest.mark.parametrize("method", METHODS_HERE, ids=named)
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
     X, y = rows_for(likelihood)
     w = np.arange(len(y)) % 4
-    again, options = np.repeat(np.arange(len(y)), w), recipe_of(likelihood) | {"prior": prior}
+    again, options = (
+        np.repeat(np.arange(len(y)), w),
+        recipe_of(likelihood) | {"prior": prior},
+    )
     a = pr.Model.from_arrays(X, y, weights=w, **options)
     if method.obstacle(a) is not None:
         return
-    one, two = (pr.fit(m, method) for m in (a, pr.Model.from_arrays(X[again], y[again], **options)))
+    one, two = (
+        pr.fit(m, method)
+        for m in (a, pr.Model.from_arrays(X[again], y[again], **options))
+    )
     assert_allclose(one.coef, two.coef, rtol=1e-7, atol=1e-9)
     assert_allclose(list(one.aux.values()), list(two.aux.values()), rtol=1e-8)
     assert one.log_likelihood == pytest.approx(two.log_likelihood, rel=1e-9)
@@ -268,7 +379,9 @@ def test_sigma_of_the_joint_mode_solves_its_equation(units):
     d, s = fit.model.design, fit.aux["sigma"]
     rss = ((d.observed - d.X @ fit.coef.values) ** 2).sum()
     b = fit.coef.values[1:] / 0.2
-    N, A, B = (60 + 3, rss + 0.3 * b @ b, 0.7 * np.abs(b).sum()) if units else (60, rss, 0.0)
+    N, A, B = (
+        (60 + 3, rss + 0.3 * b @ b, 0.7 * np.abs(b).sum()) if units else (60, rss, 0.0)
+    )
     assert N * s**2 == pytest.approx(A + B * s, rel=1e-9)
 
 
@@ -283,19 +396,25 @@ def wide(n: int, p: int, seed: int = 1) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize(("n", "p"), [(80, 400), (700, 310), (80, 40)])
 @pytest.mark.parametrize(
-    "prior", [Laplace(0.05), ElasticNet(0.05, ratio=0.8), Laplace(0.1, sigma_units=True)], ids=named
+    "prior",
+    [Laplace(0.05), ElasticNet(0.05, ratio=0.8), Laplace(0.1, sigma_units=True)],
+    ids=named,
 )
 def test_rows_and_working_sets_end_at_the_certificate(n, p, prior):
     """More columns than rows, and columns past what moments serve: certificates from the rows alone."""
     X, y = wide(n, p)
     held = {} if prior.sigma_units else {"sigma": 1.0}
-    fit = pr.fit(pr.Model.from_arrays(X, y, prior=prior, aux=held, weights=np.arange(n) % 3 + 1))
+    fit = pr.fit(
+        pr.Model.from_arrays(X, y, prior=prior, aux=held, weights=np.arange(n) % 3 + 1)
+    )
     assert fit.method.name == "coordinate_descent"
     d, s = fit.model.design, fit.aux["sigma"]
     b = fit.coef.values
     g = d.X.T @ (d.weights * (d.observed - d.X @ b)) / s**2
     low, high = prior.subgradient(b[1:, None], s if prior.sigma_units else 1.0)
-    off = np.r_[abs(g[0]), np.maximum(np.maximum(low[:, 0] - g[1:], g[1:] - high[:, 0]), 0)]
+    off = np.r_[
+        abs(g[0]), np.maximum(np.maximum(low[:, 0] - g[1:], g[1:] - high[:, 0]), 0)
+    ]
     assert (off / np.sqrt((d.weights @ d.X**2) / s**2)).max() < 1e-8
     assert (b == 0).sum() > 0.1 * p
 
@@ -307,7 +426,9 @@ def test_moments_alone_give_the_mode(tmp_path):
     bare = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert bare.model.design.n == 0
     assert_allclose(pr.fit(bare.model).coef, fit.coef, rtol=1e-9, atol=1e-12)
-    assert_allclose(mode_path(bare.model, 1.0).beta[0, :, 0], fit.coef, rtol=1e-8, atol=1e-11)
+    assert_allclose(
+        mode_path(bare.model, 1.0).beta[0, :, 0], fit.coef, rtol=1e-8, atol=1e-11
+    )
     with pytest.raises(pr.DataError, match="saved without its rows"):
         mode_path(bare.model.with_prior(ExponentialPower(1.0, q=1.5)), 1.0)
 
@@ -317,14 +438,26 @@ def test_columns_that_are_combinations():
     X, y = wide(60, 3)
     double = np.c_[X, X[:, 0]]
     for method in METHODS_HERE:
-        one = pr.fit(pr.Model.from_arrays(X, y, prior=Laplace(0.05), aux={"sigma": 1.0}), method)
-        two = pr.fit(pr.Model.from_arrays(double, y, prior=Laplace(0.05), aux={"sigma": 1.0}), method)
-        assert two.coef.values[1] + two.coef.values[4] == pytest.approx(one.coef.values[1], rel=1e-8)
+        one = pr.fit(
+            pr.Model.from_arrays(X, y, prior=Laplace(0.05), aux={"sigma": 1.0}), method
+        )
+        two = pr.fit(
+            pr.Model.from_arrays(double, y, prior=Laplace(0.05), aux={"sigma": 1.0}),
+            method,
+        )
+        assert two.coef.values[1] + two.coef.values[4] == pytest.approx(
+            one.coef.values[1], rel=1e-8
+        )
         constant = np.c_[X, np.full(60, 2.0)]
-        three = pr.fit(pr.Model.from_arrays(constant, y, prior=Laplace(0.05), aux={"sigma": 1.0}), method)
+        three = pr.fit(
+            pr.Model.from_arrays(constant, y, prior=Laplace(0.05), aux={"sigma": 1.0}),
+            method,
+        )
         assert three.coef.values[4] == 0.0
         assert_allclose(three.coef[:4], one.coef, rtol=1e-8)
-        free = pr.Model.from_arrays(double, y, prior={"x2": Laplace(0.05)}, aux={"sigma": 1.0})
+        free = pr.Model.from_arrays(
+            double, y, prior={"x2": Laplace(0.05)}, aux={"sigma": 1.0}
+        )
         with pytest.warns(pr.ProbregWarning, match="not identified.*x4 = x1"):
             fit = pr.fit(free, method)
         assert np.isnan(fit.coef.sel(coef=["x1", "x4"])).all()
@@ -359,20 +492,32 @@ def test_a_cusp_says_that_its_mode_is_local_and_comes_again():
     zero = pr.fit(model.with_prior(ExponentialPower(1e-3, q=0.5))).solution.beta
     assert (zero[1:] == 0).all()
     rng = np.random.default_rng(0)
-    for size in (1e-12, 1e-8, 1e-6):  # zero is a local mode of any cusp, though not the highest
+    for size in (
+        1e-12,
+        1e-8,
+        1e-6,
+    ):  # zero is a local mode of any cusp, though not the highest
         near = zero + size * np.r_[0, rng.normal(size=3)][:, None]
         assert model.log_posterior(near) < model.log_posterior(zero)
-    assert not any("local" in n for n in pr.fit(model.with_prior(Laplace(0.3))).solution.notes)
+    assert not any(
+        "local" in n for n in pr.fit(model.with_prior(Laplace(0.3))).solution.notes
+    )
 
 
 def test_separated_data_have_a_mode_and_flat_separated_columns_do_not():
     x = np.r_[-np.ones(10), np.ones(10)] * np.linspace(1, 2, 20)
     z = np.random.default_rng(3).normal(size=20)
     model = pr.Model.from_arrays(
-        np.c_[x, z], (x > 0).astype(int), likelihood="bernoulli", columns=["x", "z"], prior=Laplace(1.0)
+        np.c_[x, z],
+        (x > 0).astype(int),
+        likelihood="bernoulli",
+        columns=["x", "z"],
+        prior=Laplace(1.0),
     )
     assert np.isfinite(pr.fit(model).coef).all()
-    with pytest.warns(pr.ProbregWarning, match="no maximum likelihood estimate exists.*separation.*x"):
+    with pytest.warns(
+        pr.ProbregWarning, match="no maximum likelihood estimate exists.*separation.*x"
+    ):
         fit = pr.fit(model.with_prior({"z": Laplace(1.0)}))
     assert np.isnan(fit.coef.sel(coef="x"))
 
@@ -421,12 +566,17 @@ def test_a_path_is_its_fits_one_by_one(likelihood, prior, aux):
             assert path.aux[a][i] == pytest.approx(fit.aux[a], rel=1e-7)
         assert path.log_lik[i] == pytest.approx(fit.log_likelihood, rel=1e-8)
         assert path.df[i] == pytest.approx(
-            degrees_of_freedom(fit.model, fit.solution.beta, **fit.solution.aux), abs=1e-5
+            degrees_of_freedom(fit.model, fit.solution.beta, **fit.solution.aux),
+            abs=1e-5,
         )
     assert path.df[1] < path.df[2] < path.df[0] + 1e-9
 
 
-@pytest.mark.parametrize("prior", [Laplace(0.2), ElasticNet(0.2, ratio=0.7), Laplace(0.2, scaled=True)], ids=named)
+@pytest.mark.parametrize(
+    "prior",
+    [Laplace(0.2), ElasticNet(0.2, ratio=0.7), Laplace(0.2, scaled=True)],
+    ids=named,
+)
 @pytest.mark.parametrize("likelihood", [pr.Gaussian(), pr.Poisson()], ids=named)
 def test_default_scales_start_where_the_first_coefficient_leaves(likelihood, prior):
     model = model_for(likelihood, prior)
@@ -478,16 +628,25 @@ def test_paths_refuse_what_has_none():
 def test_compiled_descent_and_descent_by_proximal_maps_agree(prior, width):
     """Any prior with a proximal map is served; those known to the kernels are served faster, with the same answer."""
     likelihood = pr.Gaussian() if width == 1 else pr.Categorical()
-    search = SearchCoordinates(model_for(likelihood, prior, aux=auxiliaries(likelihood)))
+    search = SearchCoordinates(
+        model_for(likelihood, prior, aux=auxiliaries(likelihood))
+    )
     x = start_of(search, None)
     at = search.at(x)
     G, c = at.curvature, at.curvature @ x - at.gradient
     fast = minimise(G, c, search.penalty, x, tol=1e-10)
-    slow = minimise(G, c, Proximal(search.nonsmooth, search.basis.scale, len(x)), x, tol=1e-10)
+    slow = minimise(
+        G, c, Proximal(search.nonsmooth, search.basis.scale, len(x)), x, tol=1e-10
+    )
     assert max(fast[1], slow[1]) <= 1e-10
-    if prior.convex or width == 1:  # blocks of a cusp may end at another of its local modes
+    if (
+        prior.convex or width == 1
+    ):  # blocks of a cusp may end at another of its local modes
         assert_allclose(fast[0], slow[0], rtol=1e-7, atol=1e-9)
-    for penalty in (search.penalty, Proximal(search.nonsmooth, search.basis.scale, len(x))):
+    for penalty in (
+        search.penalty,
+        Proximal(search.nonsmooth, search.basis.scale, len(x)),
+    ):
         top = 0.5 * fast[0] @ G @ fast[0] - c @ fast[0] + penalty.value(fast[0])
         for step in 1e-3 * np.random.default_rng(0).standard_normal((20, len(x))):
             near = fast[0] + step
@@ -500,7 +659,10 @@ def test_newton_ends_where_the_terms_of_the_log_likelihood_cancel(seed):
     rng = np.random.default_rng(seed)
     x, z = rng.normal(size=480), rng.normal(size=480)
     y = rng.poisson(np.exp(13.0 + x + 0.8 * x**2).clip(max=1e12))
-    fit = pr.fit(pr.Model.from_arrays(np.c_[x, z], y.astype(float), likelihood="poisson"), "newton")
+    fit = pr.fit(
+        pr.Model.from_arrays(np.c_[x, z], y.astype(float), likelihood="poisson"),
+        "newton",
+    )
     assert fit.solution.status.good
     assert fit.solution.stats["steps"] < 30
 

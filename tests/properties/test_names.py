@@ -42,17 +42,25 @@ def test_a_name_is_a_column_by_the_dot_between_quotes_and_in_a_call(name):
     want = np.column_stack([np.ones(N), A, B])
     mark = quote_name(name)
     assert unquote_name(mark[1:-1]) == name
-    for formula in ("y ~ .", f"y ~ {mark} + other", f"{quote_name('y')} ~ ({mark}) + other - 0"):
+    for formula in (
+        "y ~ .",
+        f"y ~ {mark} + other",
+        f"{quote_name('y')} ~ ({mark}) + other - 0",
+    ):
         found = reading(formula, name)
         assert found.recipe.columns == ("Intercept", name, "other")
         np.testing.assert_array_equal(found.X, want)
         again = found.recipe.from_json(found.recipe.to_json())
         np.testing.assert_array_equal(again.matrix({"other": B, name: A}), want)
-    exp = reading(f"y ~ 0 + exp({mark}) + {mark}:other + {{{mark} + 0}} + center({mark})", name)
+    exp = reading(
+        f"y ~ 0 + exp({mark}) + {mark}:other + {{{mark} + 0}} + center({mark})", name
+    )
     wanted = np.column_stack([np.exp(A), A, A - A.mean(), A * B])
     np.testing.assert_allclose(exp.X, wanted, rtol=1e-15, atol=1e-15)
     np.testing.assert_array_equal(reading(f"{mark} ~ y", name).response, A)
-    offset = read_formula("y ~ other", {name: A, "other": B, "y": Y}, offset=mark, weights=None)
+    offset = read_formula(
+        "y ~ other", {name: A, "other": B, "y": Y}, offset=mark, weights=None
+    )
     np.testing.assert_array_equal(offset.offset, A)
 
 
@@ -73,21 +81,35 @@ def test_every_name_at_once_is_every_column_of_the_arrays():
     X = np.random.default_rng(2).normal(size=(2 * len(NAMES), len(NAMES)))
     y = X.sum(1) + np.random.default_rng(3).normal(size=len(X))
     by_arrays = pr.fit(pr.Model.from_arrays(X, y))
-    for table in (pd.DataFrame(X, columns=NAMES).assign(y=y), dict(zip([*NAMES, "y"], [*X.T, y], strict=True))):
+    for table in (
+        pd.DataFrame(X, columns=NAMES).assign(y=y),
+        dict(zip([*NAMES, "y"], [*X.T, y], strict=True)),
+    ):
         by_dot = pr.fit(pr.Model.from_formula("y ~ .", table))
-        by_name = pr.fit(pr.Model.from_formula("y ~ " + " + ".join(map(quote_name, NAMES)), table))
+        by_name = pr.fit(
+            pr.Model.from_formula("y ~ " + " + ".join(map(quote_name, NAMES)), table)
+        )
         for fit in (by_dot, by_name):
             assert list(fit.coef.coords["coef"].values) == ["Intercept", *NAMES]
             np.testing.assert_array_equal(fit.coef.values, by_arrays.coef.values)
-            np.testing.assert_array_equal(fit.predict(table)["mean"], by_arrays.predict(X)["mean"])
+            np.testing.assert_array_equal(
+                fit.predict(table)["mean"], by_arrays.predict(X)["mean"]
+            )
 
 
 def test_numbered_columns_of_a_frame():
     frame = pd.DataFrame(np.column_stack([A, B, A * B])).assign(y=Y)
     want = pr.fit(pr.Model.from_arrays(frame[[0, 1, 2]].to_numpy(), Y)).coef.values
     for formula in ("y ~ .", "y ~ `0` + `1` + `2`"):
-        np.testing.assert_array_equal(pr.fit(pr.Model.from_formula(formula, frame)).coef.values, want)
-    assert pr.Model.from_formula("y ~ `2`*`1`", frame).design.columns == ("Intercept", "2", "1", "2:1")
+        np.testing.assert_array_equal(
+            pr.fit(pr.Model.from_formula(formula, frame)).coef.values, want
+        )
+    assert pr.Model.from_formula("y ~ `2`*`1`", frame).design.columns == (
+        "Intercept",
+        "2",
+        "1",
+        "2:1",
+    )
 
 
 def test_names_in_files(tmp_path):
@@ -99,15 +121,21 @@ def test_names_in_files(tmp_path):
     there = pr.Model.from_parquet("y ~ .", tmp_path / "rows.parquet")
     here = pr.Model.from_formula("y ~ .", columns)
     assert there.design.columns == here.design.columns
-    np.testing.assert_allclose(pr.fit(there).coef.values, pr.fit(here).coef.values, rtol=1e-9)  # sums by the block
+    np.testing.assert_allclose(
+        pr.fit(there).coef.values, pr.fit(here).coef.values, rtol=1e-9
+    )  # sums by the block
 
 
 def test_the_name_of_the_column_of_ones_is_taken():
     with pytest.raises(
-        DataError, match=r"more than one column called 'Intercept'; 'Intercept' is the column of ones: rename"
+        DataError,
+        match=r"more than one column called 'Intercept'; 'Intercept' is the column of ones: rename",
     ):
         reading("y ~ .", "Intercept")
-    with pytest.raises(DataError, match=r"column 'Intercept' holds .* in row 0: a column of that name is all ones"):
+    with pytest.raises(
+        DataError,
+        match=r"column 'Intercept' holds .* in row 0: a column of that name is all ones",
+    ):
         pr.Model.from_formula("y ~ 0 + Intercept", {"Intercept": A, "y": Y})
 
 
@@ -115,7 +143,9 @@ def test_levels_that_look_like_names_stay_levels():
     mark = "\ue000"
     g = np.array([f"{mark}0{mark}", mark, "x", f"{mark}1{mark}"] * 3, dtype=object)
     found = read_formula("y ~ g:x", {"g": g, "x": A, "y": Y})
-    assert found.recipe.columns[1:] == tuple(f"g[{level}]:x" for level in sorted(set(g)))
+    assert found.recipe.columns[1:] == tuple(
+        f"g[{level}]:x" for level in sorted(set(g))
+    )
 
 
 def test_an_interaction_and_a_column_of_its_name_are_told_apart():
@@ -133,14 +163,25 @@ def _random_formula(rng, depth=0):
         product = []
         for _ in range(rng.integers(1, 4)):
             inner = depth < 2 and rng.random() < 0.25
-            atom = f"({_random_formula(rng, depth + 1)})" if inner else rng.choice([*"abcd"])
-            product.append(atom + (f"**{rng.integers(1, 4)}" if inner and rng.random() < 0.4 else ""))
-        sign = itertools.chain.from_iterable((str(rng.choice(["*", ":", "/", " %in% "])), a) for a in product[1:])
+            atom = (
+                f"({_random_formula(rng, depth + 1)})"
+                if inner
+                else rng.choice([*"abcd"])
+            )
+            product.append(
+                atom
+                + (f"**{rng.integers(1, 4)}" if inner and rng.random() < 0.4 else "")
+            )
+        sign = itertools.chain.from_iterable(
+            (str(rng.choice(["*", ":", "/", " %in% "])), a) for a in product[1:]
+        )
         parts.append(product[0] + "".join(sign))
     if depth == 0 and rng.random() < 0.3:
         parts.append(str(rng.choice(["0", "1"])))
     return "".join(
-        part if k == 0 else f" {rng.choice(['+', '-'], p=[0.7, 0.3]) if depth == 0 else '+'} {part}"
+        part
+        if k == 0
+        else f" {rng.choice(['+', '-'], p=[0.7, 0.3]) if depth == 0 else '+'} {part}"
         for k, part in enumerate(parts)
     )
 

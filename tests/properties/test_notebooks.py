@@ -16,14 +16,18 @@ NASTY = "<u>&amp;x</u>"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))
 Y = X @ [1.0, -1.0] + RNG.normal(size=40)
-MODEL = pr.Model.from_arrays(X, Y, columns=[NASTY, "z"], response="<i>y</i>", prior=pr.Normal(1.0))
+MODEL = pr.Model.from_arrays(
+    X, Y, columns=[NASTY, "z"], response="<i>y</i>", prior=pr.Normal(1.0)
+)
 FIT = pr.fit(MODEL)
 
 SHOWN = {
     "model": lambda: MODEL,
     "path": lambda: pr.path(MODEL, [0.5, 1.0]),
     "tune": lambda: pr.tune(MODEL, "loo", scales=[0.5, 1.0]),
-    "hypothesis": lambda: pr.hypothesis(pr.ols(X, Y, columns=[NASTY, "z"]), f"`{NASTY}` = 0"),
+    "hypothesis": lambda: pr.hypothesis(
+        pr.ols(X, Y, columns=[NASTY, "z"]), f"`{NASTY}` = 0"
+    ),
     "predictions": lambda: pr.predictions(FIT, by=NASTY),
     "slopes": lambda: pr.slopes(FIT),
     "compare_models": lambda: pr.compare_models({NASTY: FIT, "again": FIT}),
@@ -43,7 +47,10 @@ SHOWN = {
 def test_what_prints_itself_has_html():
     lacking = []
     for file in ROOT.rglob("*.py"):
-        if file.relative_to(ROOT).parts[0] in PLAIN or "def __repr__" not in file.read_text():
+        if (
+            file.relative_to(ROOT).parts[0] in PLAIN
+            or "def __repr__" not in file.read_text()
+        ):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ClassDef):
@@ -95,5 +102,9 @@ def test_long_pages_fold_and_lose_nothing(make):
 
 def test_pages_are_made_in_one_place():
     """Only publication tables, which stand alone, write tables of HTML of their own."""
-    own = [p.name for p in ROOT.rglob("*.py") if "<table" in p.read_text("utf-8") and p.name != "notebook.py"]
+    own = [
+        p.name
+        for p in ROOT.rglob("*.py")
+        if "<table" in p.read_text("utf-8") and p.name != "notebook.py"
+    ]
     assert own == ["publication_formats.py"]

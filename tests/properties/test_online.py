@@ -42,26 +42,50 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "passive_aggressive": (online.passive_aggressive(), "sign"),
     "passive_aggressive I": (online.passive_aggressive(0.3), "sign"),
     "passive_aggressive II": (online.passive_aggressive(0.3, squared=True), "sign"),
-    "passive_aggressive_regression": (online.passive_aggressive_regression(0.6, eps=0.2), "real"),
+    "passive_aggressive_regression": (
+        online.passive_aggressive_regression(0.6, eps=0.2),
+        "real",
+    ),
     "logistic": (online.logistic(0.4), "binary"),
     "logistic adagrad": (online.logistic(online.adagrad(0.4)), "binary"),
-    "logistic ridge": (replace(online.logistic(online.inverse_sqrt(0.4)), ridge=0.3), "binary"),
+    "logistic ridge": (
+        replace(online.logistic(online.inverse_sqrt(0.4)), ridge=0.3),
+        "binary",
+    ),
     "binomial": (online.binomial(0.04), "trials"),
     "binomial adagrad": (online.binomial(online.adagrad(0.4)), "trials"),
-    "binomial held": (online.descent(online.BINOMIAL, online.inverse_sqrt(0.1), HELD), "trials"),
+    "binomial held": (
+        online.descent(online.BINOMIAL, online.inverse_sqrt(0.1), HELD),
+        "trials",
+    ),
     "binomial eg": (online.descent(online.BINOMIAL, 0.02, Signed(2.0)), "trials"),
     "softmax": (online.softmax(3, online.inverse_sqrt(0.4)), "code"),
-    "descent": (online.descent(online.ABSOLUTE, online.inverse_sqrt(0.4), HELD), "real"),
-    "descent l1": (online.descent(online.SQUARED, 0.1, online.Euclid(0.7, "l1")), "real"),
+    "descent": (
+        online.descent(online.ABSOLUTE, online.inverse_sqrt(0.4), HELD),
+        "real",
+    ),
+    "descent l1": (
+        online.descent(online.SQUARED, 0.1, online.Euclid(0.7, "l1")),
+        "real",
+    ),
     "descent poisson": (online.descent(online.POISSON, 0.02), "count"),
     "descent hinge": (online.descent(online.hinge(0.7), 0.2), "sign"),
     "standardised lms": (online.Standardised(online.lms(0.05), constant=1.4), "real"),
-    "standardised binomial": (online.Standardised(online.binomial(0.02), constant=1.0), "trials"),
+    "standardised binomial": (
+        online.Standardised(online.binomial(0.02), constant=1.0),
+        "trials",
+    ),
     "standardised eg": (online.Standardised(online.eg_pm(0.05)), "real"),
-    "standardised softmax": (online.Standardised(online.softmax(3, 0.1), constant=1.0), "code"),
+    "standardised softmax": (
+        online.Standardised(online.softmax(3, 0.1), constant=1.0),
+        "code",
+    ),
     "kernel lms": (online.kernel(online.lms(0.4), K), "real"),
     "kernel budget": (online.kernel(DECAY, K, budget=9), "real"),
-    "kernel ball": (online.kernel(online.descent(online.SQUARED, 0.6, HELD), K), "real"),
+    "kernel ball": (
+        online.kernel(online.descent(online.SQUARED, 0.6, HELD), K),
+        "real",
+    ),
     "kernel batch": (online.kernel(replace(DECAY, batch=7), K, budget=20), "real"),
     "kernel perceptron": (online.kernel(online.perceptron(0.6), K), "sign"),
     "kernel binomial": (online.kernel(online.binomial(0.1), K), "trials"),
@@ -69,20 +93,35 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "kernel_rls budget": (online.kernel_rls(K, 0.3, tolerance=0.02, budget=12), "real"),
     "dual_svr": (online.dual_svr(K, 0.7, eps=0.2), "real"),
     "dual_svr step": (online.dual_svr(K, 0.7, step=0.3), "real"),
-    "aggregate": (online.aggregate([online.lms(0.05), online.kernel(online.lms(0.4), K)], low=-9, high=9), "real"),
+    "aggregate": (
+        online.aggregate(
+            [online.lms(0.05), online.kernel(online.lms(0.4), K)], low=-9, high=9
+        ),
+        "real",
+    ),
     "aggregate mean": (
-        online.aggregate([online.logistic(0.4), online.lms(0.02)], rule="mean", clip=True),
+        online.aggregate(
+            [online.logistic(0.4), online.lms(0.02)], rule="mean", clip=True
+        ),
         "binary",
     ),
 }
 # recipes beside the package's own: with their defaults, on real responses
-CASES |= {name: (online.LEARNERS[name](), "real") for name in online.LEARNERS if name not in own(online.LEARNERS)}
+CASES |= {
+    name: (online.LEARNERS[name](), "real")
+    for name in online.LEARNERS
+    if name not in own(online.LEARNERS)
+}
 # these take longest to compile
 LONG = ("affine_projection", "batch_perceptron", "kernel binomial")
-every = pytest.mark.parametrize("name", [pytest.param(k, marks=[pytest.mark.slow] * (k in LONG)) for k in CASES])
+every = pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in LONG)) for k in CASES]
+)
 
 
-def rows(rng: np.random.Generator, kind: str, n: int = N, p: int = P) -> tuple[np.ndarray, np.ndarray]:
+def rows(
+    rng: np.random.Generator, kind: str, n: int = N, p: int = P
+) -> tuple[np.ndarray, np.ndarray]:
     X = rng.standard_normal((n, p)) + 0.3
     f = X @ np.linspace(-1, 1.5, p) + 0.3 * rng.standard_normal(n)
     kinds = {
@@ -91,7 +130,10 @@ def rows(rng: np.random.Generator, kind: str, n: int = N, p: int = P) -> tuple[n
         "binary": (f > 0) * 1.0,
         "count": rng.poisson(np.exp(np.clip(f, -3, 2))) * 1.0,
         "code": np.digitize(f, [-0.5, 0.8]) * 1.0,
-        "trials": np.c_[np.minimum(np.arange(n) % 7, np.clip(np.round(3 + 2 * f), 0, 9)), np.arange(n) % 7],
+        "trials": np.c_[
+            np.minimum(np.arange(n) % 7, np.clip(np.round(3 + 2 * f), 0, 9)),
+            np.arange(n) % 7,
+        ],
     }
     return X, kinds[kind]
 
@@ -107,16 +149,35 @@ def test_kernels_repeat_the_pure_steps(name: str, rng: np.random.Generator):
     learner, kind = CASES[name]
     X, y = rows(rng, kind)
     fast, slow = (
-        online.run(learner, X, y, passes=2, shuffle=3, record=online.Record(every=7, compiled=c)) for c in (True, False)
+        online.run(
+            learner,
+            X,
+            y,
+            passes=2,
+            shuffle=3,
+            record=online.Record(every=7, compiled=c),
+        )
+        for c in (True, False)
     )
     # the same additions in another order: a few ulps of numbers of order 1, hardly amplified by stable updates
-    for a, b in ((fast.predictions, slow.predictions), (fast.losses, slow.losses), (fast.sums, slow.sums)):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(b).max(initial=0.0)))
+    for a, b in (
+        (fast.predictions, slow.predictions),
+        (fast.losses, slow.losses),
+        (fast.sums, slow.sums),
+    ):
+        np.testing.assert_allclose(
+            a, b, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(b).max(initial=0.0))
+        )
     np.testing.assert_allclose(
-        fast.weights, slow.weights, rtol=1e-12, atol=1e-12 * np.abs(slow.weights).max(initial=0.0)
+        fast.weights,
+        slow.weights,
+        rtol=1e-12,
+        atol=1e-12 * np.abs(slow.weights).max(initial=0.0),
     )
     for key, value in slow.state.memory.items():
-        np.testing.assert_allclose(fast.state.memory[key], value, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(
+            fast.state.memory[key], value, rtol=1e-11, atol=1e-12
+        )
     assert fast.totals.mistakes == slow.totals.mistakes
 
 
@@ -145,7 +206,10 @@ def test_the_prediction_is_made_before_the_update(name: str, rng: np.random.Gene
         "code": (y[-1] + 1) % 3,
         "trials": 9.0,
     }[kind]
-    a, b = (online.run(learner, X, v, record=online.Record(compiled=True)) for v in (y, other))
+    a, b = (
+        online.run(learner, X, v, record=online.Record(compiled=True))
+        for v in (y, other)
+    )
     np.testing.assert_array_equal(a.predictions, b.predictions)
     assert a.losses[-1] != b.losses[-1]
 
@@ -159,15 +223,21 @@ def test_a_stream_in_pieces_is_the_whole(name: str, rng: np.random.Generator):
     first = online.run(learner, X[:23], y[:23], record=keep)
     second = online.run(learner, X[23:], y[23:], state=first.state, record=keep)
     by_rows = online.run(learner, zip(X, y), record=keep)
-    by_blocks = online.run(learner, ((X[i : i + 11], y[i : i + 11]) for i in range(0, N, 11)), record=keep)
+    by_blocks = online.run(
+        learner, ((X[i : i + 11], y[i : i + 11]) for i in range(0, N, 11)), record=keep
+    )
     # the same additions in the same order; of functions with zeros among them, which stand elsewhere in a block
     near = {"rtol": 1e-12, "atol": 1e-13} if learner.grows else {"rtol": 0, "atol": 0}
     for path in (second, by_rows, by_blocks):
         np.testing.assert_allclose(path.state.w, whole.state.w, **near)
-    np.testing.assert_allclose(np.r_[first.predictions, second.predictions], whole.predictions, **near)
+    np.testing.assert_allclose(
+        np.r_[first.predictions, second.predictions], whole.predictions, **near
+    )
     assert by_blocks.loss == pytest.approx(whole.loss, rel=1e-13)
     if len(whole.sums):
-        np.testing.assert_allclose(by_blocks.average(), whole.average(), rtol=1e-12, atol=near["atol"])
+        np.testing.assert_allclose(
+            by_blocks.average(), whole.average(), rtol=1e-12, atol=near["atol"]
+        )
 
 
 @every
@@ -180,32 +250,51 @@ def test_weights_are_kept_when_they_were_held(name: str, rng: np.random.Generato
             path.average()
         return
     if not isinstance(learner, online.Standardised) and "aggregate" not in name:
-        each = [learner.predict(replace(path.state, w=w), x) for w, x in zip(path.weights[:-1], X, strict=True)]
+        each = [
+            learner.predict(replace(path.state, w=w), x)
+            for w, x in zip(path.weights[:-1], X, strict=True)
+        ]
         np.testing.assert_allclose(path.predictions, each, atol=1e-12)
-    np.testing.assert_allclose(path.average(), path.weights[:-1].mean(axis=0), atol=1e-13)
-    np.testing.assert_allclose(path.average(last=0.25), path.weights[45:-1].mean(axis=0), atol=1e-13)
+    np.testing.assert_allclose(
+        path.average(), path.weights[:-1].mean(axis=0), atol=1e-13
+    )
+    np.testing.assert_allclose(
+        path.average(last=0.25), path.weights[45:-1].mean(axis=0), atol=1e-13
+    )
     assert path.loss == pytest.approx(path.losses.sum())
     assert path.cumulative_loss[-1] == pytest.approx(path.loss)
 
 
-SLOPES = [*online.LOSSES.values(), online.insensitive(0.3), online.hinge(0.4), online.perceptron_loss(0.7), ON_SIGNS]
+SLOPES = [
+    *online.LOSSES.values(),
+    online.insensitive(0.3),
+    online.hinge(0.4),
+    online.perceptron_loss(0.7),
+    ON_SIGNS,
+]
 
 
 @pytest.mark.parametrize("loss", SLOPES, ids=repr)
 def test_slopes_are_derivatives(loss: online.Loss):
     h = 1e-6
-    for y in {"sign": (-1.0, 1.0), "binary": (0.0, 1.0), "trials": ((0.0, 3.0), (2.0, 5.0), (0.0, 0.0))}.get(
-        loss.labels.kind, (0.0, 2.0)
-    ):
+    for y in {
+        "sign": (-1.0, 1.0),
+        "binary": (0.0, 1.0),
+        "trials": ((0.0, 3.0), (2.0, 5.0), (0.0, 0.0)),
+    }.get(loss.labels.kind, (0.0, 2.0)):
         for f in (-2.3, -0.21, 0.13, 1.93, 3.1):  # no kinks within h of these
             numeric = (loss.at(f + h, y)[0] - loss.at(f - h, y)[0]) / (2 * h)
-            assert loss.at(f, y)[1] * loss.derivative == pytest.approx(numeric, abs=1e-8)  # h^2 and eps/h
+            assert loss.at(f, y)[1] * loss.derivative == pytest.approx(
+                numeric, abs=1e-8
+            )  # h^2 and eps/h
 
 
 @pytest.mark.parametrize("loss", SLOPES, ids=repr)
 def test_losses_are_convex_and_bounded_below(loss: online.Loss):
     f = np.linspace(-4, 4, 81)
-    for y in {"sign": (1.0, -1.0), "trials": ((2.0, 5.0), (3.0, 3.0))}.get(loss.labels.kind, (1.0, 0.0)):
+    for y in {"sign": (1.0, -1.0), "trials": ((2.0, 5.0), (3.0, 3.0))}.get(
+        loss.labels.kind, (1.0, 0.0)
+    ):
         v = loss.values(f, np.broadcast_to(y, (81, *np.shape(y))))
         assert np.all(v[2:] - 2 * v[1:-1] + v[:-2] >= -1e-12)
         assert v.min() >= -1e-12 or loss.name == "poisson"
@@ -219,10 +308,20 @@ def streams(rng: np.random.Generator, count: int) -> Any:
         X = rng.standard_normal((n, p)) * np.exp(rng.normal(0, 1, p))
         if i % 3 == 0:
             X = X / np.sqrt((X**2).sum(axis=1, keepdims=True))
-        y = X @ rng.standard_normal(p) * np.exp(rng.normal()) + rng.standard_t(2, n) * rng.choice([0.0, 0.1, 3.0])
-        order = [np.arange(n), np.argsort(y), np.argsort(-np.abs(y)), np.argsort(X[:, 0])][i % 4]
+        y = X @ rng.standard_normal(p) * np.exp(rng.normal()) + rng.standard_t(
+            2, n
+        ) * rng.choice([0.0, 0.1, 3.0])
+        order = [
+            np.arange(n),
+            np.argsort(y),
+            np.argsort(-np.abs(y)),
+            np.argsort(X[:, 0]),
+        ][i % 4]
         if i % 5 == 0:  # the response turns against what was learnt so far
-            X, y = np.repeat(X[:1], n, axis=0), np.where(np.arange(n) % 2, 1.0, -1.0) * abs(y[0] + 1)
+            X, y = (
+                np.repeat(X[:1], n, axis=0),
+                np.where(np.arange(n) % 2, 1.0, -1.0) * abs(y[0] + 1),
+            )
         yield X[order], y[order]
 
 
@@ -248,15 +347,25 @@ def test_successes_of_trials_never_exceed_their_bound(rng: np.random.Generator):
         n = rng.integers(0, 30, len(y))
         k = rng.binomial(n, 1 / (1 + np.exp(-np.clip(y, -30, 30))))
         step = float(rng.uniform(0.01, 2.0)) / (1 + n @ (X**2).sum(1))
-        path = online.run(online.binomial(step), X, k, trials=n, record=online.Record(compiled=False, every=10**6))
+        path = online.run(
+            online.binomial(step),
+            X,
+            k,
+            trials=n,
+            record=online.Record(compiled=False, every=10**6),
+        )
         for u in (rng.standard_normal(X.shape[1]), np.zeros(X.shape[1])):
             promise = kept(path, u)
-            own = np.sum(n * np.logaddexp(0.0, X @ u) - k * (X @ u))  # of this u, by hand
+            own = np.sum(
+                n * np.logaddexp(0.0, X @ u) - k * (X @ u)
+            )  # of this u, by hand
             assert promise.comparator_loss == pytest.approx(own, rel=1e-10, abs=1e-10)
             assert promise.bound >= own
 
 
-def test_the_best_weights_for_successes_of_trials_are_those_of_maximum_likelihood(rng: np.random.Generator):
+def test_the_best_weights_for_successes_of_trials_are_those_of_maximum_likelihood(
+    rng: np.random.Generator,
+):
     X = np.c_[np.ones(80), rng.standard_normal((80, 2))]
     n = rng.integers(1, 12, 80)
     k = rng.binomial(n, 1 / (1 + np.exp(-X @ [0.3, 1.0, -0.5])))
@@ -264,25 +373,43 @@ def test_the_best_weights_for_successes_of_trials_are_those_of_maximum_likelihoo
     fit = pr.fit(pr.Model.from_arrays(X[:, 1:], k, trials=n, likelihood="binomial"))
     np.testing.assert_allclose(path.best(), fit.coef, atol=1e-5)
     coefficient = fit.model.likelihood.base_measure(fit.model.design.observed).sum()
-    assert kept(path).comparator_loss == pytest.approx(coefficient - fit.log_likelihood, rel=1e-9)
+    assert kept(path).comparator_loss == pytest.approx(
+        coefficient - fit.log_likelihood, rel=1e-9
+    )
 
 
-def test_rows_of_one_trial_are_logistic_and_every_door_reads_the_trials(rng: np.random.Generator, tmp_path):
+def test_rows_of_one_trial_are_logistic_and_every_door_reads_the_trials(
+    rng: np.random.Generator, tmp_path
+):
     X, y = rows(rng, "binary")
-    one, two = online.run(online.binomial(0.3), X, y, trials=1), online.run(online.logistic(0.3), X, y)
+    one, two = (
+        online.run(online.binomial(0.3), X, y, trials=1),
+        online.run(online.logistic(0.3), X, y),
+    )
     np.testing.assert_array_equal(one.losses, two.losses)
     np.testing.assert_array_equal(one.state.w, two.state.w)
     n = rng.integers(0, 9, N)
     k = rng.binomial(n, 0.4)
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "k": k, "n": n}).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "k": k, "n": n}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
     pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
     whole = online.run(online.binomial(0.1), X, k, trials=n)
     doors = [
         online.run(online.binomial(0.1), X, np.c_[k, n]),
         online.run(online.binomial(0.1), zip(X, zip(k, n))),
-        online.run(online.binomial(0.1), [(X[:20], np.c_[k, n][:20]), (X[20:], np.c_[k, n][20:])]),
-        online.run(online.binomial(0.1), online.CSV(tmp_path / "t.csv", "k", rows=7, trials="n")),
-        online.run(online.binomial(0.1), online.Parquet(tmp_path / "t.parquet", "k", rows=7, trials="n")),
+        online.run(
+            online.binomial(0.1),
+            [(X[:20], np.c_[k, n][:20]), (X[20:], np.c_[k, n][20:])],
+        ),
+        online.run(
+            online.binomial(0.1),
+            online.CSV(tmp_path / "t.csv", "k", rows=7, trials="n"),
+        ),
+        online.run(
+            online.binomial(0.1),
+            online.Parquet(tmp_path / "t.parquet", "k", rows=7, trials="n"),
+        ),
     ]
     for path in doors:
         assert path.loss == pytest.approx(whole.loss, rel=1e-12)
@@ -298,10 +425,30 @@ def test_rows_of_one_trial_are_logistic_and_every_door_reads_the_trials(rng: np.
             [3, 3],
             "row 0: y counts successes of trials, and the logistic loss reads one number",
         ),
-        (online.binomial(), [1.0, 2.0], None, r"row 0: y is 1, but this learner needs rows \(k, n\)"),
-        (online.binomial(), [1.0, 4.0], [3, 3], r"row 1: y is \(4, 3\), but this learner needs rows \(k, n\)"),
-        (online.binomial(), [1.0, np.nan], [3, 3], r"row 1: y is \(nan, 3\); drop or repair that row"),
-        (online.binomial(), [1.0, 2.0], [3, 3, 3], r"need successes \(n,\) and their trials"),
+        (
+            online.binomial(),
+            [1.0, 2.0],
+            None,
+            r"row 0: y is 1, but this learner needs rows \(k, n\)",
+        ),
+        (
+            online.binomial(),
+            [1.0, 4.0],
+            [3, 3],
+            r"row 1: y is \(4, 3\), but this learner needs rows \(k, n\)",
+        ),
+        (
+            online.binomial(),
+            [1.0, np.nan],
+            [3, 3],
+            r"row 1: y is \(nan, 3\); drop or repair that row",
+        ),
+        (
+            online.binomial(),
+            [1.0, 2.0],
+            [3, 3, 3],
+            r"need successes \(n,\) and their trials",
+        ),
     ],
 )
 def test_trials_that_cannot_be_read_are_named(learner, y, trials, match):
@@ -314,7 +461,10 @@ def test_trials_of_a_stream_come_with_its_rows():
         online.run(online.binomial(), [([1.0], 1.0)], trials=[2])
 
 
-@pytest.mark.parametrize("family", covering(["rls", "lms", "implicit", "nlms"], lambda family: family == "rls"))
+@pytest.mark.parametrize(
+    "family",
+    covering(["rls", "lms", "implicit", "nlms"], lambda family: family == "rls"),
+)
 def test_squared_loss_never_exceeds_its_bound(family: str, rng: np.random.Generator):
     quick = online.Record(compiled=False, every=10**6)
     for X, y in streams(rng, 400):
@@ -333,7 +483,9 @@ def test_the_potential_falls_in_every_round(rng: np.random.Generator):
     for X, y in streams(rng, 300):
         r2 = (X**2).sum(axis=1).max()
         step, u = float(rng.uniform(0.05, 0.95)) / r2, rng.standard_normal(X.shape[1])
-        path = online.run(online.lms(step), X, y, record=online.Record(every=1, compiled=False))
+        path = online.run(
+            online.lms(step), X, y, record=online.Record(every=1, compiled=False)
+        )
         change = np.diff(((path.weights - u) ** 2).sum(axis=1))
         allowed = -step * path.losses + step / (1 - step * r2) * (X @ u - y) ** 2
         size = ((path.weights - u) ** 2).sum(axis=1).max() + step * path.losses.max()
@@ -348,7 +500,9 @@ def test_the_lms_bound_is_nearly_attained():
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_exponentiated_gradient_keeps_its_bound_and_its_set(signed: bool, rng: np.random.Generator):
+def test_exponentiated_gradient_keeps_its_bound_and_its_set(
+    signed: bool, rng: np.random.Generator
+):
     for X, y in streams(rng, 120):
         norm = 1.5 if signed else 1.0
         R = 2 * norm * np.abs(X).max() if signed else np.ptp(X, axis=1).max()
@@ -365,7 +519,9 @@ def test_exponentiated_gradient_keeps_its_bound_and_its_set(signed: bool, rng: n
             np.testing.assert_allclose(path.weights.sum(axis=1), 1, atol=1e-14)
 
 
-def separable(rng: np.random.Generator, n: int, p: int, positive: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def separable(
+    rng: np.random.Generator, n: int, p: int, positive: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     u = np.abs(rng.standard_normal(p)) if positive else rng.standard_normal(p)
     X = rng.standard_normal((n, p)) * np.exp(rng.normal(0, 0.5, p))
     f = X @ u
@@ -378,10 +534,18 @@ def test_perceptron_mistakes_never_exceed_the_bound(rng: np.random.Generator):
     for _ in range(1000):
         X, y = separable(rng, int(rng.integers(8, 40)), int(rng.integers(1, 5)))
         if len(y):
-            path = online.run(online.perceptron(), X, y, passes=20_000, record=online.Record(rows=False, compiled=True))
+            path = online.run(
+                online.perceptron(),
+                X,
+                y,
+                passes=20_000,
+                record=online.Record(rows=False, compiled=True),
+            )
             assert path.status is online.RunStatus.SEPARATED
             promise = kept(path)
-            assert promise.bound <= kept(path, promise.comparator + 0.05 * path.state.w).bound * (1 + 1e-6)
+            assert promise.bound <= kept(
+                path, promise.comparator + 0.05 * path.state.w
+            ).bound * (1 + 1e-6)
 
 
 def test_perceptron_mistakes_on_classes_that_overlap(rng: np.random.Generator):
@@ -405,9 +569,15 @@ def test_winnow_mistakes_never_exceed_the_bound(signed: bool, rng: np.random.Gen
 
 
 @pytest.mark.parametrize(
-    ("squared", "C"), covering([(False, np.inf), (True, 0.3), (True, np.inf), (False, 0.3)], lambda squared, C: squared)
+    ("squared", "C"),
+    covering(
+        [(False, np.inf), (True, 0.3), (True, np.inf), (False, 0.3)],
+        lambda squared, C: squared,
+    ),
 )
-def test_passive_aggressive_keeps_its_bound(C: float, squared: bool, rng: np.random.Generator):
+def test_passive_aggressive_keeps_its_bound(
+    C: float, squared: bool, rng: np.random.Generator
+):
     if squared and not np.isfinite(C):
         C = 2.0
     for _ in range(200):
@@ -420,15 +590,27 @@ def test_passive_aggressive_keeps_its_bound(C: float, squared: bool, rng: np.ran
 
 @pytest.mark.parametrize("loss", ["logistic", "absolute", "hinge", "insensitive"])
 @pytest.mark.parametrize("falling", [False, True])
-def test_descent_keeps_its_regret_bound(loss: str, falling: bool, rng: np.random.Generator):
+def test_descent_keeps_its_regret_bound(
+    loss: str, falling: bool, rng: np.random.Generator
+):
     kind = {"logistic": "binary", "hinge": "sign"}.get(loss, "real")
     for _ in range(40):
         X, y = rows(rng, kind)
         X, y = X[np.argsort(y)], np.sort(y)
-        rate = online.inverse_sqrt(0.5) if falling else online.constant(float(rng.uniform(0.01, 1)))
-        learner = online.descent(online.LOSSES[loss], rate, online.Euclid(1.0 if falling else np.inf))
+        rate = (
+            online.inverse_sqrt(0.5)
+            if falling
+            else online.constant(float(rng.uniform(0.01, 1)))
+        )
+        learner = online.descent(
+            online.LOSSES[loss], rate, online.Euclid(1.0 if falling else np.inf)
+        )
         path = online.run(learner, X, y)
-        u = online.project(rng.standard_normal(P), 1.0) if falling else rng.standard_normal(P)
+        u = (
+            online.project(rng.standard_normal(P), 1.0)
+            if falling
+            else rng.standard_normal(P)
+        )
         kept(path, u)
 
 
@@ -439,16 +621,28 @@ def test_averaged_weights_keep_the_online_to_batch_bound(rng: np.random.Generato
     truth, m, step = np.array([1.0, -1.0, 0.5]), 40, 0.3
 
     def risk(w: np.ndarray) -> float:
-        return float(np.mean((atoms @ (w - truth)) ** 2)) + 0.25  # noise of variance 1/4
+        return (
+            float(np.mean((atoms @ (w - truth)) ** 2)) + 0.25
+        )  # noise of variance 1/4
 
     risks = []
     for _ in range(400):
         X = atoms[rng.integers(0, 5, m)]
         y = X @ truth + rng.choice([-0.5, 0.5], m)
-        risks.append(risk(online.run(online.lms(step), X, y, record=online.Record(compiled=False)).average()))
+        risks.append(
+            risk(
+                online.run(
+                    online.lms(step), X, y, record=online.Record(compiled=False)
+                ).average()
+            )
+        )
     for u in (truth, 0.5 * truth, np.zeros(P)):
-        bound = online.risk_bound(step, m, x_norm=1.0, u_norm=float(np.sqrt(u @ u)), u_risk=risk(u))
-        assert np.mean(risks) + 4 * np.std(risks) / 20 <= bound  # 4 standard errors of the mean of 400
+        bound = online.risk_bound(
+            step, m, x_norm=1.0, u_norm=float(np.sqrt(u @ u)), u_risk=risk(u)
+        )
+        assert (
+            np.mean(risks) + 4 * np.std(risks) / 20 <= bound
+        )  # 4 standard errors of the mean of 400
 
 
 def test_theory_picks_the_step_of_the_least_bound(rng: np.random.Generator):

@@ -25,7 +25,11 @@ RNG = np.random.default_rng(5)
 P, M = 6, 2
 MIX = np.triu(RNG.normal(size=(3, 3))) + 2.0 * np.eye(3)
 FRAME = Frame(
-    np.array([0.0, 50.0, -3.0, 0.0, 0.0, 0.0]), np.array([1.0, 2.0, 0.5, 1.0, 1.0, 1.0]), 0, MIX, np.arange(3)
+    np.array([0.0, 50.0, -3.0, 0.0, 0.0, 0.0]),
+    np.array([1.0, 2.0, 0.5, 1.0, 1.0, 1.0]),
+    0,
+    MIX,
+    np.arange(3),
 )
 Q = np.linalg.qr(RNG.normal(size=(P * M, 4)))[0]
 
@@ -35,10 +39,17 @@ def structures() -> dict[str, ParameterCovariance]:
     S = RNG.normal(size=(5, 5))
     places = np.array([[6, 7], [8, 9], [10, 11]])
     return {
-        "dense": DenseCovariance(FRAME, M, further, root=RNG.normal(size=(k + 1, k + 1))),
+        "dense": DenseCovariance(
+            FRAME, M, further, root=RNG.normal(size=(k + 1, k + 1))
+        ),
         "factored": FactoredCovariance.of(RNG.uniform(1, 2, k), Q, S @ S.T, M, further),
         "arrow": ArrowCovariance(
-            FRAME, M, further, places=places, blocks=RNG.normal(size=(3, 2, 2)), low=RNG.normal(size=(k + 1, 8))
+            FRAME,
+            M,
+            further,
+            places=places,
+            blocks=RNG.normal(size=(3, 2, 2)),
+            low=RNG.normal(size=(k + 1, 8)),
         ),
     }
 
@@ -52,38 +63,56 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
     whole = V.half(np.eye(V.size))
     whole = whole @ whole.T
     dense = whole[: P * M, : P * M]
-    np.testing.assert_allclose(V.matrix(), dense, rtol=1e-10, atol=1e-10 * np.abs(dense).max())
+    np.testing.assert_allclose(
+        V.matrix(), dense, rtol=1e-10, atol=1e-10 * np.abs(dense).max()
+    )
     np.testing.assert_allclose(V.errors(), np.sqrt(np.diagonal(whole)), rtol=1e-10)
     G = RNG.normal(size=(3, V.size))
     near = {"rtol": 1e-8, "atol": 1e-9 * np.abs(G @ whole @ G.T).max()}
     np.testing.assert_allclose(V.half(G) @ V.half(G).T, G @ whole @ G.T, **near)
-    np.testing.assert_allclose(V.block(np.array([1, 7, 10])), whole[np.ix_([1, 7, 10], [1, 7, 10])], **near)
+    np.testing.assert_allclose(
+        V.block(np.array([1, 7, 10])), whole[np.ix_([1, 7, 10], [1, 7, 10])], **near
+    )
     X = RNG.normal(size=(4, P))
     X[0] = 0.0  # a contrast of two rows has no intercept
-    rows = np.stack([np.kron(x, np.eye(M)) @ dense @ np.kron(x, np.eye(M)).T for x in X])
+    rows = np.stack(
+        [np.kron(x, np.eye(M)) @ dense @ np.kron(x, np.eye(M)).T for x in X]
+    )
     np.testing.assert_allclose(V.of_rows(X), rows, **near)
     B = V.half_of_rows(X)
     np.testing.assert_allclose(B @ B.swapaxes(1, 2), rows, **near)
     L, gap = G[:2, : P * M], np.array([0.3, -1.2])
     weights = np.linalg.solve(L @ dense @ L.T, gap)
     assert V.wald(L, gap) == pytest.approx(gap @ weights, rel=1e-7)
-    np.testing.assert_allclose(V.change(L, gap), dense @ L.T @ weights, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        V.change(L, gap), dense @ L.T @ weights, rtol=1e-6, atol=1e-8
+    )
     np.testing.assert_allclose(V.times(L.T), dense @ L.T, **near)
     assert V.log_det() == pytest.approx(np.linalg.slogdet(dense)[1], abs=1e-6)
     np.testing.assert_allclose(V.precision() @ dense, np.eye(P * M), atol=1e-6)
     D = np.array([[1.0, -1.0], [0.5, 0.5]])
     over = np.kron(np.eye(P), D)
-    np.testing.assert_allclose(V.errors_of(D).ravel(), np.sqrt(np.diagonal(over @ dense @ over.T)), rtol=1e-8)
+    np.testing.assert_allclose(
+        V.errors_of(D).ravel(), np.sqrt(np.diagonal(over @ dense @ over.T)), rtol=1e-8
+    )
     A = RNG.normal(size=(2, P))
     np.testing.assert_allclose(
-        V.transformed(A).matrix(), np.kron(A, np.eye(M)) @ dense @ np.kron(A, np.eye(M)).T, **near
+        V.transformed(A).matrix(),
+        np.kron(A, np.eye(M)) @ dense @ np.kron(A, np.eye(M)).T,
+        **near,
     )
     drawn = V.draws(np.random.default_rng(0), 100_000)
     size = np.sqrt(np.diagonal(whole))
-    np.testing.assert_allclose(np.cov(drawn.T) / np.outer(size, size), whole / np.outer(size, size), atol=0.02)
+    np.testing.assert_allclose(
+        np.cov(drawn.T) / np.outer(size, size), whole / np.outer(size, size), atol=0.02
+    )
     spread = RNG.normal(size=(P * M, 2))
-    np.testing.assert_allclose(V.with_spread(spread).matrix(), dense + spread @ spread.T, **near)
-    np.testing.assert_allclose(V.scaled(4.0).errors()[: P * M], 2.0 * V.errors()[: P * M], rtol=1e-12)
+    np.testing.assert_allclose(
+        V.with_spread(spread).matrix(), dense + spread @ spread.T, **near
+    )
+    np.testing.assert_allclose(
+        V.scaled(4.0).errors()[: P * M], 2.0 * V.errors()[: P * M], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
@@ -97,12 +126,21 @@ def test_arrays_bring_back_the_same_covariance(name: str) -> None:
 def test_combinations_of_missing_parameters_alone_are_nan() -> None:
     missing = np.zeros(13, dtype=bool)
     missing[[2, 12]] = True
-    V = DenseCovariance(FRAME, M, ("log sigma",), missing, root=RNG.normal(size=(13, 13)))
+    V = DenseCovariance(
+        FRAME, M, ("log sigma",), missing, root=RNG.normal(size=(13, 13))
+    )
     G = np.eye(13)
     assert np.isnan(V.half(G)).any(1).tolist() == missing.tolist()
     assert np.isnan(V.errors()).tolist() == missing.tolist()
     X = np.eye(P)
-    assert np.isnan(V.of_rows(X)).any((1, 2)).tolist() == [False, True, False, False, False, False]
+    assert np.isnan(V.of_rows(X)).any((1, 2)).tolist() == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     none = NoCovariance.of(P, M)
     assert not none.known
     assert np.isnan(none.half(np.eye(12))).all()
@@ -110,7 +148,9 @@ def test_combinations_of_missing_parameters_alone_are_nan() -> None:
 
 def test_a_root_of_a_matrix_has_its_square() -> None:
     A = RNG.normal(size=(5, 3)) * np.array([1e-8, 1.0, 1e6, 1.0, 1e3])[:, None]
-    np.testing.assert_allclose(root_of_square(A @ A.T) @ root_of_square(A @ A.T).T, A @ A.T, rtol=1e-9, atol=0)
+    np.testing.assert_allclose(
+        root_of_square(A @ A.T) @ root_of_square(A @ A.T).T, A @ A.T, rtol=1e-9, atol=0
+    )
 
 
 # ---- fits ------------------------------------------------------------------------------------------------------------
@@ -132,23 +172,41 @@ def outputs(fit: Any, X: Array) -> dict[str, Array]:
 
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
 @pytest.mark.parametrize("shift", [1e3, pytest.param(1e6, marks=pytest.mark.slow), 1e9])
-def test_shifts_and_units_of_columns_change_no_prediction(likelihood: Any, shift: float) -> None:
+def test_shifts_and_units_of_columns_change_no_prediction(
+    likelihood: Any, shift: float
+) -> None:
     X, y, options = rows_of(likelihood)
     # multiples of 2^-20 below 2^10 are exact after the shift, so that only arithmetic can lose digits
     X = np.round(X * 2.0**20) / 2.0**20
-    away, unit = np.round(shift * X.std(0) * 2.0**10) / 2.0**10, np.array([2.0**7, 2.0**-9])
+    away, unit = (
+        np.round(shift * X.std(0) * 2.0**10) / 2.0**10,
+        np.array([2.0**7, 2.0**-9]),
+    )
     far = (X + away) * unit
     near_rows = far / unit - away
-    plain, moved = pr.Model.from_arrays(near_rows, y, **options), pr.Model.from_arrays(far, y, **options)
-    if isinstance(likelihood, MayDiverge) and pr.fit(plain, "newton").solution.status.name != "CONVERGED":
+    plain, moved = (
+        pr.Model.from_arrays(near_rows, y, **options),
+        pr.Model.from_arrays(far, y, **options),
+    )
+    if (
+        isinstance(likelihood, MayDiverge)
+        and pr.fit(plain, "newton").solution.status.name != "CONVERGED"
+    ):
         pytest.skip("the maximum does not exist")
-    a, b = (outputs(pr.fit(m, "newton"), rows[:9]) for m, rows in ((plain, near_rows), (moved, far)))
+    a, b = (
+        outputs(pr.fit(m, "newton"), rows[:9])
+        for m, rows in ((plain, near_rows), (moved, far))
+    )
     for name in a:
-        np.testing.assert_allclose(b[name], a[name], rtol=1e-5 if shift > 1e7 else 1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            b[name], a[name], rtol=1e-5 if shift > 1e7 else 1e-8, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
-def test_raw_centred_and_orthogonal_powers_have_equal_predictions(likelihood: Any) -> None:
+def test_raw_centred_and_orthogonal_powers_have_equal_predictions(
+    likelihood: Any,
+) -> None:
     X, y, options = rows_of(likelihood)
     if y.ndim > 1:
         pytest.skip("a formula takes counts as several columns")
@@ -158,13 +216,19 @@ def test_raw_centred_and_orthogonal_powers_have_equal_predictions(likelihood: An
     for terms in ("t + I(t**2) + I(t**3)", "c + I(c**2) + I(c**3)", "poly(t, 3)"):
         model = pr.Model.from_formula(f"y ~ {terms}", data, **options)
         fit = pr.fit(model, "newton")
-        found.append(outputs(fit, {"t": t[:9], "c": t[:9] - 2000.0}) if fit.solution.status.good else None)
+        found.append(
+            outputs(fit, {"t": t[:9], "c": t[:9] - 2000.0})
+            if fit.solution.status.good
+            else None
+        )
     if found[1] is None:
         pytest.skip("the maximum does not exist")
     for other in (found[0], found[2]):
         assert other is not None
         for name in other:
-            np.testing.assert_allclose(other[name], found[1][name], rtol=2e-5, atol=1e-8)
+            np.testing.assert_allclose(
+                other[name], found[1][name], rtol=2e-5, atol=1e-8
+            )
 
 
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
@@ -189,7 +253,9 @@ def test_prediction_errors_are_those_of_the_delta_method(likelihood: Any) -> Non
     G = np.stack(slopes, -1)
     V = s.scale.matrix()
     wanted = np.sqrt(np.einsum("nkj,ji,nki->nk", G, V, G))
-    np.testing.assert_allclose(outputs(fit, X[:5])["error"].reshape(5, -1), wanted, rtol=1e-5)
+    np.testing.assert_allclose(
+        outputs(fit, X[:5])["error"].reshape(5, -1), wanted, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("likelihood", [v for v in SMOOTH if v.aux], ids=named)
@@ -201,34 +267,53 @@ def test_asymptotic_draws_have_the_joint_correlation(likelihood: Any) -> None:
         pytest.skip("the maximum does not exist")
     assert s.scale.further == log_names(fit.model)
     beta, aux = asymptotic(s, np.random.default_rng(0))
-    drawn = np.hstack([beta.reshape(len(beta), -1), *(np.log(aux[a]) for a in fit.model.unknown)])
+    drawn = np.hstack(
+        [beta.reshape(len(beta), -1), *(np.log(aux[a]) for a in fit.model.unknown)]
+    )
     whole = s.scale.half(np.eye(s.scale.size))
     whole = whole @ whole.T
     size = np.sqrt(np.diagonal(whole))
     # 2,000 draws: four standard errors of a correlation
-    np.testing.assert_allclose(np.corrcoef(drawn.T), whole / np.outer(size, size), atol=4 / np.sqrt(len(drawn)))
+    np.testing.assert_allclose(
+        np.corrcoef(drawn.T), whole / np.outer(size, size), atol=4 / np.sqrt(len(drawn))
+    )
     # the joint curvature, by differences of the gradient over (vec beta, log aux)
-    theta = np.concatenate([s.beta.ravel(), np.log([s.aux[a] for a in fit.model.unknown])])
+    theta = np.concatenate(
+        [s.beta.ravel(), np.log([s.aux[a] for a in fit.model.unknown])]
+    )
 
     def gradient(at: Array) -> Array:
         k = s.beta.size
         known = dict(zip(fit.model.unknown, np.exp(at[k:])))
-        return fit.model.value_grad_hessian(at[:k].reshape(s.beta.shape), **known).gradient
+        return fit.model.value_grad_hessian(
+            at[:k].reshape(s.beta.shape), **known
+        ).gradient
 
     H = np.empty((len(theta), len(theta)))
     for j in range(len(theta)):
         h = 1e-4 * size[j] * np.eye(len(theta))[j]
         H[j] = -(gradient(theta + h) - gradient(theta - h)) / (2 * h[j])
-    np.testing.assert_allclose(np.linalg.inv(H) / np.outer(size, size), whole / np.outer(size, size), atol=1e-5)
+    np.testing.assert_allclose(
+        np.linalg.inv(H) / np.outer(size, size), whole / np.outer(size, size), atol=1e-5
+    )
 
 
 def test_a_matrix_whose_digits_cancel_is_refused_by_column() -> None:
     i = np.arange(40.0)
-    data = {"y": (i - 20) ** 2 / 100 + np.sin(1.7 * i), "t": 1980 + i, "c": i - 20, "g": np.repeat(np.arange(8), 5)}
+    data = {
+        "y": (i - 20) ** 2 / 100 + np.sin(1.7 * i),
+        "t": 1980 + i,
+        "c": i - 20,
+        "g": np.repeat(np.arange(8), 5),
+    }
     raw = pr.fit(pr.Model.from_formula("y ~ t + I(t**2) + I(t**3) + I(t**4)", data))
     with pytest.raises(pr.DataError, match=r"I\(t \*\* \d\)|'t'"):
         pr.predictions(raw, covariance=raw.covariance("HC3"))
     centred = pr.fit(pr.Model.from_formula("y ~ c + I(c**2) + I(c**3) + I(c**4)", data))
-    given = pr.predictions(centred, at={"c": [-17.0, -10.0]}, covariance=centred.covariance("HC3")).table["std_error"]
-    by_name = pr.predictions(raw, at={"t": [1983.0, 1990.0]}, covariance="HC3").table["std_error"]
+    given = pr.predictions(
+        centred, at={"c": [-17.0, -10.0]}, covariance=centred.covariance("HC3")
+    ).table["std_error"]
+    by_name = pr.predictions(raw, at={"t": [1983.0, 1990.0]}, covariance="HC3").table[
+        "std_error"
+    ]
     np.testing.assert_allclose(by_name, given, rtol=1e-6)

@@ -41,28 +41,40 @@ def model(family: str, prior: Any, **more: Any) -> pr.Model:
     X, y = data(family)
     likelihood = pr.Categorical(symmetric=True) if family == "categorical" else family
     aux = {"sigma": SIGMA} if family == "gaussian" else {}
-    return pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior, aux=aux, **more)
+    return pr.Model.from_arrays(
+        X, y, likelihood=likelihood, prior=prior, aux=aux, **more
+    )
 
 
 def accepted() -> list[tuple[str, Any]]:
-    return [(f, p) for f in FAMILIES for p in PRIORS] + [("gaussian", p) for p in RELATIVE]
+    return [(f, p) for f in FAMILIES for p in PRIORS] + [
+        ("gaussian", p) for p in RELATIVE
+    ]
 
 
 each = pytest.mark.parametrize(
-    ("family", "prior"), accepted(), ids=lambda v: v if isinstance(v, str) else type(v).__name__
+    ("family", "prior"),
+    accepted(),
+    ids=lambda v: v if isinstance(v, str) else type(v).__name__,
 )
 
 
 def raw(prior: Any) -> tuple[type, float, float]:
     """The class, the scale in raw units and the ratio."""
-    return type(prior), float(prior.scale) * (SIGMA if prior.sigma_units else 1.0), getattr(prior, "ratio", -1.0)
+    return (
+        type(prior),
+        float(prior.scale) * (SIGMA if prior.sigma_units else 1.0),
+        getattr(prior, "ratio", -1.0),
+    )
 
 
 @each
 def test_every_spelling_reads_back_as_the_prior(family, prior):
     m = model(family, prior)
     found = prior.penalty(m)
-    assert {r.package for r in found.rows} >= {"glmnet"} | (set() if family == "poisson" else {"sklearn"})
+    assert {r.package for r in found.rows} >= {"glmnet"} | (
+        set() if family == "poisson" else {"sklearn"}
+    )
     for row in found.rows:
         of, settings = row.package, dict(row.settings)
         if of == "statsmodels l1":
@@ -70,7 +82,11 @@ def test_every_spelling_reads_back_as_the_prior(family, prior):
         if of == "glmnet":
             settings = {"lam": settings["lambda"], "alpha": settings["alpha"]}
         if of == "rss" and not isinstance(prior, pr.priors.ElasticNet):
-            settings = {"lam": settings["lam2"] if isinstance(prior, pr.Normal) else settings["lam1"]}
+            settings = {
+                "lam": settings["lam2"]
+                if isinstance(prior, pr.Normal)
+                else settings["lam1"]
+            }
         again = READERS[type(prior)](of=of, model=m, **settings)
         kind, scale, ratio = raw(again)
         assert kind is type(prior), row
@@ -83,14 +99,20 @@ def test_the_calls_carry_the_numbers(family, prior):
     for row in prior.penalty(model(family, prior)).rows:
         written = [float(v) for v in re.findall(r"=(?:\[0, )?([0-9.e+-]+)", row.call)]
         for value in row.settings.values():
-            assert any(v == pytest.approx(value, rel=1e-11, abs=1e-300) for v in written) or value == 0.0, row
+            assert (
+                any(v == pytest.approx(value, rel=1e-11, abs=1e-300) for v in written)
+                or value == 0.0
+            ), row
 
 
 def distance_from_mode(m: pr.Model, beta: np.ndarray) -> float:
     """The largest distance of 0 from the subdifferential of -log posterior, in units of the curvature's square root."""
     plain = m.with_prior(pr.Flat())
     at = plain.value_grad_hessian(beta)
-    slope, spread = -at.gradient.reshape(beta.shape), np.sqrt(np.diagonal(at.curvature)).reshape(beta.shape)
+    slope, spread = (
+        -at.gradient.reshape(beta.shape),
+        np.sqrt(np.diagonal(at.curvature)).reshape(beta.shape),
+    )
     low, high = np.zeros_like(beta), np.zeros_like(beta)
     for b in m.joint.blocks:
         where = list(b.columns)
@@ -101,10 +123,14 @@ def distance_from_mode(m: pr.Model, beta: np.ndarray) -> float:
             low[where] = high[where] = -b.prior.slopes(beta[where], unit)[0]
         else:
             low[where], high[where] = b.prior.subgradient(beta[where], unit)
-    return float((np.maximum(np.maximum(slope + low, -slope - high), 0.0) / spread).max())
+    return float(
+        (np.maximum(np.maximum(slope + low, -slope - high), 0.0) / spread).max()
+    )
 
 
-def of_sklearn(family: str, row: Any, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def of_sklearn(
+    family: str, row: Any, X: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     from sklearn import linear_model as lm
 
     name, s = row.call.split("(")[0], dict(row.settings)
@@ -122,14 +148,20 @@ def of_sklearn(family: str, row: Any, X: np.ndarray, y: np.ndarray) -> tuple[np.
 @each
 def test_scikit_learn_finds_the_mode(family, prior):
     m = model(family, prior)
-    row = prior.penalty(m)["sklearn"] if family != "poisson" or isinstance(prior, pr.Normal) else None
+    row = (
+        prior.penalty(m)["sklearn"]
+        if family != "poisson" or isinstance(prior, pr.Normal)
+        else None
+    )
     if row is None:
         assert "sklearn" not in {r.package for r in prior.penalty(m).rows}
         return
     intercept, coef = of_sklearn(family, row, *data(family))
     if family == "categorical":
         found, theirs = pr.fit(m).coef.values, np.vstack([intercept, coef])
-        np.testing.assert_allclose(found - found.mean(1)[:, None], theirs - theirs.mean(1)[:, None], atol=2e-6)
+        np.testing.assert_allclose(
+            found - found.mean(1)[:, None], theirs - theirs.mean(1)[:, None], atol=2e-6
+        )
         return
     # saga stops early: a hundred-thousandth of a standard error is what it reaches here
     assert distance_from_mode(m, np.vstack([intercept[None], coef])) < 1e-5
@@ -139,13 +171,21 @@ def test_scikit_learn_finds_the_mode(family, prior):
 def test_scikit_learn_finds_the_mode_of_two_classes(prior):
     """It has one log odds ratio w of two classes: w^2 is twice the sum of the squares of two coefficients that sum to zero."""
     X, y = data("bernoulli")
-    m = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=prior)
+    m = pr.Model.from_arrays(
+        X, y, likelihood=pr.Categorical(symmetric=True), prior=prior
+    )
     row = prior.penalty(m)["sklearn"]
     again = READERS[type(prior)](of="sklearn", model=m, **dict(row.settings))
-    assert raw(again) == (type(prior), pytest.approx(raw(prior)[1]), pytest.approx(raw(prior)[2]))
+    assert raw(again) == (
+        type(prior),
+        pytest.approx(raw(prior)[1]),
+        pytest.approx(raw(prior)[2]),
+    )
     intercept, coef = of_sklearn("bernoulli", row, X, y)
     found = pr.fit(m).coef.values
-    np.testing.assert_allclose(found[:, 1] - found[:, 0], np.r_[intercept, coef[:, 0]], atol=2e-6)
+    np.testing.assert_allclose(
+        found[:, 1] - found[:, 0], np.r_[intercept, coef[:, 0]], atol=2e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +203,9 @@ def test_statsmodels_finds_the_mode(family, prior):
     if family == "gaussian":
         if not s["L1_wt"]:
             # its ridge shortcut takes no vector of weights; one descent on centred columns stands for the constant
-            centred = sm.OLS(y - y.mean(), X - X.mean(0)).fit_regularized("elastic_net", alpha=s["alpha"], L1_wt=0.0)
+            centred = sm.OLS(y - y.mean(), X - X.mean(0)).fit_regularized(
+                "elastic_net", alpha=s["alpha"], L1_wt=0.0
+            )
             b = np.r_[y.mean() - X.mean(0) @ centred.params, centred.params]
         else:
             b = (
@@ -179,15 +221,24 @@ def test_statsmodels_finds_the_mode(family, prior):
                 .params
             )
     else:
-        link = {"bernoulli": sm.families.Binomial(), "poisson": sm.families.Poisson()}[family]
+        link = {"bernoulli": sm.families.Binomial(), "poisson": sm.families.Poisson()}[
+            family
+        ]
         b = (
             sm.GLM(y, C, family=link)
             .fit_regularized(
-                "elastic_net", alpha=alpha * s["alpha"], L1_wt=s["L1_wt"], cnvrg_tol=1e-13, maxiter=2000, zero_tol=0.0
+                "elastic_net",
+                alpha=alpha * s["alpha"],
+                L1_wt=s["L1_wt"],
+                cnvrg_tol=1e-13,
+                maxiter=2000,
+                zero_tol=0.0,
             )
             .params
         )
-    assert distance_from_mode(m, np.asarray(b)[:, None]) < 1e-3  # its descent ends about there
+    assert (
+        distance_from_mode(m, np.asarray(b)[:, None]) < 1e-3
+    )  # its descent ends about there
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "poisson"])
@@ -220,11 +271,15 @@ def test_statsmodels_l1_sums_where_its_elastic_net_averages(family):
     ids=lambda v: v if isinstance(v, str) else type(v).__name__,
 )
 def test_glum_finds_the_mode(family, prior):
-    glum = pytest.importorskip("glum", reason="glum is not installed (pip install probreg[dev])")
+    glum = pytest.importorskip(
+        "glum", reason="glum is not installed (pip install probreg[dev])"
+    )
     s = prior.penalty(model(family, prior))["glum"]
     name = re.findall(r"family='(\w+)'", s.call)[0]
     X, y = data(family)
-    fit = glum.GeneralizedLinearRegressor(family=name, **s.settings, gradient_tol=1e-9, max_iter=5000).fit(X, y)
+    fit = glum.GeneralizedLinearRegressor(
+        family=name, **s.settings, gradient_tol=1e-9, max_iter=5000
+    ).fit(X, y)
     beta = np.r_[fit.intercept_, fit.coef_][:, None]
     assert distance_from_mode(model(family, prior), beta) < 1e-5
 
@@ -232,11 +287,17 @@ def test_glum_finds_the_mode(family, prior):
 # ---- glmnet, which standardises ---------------------------------------------------------------------------------------
 
 
-def glmnet_objective(family: str, X: np.ndarray, y: np.ndarray, b: np.ndarray, lam: float, alpha: float) -> float:
+def glmnet_objective(
+    family: str, X: np.ndarray, y: np.ndarray, b: np.ndarray, lam: float, alpha: float
+) -> float:
     """glmnet's own criterion with standardize=TRUE, written out: columns and a Gaussian y divided by their sd."""
     s, size = X.std(0), y.std() if family == "gaussian" else 1.0
     w, eta = b[1:] * s / size, (b[0] + X @ b[1:])
-    fit = ((y - eta) ** 2).mean() / (2 * size**2) if family == "gaussian" else (np.logaddexp(0, eta) - y * eta).mean()
+    fit = (
+        ((y - eta) ** 2).mean() / (2 * size**2)
+        if family == "gaussian"
+        else (np.logaddexp(0, eta) - y * eta).mean()
+    )
     lam = lam / size
     return float(fit + lam * (alpha * np.abs(w).sum() + (1 - alpha) / 2 * (w**2).sum()))
 
@@ -254,12 +315,20 @@ def test_glmnet_on_standardised_columns_has_the_same_level_sets(family, alpha):
         if alpha == 1
         else pr.priors.ElasticNet.from_elastic_net
     )
-    prior = read(of="glmnet", lam=lam, model=bare, standardize=True, **({} if alpha in (0, 1) else {"alpha": alpha}))
+    prior = read(
+        of="glmnet",
+        lam=lam,
+        model=bare,
+        standardize=True,
+        **({} if alpha in (0, 1) else {"alpha": alpha}),
+    )
     m = bare.with_prior(prior)
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, Q + 1))
     ours = float(m.log_posterior(a[:, None]) - m.log_posterior(b[:, None]))
-    theirs = glmnet_objective(family, X, y, b, lam, alpha) - glmnet_objective(family, X, y, a, lam, alpha)
+    theirs = glmnet_objective(family, X, y, b, lam, alpha) - glmnet_objective(
+        family, X, y, a, lam, alpha
+    )
     scale = N / (SIGMA**2 / y.std() ** 2) if family == "gaussian" else N
     assert ours == pytest.approx(theirs * scale, rel=1e-9)
 
@@ -293,13 +362,15 @@ def test_what_cannot_be_converted_is_said():
         {"x1": pr.Normal()},
         pr.Normal(location=1.0),
     ):
-        with pytest.raises(pr.Incompatible, match="the same for all columns but the intercept"):
+        with pytest.raises(
+            pr.Incompatible, match="the same for all columns but the intercept"
+        ):
             model("gaussian", prior).penalty()
     with pytest.raises(pr.DataError, match="needs sigma"):
         pr.Model.from_arrays(*data("gaussian"), prior=pr.Normal()).penalty()
-    assert pr.Model.from_arrays(*data("gaussian"), prior=pr.Normal()).penalty(sigma=SIGMA)["sklearn"].settings[
-        "alpha"
-    ] == pytest.approx(SIGMA**2)
+    assert pr.Model.from_arrays(*data("gaussian"), prior=pr.Normal()).penalty(
+        sigma=SIGMA
+    )["sklearn"].settings["alpha"] == pytest.approx(SIGMA**2)
 
 
 # ---- the table of conversions ------------------------------------------------------------------------------------------
@@ -309,20 +380,41 @@ def rows_of_the_table() -> list[tuple[Any, str, Any]]:
     from .conversions import CONVERSIONS
 
     pairs = [
-        (c, f.strip(), kind) for c in CONVERSIONS for f in c.likelihood.split(",") for kind in ("normal", "laplace")
+        (c, f.strip(), kind)
+        for c in CONVERSIONS
+        for f in c.likelihood.split(",")
+        for kind in ("normal", "laplace")
     ]
-    return [(c, f, k) for c, f, k in pairs if getattr(c, k) and (f, k) != ("categorical", "laplace")]
+    return [
+        (c, f, k)
+        for c, f, k in pairs
+        if getattr(c, k) and (f, k) != ("categorical", "laplace")
+    ]
 
 
-@pytest.mark.parametrize(("row", "family", "kind"), rows_of_the_table(), ids=lambda v: str(getattr(v, "call", v)))
+@pytest.mark.parametrize(
+    ("row", "family", "kind"),
+    rows_of_the_table(),
+    ids=lambda v: str(getattr(v, "call", v)),
+)
 def test_the_formulas_of_the_table_are_the_numbers(row, family, kind):
     tau, b = 0.31, 0.17
     m = model(family, pr.Normal(tau) if kind == "normal" else pr.Laplace(b))
     found = [r for r in m.penalty().rows if r.package == row.package]
-    known = {"sigma": SIGMA, "tau": tau, "b": b, "N": float(N), "s": m.design.moments.y_scale}
+    known = {
+        "sigma": SIGMA,
+        "tau": tau,
+        "b": b,
+        "N": float(N),
+        "s": m.design.moments.y_scale,
+    }
     expected = eval(getattr(row, kind), {"__builtins__": {}}, known)
     settings = found[0].settings
-    name = row.setting if row.package != "rss" else ("lam2" if kind == "normal" else "lam1")
+    name = (
+        row.setting
+        if row.package != "rss"
+        else ("lam2" if kind == "normal" else "lam1")
+    )
     assert settings[name] == pytest.approx(expected, rel=1e-12)
 
 
@@ -331,4 +423,9 @@ def test_the_page_holds_the_table():
 
     from .conversions import conversions
 
-    assert conversions() in (Path(__file__).parents[2] / "docs" / "explanation" / "penalties.md").read_text()
+    assert (
+        conversions()
+        in (
+            Path(__file__).parents[2] / "docs" / "explanation" / "penalties.md"
+        ).read_text()
+    )

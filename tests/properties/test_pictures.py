@@ -29,10 +29,18 @@ from .drawn import faults
 matplotlib.use("Agg")
 N = 60
 PICTURES = {name: getattr(plot, name) for name in plot.__all__ if name != "PLOTS"}
-ON_AXES = sorted(name for name, draw in PICTURES.items() if "ax" in inspect.signature(draw).parameters)
+ON_AXES = sorted(
+    name
+    for name, draw in PICTURES.items()
+    if "ax" in inspect.signature(draw).parameters
+)
 CHAINS = ("trace", "rank")
 EACH = pytest.mark.parametrize(
-    "name", [pytest.param(k, marks=pytest.mark.slow if k in CHAINS else ()) for k in sorted(PICTURES)]
+    "name",
+    [
+        pytest.param(k, marks=pytest.mark.slow if k in CHAINS else ())
+        for k in sorted(PICTURES)
+    ],
 )
 RESPONSES = ["gaussian", "bernoulli", "categorical", "poisson", "quantile"]
 
@@ -44,15 +52,24 @@ def table() -> pd.DataFrame:
     group = np.array(["control", "low dose", "high dose"])[np.arange(N) % 3]
     eta = (x - 50.0) / 10.0
     y = eta + rng.normal(0.0, 0.7, N)
-    classes = np.array(["ash", "beech", "cedar"])[np.clip(np.round(y) + 1, 0, 2).astype(int)]
-    columns = {"gaussian": y, "quantile": y, "categorical": classes, "poisson": rng.poisson(np.exp(0.5 * eta))}
+    classes = np.array(["ash", "beech", "cedar"])[
+        np.clip(np.round(y) + 1, 0, 2).astype(int)
+    ]
+    columns = {
+        "gaussian": y,
+        "quantile": y,
+        "categorical": classes,
+        "poisson": rng.poisson(np.exp(0.5 * eta)),
+    }
     columns |= {"bernoulli": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int)}
     return pd.DataFrame({"age of the patient": x, "z": z, "group": group, **columns})
 
 
 def model_of(likelihood: str) -> pr.Model:
     formula = f"{likelihood} ~ `age of the patient` + z + group"
-    return pr.Model.from_formula(formula, table(), likelihood=likelihood, prior=pr.Normal(1.0, scaled=True))
+    return pr.Model.from_formula(
+        formula, table(), likelihood=likelihood, prior=pr.Normal(1.0, scaled=True)
+    )
 
 
 @cache
@@ -62,7 +79,9 @@ def fit_of(likelihood: str) -> pr.Fit:
 
 @cache
 def posterior() -> pr.Fit:
-    with warnings.catch_warnings(action="ignore"):  # four short chains are enough to be drawn
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # four short chains are enough to be drawn
         return pr.fit(model_of("gaussian"), pr.NUTS(draws=100, chains=4), seed=1)
 
 
@@ -71,14 +90,26 @@ def grouped(likelihood: str, count: int = 12) -> pr.Fit:
     rng = np.random.default_rng(6)
     number = np.tile(np.arange(count), 6)
     x = rng.normal(size=len(number))
-    eta = rng.normal(size=count)[number] + (1.0 + 0.7 * rng.normal(size=count)[number]) * x
+    eta = (
+        rng.normal(size=count)[number]
+        + (1.0 + 0.7 * rng.normal(size=count)[number]) * x
+    )
     y = eta + 0.5 * rng.normal(size=len(eta))
     if likelihood == "categorical":
-        y = np.array(["ash", "beech", "cedar"])[np.clip(np.round(y) + 1, 0, 2).astype(int)]
-    data = {"y": y, "dose": x, "the school": [f"school at the end of road {i}" for i in number]}
+        y = np.array(["ash", "beech", "cedar"])[
+            np.clip(np.round(y) + 1, 0, 2).astype(int)
+        ]
+    data = {
+        "y": y,
+        "dose": x,
+        "the school": [f"school at the end of road {i}" for i in number],
+    }
     bars = "1" if likelihood == "categorical" else "dose"
     return pr.fit(
-        pr.Model.from_formula(f"y ~ dose + ({bars} || `the school`)", data, likelihood=likelihood), "evidence"
+        pr.Model.from_formula(
+            f"y ~ dose + ({bars} || `the school`)", data, likelihood=likelihood
+        ),
+        "evidence",
     )
 
 
@@ -90,7 +121,9 @@ def wide(likelihood: str) -> pr.Fit:
     names = [f"measurement_of_site_{j}" for j in range(31)]
     y = (y > 0).astype(int) if likelihood == "bernoulli" else y
     prior = pr.Normal(1.0, scaled=True)
-    return pr.fit(pr.Model.from_arrays(X, y, columns=names, likelihood=likelihood, prior=prior))
+    return pr.fit(
+        pr.Model.from_arrays(X, y, columns=names, likelihood=likelihood, prior=prior)
+    )
 
 
 @cache
@@ -108,7 +141,9 @@ def told(name: str) -> Any:
     if name == "path":
         return path(fit.model, n=8)
     if name == "explain":
-        return pr.explain(fit, pr.fit(fit.model.with_prior(pr.Normal(0.5, scaled=True))))
+        return pr.explain(
+            fit, pr.fit(fit.model.with_prior(pr.Normal(0.5, scaled=True)))
+        )
     if name == "tune":
         return tune(fit.model, "aic")
     if name == "interval_panel":
@@ -116,12 +151,23 @@ def told(name: str) -> Any:
     if name == "bias_variance":
         known = fit.model.with_aux(sigma=0.7)
         return pr.bias_variance(known, np.zeros(5), scales=[0.1, 1.0, 10.0])
-    small = pr.Model.from_arrays([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"])
+    small = pr.Model.from_arrays(
+        [[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"]
+    )
     if name == "coverage":
-        return coverage(small, {"Intercept": 1.0, "dose": 2.0, "sigma": 1.0}, kinds=["t", "wald"], reps=10)
+        return coverage(
+            small,
+            {"Intercept": 1.0, "dose": 2.0, "sigma": 1.0},
+            kinds=["t", "wald"],
+            reps=10,
+        )
     if name == "sbc":
         known = pr.Model.from_arrays(
-            [[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["dose"], prior=pr.Normal(1.0), intercept=False
+            [[0.0], [1.0], [2.0]],
+            [1.0, 3.0, 6.0],
+            columns=["dose"],
+            prior=pr.Normal(1.0),
+            intercept=False,
         )
         return pr.sbc(known.with_aux(sigma=1.0), "conjugate", 20, seed=1)
     return fit
@@ -131,12 +177,24 @@ def hues(fig: Any) -> dict[str, str]:
     """The colour of each word of the legends, and of the rings that are rows."""
     found = {}
     for ax in fig.axes:
-        rings = [c for c in ax.collections if isinstance(c, PathCollection) and not len(c.get_facecolor())]
-        found |= {f"rows {i}": to_hex(c.get_edgecolor()[0]) for i, c in enumerate(rings)}
+        rings = [
+            c
+            for c in ax.collections
+            if isinstance(c, PathCollection) and not len(c.get_facecolor())
+        ]
+        found |= {
+            f"rows {i}": to_hex(c.get_edgecolor()[0]) for i, c in enumerate(rings)
+        }
         for handle, word in zip(*ax.get_legend_handles_labels(), strict=True):
-            take = handle.get_color if hasattr(handle, "get_color") else handle.get_facecolor
+            take = (
+                handle.get_color
+                if hasattr(handle, "get_color")
+                else handle.get_facecolor
+            )
             colour = handle.get_edgecolor() if word == "data" else take()
-            found[word] = to_hex(np.asarray(colour)[0] if np.ndim(colour) == 2 else colour)
+            found[word] = to_hex(
+                np.asarray(colour)[0] if np.ndim(colour) == 2 else colour
+            )
     return found
 
 
@@ -146,14 +204,18 @@ def test_a_picture_is_of_the_size_that_is_asked_for_and_shows_itself_once(name):
     fig = PICTURES[name](told(name), figsize=(9.0, 8.0))
     assert tuple(fig.get_size_inches()) == (9.0, 8.0)
     assert isinstance(fig, Picture)
-    assert plt.get_fignums() == open_before  # pyplot, which would show it again, does not know it
+    assert (
+        plt.get_fignums() == open_before
+    )  # pyplot, which would show it again, does not know it
 
 
 def test_the_value_of_a_cell_is_an_image():
     fig = plot.qq(fit_of("gaussian"))
     assert fig._repr_png_().startswith(b"\x89PNG")
     for size in ((0.0, 3.0), (3.0,), "large", 4.0):
-        with pytest.raises(pr.DataError, match=r"figsize is \(width, height\) in inches"):
+        with pytest.raises(
+            pr.DataError, match=r"figsize is \(width, height\) in inches"
+        ):
             plot.qq(fit_of("gaussian"), figsize=size)
 
 
@@ -168,7 +230,9 @@ def test_a_picture_of_one_panel_is_drawn_on_the_axes_that_are_given(name):
     assert len(right.lines) == 1
     assert faults(fig) == []
     plt.close(fig)
-    with pytest.raises(pr.DataError, match="ax is the matplotlib Axes to draw on, got str"):
+    with pytest.raises(
+        pr.DataError, match="ax is the matplotlib Axes to draw on, got str"
+    ):
         PICTURES[name](told(name), ax="left")
 
 
@@ -213,7 +277,9 @@ def test_words_lie_apart_with_many_long_names(likelihood):
         if name in ("coefficients", "prior_weight"):
             drawn += [draw(fit, scale="sd", sort="estimate", intercept=False)]
         if name in ("coefficients", "fitted"):
-            drawn += [draw({"maximum likelihood": fit, "another": fit, "a third one": fit})]
+            drawn += [
+                draw({"maximum likelihood": fit, "another": fit, "a third one": fit})
+            ]
         for fig in drawn:
             assert faults(fig) == [], name
     assert faults(plot.path(path(fit.model, n=6))) == []
@@ -230,34 +296,67 @@ def test_the_law_of_words_sees_what_it_forbids():
     ax.text(0.12, 0.9, "another")
     ax.text(0.9, 0.1, "a text that runs over the edge of the canvas")
     said = " ".join(faults(fig))
-    assert all(words in said for words in ("'one word' over 'another'", "outside the canvas", "legend over the frame"))
+    assert all(
+        words in said
+        for words in (
+            "'one word' over 'another'",
+            "outside the canvas",
+            "legend over the frame",
+        )
+    )
 
 
 def test_a_colour_has_one_meaning():
     seen = defaultdict(set)
     for name in set(PICTURES) - set(CHAINS):
         for word, colour in hues(usual(name)).items():
-            seen[word.partition(" ")[0] if word.startswith("rows") else word].add(colour)
+            seen[word.partition(" ")[0] if word.startswith("rows") else word].add(
+                colour
+            )
     assert {word: colours for word, colours in seen.items() if len(colours) > 1} == {}
 
 
 def test_new_names_order_and_intercept():
     fit = fit_of("gaussian")
-    titles = lambda fig: [ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()]
+    titles = lambda fig: [
+        ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()
+    ]
     whole = titles(plot.coefficients(fit, rename={"z": "dose"}))
-    assert whole == ["Intercept", "age of the patient", "dose", "group[T.high dose]", "group[T.low dose]", "sigma"]
-    named = titles(plot.coefficients(fit, rename={"z": "dose"}, sort="name", intercept=False))
-    assert named == ["age of the patient", "dose", "group[T.high dose]", "group[T.low dose]", "sigma"]
+    assert whole == [
+        "Intercept",
+        "age of the patient",
+        "dose",
+        "group[T.high dose]",
+        "group[T.low dose]",
+        "sigma",
+    ]
+    named = titles(
+        plot.coefficients(fit, rename={"z": "dose"}, sort="name", intercept=False)
+    )
+    assert named == [
+        "age of the patient",
+        "dose",
+        "group[T.high dose]",
+        "group[T.low dose]",
+        "sigma",
+    ]
     ordered = titles(plot.coefficients(fit, sort="estimate"))
     assert ordered == list(fit.summary().sort_values("estimate", ascending=False).index)
     assert titles(plot.prior_weight(fit, sort="name", rename={"z": "a"}))[0] == "a"
-    softmax = titles(plot.coefficients(fit_of("categorical"), rename={"z": "dose"}, intercept=False))
+    softmax = titles(
+        plot.coefficients(fit_of("categorical"), rename={"z": "dose"}, intercept=False)
+    )
     assert softmax[1] == "dose: beech"
     for draw in (plot.coefficients, plot.prior_weight):
-        with pytest.raises(pr.DataError, match="rename: 'w' is no name in this picture"):
+        with pytest.raises(
+            pr.DataError, match="rename: 'w' is no name in this picture"
+        ):
             draw(fit, rename={"w": "dose"})
     assert plot.partial(fit, "z", rename={"z": "dose"}).axes[0].get_xlabel() == "dose"
-    assert plot.fitted(fit, "z", rename={"z": "dose", "group": "arm"}).axes[0].get_xlabel() == "dose"
+    assert (
+        plot.fitted(fit, "z", rename={"z": "dose", "group": "arm"}).axes[0].get_xlabel()
+        == "dose"
+    )
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
@@ -265,7 +364,9 @@ def test_a_common_scale_is_the_standard_deviation_of_the_column(likelihood):
     fit = fit_of(likelihood)
     fig = plot.coefficients(fit, scale="sd")
     (ax,) = fig.axes
-    drawn = [float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    drawn = [
+        float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1
+    ]
     sd = fit.model.design.X[:, 1:].std(0)
     b = fit.coef.values.reshape(fit.model.shape[0], -1)[1:] * sd[:, None]
     np.testing.assert_allclose(drawn, b.T.ravel(), rtol=1e-9)
@@ -274,7 +375,13 @@ def test_a_common_scale_is_the_standard_deviation_of_the_column(likelihood):
     peak = next(line for line in weight.lines if line.get_label() == "posterior")
     x, y = peak.get_data()
     step = x[1] - x[0]
-    assert abs(x[np.argmax(y)] - fit.coef.values.reshape(fit.model.shape[0], -1)[1, 0] * sd[0]) <= step
+    assert (
+        abs(
+            x[np.argmax(y)]
+            - fit.coef.values.reshape(fit.model.shape[0], -1)[1, 0] * sd[0]
+        )
+        <= step
+    )
     assert "per standard deviation of the column" in weight.figure.get_supxlabel()
 
 
@@ -283,7 +390,9 @@ def test_residuals_beyond_what_double_precision_tells_are_counted_with_their_row
     x = rng.normal(size=40)
     y = rng.poisson(np.exp(0.2 * x))
     y[7] = 60
-    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood="poisson", prior=pr.Normal(0.01)))
+    fit = pr.fit(
+        pr.Model.from_arrays(x, y, likelihood="poisson", prior=pr.Normal(0.01))
+    )
     for picture in (plot.residuals, plot.qq, plot.diagnose):
         assert "1 beyond ±7.9 stand there (row 7)" in picture(fit).get_supxlabel()
         assert "beyond" not in picture(fit_of("poisson")).get_supxlabel()
@@ -292,14 +401,24 @@ def test_residuals_beyond_what_double_precision_tells_are_counted_with_their_row
 def test_a_factor_has_its_fitted_effects_and_the_means_of_its_partial_residuals():
     fit = fit_of("gaussian")
     ax = plot.partial(fit, "group").axes[0]
-    assert [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()] == ["control", "high dose", "low dose"]
+    assert [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()] == [
+        "control",
+        "high dose",
+        "low dose",
+    ]
     heights = [line.get_ydata()[0] for line in ax.lines if line.get_label() == "fitted"]
     b = fit.coef.values[3:]
     np.testing.assert_allclose(np.diff(heights), [b[0], b[1] - b[0]], rtol=1e-9)
     found = pr.residuals(fit, "partial").sel(term="group").values
     group = table()["group"].to_numpy()
-    means = [line.get_ydata()[0] for line in ax.lines if line.get_label() == "mean of a level"]
-    np.testing.assert_allclose(means, [found[group == g].mean() for g in ("control", "high dose", "low dose")])
+    means = [
+        line.get_ydata()[0]
+        for line in ax.lines
+        if line.get_label() == "mean of a level"
+    ]
+    np.testing.assert_allclose(
+        means, [found[group == g].mean() for g in ("control", "high dose", "low dose")]
+    )
 
 
 def _of(likelihood: str) -> pr.Model:
@@ -322,20 +441,32 @@ def _of(likelihood: str) -> pr.Model:
     else:
         y = rng.poisson(np.exp(0.5 * x) * rng.gamma(1.0, 1.0, N))
     rest |= {"aux": {"alpha": pr.HalfNormal(1.0)}} if "alpha" in known.aux else {}
-    return pr.Model.from_arrays(np.c_[x, rng.normal(size=N)], y, likelihood=likelihood, prior=pr.Normal(1.0), **rest)
+    return pr.Model.from_arrays(
+        np.c_[x, rng.normal(size=N)],
+        y,
+        likelihood=likelihood,
+        prior=pr.Normal(1.0),
+        **rest,
+    )
 
 
 def six(fit: pr.Fit) -> list[str]:
     fig = plot.diagnose(fit)
     assert len(fig.axes) == 6
     assert faults(fig) == []
-    assert all(len(ax.lines) + len(ax.collections) + len(ax.patches) + len(ax.images) for ax in fig.axes)
+    assert all(
+        len(ax.lines) + len(ax.collections) + len(ax.patches) + len(ax.images)
+        for ax in fig.axes
+    )
     assert all(ax.get_xlabel() for ax in fig.axes)
     return [ax.get_title(loc="left") for ax in fig.axes]
 
 
 QUICK = ["multinomial", "quantile"]
-EVERY = [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in own(pr.LIKELIHOODS)]
+EVERY = [
+    pytest.param(k, marks=() if k in QUICK else pytest.mark.slow)
+    for k in own(pr.LIKELIHOODS)
+]
 
 
 @pytest.mark.parametrize("likelihood", EVERY)
@@ -343,13 +474,25 @@ def test_six_panels_judge_every_likelihood(likelihood):
     titles = six(pr.fit(_of(likelihood)))
     kinked = not issubclass(pr.LIKELIHOODS[likelihood], SmoothLikelihood)
     assert ("Leverage" in titles) != kinked
-    assert ("Calibration" in titles) == issubclass(pr.LIKELIHOODS[likelihood], OfClasses)
-    assert ("Rootogram" in titles) == issubclass(pr.LIKELIHOODS[likelihood], CountLikelihood)
+    assert ("Calibration" in titles) == issubclass(
+        pr.LIKELIHOODS[likelihood], OfClasses
+    )
+    assert ("Rootogram" in titles) == issubclass(
+        pr.LIKELIHOODS[likelihood], CountLikelihood
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "likelihood", ["gaussian", "bernoulli", "categorical", "binomial", "negative_binomial", "quantile"]
+    "likelihood",
+    [
+        "gaussian",
+        "bernoulli",
+        "categorical",
+        "binomial",
+        "negative_binomial",
+        "quantile",
+    ],
 )
 def test_six_panels_judge_a_posterior_and_a_prior_with_kinks(likelihood):
     with warnings.catch_warnings(action="ignore"):
@@ -362,9 +505,13 @@ def test_six_panels_judge_a_posterior_and_a_prior_with_kinks(likelihood):
 
 def test_a_rootogram_shows_the_expected_number_of_rows_of_each_count():
     fit = fit_of("poisson")
-    ax = next(ax for ax in plot.diagnose(fit).axes if ax.get_title(loc="left") == "Rootogram")
+    ax = next(
+        ax for ax in plot.diagnose(fit).axes if ax.get_title(loc="left") == "Rootogram"
+    )
     y, mean = table()["poisson"].to_numpy(), fit.predictive().mean()
-    np.testing.assert_allclose([p.get_height() ** 2 for p in ax.patches], np.bincount(y), atol=1e-12)
+    np.testing.assert_allclose(
+        [p.get_height() ** 2 for p in ax.patches], np.bincount(y), atol=1e-12
+    )
     expected = poisson.pmf(np.arange(y.max() + 1)[:, None], mean).sum(1)
     np.testing.assert_allclose(ax.lines[0].get_ydata() ** 2, expected, rtol=1e-9)
 
@@ -378,7 +525,10 @@ def test_the_trace_of_the_panel_is_that_of_the_largest_r_hat():
 
 def test_a_quantile_is_called_what_it_is():
     fit = fit_of("quantile")
-    assert plot.scale_location(fit).axes[0].get_xlabel() == "fitted 0.5 quantile of quantile"
+    assert (
+        plot.scale_location(fit).axes[0].get_xlabel()
+        == "fitted 0.5 quantile of quantile"
+    )
     words = plot.fitted(fit).axes[0].get_legend_handles_labels()[1]
     assert "95 % interval of the 0.5 quantile of quantile" in words
     assert "mean" not in " ".join(words)
@@ -388,15 +538,27 @@ def test_smooth_functions_stand_in_their_own_picture():
     fit = pr.gam("gaussian ~ s(z) + group", table())
     fig = plot.coefficients(fit)
     assert not any("s(z)" in ax.get_title(loc="left") for ax in fig.axes)
-    assert "smooth functions are drawn by plot.smooth" in fig.get_supxlabel().replace("\n", " ")
+    assert "smooth functions are drawn by plot.smooth" in fig.get_supxlabel().replace(
+        "\n", " "
+    )
     assert "Not drawn: s(z)" in plot.partial(fit).get_supxlabel().replace("\n", " ")
     assert "plot.smooth" not in plot.coefficients(fit_of("gaussian")).get_supxlabel()
 
 
-@pytest.mark.parametrize("name", ["residuals", "fitted", "partial", "coefficients", "scale_location"])
+@pytest.mark.parametrize(
+    "name", ["residuals", "fitted", "partial", "coefficients", "scale_location"]
+)
 def test_long_names_are_broken_into_lines(name):
     rng = np.random.default_rng(1)
-    long = [f"concentration of the {k} substance in the blood after four hours (mg per litre)" for k in ("1st", "2nd")]
+    long = [
+        f"concentration of the {k} substance in the blood after four hours (mg per litre)"
+        for k in ("1st", "2nd")
+    ]
     X = rng.normal(size=(30, 2))
-    fit = pr.ols(X, X.sum(1) + rng.normal(size=30), columns=long, response=long[0].replace("1st", "measured"))
+    fit = pr.ols(
+        X,
+        X.sum(1) + rng.normal(size=30),
+        columns=long,
+        response=long[0].replace("1st", "measured"),
+    )
     assert faults(PICTURES[name](fit)) == []

@@ -12,7 +12,11 @@ from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.show import plot
 from probreg.show.plot.calibration import bins
 from probreg.show.plot.chains import ranks
-from probreg.show.plot.observations import observations, observed_quantile_residuals, smooth
+from probreg.show.plot.observations import (
+    observations,
+    observed_quantile_residuals,
+    smooth,
+)
 from probreg.show.plot.sweep import sweep, variables
 
 from .cases import own
@@ -39,25 +43,43 @@ def data_of(likelihood: str, n: int = 90) -> pr.Model:
         "student": eta + 0.5 * rng.standard_t(4, n),
         "bernoulli": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
         "poisson": rng.poisson(np.exp(0.5 * eta)),
-        "negative_binomial": rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(1.0 + 0.5 * eta))),
+        "negative_binomial": rng.negative_binomial(
+            2.0, 2.0 / (2.0 + np.exp(1.0 + 0.5 * eta))
+        ),
         "categorical": np.array(["ash", "beech", "cedar"])[
             np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2).astype(int)
         ],
         "binomial": rng.binomial(8, 1 / (1 + np.exp(-eta))),
-        "multinomial": np.array([rng.multinomial(6, p / p.sum()) for p in np.exp(np.c_[0 * eta, eta, -eta])]),
+        "multinomial": np.array(
+            [rng.multinomial(6, p / p.sum()) for p in np.exp(np.c_[0 * eta, eta, -eta])]
+        ),
     }[likelihood]
     if likelihood == "binomial":
         return pr.Model.from_arrays(
-            X, y, trials=np.full(n, 8), columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0)
+            X,
+            y,
+            trials=np.full(n, 8),
+            columns=["dose", "noise"],
+            likelihood=likelihood,
+            prior=pr.Normal(1.0),
         )
     aux = {"alpha": pr.HalfNormal(1.0)} if likelihood == "negative_binomial" else {}
-    return pr.Model.from_arrays(X, y, columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0), aux=aux)
+    return pr.Model.from_arrays(
+        X,
+        y,
+        columns=["dose", "noise"],
+        likelihood=likelihood,
+        prior=pr.Normal(1.0),
+        aux=aux,
+    )
 
 
 @pytest.fixture(scope="module")
 def fits() -> dict[tuple[str, str], pr.Fit]:
     methods = {"mode": pr.Newton(), "posterior": pr.LaplaceApproximation(draws=200)}
-    return {(k, t): pr.fit(data_of(k), m) for k in LIKELIHOODS for t, m in methods.items()}
+    return {
+        (k, t): pr.fit(data_of(k), m) for k in LIKELIHOODS for t, m in methods.items()
+    }
 
 
 def marks(ax: Any) -> int:
@@ -70,7 +92,11 @@ def shown(fig: Any) -> list[Any]:
 
 def test_the_tested_likelihoods_are_all_there_are():
     # numbers with noise are drawn as the Gaussian ones are, whatever the noise
-    noise = {name for name in own(pr.LIKELIHOODS) if issubclass(pr.LIKELIHOODS[name], AdditiveNoise)}
+    noise = {
+        name
+        for name in own(pr.LIKELIHOODS)
+        if issubclass(pr.LIKELIHOODS[name], AdditiveNoise)
+    }
     assert set(LIKELIHOODS) | noise == set(own(pr.LIKELIHOODS))
 
 
@@ -82,17 +108,25 @@ def test_coefficients_show_every_parameter_with_its_numbers(fits, likelihood, ta
     fig.draw_without_rendering()
     table = fit.summary(0.9)
     assert len(shown(fig)) == len(table)
-    for ax, numbers in zip(shown(fig), table[[table.columns[0], "lower", "upper"]].to_numpy()):
+    for ax, numbers in zip(
+        shown(fig), table[[table.columns[0], "lower", "upper"]].to_numpy()
+    ):
         assert ax.get_title(loc="left")
         drawn = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 1]
         assert [float(x[0]) for x in drawn] == [numbers[0]] * 2
-        ends = [list(line.get_xdata()) for line in ax.lines if list(line.get_xdata()) == list(numbers[1:])]
+        ends = [
+            list(line.get_xdata())
+            for line in ax.lines
+            if list(line.get_xdata()) == list(numbers[1:])
+        ]
         assert len(ends) == 2
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, likelihood, target):
+def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(
+    fits, likelihood, target
+):
     fit = fits[likelihood, target]
     fig = plot.fitted(fit)
     fig.draw_without_rendering()
@@ -101,8 +135,12 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, lik
     assert ax.get_ylabel()
     path = sweep(fit, None, None, None)
     mean = fit.predict(path.rows)["mean"].values.reshape(len(path.x), -1)
-    curves = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == len(path.x)]
-    np.testing.assert_allclose(np.stack(curves, 1), mean, rtol=1e-12)  # the same arithmetic on the same draws
+    curves = [
+        line.get_ydata() for line in ax.lines if len(line.get_xdata()) == len(path.x)
+    ]
+    np.testing.assert_allclose(
+        np.stack(curves, 1), mean, rtol=1e-12
+    )  # the same arithmetic on the same draws
     bands = {
         "gaussian": 3,
         "student": 3,
@@ -118,14 +156,22 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, lik
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(fits, likelihood, target):
+def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(
+    fits, likelihood, target
+):
     fit = fits[likelihood, target]
     probabilities = likelihood in ("bernoulli", "categorical", "multinomial")
-    right, wrong = (plot.calibration, plot.residuals) if probabilities else (plot.residuals, plot.calibration)
+    right, wrong = (
+        (plot.calibration, plot.residuals)
+        if probabilities
+        else (plot.residuals, plot.calibration)
+    )
     fig = right(fit)
     fig.draw_without_rendering()
     panels = shown(fig)
-    assert len(panels) == {"bernoulli": 1, "categorical": 3, "multinomial": 3}.get(likelihood, 2)
+    assert len(panels) == {"bernoulli": 1, "categorical": 3, "multinomial": 3}.get(
+        likelihood, 2
+    )
     assert all(marks(ax) >= 3 for ax in panels)
     assert panels[0].get_ylabel()
     assert all(ax.get_xlabel() for ax in panels)
@@ -138,7 +184,9 @@ def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(fits, likelihood
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_panels_of_several_fits_share_their_axes_and_one_legend(fits, likelihood):
-    fig = plot.fitted({"mode": fits[likelihood, "mode"], "posterior": fits[likelihood, "posterior"]})
+    fig = plot.fitted(
+        {"mode": fits[likelihood, "mode"], "posterior": fits[likelihood, "posterior"]}
+    )
     fig.draw_without_rendering()
     first, second = shown(fig)
     assert first.get_ylim() == second.get_ylim()
@@ -149,7 +197,12 @@ def test_panels_of_several_fits_share_their_axes_and_one_legend(fits, likelihood
 def corners(band: Any) -> np.ndarray:
     """Lower and upper end of a filled band at each of its x, (2, g)."""
     x, y = band.get_paths()[0].vertices.T
-    return np.array([[y[x == at].min() for at in np.unique(x)], [y[x == at].max() for at in np.unique(x)]])
+    return np.array(
+        [
+            [y[x == at].min() for at in np.unique(x)],
+            [y[x == at].max() for at in np.unique(x)],
+        ]
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -159,10 +212,18 @@ def test_bands_are_the_intervals_of_predict(fits, likelihood, target):
     path = sweep(fit, "noise", None, (0.0, 0.5))
     found = fit.predict(path.rows, 0.8)
     bands = {
-        c.get_label(): corners(c) for c in plot.fitted(fit, "noise", prob=0.8, span=(0.0, 0.5)).axes[0].collections[1:]
+        c.get_label(): corners(c)
+        for c in plot.fitted(fit, "noise", prob=0.8, span=(0.0, 0.5))
+        .axes[0]
+        .collections[1:]
     }
-    for label, which in (("80 % of new observations", "new"), ("80 % interval of the mean", "mean")):
-        np.testing.assert_array_equal(bands[label], [found[f"{which}_lower"], found[f"{which}_upper"]])
+    for label, which in (
+        ("80 % of new observations", "new"),
+        ("80 % interval of the mean", "mean"),
+    ):
+        np.testing.assert_array_equal(
+            bands[label], [found[f"{which}_lower"], found[f"{which}_upper"]]
+        )
 
 
 def test_the_mean_and_its_band_use_all_draws():
@@ -171,16 +232,22 @@ def test_the_mean_and_its_band_use_all_draws():
     found = fit.predict(path.rows)
     light, dark = (corners(c) for c in plot.fitted(fit).axes[0].collections[1:])
     # products over other blocks of rows are rounded otherwise
-    np.testing.assert_allclose(dark, [found["mean_lower"], found["mean_upper"]], rtol=1e-14)
+    np.testing.assert_allclose(
+        dark, [found["mean_lower"], found["mean_upper"]], rtol=1e-14
+    )
     # a 95 % quantile of 1,000 draws with noise 0.7 moves by the draws' error of the mean only: well below 0.05
-    np.testing.assert_allclose(light, [found["new_lower"], found["new_upper"]], atol=0.05)
+    np.testing.assert_allclose(
+        light, [found["new_lower"], found["new_upper"]], atol=0.05
+    )
 
 
 def test_shares_in_bins_count_every_observation_once():
     p = np.repeat([0.1, 0.3, 0.9], [30, 30, 20])
     hit, weights = (np.arange(80) % 3 == 0).astype(float), np.full(80, 2.0)
     centre, hits, total = bins(p, hit, weights)
-    np.testing.assert_allclose(centre, [0.1, 0.3, 0.9])  # equal predictions are never parted
+    np.testing.assert_allclose(
+        centre, [0.1, 0.3, 0.9]
+    )  # equal predictions are never parted
     assert total.tolist() == [60.0, 60.0, 40.0]
     assert hits.sum() == 2.0 * hit.sum()
 
@@ -191,14 +258,25 @@ def test_series_differ_without_colour():
     looks = [mark(i) for i in range(6)]
     assert len({look.marker for look in looks}) == 6
     assert len({str(look.line) for look in looks}) == 6
-    light = [np.dot([int(look.color[k : k + 2], 16) for k in (1, 3, 5)], [0.299, 0.587, 0.114]) for look in looks]
-    assert all(abs(a - b) > 20 for a, b in pairwise(light))  # of 255, on a printer without colour
+    light = [
+        np.dot(
+            [int(look.color[k : k + 2], 16) for k in (1, 3, 5)], [0.299, 0.587, 0.114]
+        )
+        for look in looks
+    ]
+    assert all(
+        abs(a - b) > 20 for a, b in pairwise(light)
+    )  # of 255, on a printer without colour
 
 
 def test_quantile_residuals_of_the_true_model_are_standard_normal():
     rng = np.random.default_rng(8)
     x = rng.normal(size=1500)
-    fit = pr.fit(pr.Model.from_arrays(x, rng.poisson(np.exp(1.0 + 0.5 * x)), likelihood="poisson"))
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            x, rng.poisson(np.exp(1.0 + 0.5 * x)), likelihood="poisson"
+        )
+    )
     z = observed_quantile_residuals(fit, observations(fit))
     # mean and sd of 1,500 standard normals have standard errors 0.026 and 0.018: four of them
     assert abs(z.mean()) < 0.1
@@ -214,16 +292,22 @@ def test_smooth_follows_a_curve():
 
 def test_variables_are_read_back_from_the_columns_of_a_formula():
     penguins = pr.load_dataset("penguins").dropna()
-    model = pr.Model.from_formula("body_mass_g ~ flipper_length_mm * sex + species", penguins)
+    model = pr.Model.from_formula(
+        "body_mass_g ~ flipper_length_mm * sex + species", penguins
+    )
     found = variables(model.design)
     assert found["species"].tolist() == penguins["species"].astype(str).tolist()
     assert found["sex"].tolist() == penguins["sex"].astype(str).tolist()
-    np.testing.assert_array_equal(found["flipper_length_mm"], penguins["flipper_length_mm"])
+    np.testing.assert_array_equal(
+        found["flipper_length_mm"], penguins["flipper_length_mm"]
+    )
 
 
 def test_a_transformed_variable_is_kept():
     penguins = pr.load_dataset("penguins")
-    model = pr.Model.from_formula("body_mass_g ~ bs(flipper_length_mm, df=4) + sex", penguins, missing="drop")
+    model = pr.Model.from_formula(
+        "body_mass_g ~ bs(flipper_length_mm, df=4) + sex", penguins, missing="drop"
+    )
     fit = pr.fit(model)
     ax = plot.fitted(fit).axes[0]
     assert ax.get_xlabel() == "flipper_length_mm"
@@ -232,7 +316,9 @@ def test_a_transformed_variable_is_kept():
     )  # of the sex that the curve is of, and of the other
     kept = penguins.loc[model.design.labels, ["flipper_length_mm", "body_mass_g"]]
     of_curve = penguins.loc[model.design.labels, "sex"] == penguins["sex"].mode()[0]
-    np.testing.assert_array_equal(points, np.concatenate([kept[of_curve], kept[~of_curve]]))
+    np.testing.assert_array_equal(
+        points, np.concatenate([kept[of_curve], kept[~of_curve]])
+    )
     with pytest.raises(pr.DataError, match="not the rows"):
         plot.fitted(fit, data=penguins.iloc[:50])
 
@@ -241,8 +327,14 @@ def test_an_offset_stays_at_its_mean():
     rng = np.random.default_rng(2)
     x, exposure = rng.normal(size=60), rng.uniform(1.0, 5.0, 60)
     table = {"y": rng.poisson(exposure * np.exp(0.3 * x)), "x": x, "exposure": exposure}
-    fit = pr.fit(pr.Model.from_formula("y ~ x", table, likelihood="poisson", offset="log(exposure)"))
-    curve = next(line for line in plot.fitted(fit).axes[0].lines if line.get_label() == "mean")
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "y ~ x", table, likelihood="poisson", offset="log(exposure)"
+        )
+    )
+    curve = next(
+        line for line in plot.fitted(fit).axes[0].lines if line.get_label() == "mean"
+    )
     a, b = fit.coef.values
     expected = np.exp(a + b * curve.get_xdata() + np.log(exposure).mean())
     np.testing.assert_allclose(curve.get_ydata(), expected, rtol=1e-12)
@@ -266,7 +358,9 @@ def _words(fig) -> tuple[list[str], str]:
 
 
 def test_words_of_the_fitted_curve_are_true_of_what_is_drawn(fits):
-    levels = pr.quantile_regression("y ~ x", {"x": np.arange(40.0), "y": np.sin(np.arange(40.0))}, tau=[0.1, 0.9])
+    levels = pr.quantile_regression(
+        "y ~ x", {"x": np.arange(40.0), "y": np.sin(np.arange(40.0))}, tau=[0.1, 0.9]
+    )
     both = plot.fitted(levels)
     words, foot = _words(both)
     assert "95 % interval of the fitted curve" in words
@@ -274,14 +368,28 @@ def test_words_of_the_fitted_curve_are_true_of_what_is_drawn(fits):
     assert not any("0.1" in w for w in words)
     assert "0.1 quantile of y" in _words(plot.fitted(levels[0.1]))[0]
     classes = _words(plot.fitted(fits["categorical", "mode"], prob=0.8))[1]
-    assert classes.startswith("Markers: observed shares in bins of rows. Bands: 80 % intervals of the probabilities.")
-    assert "share in a row, larger for more trials" in _words(plot.fitted(fits["binomial", "mode"]))[0]
-    weighted = pr.fit(pr.Model.from_arrays(np.arange(6.0), np.arange(6.0) ** 2, weights=[1.0, 2, 1, 1, 3, 1]))
+    assert classes.startswith(
+        "Markers: observed shares in bins of rows. Bands: 80 % intervals of the probabilities."
+    )
+    assert (
+        "share in a row, larger for more trials"
+        in _words(plot.fitted(fits["binomial", "mode"]))[0]
+    )
+    weighted = pr.fit(
+        pr.Model.from_arrays(
+            np.arange(6.0), np.arange(6.0) ** 2, weights=[1.0, 2, 1, 1, 3, 1]
+        )
+    )
     assert "data, larger for more weight" in _words(plot.fitted(weighted))[0]
 
 
 def test_names_with_dollars_are_no_formulas():
-    model = pr.Model.from_arrays(np.arange(6.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0], columns=["a$_{$b"], response="cost $")
+    model = pr.Model.from_arrays(
+        np.arange(6.0),
+        [1.0, 2.0, 2.5, 4.0, 5.5, 6.0],
+        columns=["a$_{$b"],
+        response="cost $",
+    )
     fit = pr.fit(model)
     for fig in (plot.coefficients(fit), plot.fitted(fit), plot.residuals(fit)):
         fig.draw_without_rendering()
@@ -313,17 +421,29 @@ def test_chains_show_every_draw_and_refuse_what_has_none(fits):
         fig.draw_without_rendering()
     assert len(shown(trace)) == 8  # four parameters, a density and a trace each
     assert len(shown(rank)) == 4
-    assert len(shown(trace)[1].lines) == 4  # the draws of two chains, and their running means
-    words, means = shown(trace)[1].get_legend_handles_labels()[1], shown(trace)[1].lines[2:]
+    assert (
+        len(shown(trace)[1].lines) == 4
+    )  # the draws of two chains, and their running means
+    words, means = (
+        shown(trace)[1].get_legend_handles_labels()[1],
+        shown(trace)[1].lines[2:],
+    )
     assert words == ["chain 1", "chain 2"]
     assert len({(line.get_color(), str(line.get_linestyle())) for line in means}) == 2
     draws = fit.tree["posterior"]["beta"].sel(coef="Intercept")[1].values
-    np.testing.assert_allclose(means[1].get_ydata()[5], draws[5:25].mean(), rtol=1e-12)  # a twentieth of 400 draws
+    np.testing.assert_allclose(
+        means[1].get_ydata()[5], draws[5:25].mean(), rtol=1e-12
+    )  # a twentieth of 400 draws
     np.testing.assert_array_equal(
-        shown(trace)[3].lines[0].get_ydata(), fit.tree["posterior"]["beta"].sel(coef="dose")[0]
+        shown(trace)[3].lines[0].get_ydata(),
+        fit.tree["posterior"]["beta"].sel(coef="dose")[0],
     )
-    heights = sum(p.get_height() for p in shown(rank)[0].patches if hasattr(p, "get_height"))
-    assert heights == pytest.approx(0.45 * 20 * 2)  # 20 bins of height 1 in two chains, drawn at 0.45
+    heights = sum(
+        p.get_height() for p in shown(rank)[0].patches if hasattr(p, "get_height")
+    )
+    assert heights == pytest.approx(
+        0.45 * 20 * 2
+    )  # 20 bins of height 1 in two chains, drawn at 0.45
 
 
 def test_ranks_of_separated_chains_do_not_meet():
@@ -336,7 +456,11 @@ def test_rows_of_other_levels_than_the_curve_are_faint(likelihood):
     x, g = np.linspace(0.0, 3.0, 60), np.array(["b", "a", "b"] * 20)
     flag = np.tile([0, 1, 1, 1, 1], 12)
     y = {"gaussian": np.sin(x) + flag, "bernoulli": np.tile([0, 1], 30)}[likelihood]
-    model = pr.Model.from_formula("y ~ x + g + flag", {"x": x, "g": g, "flag": flag, "y": y}, likelihood=likelihood)
+    model = pr.Model.from_formula(
+        "y ~ x + g + flag",
+        {"x": x, "g": g, "flag": flag, "y": y},
+        likelihood=likelihood,
+    )
     fig = plot.fitted(pr.fit(model), "x")
     full, faint = fig.axes[0].collections[:2]
     held = (g == "b") & (flag == 1)  # the most frequent of both
@@ -347,7 +471,9 @@ def test_rows_of_other_levels_than_the_curve_are_faint(likelihood):
     words = " ".join(" ".join(t.get_text() for t in fig.texts).split())
     assert "g = b" in words
     assert "Faint points: rows of other levels of g, flag" in words
-    plain = plot.fitted(pr.fit(pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood)))
+    plain = plot.fitted(
+        pr.fit(pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=likelihood))
+    )
     assert "Faint" not in " ".join(t.get_text() for t in plain.texts)
 
 
@@ -397,12 +523,22 @@ def test_categories_beside_a_curve_stay_at_their_most_frequent_level(category, h
         assert path.met.sum() == 30
         drawn = fit.predict(path.rows)["mean"].values
         lines = plot.fitted(fit, data=given).axes[0].lines
-        assert any(len(line.get_xdata()) == len(path.x) and np.allclose(line.get_ydata(), drawn) for line in lines)
+        assert any(
+            len(line.get_xdata()) == len(path.x)
+            and np.allclose(line.get_ydata(), drawn)
+            for line in lines
+        )
 
 
-@pytest.mark.parametrize("category", ["C(number)", "C(fraction)", "C(day)", "ordered", "truth", "text"])
+@pytest.mark.parametrize(
+    "category", ["C(number)", "C(fraction)", "C(day)", "ordered", "truth", "text"]
+)
 def test_a_report_draws_the_curve_beside_every_category(category, tmp_path):
-    fit = pr.fit(pr.Model.from_formula(f"event ~ {category} + x", mixed(), likelihood="bernoulli"))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            f"event ~ {category} + x", mixed(), likelihood="bernoulli"
+        )
+    )
     page = pr.report(fit, tmp_path / "page.html").read_text()
     assert "No picture" not in page
     assert "which the model does not know" not in page

@@ -55,23 +55,37 @@ def test_all_nine_are_registered():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+    ids=named,
+)
 def test_each_answers_or_says_why_it_does_not_apply(likelihood):
     aux = dict.fromkeys(likelihood.aux, pr.HalfNormal(0.8))
-    fit = pr.fit(model_for(likelihood, pr.Normal(1.5), aux=aux), LaplaceApproximation(draws=250))
+    fit = pr.fit(
+        model_for(likelihood, pr.Normal(1.5), aux=aux), LaplaceApproximation(draws=250)
+    )
     for name in OF_POSTERIORS:
         diagnostic = DIAGNOSTICS[name]()
         reason = diagnostic.obstacle(fit)
-        found = [diagnostic.report_not_applicable(reason)] if reason else diagnostic.run(fit)
+        found = (
+            [diagnostic.report_not_applicable(reason)]
+            if reason
+            else diagnostic.run(fit)
+        )
         assert found
         assert all(f.check == name and len(f.sentence) > 20 for f in found)
         assert all(f.remedy for f in found if f.verdict)
-    assert {name for name in OF_POSTERIORS if DIAGNOSTICS[name]().obstacle(fit)} >= set(OF_CHAINS)
+    assert {name for name in OF_POSTERIORS if DIAGNOSTICS[name]().obstacle(fit)} >= set(
+        OF_CHAINS
+    )
 
 
 def test_none_is_asked_of_a_point_estimate():
     X, y = rows()
-    assert not {f.check for f in diagnose(pr.fit(pr.Model.from_arrays(X, y)))} & set(OF_POSTERIORS)
+    assert not {f.check for f in diagnose(pr.fit(pr.Model.from_arrays(X, y)))} & set(
+        OF_POSTERIORS
+    )
 
 
 # ---- chains
@@ -84,7 +98,9 @@ def chains(seed=0, size=(4, 500), **stats):
     fit = gaussian(y, X, aux={"sigma": 1.0})
     draws = {"beta": stats.pop("beta", rng.normal(size=(*size, 3, 1)))}
     known = {"diverging": np.zeros(size, bool), "energy": rng.normal(size=size)} | stats
-    return replace(fit, method=pr.NUTS(), solution=replace(fit.solution, draws=Draws(draws, known)))
+    return replace(
+        fit, method=pr.NUTS(), solution=replace(fit.solution, draws=Draws(draws, known))
+    )
 
 
 def walk(size, rho, seed=0):
@@ -97,7 +113,9 @@ def walk(size, rho, seed=0):
 
 def test_mixing():
     assert worst("mixing", chains()) == Verdict.OK
-    apart = np.random.default_rng(0).normal(size=(4, 500, 3, 1)) + np.arange(4)[:, None, None, None] * [
+    apart = np.random.default_rng(0).normal(size=(4, 500, 3, 1)) + np.arange(4)[
+        :, None, None, None
+    ] * [
         [0.0],
         [0.3],
         [0.0],
@@ -120,14 +138,22 @@ def test_divergences():
     assert found.verdict == Verdict.WARNING  # about 0.3 % of steps
     assert found.columns == ("x2",)
     assert "high values of x2" in found.sentence
-    assert worst("divergences", chains(beta=beta, diverging=beta[..., 2, 0] < -1.5)) == Verdict.PROBLEM
-    cut = answer("divergences", chains(reached_max_treedepth=np.arange(2000).reshape(4, 500) % 2 == 0))
+    assert (
+        worst("divergences", chains(beta=beta, diverging=beta[..., 2, 0] < -1.5))
+        == Verdict.PROBLEM
+    )
+    cut = answer(
+        "divergences",
+        chains(reached_max_treedepth=np.arange(2000).reshape(4, 500) % 2 == 0),
+    )
     assert "50 % of trajectories" in cut[0].sentence
 
 
 def test_energy():
     assert worst("energy", chains()) == Verdict.OK
-    (found,) = answer("energy", chains(energy=walk((4, 500), 0.95)))  # E-BFMI is 2 (1 - rho) = 0.1
+    (found,) = answer(
+        "energy", chains(energy=walk((4, 500), 0.95))
+    )  # E-BFMI is 2 (1 - rho) = 0.1
     assert found.verdict == Verdict.WARNING
     assert found.statistic < 0.3
 
@@ -145,20 +171,30 @@ def test_a_good_run_of_nuts_is_clean():
 def logistic(n, scale=1.0):
     x = np.linspace(-2, 2, n)
     y = np.where(np.random.default_rng(2).random(n) < 1 / (1 + np.exp(-x)), 1, 0)
-    return pr.fit(pr.Model.from_arrays(x[:, None], y, likelihood="bernoulli", prior=pr.Normal(scale)), "laplace")
+    return pr.fit(
+        pr.Model.from_arrays(
+            x[:, None], y, likelihood="bernoulli", prior=pr.Normal(scale)
+        ),
+        "laplace",
+    )
 
 
 def test_approximation():
     assert worst("approximation", logistic(400)) == Verdict.OK
     assert worst("approximation", logistic(8, scale=20.0)) == Verdict.NOTE
     alone = pr.Model.from_arrays(
-        [[0.0], [1.0]], [0, 1], likelihood="bernoulli", prior=dict.fromkeys(PLAIN, pr.Normal(50.0))
+        [[0.0], [1.0]],
+        [0, 1],
+        likelihood="bernoulli",
+        prior=dict.fromkeys(PLAIN, pr.Normal(50.0)),
     )
     assert worst("approximation", pr.fit(alone, "laplace")) == Verdict.WARNING
     X, y = rows()
     exact = pr.fit(pr.Model.from_arrays(X, y, aux={"sigma": 1.0}), "laplace")
     assert "100 % of them count" in answer("approximation", exact)[0].sentence
-    assert "draws from the posterior itself" in str(DIAGNOSTICS["approximation"]().obstacle(gaussian(y, X)))
+    assert "draws from the posterior itself" in str(
+        DIAGNOSTICS["approximation"]().obstacle(gaussian(y, X))
+    )
 
 
 # ---- predictive checks
@@ -166,7 +202,9 @@ def test_approximation():
 
 def odd(fit):
     """Names of the statistics that are flagged."""
-    return {f.sentence.split(":")[0] for f in answer("predictive_checks", fit) if f.verdict}
+    return {
+        f.sentence.split(":")[0] for f in answer("predictive_checks", fit) if f.verdict
+    }
 
 
 def counts(seed=0, n=120):
@@ -178,15 +216,22 @@ def counts(seed=0, n=120):
 def test_predictive_checks_of_gaussian_noise():
     X, y = rows(120)
     assert not odd(gaussian(y, X))
-    assert "skewness of residuals" in odd(gaussian(np.random.default_rng(0).exponential(size=120), X))
+    assert "skewness of residuals" in odd(
+        gaussian(np.random.default_rng(0).exponential(size=120), X)
+    )
     assert odd(gaussian(np.r_[y[:-1], 9.0], X)) >= {"largest residual"}
     assert odd(gaussian(np.r_[y[:-1], -9.0], X)) >= {"smallest residual"}
-    assert odd(gaussian(y, X, aux={"sigma": 2.0})) >= {"standard deviation of residuals"}
+    assert odd(gaussian(y, X, aux={"sigma": 2.0})) >= {
+        "standard deviation of residuals"
+    }
 
 
 def test_a_p_value_is_the_share_of_replicates_above_the_data():
     X, y = rows(120)
-    wide = {c.statistic.name: c.p_value for c in predictive_checks(gaussian(y, X, aux={"sigma": 2.0}))}
+    wide = {
+        c.statistic.name: c.p_value
+        for c in predictive_checks(gaussian(y, X, aux={"sigma": 2.0}))
+    }
     assert wide["standard deviation of residuals"] > 0.999
     assert wide["smallest residual"] < 0.05
 
@@ -195,15 +240,23 @@ def test_predictive_checks_of_two_outcomes():
     rng = np.random.default_rng(0)
     x = np.linspace(-2, 2, 200)
     draw = lambda eta: (rng.random(200) < 1 / (1 + np.exp(-eta))).astype(int)
-    fit = lambda y, x: pr.fit(pr.Model.from_arrays(x[:, None], y, likelihood="bernoulli"), "laplace")
+    fit = lambda y, x: pr.fit(
+        pr.Model.from_arrays(x[:, None], y, likelihood="bernoulli"), "laplace"
+    )
     assert not odd(fit(draw(x), x))
     assert "misfit of rates by fitted decile" in odd(fit(draw(3 * x**2 + x - 3), x))
     blocks = np.repeat(rng.integers(0, 2, 20), 10)
-    assert odd(fit(blocks, rng.normal(size=200))) >= {"number of runs, in the order of rows"}
+    assert odd(fit(blocks, rng.normal(size=200))) >= {
+        "number of runs, in the order of rows"
+    }
 
 
 def test_runs_are_not_looked_at_where_rows_have_no_order():
-    x, y, w = np.repeat([[0.0], [1.0], [2.0], [3.0]], 2, 0), [1, 0] * 4, [3, 17, 5, 15, 9, 11, 14, 6]
+    x, y, w = (
+        np.repeat([[0.0], [1.0], [2.0], [3.0]], 2, 0),
+        [1, 0] * 4,
+        [3, 17, 5, 15, 9, 11, 14, 6],
+    )
     model = pr.Model.from_arrays(x, y, weights=w, likelihood="bernoulli")
     assert [c.statistic.name for c in predictive_checks(pr.fit(model, "laplace"))] == [
         "misfit of rates by fitted decile"
@@ -214,27 +267,38 @@ def test_runs_are_not_looked_at_where_rows_have_no_order():
 def test_predictive_checks_of_classes():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=150), rng.choice(3, 150, p=[0.6, 0.3, 0.1])
-    fit = lambda y, prior: pr.fit(pr.Model.from_arrays(x[:, None], y, likelihood="categorical", prior=prior), "laplace")
+    fit = lambda y, prior: pr.fit(
+        pr.Model.from_arrays(x[:, None], y, likelihood="categorical", prior=prior),
+        "laplace",
+    )
     assert not odd(fit(y, pr.Normal(2.0)))
     held = {"Intercept": pr.Normal(0.05), "x1": pr.Normal(2.0)}  # all classes alike
     assert odd(fit(y, held)) >= {"rate of class 0", "rate of class 2"}
     bent = np.where(np.abs(x) > 1, 2, rng.integers(0, 2, 150))
-    assert "misfit of the rate of class 2 by fitted decile" in odd(fit(bent, pr.Normal(2.0)))
+    assert "misfit of the rate of class 2 by fitted decile" in odd(
+        fit(bent, pr.Normal(2.0))
+    )
 
 
 def test_predictive_checks_of_counts():
     rng, X, mu = counts()
     fit = lambda y: pr.fit(pr.Model.from_arrays(X, y, likelihood="poisson"), "laplace")
     assert not odd(fit(rng.poisson(mu)))
-    assert "dispersion (mean squared Pearson residual)" in odd(fit(rng.negative_binomial(1, 1 / (1 + mu))))
+    assert "dispersion (mean squared Pearson residual)" in odd(
+        fit(rng.negative_binomial(1, 1 / (1 + mu)))
+    )
     assert "share of zeros" in odd(fit(rng.poisson(2 * mu) * (rng.random(120) < 0.6)))
     assert "largest count" in odd(fit(np.r_[rng.poisson(mu)[:-1], 40]))
 
 
 def test_predictive_checks_of_heavy_tails():
     X, y = rows(120)
-    fit = lambda s: pr.fit(pr.Model.from_arrays(X, y, likelihood="student", aux={"sigma": s}), "laplace")
-    assert "interquartile range of residuals" not in odd(fit(0.85))  # a t4 of this scale has nearly normal quartiles
+    fit = lambda s: pr.fit(
+        pr.Model.from_arrays(X, y, likelihood="student", aux={"sigma": s}), "laplace"
+    )
+    assert "interquartile range of residuals" not in odd(
+        fit(0.85)
+    )  # a t4 of this scale has nearly normal quartiles
     assert "interquartile range of residuals" in odd(fit(2.0))
 
 
@@ -272,30 +336,53 @@ def left_out(X, y, sigma, prior):
     out = []
     for i in range(len(y)):
         rest = np.arange(len(y)) != i
-        V = np.linalg.inv(X[rest].T @ X[rest] / sigma**2 + np.eye(X.shape[1]) / prior**2)
-        out.append((X[i] @ V @ X[rest].T @ y[rest] / sigma**2, np.sqrt(X[i] @ V @ X[i] + sigma**2)))
+        V = np.linalg.inv(
+            X[rest].T @ X[rest] / sigma**2 + np.eye(X.shape[1]) / prior**2
+        )
+        out.append(
+            (
+                X[i] @ V @ X[rest].T @ y[rest] / sigma**2,
+                np.sqrt(X[i] @ V @ X[i] + sigma**2),
+            )
+        )
     return np.array(out).T
 
 
 @pytest.mark.parametrize("method", ["conjugate", "laplace"])
 def test_loo_and_its_pit_are_those_of_refits(method):
     X, y = rows(40)
-    fit = pr.fit(pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(2.0), aux={"sigma": 0.8}), method)
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            X, y, intercept=False, prior=pr.Normal(2.0), aux={"sigma": 0.8}
+        ),
+        method,
+    )
     mean, sd = left_out(X, y, 0.8, 2.0)
     exact = (-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum()
-    assert_allclose(float(fit.loo().elpd), exact, atol=0.1)  # 4,000 draws: 40 rows of Monte Carlo error below 0.01 each
-    assert_allclose(loo_pit(fit), ndtr((y - mean) / sd), atol=0.02)  # of a distribution function at 4,000 draws
+    assert_allclose(
+        float(fit.loo().elpd), exact, atol=0.1
+    )  # 4,000 draws: 40 rows of Monte Carlo error below 0.01 each
+    assert_allclose(
+        loo_pit(fit), ndtr((y - mean) / sd), atol=0.02
+    )  # of a distribution function at 4,000 draws
 
 
 def test_loo_pit_corrects_an_approximation():
     """Counts of mean exp(b) with b ~ N(0, 2^2), so few that Laplace is far off; exact by sums over a grid of b."""
     y, b = np.array([0.0, 0.0, 0.0, 1.0, 2.0]), np.linspace(-9.0, 4.0, 4001)
-    model = pr.Model.from_arrays(np.ones((5, 1)), y, intercept=False, likelihood="poisson", prior=pr.Normal(2.0))
+    model = pr.Model.from_arrays(
+        np.ones((5, 1)), y, intercept=False, likelihood="poisson", prior=pr.Normal(2.0)
+    )
     each = y[:, None] * b - np.exp(b)
     expected, fit = [], pr.fit(model, LaplaceApproximation(draws=5000))
-    for i, u in enumerate(uniforms(fit, np.arange(5))):  # the numbers that spread a count's own mass
+    for i, u in enumerate(
+        uniforms(fit, np.arange(5))
+    ):  # the numbers that spread a count's own mass
         w = np.exp(each.sum(0) - each[i] - b**2 / 8)
-        lower, upper = (np.sum(w * pdtr(k, np.exp(b))) / w.sum() if k >= 0 else 0.0 for k in (y[i] - 1, y[i]))
+        lower, upper = (
+            np.sum(w * pdtr(k, np.exp(b))) / w.sum() if k >= 0 else 0.0
+            for k in (y[i] - 1, y[i])
+        )
         expected.append(lower + u * (upper - lower))
     # 20,000 draws of which a third count: a distribution function to about 0.01
     assert_allclose(loo_pit(fit), expected, atol=0.03)
@@ -308,9 +395,14 @@ def test_loo_pit():
     assert "predictions are too narrow" in answer("loo_pit", fit(y, 0.4))[0].sentence
     assert "predictions are too wide" in answer("loo_pit", fit(y, 3.0))[0].sentence
     rng, X2, mu = counts()
-    model = lambda y: pr.fit(pr.Model.from_arrays(X2, y, likelihood="poisson"), "laplace")
+    model = lambda y: pr.fit(
+        pr.Model.from_arrays(X2, y, likelihood="poisson"), "laplace"
+    )
     assert worst("loo_pit", model(rng.poisson(mu))) == Verdict.OK
-    assert worst("loo_pit", model(rng.negative_binomial(1, 1 / (1 + mu)))) == Verdict.WARNING
+    assert (
+        worst("loo_pit", model(rng.negative_binomial(1, 1 / (1 + mu))))
+        == Verdict.WARNING
+    )
     assert "two outcomes" in str(DIAGNOSTICS["loo_pit"]().obstacle(logistic(30)))
 
 
@@ -319,7 +411,9 @@ def test_loo_pit_of_a_shifted_prior_is_tilted():
     held = {"Intercept": pr.Normal(0.01)}
     assert (
         "observations lie too high"
-        in answer("loo_pit", gaussian(y + 0.8, X, prior=held, aux={"sigma": 1.0}))[0].sentence
+        in answer("loo_pit", gaussian(y + 0.8, X, prior=held, aux={"sigma": 1.0}))[
+            0
+        ].sentence
     )
 
 
@@ -328,22 +422,43 @@ def test_loo_pit_of_a_shifted_prior_is_tilted():
 
 def test_conflict_p_values_are_uniform_under_the_prior():
     X, y = rows(15)
-    units = dict.fromkeys(["Intercept", "x1", "x2"], pr.Normal(0.25, location=0.3, sigma_units=True))
-    model = pr.Model.from_arrays(X, y, prior=units, aux={"sigma": pr.priors.InverseGamma(3.0, 2.0)})
+    units = dict.fromkeys(
+        ["Intercept", "x1", "x2"], pr.Normal(0.25, location=0.3, sigma_units=True)
+    )
+    model = pr.Model.from_arrays(
+        X, y, prior=units, aux={"sigma": pr.priors.InverseGamma(3.0, 2.0)}
+    )
     rng = np.random.default_rng(4)
-    p = [answer("prior_data_conflict", pr.fit(simulate(model, rng).model, "conjugate"))[0].p_value for _ in range(200)]
-    assert np.abs((np.array(p)[:, None] <= np.linspace(0, 1, 41)).mean(0) - np.linspace(0, 1, 41)).max() < dkw(200)
+    p = [
+        answer("prior_data_conflict", pr.fit(simulate(model, rng).model, "conjugate"))[
+            0
+        ].p_value
+        for _ in range(200)
+    ]
+    assert np.abs(
+        (np.array(p)[:, None] <= np.linspace(0, 1, 41)).mean(0) - np.linspace(0, 1, 41)
+    ).max() < dkw(200)
 
 
 def test_conflict():
     X, y = rows()
-    fit = lambda scale: gaussian(y + 2 * X[:, 1], X, prior={"x2": pr.Normal(scale)}, aux={"sigma": 1.0})
+    fit = lambda scale: gaussian(
+        y + 2 * X[:, 1], X, prior={"x2": pr.Normal(scale)}, aux={"sigma": 1.0}
+    )
     assert worst("prior_data_conflict", fit(2.0)) == Verdict.OK
     (found,) = answer("prior_data_conflict", fit(0.1))
     assert found.verdict == Verdict.WARNING
     assert "of x2" in found.sentence
-    apart = pr.Model.from_arrays([-2.0, -1.0, 1.0, 2.0], [0, 0, 1, 1], likelihood="bernoulli", prior=pr.Normal(1.0))
-    assert "no estimate" in answer("prior_data_conflict", pr.fit(apart, "laplace"))[0].sentence
+    apart = pr.Model.from_arrays(
+        [-2.0, -1.0, 1.0, 2.0],
+        [0, 0, 1, 1],
+        likelihood="bernoulli",
+        prior=pr.Normal(1.0),
+    )
+    assert (
+        "no estimate"
+        in answer("prior_data_conflict", pr.fit(apart, "laplace"))[0].sentence
+    )
     assert "flat" in str(DIAGNOSTICS["prior_data_conflict"]().obstacle(gaussian(y, X)))
 
 
@@ -361,7 +476,9 @@ def distance(P, Q):
 @pytest.mark.parametrize("part", ["prior", "likelihood"])
 def test_power_scaling_is_the_slope_between_exact_posteriors(part):
     y, scale = np.random.default_rng(0).normal(1.0, 1.0, 20), 0.4
-    model = pr.Model.from_arrays(np.ones((20, 1)), y, intercept=False, prior=pr.Normal(scale), aux={"sigma": 1.0})
+    model = pr.Model.from_arrays(
+        np.ones((20, 1)), y, intercept=False, prior=pr.Normal(scale), aux={"sigma": 1.0}
+    )
     fit = pr.fit(model, "conjugate")
 
     def cdf(of_prior, of_likelihood):
@@ -369,10 +486,17 @@ def test_power_scaling_is_the_slope_between_exact_posteriors(part):
         return ndtr((grid - of_likelihood * y.sum() / precision) * np.sqrt(precision))
 
     draws = fit.solution.draws["beta"]
-    grid = np.linspace(draws.min(), draws.max(), 20_001)  # the distance is a share of this range
+    grid = np.linspace(
+        draws.min(), draws.max(), 20_001
+    )  # the distance is a share of this range
     powers = [(a, 1.0) if part == "prior" else (1.0, a) for a in (0.99, 1.01)]
-    slopes = [distance(cdf(1.0, 1.0), cdf(*both)) / abs(np.log2(both[0] * both[1])) for both in powers]
-    assert_allclose(power_scaling(fit)[part].iloc[0], np.mean(slopes), rtol=0.05)  # 4,000 draws, a sd known to 1 %
+    slopes = [
+        distance(cdf(1.0, 1.0), cdf(*both)) / abs(np.log2(both[0] * both[1]))
+        for both in powers
+    ]
+    assert_allclose(
+        power_scaling(fit)[part].iloc[0], np.mean(slopes), rtol=0.05
+    )  # 4,000 draws, a sd known to 1 %
 
 
 @pytest.mark.parametrize("S", [100, 4000])
@@ -381,7 +505,9 @@ def test_sensitivity_is_that_of_arviz(S):
 
     z = 5.0 + np.exp(0.5 * np.random.default_rng(0).standard_normal((S, 3)))
     log_density, alphas = -20.0 * (z[:, 0] - 6.0) ** 2 + z[:, 1], (0.99, 1.01)
-    weights = [np.exp(array_stats.power_scale_lw(log_density, alpha=a))[None] for a in alphas]
+    weights = [
+        np.exp(array_stats.power_scale_lw(log_density, alpha=a))[None] for a in alphas
+    ]
     expected = [array_stats.power_scale_sense(v[None], *weights, *alphas) for v in z.T]
     assert_allclose(sensitivity(z, log_density), np.array(expected, float), rtol=1e-8)
 
@@ -389,32 +515,49 @@ def test_sensitivity_is_that_of_arviz(S):
 def test_power_scaling():
     X, y = rows()
     fit = lambda scale, rows: gaussian(
-        (y + 2 * X[:, 1])[:rows], X[:rows], prior={"x2": pr.Normal(scale)}, aux={"sigma": 1.0}
+        (y + 2 * X[:, 1])[:rows],
+        X[:rows],
+        prior={"x2": pr.Normal(scale)},
+        aux={"sigma": 1.0},
     )
     assert worst("power_scaling", fit(5.0, 60)) == Verdict.OK
     (both,) = answer("power_scaling", fit(0.2, 60))
     assert both.verdict == Verdict.NOTE
     assert "prior and data both decide x2" in both.sentence
-    assert power_scaling(fit(0.2, 60)).loc["x2", "reading"] == "prior and data both decide"
-    alone = answer("power_scaling", gaussian(y, X[:, :1] * 0.01, prior={"x1": pr.Normal(0.5)}, aux={"sigma": 1.0}))
+    assert (
+        power_scaling(fit(0.2, 60)).loc["x2", "reading"] == "prior and data both decide"
+    )
+    alone = answer(
+        "power_scaling",
+        gaussian(y, X[:, :1] * 0.01, prior={"x1": pr.Normal(0.5)}, aux={"sigma": 1.0}),
+    )
     assert alone[0].verdict == Verdict.WARNING
     assert alone[0].columns == ("x1",)
     with pytest.raises(pr.Incompatible, match="no prior to scale"):
         power_scaling(gaussian(y, X))
     with pytest.raises(pr.Incompatible, match="gives a mode"):
-        power_scaling(pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(1.0), aux={"sigma": 1.0})))
+        power_scaling(
+            pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(1.0), aux={"sigma": 1.0}))
+        )
 
 
 def test_only_proper_parts_of_a_prior_are_scaled():
     import arviz as az
 
     X, y = rows()
-    settings = {"prior": dict.fromkeys(["Intercept", "x1", "x2"], pr.Normal(0.5)), "aux": {"sigma": pr.HalfNormal(0.5)}}
+    settings = {
+        "prior": dict.fromkeys(["Intercept", "x1", "x2"], pr.Normal(0.5)),
+        "aux": {"sigma": pr.HalfNormal(0.5)},
+    }
     fit = pr.fit(pr.Model.from_arrays(X, y, **settings), "laplace")
     theirs = az.psense(fit.tree, group="prior")
     assert_allclose(
         power_scaling(fit)["prior"].iloc[:3], theirs["beta"].values, rtol=1e-9
     )  # the same sums of 4,000 terms
-    assert_allclose(power_scaling(fit)["prior"].loc["sigma"], theirs["sigma"].item(), rtol=1e-9)
+    assert_allclose(
+        power_scaling(fit)["prior"].loc["sigma"], theirs["sigma"].item(), rtol=1e-9
+    )
     flat = pr.fit(pr.Model.from_arrays(X, y, prior={"x1": pr.Normal(50.0)}), "laplace")
-    assert (power_scaling(flat)["prior"] < 1e-3).all()  # p(sigma) = 1 / sigma is not scaled
+    assert (
+        power_scaling(flat)["prior"] < 1e-3
+    ).all()  # p(sigma) = 1 / sigma is not scaled

@@ -14,12 +14,21 @@ def rows(n_groups=12, each=20, seed=1):
     n = n_groups * each
     g, x = np.repeat(np.arange(n_groups), each), r.normal(size=n)
     u, w = (1.5 * r.normal(size=n_groups))[g], (0.8 * r.normal(size=n_groups))[g]
-    k = (np.c_[np.zeros(n), u + (0.5 + w) * x, np.sin(2 * x)] + r.gumbel(size=(n, 3))).argmax(1)
-    return {"y": np.array(list("abc"))[k], "g": np.array([f"g{i:02d}" for i in g]), "x": x, "z": r.normal(size=n)}
+    k = (
+        np.c_[np.zeros(n), u + (0.5 + w) * x, np.sin(2 * x)] + r.gumbel(size=(n, 3))
+    ).argmax(1)
+    return {
+        "y": np.array(list("abc"))[k],
+        "g": np.array([f"g{i:02d}" for i in g]),
+        "x": x,
+        "z": r.normal(size=n),
+    }
 
 
 def model(formula="y ~ x + (1 | g)", data=None, **settings):
-    return pr.Model.from_formula(formula, data or rows(), **{"likelihood": "categorical", **settings})
+    return pr.Model.from_formula(
+        formula, data or rows(), **{"likelihood": "categorical", **settings}
+    )
 
 
 def test_standard_deviations_of_groups_are_those_of_each_predictor():
@@ -50,9 +59,13 @@ NAMES = {
 @pytest.mark.parametrize("formula", NAMES)
 def test_names_of_hyperparameters_end_with_the_class(formula):
     made = model(formula)
-    assert [n for of in hyper_names(made.joint, made.design).values() for n in of.values()] == NAMES[formula]
+    assert [
+        n for of in hyper_names(made.joint, made.design).values() for n in of.values()
+    ] == NAMES[formula]
     one = model("y ~ x + z", prior=Normal(Reference()))
-    assert [n for of in hyper_names(one.joint, one.design).values() for n in of.values()] == ["tau[b]", "tau[c]"]
+    assert [
+        n for of in hyper_names(one.joint, one.design).values() for n in of.values()
+    ] == ["tau[b]", "tau[c]"]
 
 
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
@@ -89,7 +102,9 @@ def test_written_columns_and_columns_by_group_have_one_evidence():
         assert one.value == pytest.approx(other.value, abs=1e-7)
         np.testing.assert_allclose(one.gradient, other.gradient, atol=1e-4)
         steps = 1e-4 * np.eye(4)
-        slopes = [(arrow(theta + s).value - arrow(theta - s).value) / 2e-4 for s in steps]
+        slopes = [
+            (arrow(theta + s).value - arrow(theta - s).value) / 2e-4 for s in steps
+        ]
         np.testing.assert_allclose(one.gradient, slopes, atol=1e-4)
 
 
@@ -107,13 +122,23 @@ def test_independent_predictors_have_the_scales_of_separate_fits():
     offset = np.where(np.c_[first, ~first], 0.0, -60.0)
     none = np.zeros((n, 0))
     both = pr.fit(
-        pr.Model.from_arrays(none, y, groups=[pr.Grouped(labels, name="g")], likelihood="categorical", offset=offset)
+        pr.Model.from_arrays(
+            none,
+            y,
+            groups=[pr.Grouped(labels, name="g")],
+            likelihood="categorical",
+            offset=offset,
+        )
     )
     for rows_of, name in ((first, "b"), (~first, "c")):
         data = {"y": event[rows_of] * 1, "g": labels[rows_of]}
-        alone = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", data, likelihood="bernoulli"))
+        alone = pr.fit(
+            pr.Model.from_formula("y ~ 1 + (1 | g)", data, likelihood="bernoulli")
+        )
         sd = alone.solution.found.values["sd(Intercept | g)"]
-        assert both.solution.found.values[f"sd(Intercept | g)[{name}]"] == pytest.approx(sd, rel=1e-3, abs=1e-4)
+        assert both.solution.found.values[
+            f"sd(Intercept | g)[{name}]"
+        ] == pytest.approx(sd, rel=1e-3, abs=1e-4)
 
 
 METHODS = {
@@ -131,7 +156,11 @@ def test_a_posterior_draws_the_scale_of_each_predictor(method):
     sd = {c: float(table.loc[("", f"sd(Intercept | g)[{c}]"), "mean"]) for c in "bc"}
     reml = pr.fit(model()).solution.found.values
     assert sd["b"] > 2.0 * sd["c"]
-    assert 0.6 * reml["sd(Intercept | g)[b]"] < sd["b"] < 2.0 * reml["sd(Intercept | g)[b]"]
+    assert (
+        0.6 * reml["sd(Intercept | g)[b]"]
+        < sd["b"]
+        < 2.0 * reml["sd(Intercept | g)[b]"]
+    )
 
 
 def test_outputs_of_each_predictor(tmp_path):
@@ -139,10 +168,14 @@ def test_outputs_of_each_predictor(tmp_path):
     effects = fit.effects()
     assert set(effects["outcome"]) == {"b", "c"}
     ran = fit.tidy()
-    assert list(ran.loc[ran["effect"] == "ran_pars", "y.level"]) == ["b"] * 3 + ["c"] * 3
+    assert (
+        list(ran.loc[ran["effect"] == "ran_pars", "y.level"]) == ["b"] * 3 + ["c"] * 3
+    )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert again.solution.found.values == fit.solution.found.values
-    np.testing.assert_allclose(again.predict(rows())["mean"], fit.predict(rows())["mean"])
+    np.testing.assert_allclose(
+        again.predict(rows())["mean"], fit.predict(rows())["mean"]
+    )
     for b in ("b", "c"):
         assert f"sd(x | g)[{b}]" in repr(fit)
     assert "sd(x | g)[b]" in repr(pr.compare({"one": fit, "two": again}))
@@ -167,8 +200,17 @@ def test_the_symmetric_form_has_one_scale_whatever_the_order_of_classes(formula)
     for levels in (("a", "b", "c"), ("c", "a", "b")):
         likelihood = pr.likelihoods.Categorical(levels=levels, symmetric=True)
         fit = pr.fit(model(formula, data, likelihood=likelihood))
-        found.append((fit.solution.stats["log_evidence"], fit.predict(data)["mean"].sel(level="b").values))
-        made = fit.stated_model if "|" in formula else model(formula, data, likelihood=likelihood)
+        found.append(
+            (
+                fit.solution.stats["log_evidence"],
+                fit.predict(data)["mean"].sel(level="b").values,
+            )
+        )
+        made = (
+            fit.stated_model
+            if "|" in formula
+            else model(formula, data, likelihood=likelihood)
+        )
         assert [len(of) for of in hyper_names(made.joint, made.design).values()] == [1]
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-6)
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
@@ -178,7 +220,9 @@ def test_a_standard_deviation_of_one_class_is_tested_alone():
     data = rows()
     fit = pr.fit(model("y ~ x + (1 | g)", data))
     found = pr.hypothesis(fit, "sd(Intercept | g)[c] = 0")
-    assert found.tests["RLRT"].statistic == pytest.approx(0.0, abs=1e-4)  # its estimate is zero
+    assert found.tests["RLRT"].statistic == pytest.approx(
+        0.0, abs=1e-4
+    )  # its estimate is zero
     other = pr.hypothesis(fit, "sd(Intercept | g)[b] = 0").tests["RLRT"]
     assert other.statistic > 5.0
     with pytest.raises(pr.errors.DataError):
@@ -191,7 +235,11 @@ def test_counts_of_classes_and_single_rows_have_the_same_scales():
     groups, of = np.unique(data["g"], return_inverse=True)
     counts = {c: np.bincount(of[data["y"] == c], minlength=len(groups)) for c in "abc"}
     both = pr.fit(
-        pr.Model.from_formula("counts(a, b, c) ~ 1 + (1 | g)", {**counts, "g": groups}, likelihood="multinomial")
+        pr.Model.from_formula(
+            "counts(a, b, c) ~ 1 + (1 | g)",
+            {**counts, "g": groups},
+            likelihood="multinomial",
+        )
     )
     for name, value in fit.solution.found.values.items():
         assert both.solution.found.values[name] == pytest.approx(value, abs=1e-4)
@@ -199,7 +247,9 @@ def test_counts_of_classes_and_single_rows_have_the_same_scales():
 
 def test_classes_of_a_symmetric_form_share_a_scale():
     symmetric = pr.likelihoods.Categorical(symmetric=True)
-    shared = model("y ~ x + (1 | g)", likelihood=symmetric, prior={"(1 | g)": Normal(0.5)})
+    shared = model(
+        "y ~ x + (1 | g)", likelihood=symmetric, prior={"(1 | g)": Normal(0.5)}
+    )
     assert not shared.joint.apart
     assert not model("y ~ x", likelihood="categorical", prior=Normal(1.0)).joint.apart
 
@@ -209,7 +259,12 @@ def test_each_predictor_stands_in_the_pymc_graph():
     prior = {"(x | g)": pr.Covariance(HalfNormal(2.0), cor=pr.LKJ(2.0))}
     graph = model("y ~ x + (x | g)", prior=prior).to_pymc()
     names = set(graph.named_vars)
-    assert {"sd(Intercept | g)[b]", "sd(x | g)[c]", "effects[g][b]", "effects[g][c]"} <= names
+    assert {
+        "sd(Intercept | g)[b]",
+        "sd(x | g)[c]",
+        "effects[g][b]",
+        "effects[g][c]",
+    } <= names
 
 
 def test_a_scale_of_each_predictor_wants_as_many_priors():

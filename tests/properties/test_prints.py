@@ -24,20 +24,31 @@ MATTERS = {  # the first words of what must be read beside the numbers, by metho
 
 
 @pytest.mark.parametrize("method", MATTERS)
-def test_notes_on_the_computation_are_kept_apart_and_return_from_a_file(method, tmp_path):
+def test_notes_on_the_computation_are_kept_apart_and_return_from_a_file(
+    method, tmp_path
+):
     prior = (
-        {"a": pr.Normal(pr.HalfNormal(1.0)), "b": pr.Normal(pr.HalfNormal(1.0))} if method == "evidence" else pr.Flat()
+        {"a": pr.Normal(pr.HalfNormal(1.0)), "b": pr.Normal(pr.HalfNormal(1.0))}
+        if method == "evidence"
+        else pr.Flat()
     )
-    model = pr.Model.from_formula("y ~ a + b", {"y": Y, "a": X[:, 0], "b": X[:, 1]}, prior=prior, missing="drop")
+    model = pr.Model.from_formula(
+        "y ~ a + b", {"y": Y, "a": X[:, 0], "b": X[:, 1]}, prior=prior, missing="drop"
+    )
     found = pr.fit(model, pr.NUTS(draws=500) if method == "nuts" else method)
     *own, dropped = found.essential_notes
     assert dropped.startswith("1 of 60 rows were dropped")
-    assert [note[: len(start)] for note, start in zip(own, MATTERS[method], strict=True)] == MATTERS[method]
+    assert [
+        note[: len(start)] for note, start in zip(own, MATTERS[method], strict=True)
+    ] == MATTERS[method]
     every = found.described["notes"]
     assert [note for note in every if not isinstance(note, Routine)] == [*own, dropped]
     assert len(every) > len(found.essential_notes)
     again = pr.load_fit(found.save(tmp_path / "fit.nc"))
-    assert (again.essential_notes, again.described["notes"]) == (found.essential_notes, every)
+    assert (again.essential_notes, again.described["notes"]) == (
+        found.essential_notes,
+        every,
+    )
 
 
 # ---- checks and diagnostics ------------------------------------------------------------------------------------------
@@ -51,10 +62,18 @@ def _lines(found) -> list[str]:
 
 
 def test_what_needs_attention_is_printed_and_what_passed_is_counted():
-    found = pr.check(pr.Model.from_arrays(np.c_[Z, 1e6 * RNG.normal(size=100)], Z, columns=["a", "b"]))
+    found = pr.check(
+        pr.Model.from_arrays(
+            np.c_[Z, 1e6 * RNG.normal(size=100)], Z, columns=["a", "b"]
+        )
+    )
     *said, _, last = _lines(found)
     assert said == [f"i scale: {found['scale'].items[0].sentence}"]
-    asked = [f.check for f in found if not f.verdict and not f.sentence.startswith("does not apply")]
+    asked = [
+        f.check
+        for f in found
+        if not f.verdict and not f.sentence.startswith("does not apply")
+    ]
     assert found.passed == tuple(asked)
     assert last == f"✓ {len(asked)} other checks passed; .show(verbose=True) lists all"
     whole = _lines(found.show(verbose=True))
@@ -70,8 +89,16 @@ def test_what_needs_attention_is_printed_and_what_passed_is_counted():
 
 def test_one_collinearity_is_said_once_and_by_the_check_that_says_most():
     beside = Z + 0.01 * RNG.normal(size=100)
-    found = pr.check(pr.Model.from_arrays(np.c_[Z, beside, RNG.normal(size=100)], Z, columns=["a", "b", "c"]))
-    assert {f.check: f.told_by for f in found if f.verdict} == {"rank": "", "condition": "rank", "vif": "rank"}
+    found = pr.check(
+        pr.Model.from_arrays(
+            np.c_[Z, beside, RNG.normal(size=100)], Z, columns=["a", "b", "c"]
+        )
+    )
+    assert {f.check: f.told_by for f in found if f.verdict} == {
+        "rank": "",
+        "condition": "rank",
+        "vif": "rank",
+    }
     first, advice, _ = _lines(found)
     assert first.startswith("i rank: nearly collinear: ")
     assert advice.endswith("condition and vif say the same")
@@ -82,36 +109,71 @@ def test_one_collinearity_is_said_once_and_by_the_check_that_says_most():
     assert "those of the worst five" in first
     assert len(several["vif"].items[0].columns) == 30
     # two that have nothing to do with one another are both said
-    pairs = np.c_[Z, Z + 0.005 * RNG.normal(size=100), WIDE[:, 0], WIDE[:, 0] + 0.005 * RNG.normal(size=100)]
-    apart = pr.check(pr.Model.from_arrays(pairs, RNG.normal(size=100), columns=["a", "b", "c", "d"]))
-    assert {c for f in apart if f.verdict and not f.told_by for c in f.columns} == {"a", "b", "c", "d"}
+    pairs = np.c_[
+        Z,
+        Z + 0.005 * RNG.normal(size=100),
+        WIDE[:, 0],
+        WIDE[:, 0] + 0.005 * RNG.normal(size=100),
+    ]
+    apart = pr.check(
+        pr.Model.from_arrays(pairs, RNG.normal(size=100), columns=["a", "b", "c", "d"])
+    )
+    assert {c for f in apart if f.verdict and not f.told_by for c in f.columns} == {
+        "a",
+        "b",
+        "c",
+        "d",
+    }
 
 
-@pytest.mark.parametrize("term", ["bs(z, df=8)", "g", "s(z)", "gp(z, length=0.5)", "poly(z, 3)"])
+@pytest.mark.parametrize(
+    "term", ["bs(z, df=8)", "g", "s(z)", "gp(z, length=0.5)", "poly(z, 3)"]
+)
 def test_a_spline_a_factor_and_a_kernel_are_one_thing_to_check(term):
-    g = np.repeat(["a", "b", "c", "d"], [94, 2, 2, 2])  # levels of two rows make columns that are nearly one another's
+    g = np.repeat(
+        ["a", "b", "c", "d"], [94, 2, 2, 2]
+    )  # levels of two rows make columns that are nearly one another's
     table = {"y": Z + RNG.normal(size=100), "z": Z, "g": g, "w": RNG.normal(size=100)}
     alone = pr.check(pr.Model.from_formula(f"y ~ {term} + w", table))
-    assert not [f for f in alone if f.check in ("rank", "condition", "vif") and f.verdict]
+    assert not [
+        f for f in alone if f.check in ("rank", "condition", "vif") and f.verdict
+    ]
     assert len(_lines(alone)) <= 5
 
 
 def test_levels_of_one_factor_are_one_finding():
     g = np.r_[np.repeat("a", 90), [f"b{i}" for i in range(10)]]
-    found = pr.check(pr.Model.from_formula("y ~ g", {"y": np.arange(100) % 2, "g": g}, likelihood="bernoulli"))["cells"]
+    found = pr.check(
+        pr.Model.from_formula(
+            "y ~ g", {"y": np.arange(100) % 2, "g": g}, likelihood="bernoulli"
+        )
+    )["cells"]
     assert [f.sentence for f in found] == [
         "g has 10 levels with one observation each, whose coefficients rest on that alone: g[T.b0], g[T.b1], g[T.b2], "
         "g[T.b3], g[T.b4] and 5 more",
         "g has 10 levels that do not meet every level of y: g[T.b0], g[T.b1], g[T.b2], g[T.b3], g[T.b4] and 5 more",
     ]
-    twice = {"y": Z[:50], "g": np.resize(list("abcde"), 50), "h": np.resize(list("ABCDE"), 50)}
+    twice = {
+        "y": Z[:50],
+        "g": np.resize(list("abcde"), 50),
+        "h": np.resize(list("ABCDE"), 50),
+    }
     (rank,) = pr.check(pr.Model.from_formula("y ~ g + h", twice))["rank"]
-    assert rank.sentence == "h: 4 of its columns are combinations of g: their shares cannot be told apart"
+    assert (
+        rank.sentence
+        == "h: 4 of its columns are combinations of g: their shares cannot be told apart"
+    )
 
 
 def test_diagnose_names_what_check_says_and_repeats_a_problem():
     beside = Z + 0.01 * RNG.normal(size=100)
-    found = pr.diagnose(pr.fit(pr.Model.from_arrays(np.c_[Z, beside], Z + RNG.normal(size=100), columns=["a", "b"])))
+    found = pr.diagnose(
+        pr.fit(
+            pr.Model.from_arrays(
+                np.c_[Z, beside], Z + RNG.normal(size=100), columns=["a", "b"]
+            )
+        )
+    )
     assert "i before the fit: rank; see pr.check(fit.model)" in _lines(found)
     assert "nearly collinear" not in repr(found)
     assert "nearly collinear" in repr(found.show(verbose=True))
@@ -123,7 +185,9 @@ def test_diagnose_names_what_check_says_and_repeats_a_problem():
 
 def test_advice_that_two_findings_of_a_check_share_is_printed_once():
     x = np.sort(RNG.normal(size=80))
-    found = pr.diagnose(pr.fit(pr.Model.from_arrays(x, x + np.cumsum(RNG.normal(size=80)))))
+    found = pr.diagnose(
+        pr.fit(pr.Model.from_arrays(x, x + np.cumsum(RNG.normal(size=80))))
+    )
     both = [f for f in found if f.check == "autocorrelation" and f.verdict]
     assert len(both) == 2
     assert both[0].remedy == both[1].remedy
@@ -141,7 +205,11 @@ LINES = 40
 def many():
     """A fit of sixty coefficients."""
     x = np.random.default_rng(2).normal(size=(200, 60))
-    return pr.fit(pr.Model.from_arrays(x, x @ np.linspace(-1.0, 1.0, 60) + x[:, 0] ** 2, prior=pr.Normal(0.05)))
+    return pr.fit(
+        pr.Model.from_arrays(
+            x, x @ np.linspace(-1.0, 1.0, 60) + x[:, 0] ** 2, prior=pr.Normal(0.05)
+        )
+    )
 
 
 SHOWN = {
@@ -155,7 +223,9 @@ SHOWN = {
     "slopes": lambda fit: pr.slopes(fit),
     "predictions": lambda fit: pr.predictions(fit),
     "comparisons": lambda fit: pr.comparisons(fit, "x1"),
-    "hypothesis": lambda fit: pr.hypothesis(fit, " = ".join(f"x{j}" for j in range(1, 60)) + " = 0"),
+    "hypothesis": lambda fit: pr.hypothesis(
+        fit, " = ".join(f"x{j}" for j in range(1, 60)) + " = 0"
+    ),
     "guarantee": lambda fit: pr.guarantee(fit, y_range=(-50.0, 50.0)),
     "conformal": lambda fit: pr.conformal(fit, np.zeros((100, 60)), y=np.arange(100.0)),
     "influence_measures": lambda fit: pr.influence_measures(fit),
@@ -168,15 +238,24 @@ def test_no_print_of_sixty_coefficients_is_longer_than_40_lines(name, many):
 
 
 def test_findings_of_many_problems_are_folded():
-    g = [np.r_[np.repeat("a", 90), [f"{name}{i}" for i in range(10)]] for name in "bcdefghijklmnopqrstuvw"]
-    table = {"y": RNG.normal(size=100)} | {f"g{i}": np.roll(column, 3 * i) for i, column in enumerate(g)}
-    found = pr.check(pr.Model.from_formula("y ~ " + " + ".join(table.keys() - {"y"}), table))
+    g = [
+        np.r_[np.repeat("a", 90), [f"{name}{i}" for i in range(10)]]
+        for name in "bcdefghijklmnopqrstuvw"
+    ]
+    table = {"y": RNG.normal(size=100)} | {
+        f"g{i}": np.roll(column, 3 * i) for i, column in enumerate(g)
+    }
+    found = pr.check(
+        pr.Model.from_formula("y ~ " + " + ".join(table.keys() - {"y"}), table)
+    )
     assert len([f for f in found if f.verdict and not f.told_by]) > 15
     assert len(repr(found).splitlines()) <= LINES
     assert any(line.startswith("… ") for line in _lines(found))
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "binomial", "categorical"])
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "bernoulli", "poisson", "binomial", "categorical"]
+)
 def test_a_predictive_distribution_prints_its_first_rows(likelihood):
     y = {
         "gaussian": Y, "bernoulli": (Y > 0).astype(int), "poisson": np.floor(np.abs(Y)), "categorical": np.array(list("abc") * 20),
@@ -184,7 +263,9 @@ def test_a_predictive_distribution_prints_its_first_rows(likelihood):
     }[likelihood]  # fmt: skip
     rows = np.c_[X[:, 1], X[:, 1] ** 2]
     more = {"trials": np.full(N, 9.0)} if likelihood == "binomial" else {}
-    p = pr.fit(pr.Model.from_arrays(rows, y, likelihood=likelihood, **more)).predictive()
+    p = pr.fit(
+        pr.Model.from_arrays(rows, y, likelihood=likelihood, **more)
+    ).predictive()
     head, names, *lines = repr(p).splitlines()
     assert head.startswith(f"predictive distribution of 60 rows: {likelihood}")
     assert len(lines) == 6
@@ -195,7 +276,9 @@ def test_a_predictive_distribution_prints_its_first_rows(likelihood):
     else:
         trials = 9.0 if likelihood == "binomial" else 1.0
         np.testing.assert_allclose(
-            told, [trials * p.mean()[0], *(p.quantile(q)[0] for q in (0.025, 0.5, 0.975))], rtol=1e-4
+            told,
+            [trials * p.mean()[0], *(p.quantile(q)[0] for q in (0.025, 0.5, 0.975))],
+            rtol=1e-4,
         )
     assert "<table" in p._repr_html_()
     assert "55 more rows" in lines[-1]

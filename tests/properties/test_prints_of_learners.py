@@ -29,7 +29,11 @@ def test_a_run_is_called_by_the_name_of_its_learner(title):
 
 
 def test_a_perceptron_has_no_logit_scale():
-    fit = pr.fit(pr.Model.from_arrays(SHIFTED, (SHIFTED > 0) * 1, likelihood="bernoulli"), "perceptron", seed=1)
+    fit = pr.fit(
+        pr.Model.from_arrays(SHIFTED, (SHIFTED > 0) * 1, likelihood="bernoulli"),
+        "perceptron",
+        seed=1,
+    )
     assert "logit" not in str(fit)
     assert "logit" not in str(pr.compare({"a": fit, "b": fit}))
     assert "logit" in str(pr.fit(fit.model.with_prior(pr.Normal(1.0))))

@@ -15,14 +15,24 @@ from tests.properties.cases import AUX_CASES, PRIOR_CASES
 
 ROOMS: dict[str, Registry] = {"prior": PRIORS, "prior of a scale": AUX_PRIORS}
 ORDERED = [
-    (room, name, cls) for room in ROOMS.values() for name, cls in room.items() if cls.peer_order and cls.name == name
+    (room, name, cls)
+    for room in ROOMS.values()
+    for name, cls in room.items()
+    if cls.peer_order and cls.name == name
 ]
-NAMES = {"pr": pr, **{cls.__name__: cls for room in ROOMS.values() for cls in room.values()}}
+NAMES = {
+    "pr": pr,
+    **{cls.__name__: cls for room in ROOMS.values() for cls in room.values()},
+}
 
 
-@pytest.mark.parametrize(("room", "name", "cls"), ORDERED, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("room", "name", "cls"), ORDERED, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_a_second_argument_by_position_is_refused_with_both_readings(room, name, cls):
-    first, second, _ = cls.peer_order if len(cls.peer_order) == 3 else (*cls.peer_order, None)
+    first, second, _ = (
+        cls.peer_order if len(cls.peer_order) == 3 else (*cls.peer_order, None)
+    )
     own = [f.name for f in dataclasses.fields(cls)]
     with pytest.raises(pr.Incompatible) as error:
         cls(5.0, 2.0)
@@ -50,7 +60,8 @@ def test_the_first_argument_is_the_scale():
 WRITTEN = [
     p
     for p in (*PRIOR_CASES, *AUX_CASES)
-    if p.name in {**PRIORS, **AUX_PRIORS} and not any(isinstance(v, tuple) for v in vars(p).values())
+    if p.name in {**PRIORS, **AUX_PRIORS}
+    and not any(isinstance(v, tuple) for v in vars(p).values())
 ]
 
 
@@ -59,9 +70,15 @@ def test_a_printed_prior_can_be_read_again(prior):
     room = AUX_PRIORS if isinstance(prior, AuxPrior) else PRIORS
     read = room.parse(written_prior(prior))
     for f in dataclasses.fields(prior):
-        if f.name not in ("sigma_units", "scaled", "precision_matrix"):  # printed in words after the call
+        if f.name not in (
+            "sigma_units",
+            "scaled",
+            "precision_matrix",
+        ):  # printed in words after the call
             value = getattr(prior, f.name)
-            near = pytest.approx(value, rel=1e-5) if isinstance(value, float) else value  # six digits are printed
+            near = (
+                pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
+            )  # six digits are printed
             assert getattr(read, f.name) == near
 
 
@@ -69,13 +86,24 @@ X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
 y = np.array([1.0, 3.0, 2.0, 5.0, 4.0])
 TABLE = {"y": y, "x": X[:, 0]}
 TEXT = {"prior": "normal(2, location=1)", "aux": {"sigma": "exponential(0.5)"}}
-OBJECTS = {"prior": pr.Normal(2.0, location=1.0), "aux": {"sigma": pr.priors.Exponential(0.5)}}
+OBJECTS = {
+    "prior": pr.Normal(2.0, location=1.0),
+    "aux": {"sigma": pr.priors.Exponential(0.5)},
+}
 ENTRIES = [
     lambda given: pr.Model.from_formula("y ~ x", TABLE, **given),
     lambda given: pr.Model.from_arrays(X, y, **given),
-    lambda given: pr.Model.from_moments(pr.Model.from_formula("y ~ x", TABLE).moments, **given),
-    lambda given: pr.Model.from_formula("y ~ x", TABLE).with_prior(given["prior"]).with_aux(**given["aux"]),
-    lambda given: pr.Model.from_formula("y ~ x", TABLE, prior={"x": given["prior"]}, aux=given["aux"]),
+    lambda given: pr.Model.from_moments(
+        pr.Model.from_formula("y ~ x", TABLE).moments, **given
+    ),
+    lambda given: (
+        pr.Model.from_formula("y ~ x", TABLE)
+        .with_prior(given["prior"])
+        .with_aux(**given["aux"])
+    ),
+    lambda given: pr.Model.from_formula(
+        "y ~ x", TABLE, prior={"x": given["prior"]}, aux=given["aux"]
+    ),
 ]
 
 
@@ -90,16 +118,31 @@ def test_text_and_object_give_the_same_model(entry):
 @pytest.mark.parametrize("method", ["auto", "evidence", "integrate", "posterior"])
 def test_text_of_unknown_scales_and_groups(method):
     rng = np.random.default_rng(1)
-    data = {"y": rng.normal(size=24), "x": rng.normal(size=24), "g": np.repeat(list("abcdef"), 4)}
-    text = {"x": "normal(half_normal(1))", "x | g": pr.Covariance(sd={"x": "exponential(2)"}, cor="lkj(2)")}
+    data = {
+        "y": rng.normal(size=24),
+        "x": rng.normal(size=24),
+        "g": np.repeat(list("abcdef"), 4),
+    }
+    text = {
+        "x": "normal(half_normal(1))",
+        "x | g": pr.Covariance(sd={"x": "exponential(2)"}, cor="lkj(2)"),
+    }
     objects = {
         "x": Normal(pr.HalfNormal(1.0)),
         "x | g": pr.Covariance(sd={"x": pr.priors.Exponential(2.0)}, cor=pr.LKJ(2.0)),
     }
-    whole = {"x": "normal(half_normal(1))", "x | g": "covariance(exponential(2), cor=lkj(2))"}
-    models = [pr.Model.from_formula("y ~ x + (x | g)", data, prior=p) for p in (text, objects)]
+    whole = {
+        "x": "normal(half_normal(1))",
+        "x | g": "covariance(exponential(2), cor=lkj(2))",
+    }
+    models = [
+        pr.Model.from_formula("y ~ x + (x | g)", data, prior=p) for p in (text, objects)
+    ]
     assert models[0].prior == models[1].prior
-    assert pr.Model.from_formula("y ~ x + (x | g)", data, prior=whole).prior != models[0].prior
+    assert (
+        pr.Model.from_formula("y ~ x + (x | g)", data, prior=whole).prior
+        != models[0].prior
+    )
     if method in ("auto", "evidence"):
         assert pr.fit(models[0], method).coef.equals(pr.fit(models[1], method).coef)
 
@@ -108,18 +151,31 @@ def test_text_in_every_field_that_takes_a_prior():
     half = pr.HalfNormal(1.0)
     assert pr.priors.GPrior("half_normal(1)").g == half
     assert pr.Covariance("half_normal(1)").sd == half
-    process = pr.priors.GaussianProcess(amplitude="half_normal(1)", length="log_normal(0.5, location=1)")
+    process = pr.priors.GaussianProcess(
+        amplitude="half_normal(1)", length="log_normal(0.5, location=1)"
+    )
     assert process.amplitude == half
     assert process.length == pr.priors.LogNormal(0.5, location=1.0)
-    assert parse_prior("gp(x)=gaussian_process(length=half_normal(1))")["gp(x)"].length == half
-    for cls in (Normal, pr.Laplace, pr.priors.StudentT, pr.priors.Cauchy, pr.priors.ElasticNet):
+    assert (
+        parse_prior("gp(x)=gaussian_process(length=half_normal(1))")["gp(x)"].length
+        == half
+    )
+    for cls in (
+        Normal,
+        pr.Laplace,
+        pr.priors.StudentT,
+        pr.priors.Cauchy,
+        pr.priors.ElasticNet,
+    ):
         assert cls("half_normal(1)").scale == half
 
 
 def test_prints_show_which_scale_is_meant():
     aux = {"alpha": pr.priors.Exponential(0.5)}
     counts = {"k": [1, 2, 4, 9, 3], "x": [0.0, 1.0, 2.0, 3.0, 4.0]}
-    model = pr.Model.from_formula("k ~ x", counts, likelihood="negative_binomial", aux=aux)
+    model = pr.Model.from_formula(
+        "k ~ x", counts, likelihood="negative_binomial", aux=aux
+    )
     assert "Exponential(scale=0.5)" in str(model)
     assert "Exponential(scale=0.5)" in str(pr.fit(model))
 

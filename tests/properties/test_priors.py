@@ -53,10 +53,16 @@ FREE = np.array([True, False, False, False])
 GROUPED = [p for p in PRIOR_CASES if isinstance(p, GroupedPrior)]
 every = pytest.mark.parametrize("prior", PRIOR_CASES, ids=named)
 proper = pytest.mark.parametrize("prior", PROPER_PRIORS, ids=named)
-scalar = pytest.mark.parametrize("prior", [p for p in SCALAR_PRIORS if not isinstance(p, Flat)], ids=named)
-quadratic = pytest.mark.parametrize("prior", [p for p in PRIOR_CASES if isinstance(p, GaussianPrior)], ids=named)
+scalar = pytest.mark.parametrize(
+    "prior", [p for p in SCALAR_PRIORS if not isinstance(p, Flat)], ids=named
+)
+quadratic = pytest.mark.parametrize(
+    "prior", [p for p in PRIOR_CASES if isinstance(p, GaussianPrior)], ids=named
+)
 scales = pytest.mark.parametrize("prior", AUX_CASES, ids=named)
-proper_scales = pytest.mark.parametrize("prior", [p for p in AUX_CASES if p.proper], ids=named)
+proper_scales = pytest.mark.parametrize(
+    "prior", [p for p in AUX_CASES if p.proper], ids=named
+)
 
 
 def log_p(prior: Prior, w: Array, unit: float = 1.0) -> Array:
@@ -69,7 +75,9 @@ def locations(prior: Any, q: int = Q) -> Array:
 
 
 def test_every_registered_prior_has_a_case():
-    assert {type(p) for p in [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS, *HIERARCHICAL_PRIORS]} >= set(PRIORS.values()) - {
+    assert {
+        type(p) for p in [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS, *HIERARCHICAL_PRIORS]
+    } >= set(PRIORS.values()) - {
         MultivariateNormal,
         GaussianProcess,  # of the columns of a term, see test_gaussian_process.py
         Covariance,  # as well, see test_covariance.py
@@ -83,7 +91,9 @@ def test_total_mass_is_one(prior, unit):
     # cut at the location, where a Laplace density has its kink
     y, w = half_line(prior.scale)
     for side in (-1, 1):
-        assert w @ np.exp(log_p(prior, prior.location + side * y, unit)) == pytest.approx(0.5, abs=1e-9)
+        assert w @ np.exp(
+            log_p(prior, prior.location + side * y, unit)
+        ) == pytest.approx(0.5, abs=1e-9)
 
 
 @every
@@ -101,19 +111,28 @@ def test_a_location_moves_the_density_and_is_its_highest_point(prior):
     beta = np.random.default_rng(1).normal(size=(5, Q, 2))
     if hasattr(prior, "location"):
         at_zero = dataclasses.replace(prior, location=0.0)
-        np.testing.assert_allclose(prior.log_prob(centre + beta), at_zero.log_prob(beta), rtol=1e-12)
-    np.testing.assert_allclose(prior.log_prob(centre + beta), prior.log_prob(centre - beta), rtol=1e-12)
+        np.testing.assert_allclose(
+            prior.log_prob(centre + beta), at_zero.log_prob(beta), rtol=1e-12
+        )
+    np.testing.assert_allclose(
+        prior.log_prob(centre + beta), prior.log_prob(centre - beta), rtol=1e-12
+    )
     assert (prior.log_prob(centre + beta) <= prior.log_prob(centre + 0 * beta)).all()
 
 
 @proper
 def test_units_reach_each_draw(prior):
     """A vector of sigma meets a vector of draws."""
-    beta, unit = np.random.default_rng(2).normal(size=(4, 6, Q, 2)), np.linspace(0.5, 2, 24).reshape(4, 6)
+    beta, unit = (
+        np.random.default_rng(2).normal(size=(4, 6, Q, 2)),
+        np.linspace(0.5, 2, 24).reshape(4, 6),
+    )
     together = prior.log_prob(beta, unit)
     assert together.shape == (4, 6)
     for i in np.ndindex(4, 6):
-        assert together[i] == pytest.approx(float(prior.log_prob(beta[i], unit[i])), rel=1e-12)
+        assert together[i] == pytest.approx(
+            float(prior.log_prob(beta[i], unit[i])), rel=1e-12
+        )
 
 
 @scalar
@@ -124,11 +143,20 @@ def test_columns_and_predictors_are_independent_copies(prior):
 
 
 @pytest.mark.parametrize(
-    "prior", [p for p in PROPER_PRIORS if isinstance(getattr(p, "scale", 0), tuple) and p not in GROUPED], ids=named
+    "prior",
+    [
+        p
+        for p in PROPER_PRIORS
+        if isinstance(getattr(p, "scale", 0), tuple) and p not in GROUPED
+    ],
+    ids=named,
 )
 def test_per_column_settings_are_those_columns_settings(prior):
     w = np.random.default_rng(4).normal(size=(Q, 2))
-    single = [dataclasses.replace(prior, scale=s, location=m) for s, m in zip(prior.scale, prior.location)]
+    single = [
+        dataclasses.replace(prior, scale=s, location=m)
+        for s, m in zip(prior.scale, prior.location)
+    ]
     total = sum(float(p.log_prob(w[j : j + 1], UNIT)) for j, p in enumerate(single))
     assert float(prior.log_prob(w, UNIT)) == pytest.approx(total, rel=1e-12)
     assert prior.size == Q
@@ -141,17 +169,29 @@ def test_precision_and_center_are_the_curvature_and_its_zero(prior):
 
     start = np.random.default_rng(5).normal(size=Q)
     H = -gradient(lambda b: gradient(log_prob, b), start)
-    np.testing.assert_allclose(H, prior.precision(Q), atol=1e-7)  # two differences of a quadratic: rounding only
-    np.testing.assert_allclose(gradient(log_prob, start), -prior.precision(Q) @ (start - prior.center(Q)), atol=1e-9)
+    np.testing.assert_allclose(
+        H, prior.precision(Q), atol=1e-7
+    )  # two differences of a quadratic: rounding only
+    np.testing.assert_allclose(
+        gradient(log_prob, start),
+        -prior.precision(Q) @ (start - prior.center(Q)),
+        atol=1e-9,
+    )
 
 
 def test_a_precision_matrix_is_that_of_a_multivariate_normal():
     prior = Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1))
     b = np.random.default_rng(6).normal(size=(7, Q))
-    theirs = stats.multivariate_normal(prior.location, UNIT**2 * np.linalg.inv(PRECISION))
-    np.testing.assert_allclose(prior.log_prob(b[..., None], UNIT), theirs.logpdf(b), rtol=1e-12)
+    theirs = stats.multivariate_normal(
+        prior.location, UNIT**2 * np.linalg.inv(PRECISION)
+    )
+    np.testing.assert_allclose(
+        prior.log_prob(b[..., None], UNIT), theirs.logpdf(b), rtol=1e-12
+    )
     two = np.stack([b, b[::-1]], -1)  # two predictors are independent copies
-    np.testing.assert_allclose(prior.log_prob(two, UNIT), theirs.logpdf(b) + theirs.logpdf(b[::-1]), rtol=1e-12)
+    np.testing.assert_allclose(
+        prior.log_prob(two, UNIT), theirs.logpdf(b) + theirs.logpdf(b[::-1]), rtol=1e-12
+    )
 
 
 @scalar
@@ -167,7 +207,9 @@ def test_draws_follow_the_density(prior):
         exact = np.interp(x, y, total)
         # half a step of the quadrature, 1e-3 of the mass at most, is added to the bound
         assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
-    assert abs(np.corrcoef(draws[:, 0].T)[0, 1]) < 6 / np.sqrt(n) * 2  # heavy tails double the spread
+    assert (
+        abs(np.corrcoef(draws[:, 0].T)[0, 1]) < 6 / np.sqrt(n) * 2
+    )  # heavy tails double the spread
 
 
 @proper
@@ -176,7 +218,9 @@ def test_draws_have_each_columns_own_scale_and_location(prior):
     draws = np.array([prior.sample(rng, (Q, 1), UNIT)[:, 0] for _ in range(n)])
     iqr = np.subtract(*np.quantile(draws, [0.75, 0.25], axis=0))
     # 4000 draws fix a median to about 0.03 of a quartile range (five standard errors 0.07)
-    np.testing.assert_allclose((np.median(draws, 0) - locations(prior)) / iqr, 0.0, atol=0.07)
+    np.testing.assert_allclose(
+        (np.median(draws, 0) - locations(prior)) / iqr, 0.0, atol=0.07
+    )
     if isinstance(prior, GaussianPrior):
         S = UNIT**2 * np.linalg.inv(prior.precision(Q))
         sd = np.sqrt(np.diagonal(S))
@@ -184,14 +228,18 @@ def test_draws_have_each_columns_own_scale_and_location(prior):
         assert np.abs(error).max() < 6 * np.sqrt(2 / n)
     elif isinstance(prior.scale, tuple):
         scaled = iqr / np.array(prior.scale)
-        np.testing.assert_allclose(scaled / scaled[0], 1.0, atol=0.12)  # five standard errors of a ratio
+        np.testing.assert_allclose(
+            scaled / scaled[0], 1.0, atol=0.12
+        )  # five standard errors of a ratio
 
 
 @proper
 def test_the_unit_is_one_unless_said(prior):
     beta = np.random.default_rng(3).normal(size=(Q, 2))
     assert prior.log_prob(beta) == prior.log_prob(beta, 1.0)
-    plain, said = (prior.sample(np.random.default_rng(3), (Q, 2), *unit) for unit in ((), (1.0,)))
+    plain, said = (
+        prior.sample(np.random.default_rng(3), (Q, 2), *unit) for unit in ((), (1.0,))
+    )
     np.testing.assert_array_equal(plain, said)
 
 
@@ -225,8 +273,17 @@ def evaluable(prior: Prior) -> bool:
 
 
 def test_the_priors_whose_penalties_are_known_can_be_evaluated():
-    expected = {"normal", "laplace", "elastic_net", "exponential_power", "student", "cauchy"}
-    assert {p.name for p in PROPER_PRIORS if is_diagonal(p) and evaluable(p)} >= expected
+    expected = {
+        "normal",
+        "laplace",
+        "elastic_net",
+        "exponential_power",
+        "student",
+        "cauchy",
+    }
+    assert {
+        p.name for p in PROPER_PRIORS if is_diagonal(p) and evaluable(p)
+    } >= expected
 
 
 @pytest.mark.parametrize("prior", [p for p in PROPER_PRIORS if evaluable(p)], ids=named)
@@ -238,15 +295,22 @@ def test_the_penalty_is_the_negative_log_density(prior):
     R = penalty.function(w) - penalty.function(w0)
     assert fall == pytest.approx(float(penalty.weight @ R), rel=1e-12)
     assert penalty.form
-    np.testing.assert_allclose(penalty.in_rss(UNIT), 2 * UNIT**2 * penalty.weight, rtol=1e-15)
+    np.testing.assert_allclose(
+        penalty.in_rss(UNIT), 2 * UNIT**2 * penalty.weight, rtol=1e-15
+    )
     assert penalty.weight.shape == (Q,)
 
 
 def test_known_rows_of_the_table_of_penalties():
     sigma, tau = 1.7, 0.6
     assert Normal(tau).as_penalty(1).in_rss(sigma) == pytest.approx([sigma**2 / tau**2])
-    assert pr.Laplace(tau).as_penalty(1).in_rss(sigma) == pytest.approx([2 * sigma**2 / tau])
-    in_units = [p(tau, sigma_units=True).as_penalty(1, sigma).in_rss(sigma) for p in (Normal, pr.Laplace)]
+    assert pr.Laplace(tau).as_penalty(1).in_rss(sigma) == pytest.approx(
+        [2 * sigma**2 / tau]
+    )
+    in_units = [
+        p(tau, sigma_units=True).as_penalty(1, sigma).in_rss(sigma)
+        for p in (Normal, pr.Laplace)
+    ]
     assert in_units == [pytest.approx([tau**-2]), pytest.approx([2 * sigma / tau])]
     full = Normal(precision_matrix=((2.0, 0.9), (0.9, 1.0))).as_penalty(2)
     assert full.form == "w' P w, P the precision matrix"
@@ -268,31 +332,49 @@ def test_known_masses_of_a_group():
     """Z = 2 pi^(d/2) Gamma(d) s^d / Gamma(d/2): 2 s, 2 pi s^2 and 8 pi s^3."""
     for d, Z in ((1, 2 * 0.7), (2, 2 * np.pi * 0.7**2), (3, 8.62053024)):
         prior = GroupLaplace(0.7, groups=(tuple(range(d)),))
-        assert np.exp(-float(prior.log_prob(np.zeros((d, 1))))) == pytest.approx(Z, rel=1e-9)
+        assert np.exp(-float(prior.log_prob(np.zeros((d, 1))))) == pytest.approx(
+            Z, rel=1e-9
+        )
 
 
 def test_total_mass_of_a_group_with_scales_by_column_is_one():
     prior = GroupLaplace((0.7, 1.3), groups=((0, 1),), location=(0.2, -0.1))
     # half lines from the kink, in polar coordinates: w = location + r (cos t, sin t)
     (r, weight), t = half_line(), np.linspace(0, 2 * np.pi, 80, endpoint=False)
-    at = np.array([[0.2], [-0.1]]) + r[:, None, None, None] * np.stack([np.cos(t), np.sin(t)], -1)[:, :, None]
-    assert (weight * r) @ np.exp(prior.log_prob(at, UNIT)).mean(1) * 2 * np.pi == pytest.approx(1.0, abs=1e-9)
+    at = (
+        np.array([[0.2], [-0.1]])
+        + r[:, None, None, None] * np.stack([np.cos(t), np.sin(t)], -1)[:, :, None]
+    )
+    assert (weight * r) @ np.exp(prior.log_prob(at, UNIT)).mean(
+        1
+    ) * 2 * np.pi == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_group_of_one_column_is_laplace():
-    one, lasso = GroupLaplace((0.7, 1.3), groups=((0,), (1,)), location=0.2), pr.Laplace((0.7, 1.3), location=0.2)
+    one, lasso = (
+        GroupLaplace((0.7, 1.3), groups=((0,), (1,)), location=0.2),
+        pr.Laplace((0.7, 1.3), location=0.2),
+    )
     beta = np.random.default_rng(0).normal(size=(5, 2, 3))
-    np.testing.assert_allclose(one.log_prob(beta, UNIT), lasso.log_prob(beta, UNIT), rtol=1e-13)
+    np.testing.assert_allclose(
+        one.log_prob(beta, UNIT), lasso.log_prob(beta, UNIT), rtol=1e-13
+    )
     for step in (0.1, 2.0):
-        np.testing.assert_allclose(one.prox(beta[0], step, UNIT), lasso.prox(beta[0], step, UNIT), rtol=1e-12)
-    np.testing.assert_allclose(one.subgradient(beta[0]), lasso.subgradient(beta[0]), rtol=1e-13)
+        np.testing.assert_allclose(
+            one.prox(beta[0], step, UNIT), lasso.prox(beta[0], step, UNIT), rtol=1e-12
+        )
+    np.testing.assert_allclose(
+        one.subgradient(beta[0]), lasso.subgradient(beta[0]), rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize("prior", GROUPED, ids=named)
 def test_draws_of_a_group_have_gamma_lengths_and_no_direction(prior):
     n = 8000
     draws = prior.sample(np.random.default_rng(7), (n, Q, 2), UNIT)
-    r = (draws - locations(prior)[:, None]) / (UNIT * np.broadcast_to(prior.scales, Q)[:, None])
+    r = (draws - locations(prior)[:, None]) / (
+        UNIT * np.broadcast_to(prior.scales, Q)[:, None]
+    )
     for g in prior.members(Q):
         length = np.linalg.norm(r[:, g], axis=1)
         exact = stats.gamma(len(g)).cdf(np.sort(length[:, 1]))
@@ -314,7 +396,9 @@ def test_prox_of_a_group_is_the_least_point(prior, step):
     for g in prior.members(Q):
         length, there = np.linalg.norm(r[g], axis=0), (u[g] == centre[g]).all(0)
         assert (np.linalg.norm(v[g][:, there], axis=0) <= 1 + 1e-12).all()
-        np.testing.assert_allclose(v[g][:, ~there], r[g][:, ~there] / length[~there], atol=1e-9)
+        np.testing.assert_allclose(
+            v[g][:, ~there], r[g][:, ~there] / length[~there], atol=1e-9
+        )
         zeros += there.sum()
     assert zeros > 0 or step < 1.0
 
@@ -327,27 +411,55 @@ def test_groups_are_terms_columns_or_places():
         "x": rng.normal(size=30),
         "z": rng.normal(size=30),
     }
-    model = pr.Model.from_formula("y ~ g + bs(x, df=4) + z + g:z", data, prior=GroupLaplace(0.5))
+    model = pr.Model.from_formula(
+        "y ~ g + bs(x, df=4) + z + g:z", data, prior=GroupLaplace(0.5)
+    )
     assert model.joint.blocks[-1].prior.groups == ((0, 1), (2, 3, 4, 5), (6,), (7, 8))
-    quoted = {"y": data["y"], "the dose": data["g"], "x[1]": data["x"], "x[2]": data["z"]}
-    terms = pr.Model.from_formula("y ~ `the dose` + `x[1]` + `x[2]`", quoted, prior=GroupLaplace(0.5))
+    quoted = {
+        "y": data["y"],
+        "the dose": data["g"],
+        "x[1]": data["x"],
+        "x[2]": data["z"],
+    }
+    terms = pr.Model.from_formula(
+        "y ~ `the dose` + `x[1]` + `x[2]`", quoted, prior=GroupLaplace(0.5)
+    )
     assert terms.joint.blocks[-1].prior.groups == ((0, 1), (2,), (3,))
-    smooth = pr.Model.from_formula("y ~ s(x, k=5) + gp(z, length=1) + g", data, prior=GroupLaplace(0.5))
+    smooth = pr.Model.from_formula(
+        "y ~ s(x, k=5) + gp(z, length=1) + g", data, prior=GroupLaplace(0.5)
+    )
     blocks = [b for b in smooth.joint.blocks if isinstance(b.prior, GroupLaplace)]
-    assert [[len(g) for g in b.prior.groups] for b in blocks] == [[2], [3], [len(blocks[2].columns)]]
+    assert [[len(g) for g in b.prior.groups] for b in blocks] == [
+        [2],
+        [3],
+        [len(blocks[2].columns)],
+    ]
     assert smooth.design.called(blocks[2].columns) == "gp(z, length=1)"
     own = smooth.with_prior(GroupLaplace(0.5, groups=[["g"]]))
-    assert [len(b.columns) for b in own.joint.blocks if isinstance(b.prior, GroupLaplace)] == [2]
+    assert [
+        len(b.columns) for b in own.joint.blocks if isinstance(b.prior, GroupLaplace)
+    ] == [2]
     stated = GroupLaplace(0.5, groups={"both": ["g", "z"]}, root_size=True)
     found = model.with_prior(stated).joint.blocks[-1].prior
     assert found.groups[0] == (0, 1, 6)
     assert found.scales[[0, 1, 6, 2]] == pytest.approx([0.5 / np.sqrt(3)] * 3 + [0.5])
-    assert model.with_prior({"g": GroupLaplace(0.5)}).joint.blocks[-1].prior.groups == ((0, 1),)
-    plain = pr.Model.from_arrays(rng.normal(size=(30, 2)), data["y"], columns=["a[1]", "a[2]"], prior=GroupLaplace())
+    assert model.with_prior({"g": GroupLaplace(0.5)}).joint.blocks[-1].prior.groups == (
+        (0, 1),
+    )
+    plain = pr.Model.from_arrays(
+        rng.normal(size=(30, 2)),
+        data["y"],
+        columns=["a[1]", "a[2]"],
+        prior=GroupLaplace(),
+    )
     assert plain.joint.blocks[-1].prior.groups == ((0,), (1,))
-    apart = pr.Model.from_formula("y ~ x + z", data, prior=GroupLaplace(1.0, groups=[["x", "z"]], scaled=True))
+    apart = pr.Model.from_formula(
+        "y ~ x + z", data, prior=GroupLaplace(1.0, groups=[["x", "z"]], scaled=True)
+    )
     sd = [np.std(data[k], ddof=1) for k in "xz"]
-    np.testing.assert_allclose(apart.joint.blocks[-1].prior.scales, np.std(data["y"], ddof=1) / sd, rtol=1e-12)
+    np.testing.assert_allclose(
+        apart.joint.blocks[-1].prior.scales, np.std(data["y"], ddof=1) / sd, rtol=1e-12
+    )
 
 
 def test_groups_that_cannot_be():
@@ -362,10 +474,19 @@ def test_groups_that_cannot_be():
         ([[0.5]], "a group is a sequence of columns"),
     ):
         with pytest.raises(pr.DataError, match=said):
-            pr.Model.from_arrays(X, X[:, 0], columns=["a", "b", "c"], prior=GroupLaplace(1.0, groups=groups))
+            pr.Model.from_arrays(
+                X,
+                X[:, 0],
+                columns=["a", "b", "c"],
+                prior=GroupLaplace(1.0, groups=groups),
+            )
     data = {"y": X[:, 0], "g": np.resize(["a", "b", "c"], 9)}
-    with pytest.raises(pr.DataError, match=r"'g\[T.b\]' is in two groups, by 'g' and by 'g\[T.b\]'"):
-        pr.Model.from_formula("y ~ g", data, prior=GroupLaplace(1.0, groups=[["g"], ["g[T.b]"]]))
+    with pytest.raises(
+        pr.DataError, match=r"'g\[T.b\]' is in two groups, by 'g' and by 'g\[T.b\]'"
+    ):
+        pr.Model.from_formula(
+            "y ~ g", data, prior=GroupLaplace(1.0, groups=[["g"], ["g[T.b]"]])
+        )
 
 
 # ---- priors of columns together ------------------------------------------------------------------------------------
@@ -381,10 +502,15 @@ def mixed() -> Any:
 
 @pytest.mark.parametrize(
     "prior",
-    [mixed(), *(joint(p, COLUMNS, FREE) for p in PRIOR_CASES if isinstance(p, GaussianPrior))],
+    [
+        mixed(),
+        *(joint(p, COLUMNS, FREE) for p in PRIOR_CASES if isinstance(p, GaussianPrior)),
+    ],
     ids=lambda j: "+".join(named(b.prior) for b in j.blocks),
 )
-def test_expansion_of_a_joint_prior_is_its_slope_and_curvature_over_beta_and_log_sigma(prior):
+def test_expansion_of_a_joint_prior_is_its_slope_and_curvature_over_beta_and_log_sigma(
+    prior,
+):
     m, p = 2, len(COLUMNS)
     x = np.r_[np.random.default_rng(12).normal(size=p * m), np.log(UNIT)]
 
@@ -392,9 +518,13 @@ def test_expansion_of_a_joint_prior_is_its_slope_and_curvature_over_beta_and_log
         return prior.value_grad_hessian(v[:-1].reshape(p, m), float(np.exp(v[-1])))
 
     value, g, H = at(x)
-    assert value == pytest.approx(float(prior.log_prob(x[:-1].reshape(p, m), UNIT)), rel=1e-13)
+    assert value == pytest.approx(
+        float(prior.log_prob(x[:-1].reshape(p, m), UNIT)), rel=1e-13
+    )
     np.testing.assert_allclose(g, gradient(lambda v: at(v)[0], x), rtol=1e-7, atol=1e-8)
-    np.testing.assert_allclose(H, -gradient(lambda v: at(v)[1], x), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        H, -gradient(lambda v: at(v)[1], x), rtol=1e-7, atol=1e-7
+    )
     P = prior.precision(UNIT)
     np.testing.assert_allclose(H[:-1, :-1], np.kron(P, np.eye(m)), rtol=1e-13)
 
@@ -402,14 +532,16 @@ def test_expansion_of_a_joint_prior_is_its_slope_and_curvature_over_beta_and_log
 def test_a_mapping_gives_each_column_its_prior():
     prior, b = mixed(), np.random.default_rng(13).normal(size=(5, 4, 1))
     c = [3, 0]
-    expected = stats.norm(0.2, 0.7 * UNIT).logpdf(b[:, 1, 0]) + stats.norm([-0.4, 0.5], [1.3, 2.1]).logpdf(
-        b[:, c, 0]
-    ).sum(1)
+    expected = stats.norm(0.2, 0.7 * UNIT).logpdf(b[:, 1, 0]) + stats.norm(
+        [-0.4, 0.5], [1.3, 2.1]
+    ).logpdf(b[:, c, 0]).sum(1)
     np.testing.assert_allclose(prior.log_prob(b, UNIT), expected, rtol=1e-12)
     assert prior.informative.tolist() == [True, True, False, True]
     assert prior.sigma_units.tolist() == [False, True, False, False]
     np.testing.assert_allclose(prior.center, [0.5, 0.2, 0.0, -0.4])
-    np.testing.assert_allclose(np.diagonal(prior.precision(UNIT)), [2.1**-2, (0.7 * UNIT) ** -2, 0, 1.3**-2])
+    np.testing.assert_allclose(
+        np.diagonal(prior.precision(UNIT)), [2.1**-2, (0.7 * UNIT) ** -2, 0, 1.3**-2]
+    )
     assert prior.gaussian
     assert not joint(pr.Laplace(1.2), COLUMNS, FREE).gaussian
 
@@ -418,7 +550,12 @@ def test_one_prior_leaves_the_intercept_free_and_a_term_stands_for_its_columns()
     whole = joint(Normal(0.5), COLUMNS, FREE)
     assert whole.informative.tolist() == [False, True, True, True]
     columns = ["Intercept", "g[T.b]", "g[T.c]", "gg"]
-    assert joint({"g": Normal(0.5)}, columns, FREE).informative.tolist() == [False, True, True, False]
+    assert joint({"g": Normal(0.5)}, columns, FREE).informative.tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_draws_of_a_joint_prior_go_to_their_columns():
@@ -428,10 +565,22 @@ def test_draws_of_a_joint_prior_go_to_their_columns():
         ("a", "b", "Intercept"): Normal((0.01, 0.01, 0.02), location=(1.0, 2.0, 3.0)),
     }
     draws = joint(spec, COLUMNS, FREE).sample(rng, (4, 2), 9.0)
-    np.testing.assert_allclose(draws, np.array([[3.0, 1.0, 2.0, 5.0]] * 2).T, atol=0.15)  # seven standard deviations
-    inside = {"a": Normal(0.01, sigma_units=True), ("b", "c", "Intercept"): Normal(0.01)}
-    spread = np.array([joint(inside, COLUMNS, FREE).sample(rng, (4, 1), 50.0)[:, 0] for _ in range(400)]).std(0)
-    np.testing.assert_allclose(spread, [0.01, 0.5, 0.01, 0.01], rtol=0.2)  # five standard errors of 400 draws
+    np.testing.assert_allclose(
+        draws, np.array([[3.0, 1.0, 2.0, 5.0]] * 2).T, atol=0.15
+    )  # seven standard deviations
+    inside = {
+        "a": Normal(0.01, sigma_units=True),
+        ("b", "c", "Intercept"): Normal(0.01),
+    }
+    spread = np.array(
+        [
+            joint(inside, COLUMNS, FREE).sample(rng, (4, 1), 50.0)[:, 0]
+            for _ in range(400)
+        ]
+    ).std(0)
+    np.testing.assert_allclose(
+        spread, [0.01, 0.5, 0.01, 0.01], rtol=0.2
+    )  # five standard errors of 400 draws
 
 
 # ---- coefficients that share hyperparameters ------------------------------------------------------------------------
@@ -445,10 +594,14 @@ def one_column(prior: Any) -> Any:
         return dataclasses.replace(prior, scale=float(np.ravel(prior.scale)[0]))
     base = prior.base
     if getattr(base, "precision_matrix", None) is not None:
-        return dataclasses.replace(prior, base=dataclasses.replace(base, precision_matrix=((2.0,),)))
+        return dataclasses.replace(
+            prior, base=dataclasses.replace(base, precision_matrix=((2.0,),))
+        )
     if isinstance(base, GroupLaplace):
         base = dataclasses.replace(base, groups=((0,),))
-    return dataclasses.replace(prior, base=dataclasses.replace(base, scale=float(np.ravel(base.scale)[0])))
+    return dataclasses.replace(
+        prior, base=dataclasses.replace(base, scale=float(np.ravel(base.scale)[0]))
+    )
 
 
 def centre_of(prior: Any) -> float:
@@ -462,10 +615,15 @@ def test_the_density_without_its_hyperparameters_has_mass_one(prior, unit):
     y, w = half_line()
     for side in (-1, 1):
         # exp(-pi^2 / 0.4) is the error of the inner rules
-        assert w @ np.exp(log_p(one, centre_of(one) + side * y, unit)) == pytest.approx(0.5, abs=1e-9)
+        assert w @ np.exp(log_p(one, centre_of(one) + side * y, unit)) == pytest.approx(
+            0.5, abs=1e-9
+        )
 
 
-@pytest.mark.parametrize("prior", covering(HIERARCHICAL_PRIORS[::-1], lambda prior: isinstance(prior, Horseshoe)))
+@pytest.mark.parametrize(
+    "prior",
+    covering(HIERARCHICAL_PRIORS[::-1], lambda prior: isinstance(prior, Horseshoe)),
+)
 def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
     """By Monte Carlo over draws of the hyperparameters, each a plain prior through `given`."""
     beta, n = np.array([[0.4], [-0.9], [0.25]]), 8000
@@ -473,24 +631,40 @@ def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
         k: h.prior.sample(np.random.default_rng(i), n * (Q if h.each else 1))
         for i, (k, h) in enumerate(prior.hyper.items())
     }
-    values = {k: v.reshape(n, Q) if prior.hyper[k].each else v for k, v in values.items()}
-    each = [prior.given(**{k: v[i] for k, v in values.items()}).log_prob(beta, UNIT) for i in range(n)]
+    values = {
+        k: v.reshape(n, Q) if prior.hyper[k].each else v for k, v in values.items()
+    }
+    each = [
+        prior.given(**{k: v[i] for k, v in values.items()}).log_prob(beta, UNIT)
+        for i in range(n)
+    ]
     p = np.exp(each)
-    assert abs(p.mean() - np.exp(float(prior.log_prob(beta, UNIT)))) < 5 * p.std() / np.sqrt(n)
+    assert abs(
+        p.mean() - np.exp(float(prior.log_prob(beta, UNIT)))
+    ) < 5 * p.std() / np.sqrt(n)
 
 
 @hierarchical
 def test_a_unit_reaches_each_draw_of_a_block_and_multiplies_every_scale(prior):
-    beta, unit = np.random.default_rng(2).normal(size=(4, 6, Q, 2)), np.linspace(0.5, 2, 24).reshape(4, 6)
+    beta, unit = (
+        np.random.default_rng(2).normal(size=(4, 6, Q, 2)),
+        np.linspace(0.5, 2, 24).reshape(4, 6),
+    )
     together = prior.log_prob(beta, unit)
     assert together.shape == (4, 6)
     for i in ((0, 0), (2, 3), (3, 5)):
         # nodes follow the smallest coefficient: 1e-9 is ten times the error of the rule
-        assert together[i] == pytest.approx(float(prior.log_prob(beta[i], unit[i])), abs=1e-9)
+        assert together[i] == pytest.approx(
+            float(prior.log_prob(beta[i], unit[i])), abs=1e-9
+        )
     centre = centre_of(prior)
     wide = prior.log_prob(centre + UNIT * (beta[0] - centre), UNIT)
-    np.testing.assert_allclose(wide, prior.log_prob(beta[0]) - 2 * Q * np.log(UNIT), atol=1e-9)
-    np.testing.assert_allclose(prior.times(1.3).log_prob(beta[0]), prior.log_prob(beta[0], 1.3), atol=1e-9)
+    np.testing.assert_allclose(
+        wide, prior.log_prob(beta[0]) - 2 * Q * np.log(UNIT), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        prior.times(1.3).log_prob(beta[0]), prior.log_prob(beta[0], 1.3), atol=1e-9
+    )
 
 
 @hierarchical
@@ -502,7 +676,9 @@ def test_draws_of_a_block_follow_its_density(prior):
     side = np.cumsum(w * np.exp(log_p(one, centre_of(one) + y, UNIT)))
     above = np.interp(np.abs(x - centre_of(one)), y, side)
     exact = 0.5 + np.sign(x - centre_of(one)) * above
-    assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3  # half a step of the quadrature
+    assert (
+        np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
+    )  # half a step of the quadrature
     scale = np.array([prior.sample(rng, (Q, 2)) for _ in range(2000)])
     assert np.isfinite(scale).all()
 
@@ -512,38 +688,61 @@ def test_pymc_says_the_same_density_given_the_hyperparameters(prior):
     import pymc as pm
 
     rng = np.random.default_rng(9)
-    values = {k: rng.uniform(0.5, 2.0, Q) if h.each else float(rng.uniform(0.5, 2.0)) for k, h in prior.hyper.items()}
+    values = {
+        k: rng.uniform(0.5, 2.0, Q) if h.each else float(rng.uniform(0.5, 2.0))
+        for k, h in prior.hyper.items()
+    }
     beta = rng.normal(size=(Q, 1))
     cls, parameters = prior.base.pymc(UNIT * prior.spread(**values))
     theirs = pm.logp(cls.dist(**parameters), beta.T).sum().eval(mode="FAST_COMPILE")
-    assert float(theirs) == pytest.approx(float(prior.given(**values).log_prob(beta, UNIT)), rel=1e-12)
+    assert float(theirs) == pytest.approx(
+        float(prior.given(**values).log_prob(beta, UNIT)), rel=1e-12
+    )
     with pytest.raises(pr.DataError, match="has hyperparameters"):
         prior.pymc()
 
 
 def test_the_zellner_siow_prior_is_a_multivariate_cauchy():
     """g/n ~ InverseGamma(1/2, r^2/2) makes beta a Cauchy with scale matrix r^2 n sigma^2 (X'X)^-1."""
-    X = np.random.default_rng(1).normal(size=(40, Q)) @ np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 0.7]])
-    prior = pr.Model.from_arrays(X, X[:, 0], prior=GPrior(jzs=True)).joint.blocks[-1].prior
+    X = np.random.default_rng(1).normal(size=(40, Q)) @ np.array(
+        [[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 0.7]]
+    )
+    prior = (
+        pr.Model.from_arrays(X, X[:, 0], prior=GPrior(jzs=True)).joint.blocks[-1].prior
+    )
     Xc = X - X.mean(0)
     S = UNIT**2 * 40 / 8 * np.linalg.inv(Xc.T @ Xc)
     beta = np.random.default_rng(2).normal(size=(6, Q))
     np.testing.assert_allclose(
-        prior.log_prob(beta[..., None], UNIT), stats.multivariate_t(np.zeros(Q), S, df=1).logpdf(beta), rtol=1e-11
+        prior.log_prob(beta[..., None], UNIT),
+        stats.multivariate_t(np.zeros(Q), S, df=1).logpdf(beta),
+        rtol=1e-11,
     )
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "information"), [(pr.Gaussian(), 1.0), (pr.Bernoulli(), 0.25), (pr.Poisson(), 1.0)]
+    ("likelihood", "information"),
+    [(pr.Gaussian(), 1.0), (pr.Bernoulli(), 0.25), (pr.Poisson(), 1.0)],
 )
 def test_a_g_prior_is_the_information_of_so_many_rows(likelihood, information):
     model = model_for(likelihood, GPrior(g=5.0), weights=np.arange(60) % 3 + 1)
     X, w = model.design.X[:, 1:], model.design.weights
     Xc = X - w @ X / w.sum()
-    np.testing.assert_allclose(model.joint.precision(1.0)[1:, 1:], (Xc.T * w) @ Xc * information / 5.0, rtol=1e-10)
-    assert model.joint.sigma_units.tolist()[1:] == [information == 1.0 and "sigma" in likelihood.aux] * Q
-    unit = model_for(likelihood, GPrior(), weights=np.arange(60) % 3 + 1).joint.precision(1.0)
-    np.testing.assert_allclose(unit[1:, 1:], (Xc.T * w) @ Xc * information / w.sum(), rtol=1e-10)
+    np.testing.assert_allclose(
+        model.joint.precision(1.0)[1:, 1:],
+        (Xc.T * w) @ Xc * information / 5.0,
+        rtol=1e-10,
+    )
+    assert (
+        model.joint.sigma_units.tolist()[1:]
+        == [information == 1.0 and "sigma" in likelihood.aux] * Q
+    )
+    unit = model_for(
+        likelihood, GPrior(), weights=np.arange(60) % 3 + 1
+    ).joint.precision(1.0)
+    np.testing.assert_allclose(
+        unit[1:, 1:], (Xc.T * w) @ Xc * information / w.sum(), rtol=1e-10
+    )
 
 
 def test_r2_is_the_share_of_the_variance_that_the_columns_explain():
@@ -551,8 +750,12 @@ def test_r2_is_the_share_of_the_variance_that_the_columns_explain():
     prior, X = model.joint.blocks[-1].prior, model.design.X[:, 1:]
     Xc, rng = X - X.mean(0), np.random.default_rng(3)
     # given tau the signal's variance has mean q tau^2 sigma^2, so that its ratio to sigma^2 is R / (1 - R), here 1 in mean
-    ratio = [np.square(Xc @ prior.sample(rng, (Q, 1))[:, 0]).mean() for _ in range(20_000)]
-    assert np.mean(ratio) == pytest.approx(2.0 / (3.0 - 1.0), rel=0.15)  # heavy tailed: five standard errors
+    ratio = [
+        np.square(Xc @ prior.sample(rng, (Q, 1))[:, 0]).mean() for _ in range(20_000)
+    ]
+    assert np.mean(ratio) == pytest.approx(
+        2.0 / (3.0 - 1.0), rel=0.15
+    )  # heavy tailed: five standard errors
     tau = prior.tau.sample(rng, 50_000)
     share = Q * tau**2 / (1 + Q * tau**2)
     assert share.mean() == pytest.approx(2 / 5, abs=5 * share.std() / np.sqrt(50_000))
@@ -566,7 +769,9 @@ def test_a_g_prior_names_the_columns_that_are_combinations(prior):
         pr.Model.from_arrays(X, X[:, 0], columns=["a", "b", "c"], prior=prior)
     X[:, 1] = 4.0
     with pytest.raises(pr.DataError, match="column 'b' does not vary"):
-        pr.Model.from_arrays(X[:, :2], X[:, 0], columns=["a", "b"], intercept=True, prior=prior)
+        pr.Model.from_arrays(
+            X[:, :2], X[:, 0], columns=["a", "b"], intercept=True, prior=prior
+        )
     with pytest.raises(pr.DataError, match="when it meets rows"):
         prior.log_prob(np.ones((2, 1)))
 
@@ -577,7 +782,10 @@ def test_a_g_prior_names_the_columns_that_are_combinations(prior):
 @proper_scales
 def test_mass_of_a_prior_of_a_scale_is_one(prior):
     if isinstance(prior, pr.priors.Uniform):
-        v, w = np.linspace(prior.low, prior.high, 3)[1:2], np.array([prior.high - prior.low])
+        v, w = (
+            np.linspace(prior.low, prior.high, 3)[1:2],
+            np.array([prior.high - prior.low]),
+        )
     else:
         v, w = half_line()
     assert w @ np.exp(prior.log_prob(v)) == pytest.approx(1.0, abs=1e-9)
@@ -632,7 +840,9 @@ def in_pymc(prior: Any, plain: Any, v: float) -> tuple[dict[str, float], float]:
     """The variable of PyMC's model at this v, and the log of its derivative by v."""
     if "sigma_squared" in plain.named_vars:
         return {"sigma_squared": v**2}, np.log(2 * v)
-    if "sigma_share" in plain.named_vars:  # of a variance: w / (1 + w), w = (v / scale)^2
+    if (
+        "sigma_share" in plain.named_vars
+    ):  # of a variance: w / (1 + w), w = (v / scale)^2
         w = (v / prior.scale) ** 2
         return {"sigma_share": w / (1 + w)}, np.log(2 * w / v / (1 + w) ** 2)
     return {"sigma": v}, 0.0
@@ -651,7 +861,9 @@ def test_pymc_says_the_same_density_of_a_scale(prior):
     for v in (0.5, 1.2, 3.3):
         point, jacobian = in_pymc(prior, plain, v)
         # PyMC takes the logarithm of some whole numbers in single precision: constants differ by 2e-9
-        assert float(logp(point)) + jacobian == pytest.approx(float(prior.log_prob(np.asarray(v))), rel=1e-8, abs=1e-8)
+        assert float(logp(point)) + jacobian == pytest.approx(
+            float(prior.log_prob(np.asarray(v))), rel=1e-8, abs=1e-8
+        )
 
 
 @scales
@@ -664,9 +876,19 @@ def test_a_prior_of_a_scale_is_written_and_read_back(prior):
 def test_the_half_t_is_a_half_normal_and_a_half_cauchy_at_its_ends():
     v = np.linspace(0.1, 6, 20)
     np.testing.assert_allclose(
-        pr.priors.HalfStudentT(1.3, nu=1e8).log_prob(v), pr.HalfNormal(1.3).log_prob(v), atol=1e-6
+        pr.priors.HalfStudentT(1.3, nu=1e8).log_prob(v),
+        pr.HalfNormal(1.3).log_prob(v),
+        atol=1e-6,
     )
-    np.testing.assert_allclose(pr.priors.HalfCauchy(1.3).log_prob(v), stats.halfcauchy(scale=1.3).logpdf(v), rtol=1e-12)
-    np.testing.assert_allclose(pr.HalfNormal(1.3).log_prob(v), stats.halfnorm(scale=1.3).logpdf(v), rtol=1e-12)
+    np.testing.assert_allclose(
+        pr.priors.HalfCauchy(1.3).log_prob(v),
+        stats.halfcauchy(scale=1.3).logpdf(v),
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(
+        pr.HalfNormal(1.3).log_prob(v), stats.halfnorm(scale=1.3).logpdf(v), rtol=1e-12
+    )
     inverse = stats.invgamma(2.5, scale=0.6).logpdf(v**2) + np.log(2 * v)
-    np.testing.assert_allclose(pr.priors.InverseGamma(2.5, 0.6).log_prob(v), inverse, rtol=1e-12)
+    np.testing.assert_allclose(
+        pr.priors.InverseGamma(2.5, 0.6).log_prob(v), inverse, rtol=1e-12
+    )

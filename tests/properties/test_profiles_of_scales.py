@@ -15,7 +15,9 @@ def table_for(seed: int, likelihood: str) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     g, x = (
         np.repeat(np.arange(10), 6),
-        np.tile(np.linspace(8.0, 14.0, 6) if seed % 2 else np.linspace(-1.0, 1.0, 6), 10),
+        np.tile(
+            np.linspace(8.0, 14.0, 6) if seed % 2 else np.linspace(-1.0, 1.0, 6), 10
+        ),
     )
     correlation = (-0.95, 0.0, 0.6)[seed % 3]
     L = np.linalg.cholesky([[1.0, correlation], [correlation, 1.0]])
@@ -24,7 +26,9 @@ def table_for(seed: int, likelihood: str) -> pd.DataFrame:
     y = {
         "gaussian": lambda: eta + rng.normal(size=60),
         "poisson": lambda: rng.poisson(np.exp(np.minimum(eta, 4.0))),
-        "negative_binomial": lambda: rng.poisson(np.exp(np.minimum(eta, 4.0)) * rng.gamma(2.0, 0.5, 60)),
+        "negative_binomial": lambda: rng.poisson(
+            np.exp(np.minimum(eta, 4.0)) * rng.gamma(2.0, 0.5, 60)
+        ),
     }[likelihood]()
     return pd.DataFrame({"y": y, "x": x, "g": g.astype(str)})
 
@@ -34,7 +38,12 @@ def require_ends(seed: int, likelihood: str, criterion: str) -> None:
     method = pr.Evidence(criterion=criterion)
 
     def fitted(**more: object) -> pr.Fit:
-        return pr.fit(pr.Model.from_formula("y ~ x + (x | g)", data, likelihood=likelihood, **more), method)
+        return pr.fit(
+            pr.Model.from_formula(
+                "y ~ x + (x | g)", data, likelihood=likelihood, **more
+            ),
+            method,
+        )
 
     fit = fitted()
     found = fit.solution.scales
@@ -68,10 +77,19 @@ def test_profile_ends_have_the_ratio_of_their_quantile(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "likelihood", "criterion"),
     [
-        *((seed, "gaussian", criterion) for seed in range(1, 6) for criterion in ("ML", "REML")),
+        *(
+            (seed, "gaussian", criterion)
+            for seed in range(1, 6)
+            for criterion in ("ML", "REML")
+        ),
         *((seed, "poisson", criterion) for seed, criterion in ((1, "ML"), (2, "REML"))),
-        *((seed, "negative_binomial", criterion) for seed, criterion in ((1, "ML"), (0, "REML"))),
+        *(
+            (seed, "negative_binomial", criterion)
+            for seed, criterion in ((1, "ML"), (0, "REML"))
+        ),
     ],
 )
-def test_every_profile_end_has_the_ratio_of_its_quantile(seed: int, likelihood: str, criterion: str) -> None:
+def test_every_profile_end_has_the_ratio_of_its_quantile(
+    seed: int, likelihood: str, criterion: str
+) -> None:
     require_ends(seed, likelihood, criterion)

@@ -14,13 +14,16 @@ import probreg as pr
 from .cases import own
 
 ROOT = pathlib.Path(pr.__file__).parent
-PARSED = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+PARSED = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
+    for path in sorted(ROOT.rglob("*.py"))
+}
 # A likelihood and a prior of one distribution share its name.
 SHARED_CLASSES = {"StudentT": {"likelihoods/student.py", "priors/student.py"}}
 # A learner may have the name of the loss that it minimises, which is also that of the model with this likelihood.
-SHARED_FUNCTIONS = {name: {"online/recipes.py", "recipes.py"} for name in ("logistic", "softmax")} | {
-    "kernel": {"online/machines.py", "scores/bounds/balls.py"}
-}
+SHARED_FUNCTIONS = {
+    name: {"online/recipes.py", "recipes.py"} for name in ("logistic", "softmax")
+} | {"kernel": {"online/machines.py", "scores/bounds/balls.py"}}
 
 
 def places(kind: type[ast.AST]) -> dict[str, set[str]]:
@@ -40,28 +43,45 @@ def test_no_class_name_stands_twice():
 def test_no_public_function_name_stands_twice_but_a_picture_and_what_it_draws():
     met = places(ast.FunctionDef)
     pictures = {
-        name for name, where in met.items() if len(where) == 2 and any(path.startswith("show/plot/") for path in where)
+        name
+        for name, where in met.items()
+        if len(where) == 2 and any(path.startswith("show/plot/") for path in where)
     }
     assert pictures <= set(pr.plot.__all__)
-    assert {name: where for name, where in met.items() if name not in pictures} == SHARED_FUNCTIONS
+    assert {
+        name: where for name, where in met.items() if name not in pictures
+    } == SHARED_FUNCTIONS
 
 
 def test_the_top_has_at_most_104_names_and_no_inner_module():
     assert sorted(pr.__all__) == sorted(set(pr.__all__))
     assert len(pr.__all__) <= 104
     assert sorted(dir(pr)) == sorted([*pr.__all__, "__version__"])
-    modules = {name for name in pr.__all__ if isinstance(getattr(pr, name), types.ModuleType)}
-    assert modules == {"bounds", "kernels", "likelihoods", "online", "plot", "priors", "scores", "weights"}
+    modules = {
+        name for name in pr.__all__ if isinstance(getattr(pr, name), types.ModuleType)
+    }
+    assert modules == {
+        "bounds",
+        "kernels",
+        "likelihoods",
+        "online",
+        "plot",
+        "priors",
+        "scores",
+        "weights",
+    }
 
 
 def test_what_type_checkers_read_is_what_is_imported_on_use():
-    block = next(node for node in PARSED["__init__.py"].body if isinstance(node, ast.If))
+    block = next(
+        node for node in PARSED["__init__.py"].body if isinstance(node, ast.If)
+    )
     read = {(node.module, alias.name) for node in block.body for alias in node.names}
     modules = {name for home, name in read if home == "probreg"}
     assert {name for _, name in read} == set(pr.__all__)
-    assert {(home, name) for home, names in pr._FROM.items() for name in names.split()} == {
-        (home, name) for home, name in read if home != "probreg"
-    }
+    assert {
+        (home, name) for home, names in pr._FROM.items() for name in names.split()
+    } == {(home, name) for home, name in read if home != "probreg"}
     assert all(isinstance(getattr(pr, name), types.ModuleType) for name in modules)
 
 
@@ -78,7 +98,9 @@ def test_all_names_of_a_room_are_those_that_it_imports_on_use_too():
 
 
 def test_every_public_name_is_documented():
-    bare = [name for name in pr.__all__ if not (getattr(pr, name).__doc__ or "").strip()]
+    bare = [
+        name for name in pr.__all__ if not (getattr(pr, name).__doc__ or "").strip()
+    ]
     assert bare == []
 
 
@@ -118,12 +140,18 @@ def test_a_check_and_a_diagnostic_stand_in_the_file_of_their_name():
     from probreg.assess.after.base import DIAGNOSTICS
     from probreg.assess.before.base import CHECKS
 
-    found = {name: room[name].__module__.rpartition(".")[2] for room in (DIAGNOSTICS, CHECKS) for name in own(room)}
+    found = {
+        name: room[name].__module__.rpartition(".")[2]
+        for room in (DIAGNOSTICS, CHECKS)
+        for name in own(room)
+    }
     assert {name: file for name, file in found.items() if name != file} == {}
 
 
 @pytest.mark.parametrize("room", ["kernels", "likelihoods", "priors", "scores"])
 def test_a_room_lists_its_names_and_not_its_files(room):
     module = getattr(pr, room)
-    assert not [name for name in dir(module) if isinstance(getattr(module, name), type(pr))]
+    assert not [
+        name for name in dir(module) if isinstance(getattr(module, name), type(pr))
+    ]
     assert len(dir(module)) > 10

@@ -10,7 +10,9 @@ from probreg.inference import SGD, Bootstrap
 from tests.properties.cases import LIKELIHOOD_CASES, covering, model_for
 
 STACK = pr.load_dataset("stackloss")
-LONG = pr.Model.from_formula("stack_loss ~ air_flow + water_temperature + acid_concentration", STACK)
+LONG = pr.Model.from_formula(
+    "stack_loss ~ air_flow + water_temperature + acid_concentration", STACK
+)
 SHORT = pr.Model.from_formula("stack_loss ~ air_flow", STACK)
 
 
@@ -25,11 +27,21 @@ def fits():
 def test_a_column_says_what_its_estimate_is():
     x = np.c_[np.linspace(-1.0, 1.0, 30), np.cos(np.arange(30.0))]
     line = pr.Model.from_arrays(x, x[:, 0] + 0.3 * x[:, 1])
-    classes = pr.Model.from_arrays(x, (x[:, 0] > 0.03).astype(int), likelihood=pr.Bernoulli())
+    classes = pr.Model.from_arrays(
+        x, (x[:, 0] > 0.03).astype(int), likelihood=pr.Bernoulli()
+    )
     with pytest.warns(pr.errors.ProbregWarning, match="short"):
-        few = {"sgd": pr.fit(line, SGD(epochs=1)), "ridge": pr.fit(line.with_prior(pr.Normal(1.0)), SGD(epochs=1))}
-    found = pr.table({"weights": pr.fit(classes, "perceptron"), **few, "ML": pr.fit(line)}).to_markdown()
-    assert "weights: weights that separate classes, no maximum of a likelihood, by perceptron." in found
+        few = {
+            "sgd": pr.fit(line, SGD(epochs=1)),
+            "ridge": pr.fit(line.with_prior(pr.Normal(1.0)), SGD(epochs=1)),
+        }
+    found = pr.table(
+        {"weights": pr.fit(classes, "perceptron"), **few, "ML": pr.fit(line)}
+    ).to_markdown()
+    assert (
+        "weights: weights that separate classes, no maximum of a likelihood, by perceptron."
+        in found
+    )
     assert "sgd: stopped short of maximum likelihood by sgd" in found
     assert "ridge: stopped short of the mode under a prior by sgd" in found
     assert "ML: maximum likelihood by closed_form" in found
@@ -38,33 +50,56 @@ def test_a_column_says_what_its_estimate_is():
 def test_errors_are_named_only_where_there_are_some():
     x = np.arange(8.0)
     line = pr.Model.from_arrays(x, 1.0 + 2.0 * x, columns=["x"])
-    classes = pr.Model.from_arrays(x, (x > 3).astype(int), columns=["x"], likelihood=pr.Bernoulli())
+    classes = pr.Model.from_arrays(
+        x, (x > 3).astype(int), columns=["x"], likelihood=pr.Bernoulli()
+    )
     exact = repr(pr.table({"ML": pr.fit(line)}))
     assert "No standard errors.\nML: maximum likelihood by closed_form.\n" in exact
     with pytest.warns(pr.ProbregWarning, match="no maximum likelihood"):
         lost = pr.fit(classes)
-    found = repr(pr.table({"ML": lost, "mode": pr.fit(classes.with_prior(pr.Normal(1.0)))}))
-    assert "Standard errors in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n" in found
+    found = repr(
+        pr.table({"ML": lost, "mode": pr.fit(classes.with_prior(pr.Normal(1.0)))})
+    )
+    assert (
+        "Standard errors in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n"
+        in found
+    )
     assert "mode: mode under a prior by newton, observed standard errors;" in found
 
 
 def test_a_posterior_of_ratios_has_its_interval_beneath():
     x = np.linspace(-2.0, 2.0, 40)
     m = pr.Model.from_arrays(
-        x, (np.sin(9 * x) + x > 0).astype(int), columns=["x"], likelihood="bernoulli", prior=pr.Normal(1.0)
+        x,
+        (np.sin(9 * x) + x > 0).astype(int),
+        columns=["x"],
+        likelihood="bernoulli",
+        prior=pr.Normal(1.0),
     )
     ml, post = pr.fit(m.with_prior(pr.Flat())), pr.fit(m, "importance", seed=1)
     found = pr.table({"ML": ml, "post": post}, exp=True, prob=0.9)
     ends = post.summary(0.9, exp=True).loc["x", ["lower", "upper"]]
-    (beneath,) = (below for entry in found.coefficients if entry.label == "x" for _, below in entry.cells[1:])
+    (beneath,) = (
+        below
+        for entry in found.coefficients
+        if entry.label == "x"
+        for _, below in entry.cells[1:]
+    )
     assert beneath == f"[{ends['lower']:#.3g}, {ends['upper']:#.3g}]"
-    assert found.notes[0] == "Standard errors in parentheses; 90 % intervals in brackets for post."
+    assert (
+        found.notes[0]
+        == "Standard errors in parentheses; 90 % intervals in brackets for post."
+    )
     assert pr.table({"post": post}, exp=True).notes[0] == "95 % intervals in brackets."
 
 
 def test_sigma_is_called_what_it_is():
     m = pr.Model.from_arrays(np.arange(12.0), np.sin(np.arange(12.0)), columns=["x"])
-    fits = {"ML": pr.fit(m), "mode": pr.fit(m.with_prior(pr.Normal(0.5))), "post": pr.fit(m, "conjugate")}
+    fits = {
+        "ML": pr.fit(m),
+        "mode": pr.fit(m.with_prior(pr.Normal(0.5))),
+        "post": pr.fit(m, "conjugate"),
+    }
     fits["held"] = pr.fit(m.with_aux(sigma=1.0))
     said = "sigma: sqrt(RSS / df) (ML); joint mode with the coefficients (mode); posterior mean (post); held (held)."
     assert said in pr.table(fits).notes
@@ -76,17 +111,25 @@ def test_sigma_is_called_what_it_is():
 def test_the_interval_of_sigma_stands_with_the_estimate_it_is_of():
     x = np.random.default_rng(0).normal(size=(16, 12))
     fit = pr.fit(pr.Model.from_arrays(x, x[:, 0] + np.cos(np.arange(16.0))))
-    (line,) = (one for one in str(fit.summary()).split("\n") if one.startswith("sigma "))
+    (line,) = (
+        one for one in str(fit.summary()).split("\n") if one.startswith("sigma ")
+    )
     row = fit.summary().loc["sigma"]
     assert row["estimate"] < row["lower"] < fit.residual_sd < row["upper"]
     ends = f"({row['lower']:.5g} to {row['upper']:.5g})"
-    assert line == f"sigma {fit.residual_sd:.5g} {ends} from RSS / df; maximum likelihood {row['estimate']:.5g}"
+    assert (
+        line
+        == f"sigma {fit.residual_sd:.5g} {ends} from RSS / df; maximum likelihood {row['estimate']:.5g}"
+    )
     assert f"sigma {row['estimate']:.5g} (" in str(fit.summary(kind="wald"))
 
 
 def test_intervals_are_named_as_in_the_summary():
     boot = pr.fit(SHORT, Bootstrap(reps=60), seed=1)
-    assert "bootstrap BCa of ML" in pr.table({"ML": boot}, beneath="interval", kind="bca").to_markdown()
+    assert (
+        "bootstrap BCa of ML"
+        in pr.table({"ML": boot}, beneath="interval", kind="bca").to_markdown()
+    )
     assert "bootstrap BCa intervals" in str(boot.summary(kind="bca"))
     assert "bootstrap percentile intervals" in str(boot.summary(kind="percentile"))
 
@@ -97,31 +140,51 @@ def test_numbers_are_those_of_the_summaries_to_their_digits(fits):
         summary = fit.summary()
         for coef in fit.parameter_names:
             value, error = summary.loc[coef].iloc[:2]
-            assert float(frame.loc[(coef, ""), name]) == pytest.approx(value, abs=0.006 * np.nanmax([error, 1.0]))
+            assert float(frame.loc[(coef, ""), name]) == pytest.approx(
+                value, abs=0.006 * np.nanmax([error, 1.0])
+            )
             said = frame.loc[(coef, "beneath"), name]
-            assert said == "" if np.isnan(error) else float(said.strip("()")) == pytest.approx(error, rel=0.005)
+            assert (
+                said == ""
+                if np.isnan(error)
+                else float(said.strip("()")) == pytest.approx(error, rel=0.005)
+            )
         assert frame.loc[("N", ""), name] == "21"
-    assert (frame.loc[("acid_concentration", ""), "short"], frame.loc[("AIC", ""), "ridge"]) == ("", "")
+    assert (
+        frame.loc[("acid_concentration", ""), "short"],
+        frame.loc[("AIC", ""), "ridge"],
+    ) == ("", "")
     assert frame.loc[("AIC", ""), "ML"] == f"{fits['ML'].aic:.1f}"
     digits = frame.loc[("air_flow", "beneath"), "ML"].strip("()").lstrip("0.")
     assert len(digits) == 4
     assert fits["short"].std_error.sel(coef="air_flow") < 0.1
-    assert "-" not in pr.table(fits, digits=1).to_pandas().loc[("air_flow", "beneath"), "ML"]
+    assert (
+        "-"
+        not in pr.table(fits, digits=1).to_pandas().loc[("air_flow", "beneath"), "ML"]
+    )
 
 
 def test_what_stands_beneath(fits):
     some = {k: fits[k] for k in ("ML", "posterior")}
-    ends = pr.table(some, beneath="interval", prob=0.9).to_pandas().loc[("air_flow", "beneath")]
+    ends = (
+        pr.table(some, beneath="interval", prob=0.9)
+        .to_pandas()
+        .loc[("air_flow", "beneath")]
+    )
     for name, fit in some.items():
         low, high = map(float, ends[name].strip("[]").split(", "))
-        assert [low, high] == pytest.approx(fit.summary(0.9).loc["air_flow", ["lower", "upper"]].tolist(), abs=1e-3)
+        assert [low, high] == pytest.approx(
+            fit.summary(0.9).loc["air_flow", ["lower", "upper"]].tolist(), abs=1e-3
+        )
     p = pr.table(some, beneath="p").to_pandas().loc[("water_temperature", "beneath")]
     assert p.tolist() == ["p = 0.0026", "P(> 0) 0.999"]
     robust = pr.table(some, covariance="HC3")
     want = fits["ML"].summary(covariance="HC3").loc["air_flow", "std_error"]
     assert robust.to_pandas().loc[("air_flow", "beneath"), "ML"] == f"({want:.3f})"
     assert any("HC3 standard errors" in n for n in robust.notes)
-    with pytest.raises(pr.DataError, match="names 'OLS', which is no fit of the table: ML, posterior"):
+    with pytest.raises(
+        pr.DataError, match="names 'OLS', which is no fit of the table: ML, posterior"
+    ):
         pr.table(some, covariance={"OLS": "HC3"})
     with pytest.raises(pr.Incompatible, match="not 'hpd'"):
         pr.table(some, kind="hpd")
@@ -132,8 +195,12 @@ def test_names_that_are_numbers_are_shown_as_texts():
     by_level = pr.quantile_regression(x, x + np.sin(x), tau=[0.1, 0.5])
     found = pr.table(by_level, covariance={0.1: "expected"})
     assert found.fits == ("0.1", "0.5")
-    assert found == pr.table({"0.1": by_level[0.1], "0.5": by_level[0.5]}, covariance={"0.1": "expected"})
-    with pytest.raises(pr.DataError, match=r"two fits have the same name as texts: 0\.1, '0\.1'"):
+    assert found == pr.table(
+        {"0.1": by_level[0.1], "0.5": by_level[0.5]}, covariance={"0.1": "expected"}
+    )
+    with pytest.raises(
+        pr.DataError, match=r"two fits have the same name as texts: 0\.1, '0\.1'"
+    ):
         pr.table({0.1: by_level[0.1], "0.1": by_level[0.5]})
 
 
@@ -143,18 +210,26 @@ def test_stars_only_where_asked_and_where_there_is_a_p(fits):
     for name, fit in fits.items():
         p = fit.summary().get("p_value", {})
         for coef in fit.parameter_names:
-            stars = sum(p[coef] < level for level in (0.05, 0.01, 0.001)) if len(p) else 0
+            stars = (
+                sum(p[coef] < level for level in (0.05, 0.01, 0.001)) if len(p) else 0
+            )
             assert frame.loc[coef, name].count("*") == stars
     assert "* p < 0.05" in repr(pr.table(fits, stars=True))
 
 
 def test_lines_are_chosen_ordered_and_renamed(fits):
     found = pr.table(
-        fits, keep=["air_flow", "acid_concentration"], order="acid_concentration", rename={"air_flow": "Air"}
+        fits,
+        keep=["air_flow", "acid_concentration"],
+        order="acid_concentration",
+        rename={"air_flow": "Air"},
     )
     assert [e.label for e in found.coefficients] == ["acid_concentration", "Air"]
     for how in ({"keep": "x"}, {"order": ["x"]}, {"rename": {"x": "X"}}):
-        with pytest.raises(pr.DataError, match="'x', which is no coefficient of these fits: Intercept, air_flow"):
+        with pytest.raises(
+            pr.DataError,
+            match="'x', which is no coefficient of these fits: Intercept, air_flow",
+        ):
             pr.table(fits, **how)
 
 
@@ -186,14 +261,21 @@ def test_outcomes_and_ratios():
 def test_a_smooth_function_is_one_line():
     x = np.linspace(0.0, 6.0, 50)
     data = {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}
-    found = pr.table({"gam": pr.gam("y ~ s(x)", data), "line": pr.fit(pr.Model.from_formula("y ~ x", data))})
+    found = pr.table(
+        {
+            "gam": pr.gam("y ~ s(x)", data),
+            "line": pr.fit(pr.Model.from_formula("y ~ x", data)),
+        }
+    )
     assert [e.label for e in found.coefficients] == ["Intercept", "x", "s(x)"]
     assert re.fullmatch(r"\d\.\d edf", found.coefficients[-1].cells[0][0])
 
 
 def test_names_are_text_in_every_format():
     odd = "a|b_<i>$x\\"
-    fit = pr.fit(pr.Model.from_arrays([1.0, 2.0, 4.0, 5.0], [1.0, 3.0, 2.0, -5.0], columns=[odd]))
+    fit = pr.fit(
+        pr.Model.from_arrays([1.0, 2.0, 4.0, 5.0], [1.0, 3.0, 2.0, -5.0], columns=[odd])
+    )
     found = pr.table({"M&M": fit}, title="100 %")
     assert "<i>" not in found.to_html()
     assert "M&amp;M" in found.to_html() == found._repr_html_()
@@ -202,7 +284,10 @@ def test_names_are_text_in_every_format():
     assert r"100 \% & M\&M \\" in latex
     rows = [line for line in found.to_markdown().splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
-    assert all(line.count("\t") == 1 for line in found.to_tsv().splitlines()[: 1 + len(found.to_pandas())])
+    assert all(
+        line.count("\t") == 1
+        for line in found.to_tsv().splitlines()[: 1 + len(found.to_pandas())]
+    )
 
 
 def test_a_table_goes_to_the_clipboard_or_says_that_there_is_none(fits, monkeypatch):
@@ -219,13 +304,18 @@ def test_a_table_goes_to_the_clipboard_or_says_that_there_is_none(fits, monkeypa
         raise clipboard.PyperclipException("no mechanism")
 
     monkeypatch.setattr(clipboard, "clipboard_set", none)
-    with pytest.raises(pr.Incompatible, match=r"no clipboard on this machine.*print\(table.to_tsv\(\)\)"):
+    with pytest.raises(
+        pr.Incompatible,
+        match=r"no clipboard on this machine.*print\(table.to_tsv\(\)\)",
+    ):
         found.copy()
 
 
 def test_a_long_table_folds_in_a_terminal_alone():
     X = np.random.default_rng(0).normal(size=(100, 30))
-    found = pr.table(pr.fit(pr.Model.from_arrays(X, X.sum(1) + np.sin(np.arange(100.0)))))
+    found = pr.table(
+        pr.fit(pr.Model.from_arrays(X, X.sum(1) + np.sin(np.arange(100.0))))
+    )
     assert len(repr(found).splitlines()) <= 40
     assert "more coefficients: keep= chooses" in repr(found)
     assert "x30" in found.to_markdown()
@@ -253,7 +343,11 @@ def _parsed(latex: str) -> list[list[str]]:
         opened += [name] * (word == "begin")
     assert not opened
     (columns,) = re.findall(r"\\begin\{tabular\}\{(lr*)\}", latex)
-    rows = [re.split(r"(?<!\\)&", line[:-2]) for line in latex.splitlines() if line.endswith(r"\\")]
+    rows = [
+        re.split(r"(?<!\\)&", line[:-2])
+        for line in latex.splitlines()
+        if line.endswith(r"\\")
+    ]
     assert {len(row) for row in rows} == {len(columns)}
     assert not [row for row in rows if row[0].strip()[:1] in ("[", "*")]
     return [[cell.strip() for cell in row] for row in rows]
@@ -261,13 +355,24 @@ def _parsed(latex: str) -> list[list[str]]:
 
 def test_latex_is_well_formed():
     g = np.repeat(np.arange(8), 6)
-    table = {"y": np.sin(g) + np.cos(3.0 * np.arange(48)), "[kg]": np.cos(np.arange(48.0)), "g": g}
+    table = {
+        "y": np.sin(g) + np.cos(3.0 * np.arange(48)),
+        "[kg]": np.cos(np.arange(48.0)),
+        "g": g,
+    }
     mixed = pr.fit(pr.Model.from_formula("y ~ `[kg]` + (1 | g)", table))
     plain = pr.ols("y ~ `[kg]`", table)
-    rows = _parsed(pr.table({"ML & co_2": plain, "50 % ≥ x^2": mixed}, beneath="interval").to_latex())
+    rows = _parsed(
+        pr.table(
+            {"ML & co_2": plain, "50 % ≥ x^2": mixed}, beneath="interval"
+        ).to_latex()
+    )
     labels = [row[0] for row in rows]
     assert r"sd(Intercept \textbar{} g)" in labels
     assert "{}[kg]" in labels
     assert rows[0] == ["y", r"ML \& co\_2", r"50 \% $\geq$ x\textasciicircum{}2"]
-    for found in (pr.table({"a": pr.fit(SHORT)}), pr.table({"ML": plain}, stars=True, title="100 % {of} #1")):
+    for found in (
+        pr.table({"a": pr.fit(SHORT)}),
+        pr.table({"ML": plain}, stars=True, title="100 % {of} #1"),
+    ):
         _parsed(found.to_latex())

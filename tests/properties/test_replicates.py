@@ -16,7 +16,12 @@ from probreg.assess.after.dfbetas import largest_dfbetas as largest_dfbetas
 from probreg.assess.after.influence_measures import RARE, UNCOMMON
 from probreg.assess.after.local import local
 from probreg.assess.after.observed import rows_of_observations
-from probreg.assess.after.replicates import _draw_replicates, _observed_replicate, drawable, simulated_p_value
+from probreg.assess.after.replicates import (
+    _draw_replicates,
+    _observed_replicate,
+    drawable,
+    simulated_p_value,
+)
 from probreg.assess.after.reset import powers
 from probreg.assess.before import CHECKS, Verdict
 from probreg.likelihoods import OfTrials, SmoothLikelihood
@@ -27,32 +32,50 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-12}  # one formula by two routes, conditioned 
 
 
 @pytest.mark.parametrize("prior", [None, pr.Normal(0.5)], ids=["flat", "normal"])
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+    ids=named,
+)
 def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
     w = np.arange(40) % 3 + 1
     fit = pr.fit(model_for(likelihood, prior, n=40, weights=w))
     found, rows = local(fit), rows_of_observations(fit)
     at = _observed_replicate(fit, rows)
     np.testing.assert_allclose(largest_cook(at), [found.cook.max()], **CLOSE)
-    C = np.einsum("pmk,dm->pdk", found.back, likelihood.contrast_matrix).reshape(-1, found.back.shape[2])
-    np.testing.assert_allclose(
-        largest_dfbetas(at, C), [np.abs(influence_measures(fit)["dfbetas"].values).max()], **CLOSE
+    C = np.einsum("pmk,dm->pdk", found.back, likelihood.contrast_matrix).reshape(
+        -1, found.back.shape[2]
     )
-    np.testing.assert_allclose(np.einsum("snaa->n", at.leverage), found.leverage[rows], **CLOSE)
+    np.testing.assert_allclose(
+        largest_dfbetas(at, C),
+        [np.abs(influence_measures(fit)["dfbetas"].values).max()],
+        **CLOSE,
+    )
+    np.testing.assert_allclose(
+        np.einsum("snaa->n", at.leverage), found.leverage[rows], **CLOSE
+    )
     if found.df is None:
         told = added_test(found, powers(found.eta, found.w, 3, True))
         np.testing.assert_allclose(
-            score_statistic(at, powers(at.eta, np.ones(len(rows)), 3, True)), told.statistic, **CLOSE
+            score_statistic(at, powers(at.eta, np.ones(len(rows)), 3, True)),
+            told.statistic,
+            **CLOSE,
         )
 
 
 @pytest.mark.parametrize("prior", [None, pr.Normal(0.5)], ids=["flat", "normal"])
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)],
+    ids=named,
+)
 def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
     """For a Gaussian it is the fit; elsewhere within half a standard error of the widest of these 300 rows."""
     model = model_for(likelihood, prior, n=300, aux=dict.fromkeys(likelihood.aux, 0.7))
     fit = pr.fit(model)
-    (drawn,) = _draw_replicates(fit, _observed_replicate(fit, np.arange(300)), np.random.default_rng(0), 5)
+    (drawn,) = _draw_replicates(
+        fit, _observed_replicate(fit, np.arange(300)), np.random.default_rng(0), 5
+    )
     error = np.sqrt(np.einsum("nak,nak->na", drawn.Z, drawn.Z)).max()
     for y, eta in zip(drawn.y, drawn.eta):
         again = replace(model, design=replace(model.design, y=y))
@@ -63,23 +86,39 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(likelihood, prior):
 
 def test_a_share_is_counted_with_the_data_among_the_draws():
     rng = np.random.default_rng(0)
-    fit = pr.fit(pr.Model.from_arrays(rng.normal(size=30), rng.poisson(2.0, 30), likelihood="poisson"))
-    assert simulated_p_value(fit, lambda drawn: np.ones(len(drawn.y))) == 1.0  # ties count
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            rng.normal(size=30), rng.poisson(2.0, 30), likelihood="poisson"
+        )
+    )
+    assert (
+        simulated_p_value(fit, lambda drawn: np.ones(len(drawn.y))) == 1.0
+    )  # ties count
     own = fit.model.design.observed
     first = lambda drawn: (drawn.y == np.sort(own)).all(1) * 1.0
     ordered = np.argsort(own)
     sorted_fit = pr.fit(
-        fit.model.__class__.from_arrays(fit.model.design.X[ordered, 1], own[ordered], likelihood="poisson")
+        fit.model.__class__.from_arrays(
+            fit.model.design.X[ordered, 1], own[ordered], likelihood="poisson"
+        )
     )
     assert simulated_p_value(sorted_fit, first, ordered=True) == 1 / 5000
     assert simulated_p_value(sorted_fit, first, 1e-9, ordered=True) == 1e-9
-    assert not drawable(pr.fit(pr.Model.from_arrays(np.arange(600.0), rng.normal(size=600))))
+    assert not drawable(
+        pr.fit(pr.Model.from_arrays(np.arange(600.0), rng.normal(size=600)))
+    )
 
 
 # ---- sizes ---------------------------------------------------------------------------------------------------------
 
 # the share of clean samples that a diagnostic may speak of: tests at 0.01 each, influence at one sample in ten
-LEVELS = {"reset": 0.01, "autocorrelation": 0.01, "dispersion": 0.02, "curvature": 0.01, "leverage": 0.05}
+LEVELS = {
+    "reset": 0.01,
+    "autocorrelation": 0.01,
+    "dispersion": 0.02,
+    "curvature": 0.01,
+    "leverage": 0.05,
+}
 LEVELS |= dict.fromkeys(("cook", "dfbetas"), UNCOMMON)
 
 
@@ -93,7 +132,11 @@ def clean(likelihood, n, seed):
     y = likelihood.sample(rng, eta, **dict.fromkeys(likelihood.aux, 1.0), **given)
     y = likelihood.drawn(y) if isinstance(likelihood, OfTrials) else y
     try:
-        values = np.array(likelihood.levels)[y.astype(int)] if likelihood.levels and y.ndim == 1 else y
+        values = (
+            np.array(likelihood.levels)[y.astype(int)]
+            if likelihood.levels and y.ndim == 1
+            else y
+        )
         fit = pr.fit(pr.Model.from_arrays(X, values, **recipe_of(likelihood)))
     except pr.ProbregError:  # a class that was not drawn
         return None
@@ -107,7 +150,11 @@ def rejections(name, likelihood, n, reps):
         fit, diagnostic = clean(likelihood, n, seed), DIAGNOSTICS[name]()
         if fit is not None and diagnostic.obstacle(fit) is None:
             found.append(max(f.verdict for f in diagnostic.run(fit)))
-    return len(found), sum(v >= Verdict.NOTE for v in found), sum(v >= Verdict.WARNING for v in found)
+    return (
+        len(found),
+        sum(v >= Verdict.NOTE for v in found),
+        sum(v >= Verdict.WARNING for v in found),
+    )
 
 
 def allowed(level, tests):
@@ -130,7 +177,10 @@ def test_few_clean_rows_raise_few_alarms(name, likelihood, n):
 @pytest.mark.parametrize(
     ("likelihood", "n"),
     [(v, 20) for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)]
-    + [(v, 100) for v in (pr.Gaussian(), pr.Bernoulli(), pr.Poisson(), pr.Categorical())],
+    + [
+        (v, 100)
+        for v in (pr.Gaussian(), pr.Bernoulli(), pr.Poisson(), pr.Categorical())
+    ],
     ids=named,
 )
 def test_every_size_is_what_is_stated(likelihood, n):
@@ -141,9 +191,14 @@ def test_every_size_is_what_is_stated(likelihood, n):
             continue
         tests, notes, warnings = rejections(name, likelihood, n, 200)
         assert notes <= allowed(2 * level, tests), name
-        assert warnings <= allowed(2 * RARE if name in ("cook", "dfbetas", "leverage") else 2e-3, tests), name
+        assert warnings <= allowed(
+            2 * RARE if name in ("cook", "dfbetas", "leverage") else 2e-3, tests
+        ), name
 
 
 def test_the_count_of_events_alarms_only_where_there_are_next_to_none():
-    verdicts = [CHECKS["event"]().run(clean(pr.Bernoulli(), 50, seed).model) for seed in range(40)]
+    verdicts = [
+        CHECKS["event"]().run(clean(pr.Bernoulli(), 50, seed).model)
+        for seed in range(40)
+    ]
     assert {f.verdict for found in verdicts for f in found} == {Verdict.OK}

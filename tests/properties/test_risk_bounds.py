@@ -29,7 +29,15 @@ def rows():
 def ridge(rows):
     """A kernel fit with y centred at the middle of its range, and every line of it."""
     X, y = rows
-    fit = pr.kernel_ridge(X, y, kernel=RBF, lam=12.0, intercept=False, offset=np.full(120, 0.5), aux={"sigma": 0.3})
+    fit = pr.kernel_ridge(
+        X,
+        y,
+        kernel=RBF,
+        lam=12.0,
+        intercept=False,
+        offset=np.full(120, 0.5),
+        aux={"sigma": 0.3},
+    )
     return fit, pr.guarantee(fit, (-2.0, 3.0), folds=4, draws=500)
 
 
@@ -53,8 +61,13 @@ def test_lines_of_kernel_ridge_are_the_bounds_of_its_arrays(ridge, rows):
     stable = bounds.stability(**given, lam=0.1, row_norm=1.0, half_width=2.5)
     assert line(found, "stability").bound.value == pytest.approx(stable.value, rel=1e-9)
     Lam = 2.5 / np.sqrt(0.1)
-    for start, form in (("kernel ball, trace", {"trace": 120.0}), ("kernel ball, r", {"row_norm": 1.0})):
-        assert line(found, start).bound.value == pytest.approx(bounds.kernel(**given, norm=Lam, **form).value, rel=1e-9)
+    for start, form in (
+        ("kernel ball, trace", {"trace": 120.0}),
+        ("kernel ball, r", {"row_norm": 1.0}),
+    ):
+        assert line(found, start).bound.value == pytest.approx(
+            bounds.kernel(**given, norm=Lam, **form).value, rel=1e-9
+        )
     path = pr.kernels.ridge_path(RBF(X), y - 0.5, offset=False)
     inside = line(found, "kernel ball").bound.assumptions[-1]
     assert inside.met == pytest.approx(np.sqrt(path.norm2(12.0)[0]), rel=1e-6)
@@ -76,9 +89,19 @@ def test_pac_bayes_of_a_normal_posterior(ridge, rows):
     divergence = 0.5 * (-np.trace(gain) + mean @ alpha + half_logs)
     one = line(found, "PAC-Bayes")
     assert f"KL = {divergence:.4g}" in one.notes[0]
-    draws = np.clip(mean + 0.5 + np.random.default_rng(1).multivariate_normal(np.zeros(120), spread, 4000), -2.0, 3.0)
-    assert one.bound.empirical == pytest.approx(np.square(draws - y).mean(), rel=0.03)  # 500 draws and 4,000
-    again = bounds.pac_bayes(risk=one.bound.empirical, n=120, divergence=divergence, most=25.0, draws=500)
+    draws = np.clip(
+        mean
+        + 0.5
+        + np.random.default_rng(1).multivariate_normal(np.zeros(120), spread, 4000),
+        -2.0,
+        3.0,
+    )
+    assert one.bound.empirical == pytest.approx(
+        np.square(draws - y).mean(), rel=0.03
+    )  # 500 draws and 4,000
+    again = bounds.pac_bayes(
+        risk=one.bound.empirical, n=120, divergence=divergence, most=25.0, draws=500
+    )
     assert one.bound.value == pytest.approx(again.value, rel=1e-6)
 
 
@@ -90,7 +113,9 @@ def test_folds_judge_each_row_by_a_fit_without_it(rows):
     losses = np.empty(120)
     for k in range(5):
         part = pr.ols(X[label != k], y[label != k])
-        losses[label == k] = (np.clip(part.predict(X[label == k])["mean"], -2.0, 3.0) - y[label == k]) ** 2
+        losses[label == k] = (
+            np.clip(part.predict(X[label == k])["mean"], -2.0, 3.0) - y[label == k]
+        ) ** 2
     want = bounds.hold_out(losses, most=25.0, folds=label)
     assert line(found, "5 folds").bound.value == pytest.approx(want.value, rel=1e-9)
 
@@ -100,7 +125,9 @@ def test_unseen_rows_judge_the_fit_as_it_is(rows):
     fit = pr.ols(X[:60], y[:60])
     found = pr.guarantee(fit, (-2.0, 3.0), data=X[60:], y=y[60:])
     losses = (np.clip(fit.predict(X[60:])["mean"].values, -2.0, 3.0) - y[60:]) ** 2
-    assert found.held_out.bound.value == pytest.approx(bounds.hold_out(losses, most=25.0).value, rel=1e-12)
+    assert found.held_out.bound.value == pytest.approx(
+        bounds.hold_out(losses, most=25.0).value, rel=1e-12
+    )
 
 
 def test_rows_of_the_fit_are_not_unseen(rows):
@@ -108,7 +135,10 @@ def test_rows_of_the_fit_are_not_unseen(rows):
     fit = pr.ols(X, y)
     with pytest.raises(pr.errors.DataError, match="data are the 120 rows of the fit"):
         pr.guarantee(fit, (-2.0, 3.0), data=X[::-1], y=y[::-1])
-    assert pr.guarantee(fit, (-2.0, 3.0), data=X, y=np.roll(y, 1)).held_out.bound is not None
+    assert (
+        pr.guarantee(fit, (-2.0, 3.0), data=X, y=np.roll(y, 1)).held_out.bound
+        is not None
+    )
 
 
 def test_predictions_are_clipped_to_the_range(rows):
@@ -118,21 +148,31 @@ def test_predictions_are_clipped_to_the_range(rows):
     assert fit.predict()["mean"].values.max() > 3.0
     found = line(pr.guarantee(fit, (-2.0, 3.0)), "pseudo-dimension 3")
     h = np.clip(fit.predict()["mean"].values, -2.0, 3.0)
-    assert found.bound.empirical == pytest.approx(np.mean((h - np.append(y, 3.0)) ** 2), rel=1e-12)
+    assert found.bound.empirical == pytest.approx(
+        np.mean((h - np.append(y, 3.0)) ** 2), rel=1e-12
+    )
 
 
 def test_a_choice_by_tune_is_seen(rows, tmp_path):
     X, y = rows
-    model = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(1.0), aux={"sigma": 0.3})
+    model = pr.Model.from_arrays(
+        X, y, intercept=False, prior=pr.Normal(1.0), aux={"sigma": 0.3}
+    )
     tuned = pr.tune(model, scales=[0.1, 0.3, 1.0], folds=3).model
     pr.fit(tuned).save(tmp_path / "fit.nc", rows=True)
-    for fit in (pr.fit(tuned), pr.load_fit(tmp_path / "fit.nc"), pr.fit(tuned.with_aux(sigma=0.4))):
+    for fit in (
+        pr.fit(tuned),
+        pr.load_fit(tmp_path / "fit.nc"),
+        pr.fit(tuned.with_aux(sigma=0.4)),
+    ):
         found = pr.guarantee(fit, (-2.0, 3.0))
         assert "chosen on all rows" in why(found, "hold-out")
         assert "chosen on these rows" in why(found, "stability")
         paid = pr.guarantee(fit, (-2.0, 3.0), chosen_from=3)
         assert "delta / 3 pays" in line(paid, "hold-out").notes[-1]
-        assert "chosen on all rows" in why(pr.guarantee(fit, (-2.0, 3.0), chosen_from=2), "hold-out")
+        assert "chosen on all rows" in why(
+            pr.guarantee(fit, (-2.0, 3.0), chosen_from=2), "hold-out"
+        )
     again = tuned.with_prior(pr.Normal(1.0)), tuned.at(X[::-1] + 0.1, y[::-1])
     for fresh in again:  # stated anew, or at rows that tune did not see
         assert pr.guarantee(pr.fit(fresh), (-2.0, 3.0)).held_out.bound is not None
@@ -145,7 +185,9 @@ def test_a_choice_is_paid_for(rows, ridge):
     grid = pr.guarantee(fit, (-2.0, 3.0), chosen_from=30)
     plain = pr.guarantee(fit, (-2.0, 3.0), delta=0.05 / 30)
     for start in ("hold-out", "stability", "kernel ball"):
-        assert line(grid, start).bound.value == pytest.approx(line(plain, start).bound.value, rel=1e-12)
+        assert line(grid, start).bound.value == pytest.approx(
+            line(plain, start).bound.value, rel=1e-12
+        )
         assert "delta / 30 pays" in line(grid, start).notes[-1]
     free = pr.guarantee(fit, (-2.0, 3.0), chosen_from=None)
     assert "chosen on all rows" in why(free, "hold-out")
@@ -155,7 +197,14 @@ def test_a_choice_is_paid_for(rows, ridge):
     norm = np.sqrt(pr.kernels.ridge_path(RBF(X), y - 0.5, offset=False).norm2(12.0)[0])
     k = 1 + max(0, int(np.ceil(np.log2(norm / 2.5))))  # Lam_k = 2.5 2^(k - 1)
     risk = ball.bound.empirical
-    want = bounds.kernel(risk=risk, n=120, norm=2.5 * 2 ** (k - 1), width=5.0, row_norm=1.0, delta=0.05 / (k * (k + 1)))
+    want = bounds.kernel(
+        risk=risk,
+        n=120,
+        norm=2.5 * 2 ** (k - 1),
+        width=5.0,
+        row_norm=1.0,
+        delta=0.05 / (k * (k + 1)),
+    )
     assert ball.bound.value == pytest.approx(want.value, rel=1e-9)
     assert ball.bound.assumptions[-1].holds
 
@@ -163,21 +212,33 @@ def test_a_choice_is_paid_for(rows, ridge):
 def test_scales_found_by_evidence_count_as_chosen_freely(rows):
     X, y = rows
     prior = pr.Normal(pr.HalfNormal(1.0), sigma_units=True)
-    found = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, prior=prior), "evidence"), (-2.0, 3.0))
+    found = pr.guarantee(
+        pr.fit(pr.Model.from_arrays(X, y, prior=prior), "evidence"), (-2.0, 3.0)
+    )
     assert "chosen on all rows" in why(found, "hold-out")
     # sigma alone was found, and the prior is not in its units: lam follows the rows
-    found = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(1.0)), "evidence"), (-2.0, 3.0))
+    found = pr.guarantee(
+        pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(1.0)), "evidence"),
+        (-2.0, 3.0),
+    )
     assert "chosen on all rows" in why(found, "hold-out")
     two = {
         "x1": pr.Normal(pr.HalfNormal(1.0)),
         "x2": pr.Normal(1.0),
     }  # their ratio follows the rows, and so does the kernel
     found = pr.guarantee(
-        pr.fit(pr.Model.from_arrays(X, y, intercept=False, prior=two), "evidence"), (-2.0, 3.0), chosen_from=None
+        pr.fit(pr.Model.from_arrays(X, y, intercept=False, prior=two), "evidence"),
+        (-2.0, 3.0),
+        chosen_from=None,
     )
     assert "several scales were found" in why(found, "norm ball")
-    one = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(pr.HalfNormal(1.0)))
-    assert line(pr.guarantee(pr.fit(one, "evidence"), (-2.0, 3.0)), "kernel ball").bound is not None
+    one = pr.Model.from_arrays(
+        X, y, intercept=False, prior=pr.Normal(pr.HalfNormal(1.0))
+    )
+    assert (
+        line(pr.guarantee(pr.fit(one, "evidence"), (-2.0, 3.0)), "kernel ball").bound
+        is not None
+    )
     # sigma alone was found, and the coefficients do not depend on it
     kernel = pr.kernel_ridge(X, y, kernel=RBF, lam=12.0, intercept=False)
     assert pr.guarantee(kernel, (-2.0, 3.0)).held_out.bound is not None
@@ -191,60 +252,99 @@ def test_what_fails_is_said(rows):
     bare = {"intercept": False, "prior": pr.Normal(1.0)}
     unknown = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0))
     assert "sigma is estimated, and lam with it" in why(unknown, "norm ball")
-    paid = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0), chosen_from=None)
+    paid = pr.guarantee(
+        pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0), chosen_from=None
+    )
     assert line(paid, "kernel ball").bound is not None
-    mixed = bare | {"prior": {"x1": pr.Normal(1.0), "x2": pr.Normal(1.0, sigma_units=True)}}
-    mixed = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **mixed)), (-2.0, 3.0), chosen_from=None)
+    mixed = bare | {
+        "prior": {"x1": pr.Normal(1.0), "x2": pr.Normal(1.0, sigma_units=True)}
+    }
+    mixed = pr.guarantee(
+        pr.fit(pr.Model.from_arrays(X, y, **mixed)), (-2.0, 3.0), chosen_from=None
+    )
     assert "some columns have their prior in its units" in why(mixed, "norm ball")
     held = pr.Model.from_arrays(X, y, **bare, aux={"sigma": 0.5})
-    assert "state row_norm=" in why(pr.guarantee(pr.fit(held), (-2.0, 3.0)), "stability")
-    assert line(pr.guarantee(pr.fit(held), (-2.0, 3.0), row_norm=1.5), "stability").bound is not None
+    assert "state row_norm=" in why(
+        pr.guarantee(pr.fit(held), (-2.0, 3.0)), "stability"
+    )
+    assert (
+        line(pr.guarantee(pr.fit(held), (-2.0, 3.0), row_norm=1.5), "stability").bound
+        is not None
+    )
     relative = held.with_prior(pr.Normal(1.0, scaled=True))
-    assert "relative to these rows" in why(pr.guarantee(pr.fit(relative), (-2.0, 3.0)), "norm ball")
+    assert "relative to these rows" in why(
+        pr.guarantee(pr.fit(relative), (-2.0, 3.0)), "norm ball"
+    )
     lasso = pr.guarantee(pr.fit(held.with_prior(pr.Laplace(1.0))), (-2.0, 3.0))
     assert "not normal about zero" in why(lasso, "norm ball")
     varying = pr.Model.from_arrays(X, y, **bare, aux={"sigma": 0.5}, offset=X[:, 0])
-    assert "offset varies by row" in why(pr.guarantee(pr.fit(varying), (-2.0, 3.0)), "norm ball")
+    assert "offset varies by row" in why(
+        pr.guarantee(pr.fit(varying), (-2.0, 3.0)), "norm ball"
+    )
     table = {"x": X[:, 0], "z": X[:, 1], "y": y}
-    for formula, term in (("y ~ bs(x, df=5)", "bs(x, df=5)"), ("y ~ z + center(x)", "center(x)")):
-        placed = pr.guarantee(pr.fit(pr.Model.from_formula(formula, table)), (-2.0, 3.0))
+    for formula, term in (
+        ("y ~ bs(x, df=5)", "bs(x, df=5)"),
+        ("y ~ z + center(x)", "center(x)"),
+    ):
+        placed = pr.guarantee(
+            pr.fit(pr.Model.from_formula(formula, table)), (-2.0, 3.0)
+        )
         assert f"the columns of {term} follow all rows" in why(placed, "hold-out")
         assert "follow these rows" in why(placed, "pseudo-dimension")
 
 
 def test_row_norms_beyond_the_stated_one_are_refused(rows):
     X, y = rows
-    held = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(1.0), aux={"sigma": 0.5})
+    held = pr.Model.from_arrays(
+        X, y, intercept=False, prior=pr.Normal(1.0), aux={"sigma": 0.5}
+    )
     norms = np.linalg.norm(X, axis=1)
-    with pytest.raises(pr.DataError, match=f"row_norm is 1, and row {np.flatnonzero(norms > 1)[0]} has the norm"):
+    with pytest.raises(
+        pr.DataError,
+        match=f"row_norm is 1, and row {np.flatnonzero(norms > 1)[0]} has the norm",
+    ):
         pr.guarantee(pr.fit(held), (-2.0, 3.0), row_norm=1.0)
 
 
 def test_ranges_that_are_no_knowledge_are_refused(rows):
     X, y = rows
     fit = pr.ols(X, y)
-    with pytest.raises(pr.DataError, match="a range taken from the sample bounds no new row"):
+    with pytest.raises(
+        pr.DataError, match="a range taken from the sample bounds no new row"
+    ):
         pr.guarantee(fit)
     for ends in ((y.min(), y.max()), (-2.0, y.max()), (y.min(), 3.0)):
-        with pytest.raises(pr.DataError, match="the most extreme y here: a range taken from the sample"):
+        with pytest.raises(
+            pr.DataError, match="the most extreme y here: a range taken from the sample"
+        ):
             pr.guarantee(fit, ends)
     row = int(np.flatnonzero(y > 1.0)[0])
-    with pytest.raises(pr.DataError, match=rf"y is {y[row]:g} in row {row}, outside y_range \(-2, 1\)"):
+    with pytest.raises(
+        pr.DataError, match=rf"y is {y[row]:g} in row {row}, outside y_range \(-2, 1\)"
+    ):
         pr.guarantee(fit, (-2.0, 1.0))
     for ends in ((1.0, 1.0), (3.0, -2.0), 4.0, (np.nan, 1.0)):
         with pytest.raises(pr.DataError, match="y_range is two finite numbers lo < hi"):
             pr.guarantee(fit, ends)
-    rated = pr.ols(X, np.round(np.clip(2 + y, 1, 3)))  # ends of a scale of whole numbers may be known
-    assert "known before the rows, though these rows end there" in repr(pr.guarantee(rated, (1, 3)))
+    rated = pr.ols(
+        X, np.round(np.clip(2 + y, 1, 3))
+    )  # ends of a scale of whole numbers may be known
+    assert "known before the rows, though these rows end there" in repr(
+        pr.guarantee(rated, (1, 3))
+    )
     assert "though these rows" not in repr(pr.guarantee(rated, (0, 3)))
 
 
 def test_parts_of_fewer_than_two_rows_are_refused(rows):
     fit = pr.ols(*rows)
     for share, held in ((0.001, 0), (0.01, 1), (0.999, 120)):
-        with pytest.raises(pr.DataError, match=f"of 120 rows holds out {held}: two or more"):
+        with pytest.raises(
+            pr.DataError, match=f"of 120 rows holds out {held}: two or more"
+        ):
             pr.guarantee(fit, (-2.0, 3.0), holdout=share)
-    with pytest.raises(pr.DataError, match="folds=61 of 120 rows hold fewer than two each"):
+    with pytest.raises(
+        pr.DataError, match="folds=61 of 120 rows hold fewer than two each"
+    ):
         pr.guarantee(fit, (-2.0, 3.0), folds=61)
 
 
@@ -252,14 +352,20 @@ def test_weights_are_frequencies_or_refused(rows):
     X, y = rows
     w = 1 + np.arange(120) % 3
     weighted = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, weights=w)), (-2.0, 3.0))
-    repeated = pr.guarantee(pr.fit(pr.Model.from_arrays(np.repeat(X, w, 0), np.repeat(y, w))), (-2.0, 3.0))
+    repeated = pr.guarantee(
+        pr.fit(pr.Model.from_arrays(np.repeat(X, w, 0), np.repeat(y, w))), (-2.0, 3.0)
+    )
     for one, other in zip(weighted.lines, repeated.lines, strict=True):
         assert one.theorem == other.theorem
         if one.bound is not None:
             assert one.bound.value == pytest.approx(other.bound.value, rel=1e-9)
     for kind in (pr.weights.precision, pr.weights.sampling):
-        with pytest.raises(pr.Incompatible, match="whole numbers of equal rows are the only weights"):
-            pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, weights=kind(w / 2))), (-2.0, 3.0))
+        with pytest.raises(
+            pr.Incompatible, match="whole numbers of equal rows are the only weights"
+        ):
+            pr.guarantee(
+                pr.fit(pr.Model.from_arrays(X, y, weights=kind(w / 2))), (-2.0, 3.0)
+            )
 
 
 def test_classes_have_bounded_losses_of_their_own():
@@ -272,11 +378,17 @@ def test_classes_have_bounded_losses_of_their_own():
     assert [one.name for one in found.losses] == ["zero_one", "brier"]
     p = fit.predict()["mean"].values
     for loss, each in (("zero_one", (p >= 0.5) != y), ("brier", (p - y) ** 2)):
-        made = [one for one in found.lines if one.loss == loss and one.theorem == "pseudo-dimension 3"]
+        made = [
+            one
+            for one in found.lines
+            if one.loss == loss and one.theorem == "pseudo-dimension 3"
+        ]
         assert made[0].bound.empirical == pytest.approx(each.mean(), rel=1e-12)
     with pytest.raises(pr.DataError, match="leave y_range out"):
         pr.guarantee(fit, (0, 1))
-    with pytest.raises(pr.Incompatible, match="no bounded loss 'squared'; it has: zero_one, brier"):
+    with pytest.raises(
+        pr.Incompatible, match="no bounded loss 'squared'; it has: zero_one, brier"
+    ):
         pr.guarantee(fit, loss="squared")
 
 
@@ -291,14 +403,22 @@ class Tube(pr.Gaussian):
 def test_an_insensitive_likelihood_is_judged_beyond_its_epsilon(rows):
     X, y = rows
     offset = np.full(120, 0.5)
-    model = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(2.0), aux={"sigma": 0.5}, offset=offset)
+    model = pr.Model.from_arrays(
+        X, y, intercept=False, prior=pr.Normal(2.0), aux={"sigma": 0.5}, offset=offset
+    )
     fit = pr.fit(model)
-    tube = pr.Fit(pr.Model(model.design, Tube(), model.prior, model.aux), fit.method, fit.solution)
+    tube = pr.Fit(
+        pr.Model(model.design, Tube(), model.prior, model.aux), fit.method, fit.solution
+    )
     losses = losses_for(tube.model.likelihood, model.design, (-2.0, 3.0), None)
     judged = Judged(tube, model.design, losses, (-2.0, 3.0), 0.05, 1, 1.5, 100, 0)
     lines = ball_lines(judged)
-    risk = np.maximum(0.0, np.abs(np.clip(fit.predict()["mean"].values, -2, 3) - y) - 0.2).mean()
-    lam = 0.5 / (2 * 4.0 * 120)  # s / (2 tau^2 m), that is 1 / (2 C m) of support vectors with C = tau^2 / s
+    risk = np.maximum(
+        0.0, np.abs(np.clip(fit.predict()["mean"].values, -2, 3) - y) - 0.2
+    ).mean()
+    lam = 0.5 / (
+        2 * 4.0 * 120
+    )  # s / (2 tau^2 m), that is 1 / (2 C m) of support vectors with C = tau^2 / s
     given = {"risk": risk, "n": 120, "row_norm": 1.5, "width": 5.0, "epsilon": 0.2}
     want = bounds.stability(**given, lam=lam, half_width=2.5)
     assert lines[0].bound.value == pytest.approx(want.value, rel=1e-9)
@@ -310,7 +430,11 @@ def test_an_insensitive_likelihood_is_judged_beyond_its_epsilon(rows):
 def test_every_likelihood_has_a_bounded_loss(likelihood):
     model = model_for(likelihood, n=40, aux=proper_aux(likelihood))
     y = model.design.observed
-    ends = None if isinstance(likelihood, pr.likelihoods.OfClasses) else (np.floor(y.min()) - 1, np.ceil(y.max()) + 1)
+    ends = (
+        None
+        if isinstance(likelihood, pr.likelihoods.OfClasses)
+        else (np.floor(y.min()) - 1, np.ceil(y.max()) + 1)
+    )
     prior = dict.fromkeys(model.design.columns, pr.Normal(3.0))
     found = pr.guarantee(pr.fit(model.with_prior(prior)), ends, draws=50)
     assert found.held_out.bound is not None
@@ -334,17 +458,26 @@ def test_the_print_says_what_says_nothing(rows):
 @pytest.fixture(scope="module")
 def fits(rows):
     model = pr.Model.from_arrays(*rows)
-    return {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(0.5, sigma_units=True)))}
+    return {
+        "ML": pr.fit(model),
+        "ridge": pr.fit(model.with_prior(pr.Normal(0.5, sigma_units=True))),
+    }
 
 
 def test_a_comparison_has_a_line_of_each_fit_on_request(rows, fits):
     _, y = rows
     found = pr.compare(fits, guarantee={"y_range": (-2.0, 3.0)})
-    for name, fit in fits.items():  # at delta / 2 each, so that the smaller may be chosen
+    for (
+        name,
+        fit,
+    ) in fits.items():  # at delta / 2 each, so that the smaller may be chosen
         alone = pr.guarantee(fit, (-2.0, 3.0), delta=0.025).held_out.bound.value
         said = f"guarantee of {name}: squared error of predictions clipped to [-2, 3] at most {alone:.4g} on new rows"
         assert any(note.startswith(said) for note in found.notes)
-    assert found.notes[-1] == "these guarantees hold with probability 0.95 at once, for independent rows"
+    assert (
+        found.notes[-1]
+        == "these guarantees hold with probability 0.95 at once, for independent rows"
+    )
     assert not any("guarantee" in note for note in pr.compare(fits).notes)
     with pytest.raises(pr.DataError, match="range taken from the sample"):
         pr.compare(fits, guarantee={"y_range": (-2.0, y.max())})
@@ -352,7 +485,9 @@ def test_a_comparison_has_a_line_of_each_fit_on_request(rows, fits):
 
 @pytest.mark.slow
 def test_a_report_has_a_line_of_each_fit_on_request(fits, tmp_path):
-    page = pr.report(fits, tmp_path / "page.html", guarantee={"y_range": (-2.0, 3.0)}).read_text(encoding="utf-8")
+    page = pr.report(
+        fits, tmp_path / "page.html", guarantee={"y_range": (-2.0, 3.0)}
+    ).read_text(encoding="utf-8")
     assert "guarantee of ridge: squared error" in page
 
 
@@ -363,19 +498,31 @@ def test_guarantees_are_kept_on_new_rows():
     for s in range(300):
         X = rng.uniform(-1.0, 1.0, (40, 5)) / np.sqrt(5.0)
         y = rng.integers(0, 2, 40) - 0.5
-        model = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(5.0), aux={"sigma": 0.5})
-        found = pr.guarantee(pr.fit(model), (-0.5, 0.5), delta=delta, row_norm=1.0, draws=200, seed=s)
+        model = pr.Model.from_arrays(
+            X, y, intercept=False, prior=pr.Normal(5.0), aux={"sigma": 0.5}
+        )
+        found = pr.guarantee(
+            pr.fit(model), (-0.5, 0.5), delta=delta, row_norm=1.0, draws=200, seed=s
+        )
         half = np.sort(np.random.default_rng(s).permutation(40)[20:])
         new = rng.uniform(-1.0, 1.0, (2000, 5)) / np.sqrt(5.0)
         risk = {}
         for name, rows in (("all", slice(None)), ("half", half)):
-            part = pr.fit(pr.Model.from_arrays(X[rows], y[rows], intercept=False, prior=model.prior, aux=model.aux))
+            part = pr.fit(
+                pr.Model.from_arrays(
+                    X[rows], y[rows], intercept=False, prior=model.prior, aux=model.aux
+                )
+            )
             # y is a fair coin whatever x is: E (h - y)^2 = 1/4 + E h^2
             risk[name] = 0.25 + np.mean(np.clip(new @ part.coef.values, -0.5, 0.5) ** 2)
         for one in found.lines:
             if one.bound is None or one.theorem.startswith("PAC"):
                 continue
             true = risk["half" if one.theorem.startswith("hold-out") else "all"]
-            kept.setdefault(one.bound.theorem + one.bound.source, []).append(true <= one.bound.value)
+            kept.setdefault(one.bound.theorem + one.bound.source, []).append(
+                true <= one.bound.value
+            )
     assert len(kept) == 6
-    assert all(len(each) == 300 and np.mean(each) >= 1 - delta for each in kept.values())
+    assert all(
+        len(each) == 300 and np.mean(each) >= 1 - delta for each in kept.values()
+    )

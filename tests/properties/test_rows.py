@@ -29,25 +29,37 @@ N = 203  # rows: no multiple of any block
 def cut(rows: int, *values: Array | None) -> list[tuple[Array | None, ...]]:
     """Arrays in blocks of so many rows; the last is shorter."""
     n = len(values[0])
-    return [tuple(None if v is None else v[a : a + rows] for v in values) for a in range(0, n, rows)]
+    return [
+        tuple(None if v is None else v[a : a + rows] for v in values)
+        for a in range(0, n, rows)
+    ]
 
 
 def agree(a: Any, b: Any, tol: float = SAME) -> None:
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    np.testing.assert_allclose(a, b, rtol=tol, atol=tol * max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0.0)))
+    np.testing.assert_allclose(
+        a, b, rtol=tol, atol=tol * max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0.0))
+    )
 
 
 def same_model(here: pr.Model, there: pr.Model, rng: np.random.Generator) -> None:
     """Densities and derivatives at a point that is no maximum."""
     assert here.design.columns == there.design.columns
-    assert (here.design.count, here.design.total) == (there.design.count, there.design.total)
+    assert (here.design.count, here.design.total) == (
+        there.design.count,
+        there.design.total,
+    )
     assert here.likelihood == there.likelihood
     beta, aux = 0.3 * rng.normal(size=here.shape), dict.fromkeys(here.unknown, 0.8)
     agree(there.log_lik(beta, **aux), here.log_lik(beta, **aux))
     draws = 0.3 * rng.normal(size=(2, 3, *here.shape))
     many = dict.fromkeys(here.unknown, np.array([[0.5, 0.7, 0.9], [1.1, 1.3, 1.5]]))
     agree(there.log_lik(draws, **many), here.log_lik(draws, **many))
-    for at in (pr.Model.value_grad_hessian, pr.Model.value_grad_hessian_standardised, pr.Model.gradient_standardised):
+    for at in (
+        pr.Model.value_grad_hessian,
+        pr.Model.value_grad_hessian_standardised,
+        pr.Model.gradient_standardised,
+    ):
         found, wanted = at(there, beta, **aux), at(here, beta, **aux)
         if at is pr.Model.value_grad_hessian:
             agree(found.value, wanted.value)
@@ -69,16 +81,25 @@ def same_fit(here: pr.Model, there: pr.Model, method: str) -> None:
 @pytest.mark.parametrize(
     ("likelihood", "size", "extra"),
     covering(
-        itertools.product(LIKELIHOOD_CASES, [50, 1], ["both", "plain", "weights", "offset"]),
-        lambda likelihood, size, extra: (likelihood, extra in ("both", "plain")),  # a softmax may take no offset
+        itertools.product(
+            LIKELIHOOD_CASES, [50, 1], ["both", "plain", "weights", "offset"]
+        ),
+        lambda likelihood, size, extra: (
+            likelihood,
+            extra in ("both", "plain"),
+        ),  # a softmax may take no offset
         lambda _, size, extra: size,
         lambda _, size, extra: extra,
     ),
 )
-def test_every_likelihood_over_blocks(likelihood: Likelihood, extra: str, size: int) -> None:
+def test_every_likelihood_over_blocks(
+    likelihood: Likelihood, extra: str, size: int
+) -> None:
     X, y = rows_for(likelihood, N)
     rng = np.random.default_rng(8)
-    weights = rng.integers(0, 4, N).astype(float) if extra in ("weights", "both") else None
+    weights = (
+        rng.integers(0, 4, N).astype(float) if extra in ("weights", "both") else None
+    )
     offset = 0.2 * rng.normal(size=N) if extra in ("offset", "both") else None
     options = recipe_of(likelihood)
     blocks = cut(size, X, y, weights, offset)
@@ -93,7 +114,9 @@ def test_every_likelihood_over_blocks(likelihood: Likelihood, extra: str, size: 
     assert there.design.source is not None
     same_model(here, there, rng)
     if isinstance(likelihood, ProximalLikelihood):
-        with pytest.raises(pr.Incompatible, match="interior_point takes rows in memory"):
+        with pytest.raises(
+            pr.Incompatible, match="interior_point takes rows in memory"
+        ):
             pr.fit(there, "interior_point")
         return
     same_fit(here, there, "newton")
@@ -105,11 +128,17 @@ RELATIVE = [pr.Normal(0.7, scaled=True), pr.priors.GPrior(3.0), pr.priors.Jeffre
 @pytest.mark.parametrize(
     ("name", "prior"),
     covering(
-        [(k, prior) for prior in RELATIVE for k in LIKELIHOODS], lambda k, _: k, lambda _, prior: prior.name, name=str
+        [(k, prior) for prior in RELATIVE for k in LIKELIHOODS],
+        lambda k, _: k,
+        lambda _, prior: prior.name,
+        name=str,
     ),
 )
 def test_priors_stated_relative_to_the_rows(name: str, prior: Any) -> None:
-    special = {"categorical": pr.Categorical(levels=("a", "b", "c")), "binomial": pr.Binomial(trials=6)}
+    special = {
+        "categorical": pr.Categorical(levels=("a", "b", "c")),
+        "binomial": pr.Binomial(trials=6),
+    }
     drawn = special[name] if name in special else LIKELIHOODS[name]()
     X, y = rows_for(drawn, N)
     likelihood = drawn if name == "binomial" else name
@@ -118,13 +147,18 @@ def test_priors_stated_relative_to_the_rows(name: str, prior: Any) -> None:
     except pr.Incompatible:
         pytest.skip("this likelihood and prior do not go together")
     there = pr.Model.from_blocks(cut(64, X, y), likelihood=likelihood, prior=prior)
-    agree(there.joint.log_prob(np.ones(here.shape), 1.0), here.joint.log_prob(np.ones(here.shape), 1.0))
+    agree(
+        there.joint.log_prob(np.ones(here.shape), 1.0),
+        here.joint.log_prob(np.ones(here.shape), 1.0),
+    )
     same_model(here, there, np.random.default_rng(2))
     if pr.inference.METHODS["newton"]().obstacle(here) is None:
         same_fit(here, there, "newton")
 
 
-@pytest.mark.parametrize("method", ["closed_form", "conjugate", "quadrature", "newton", "laplace"])
+@pytest.mark.parametrize(
+    "method", ["closed_form", "conjugate", "quadrature", "newton", "laplace"]
+)
 def test_methods_of_a_gaussian_model(method: str) -> None:
     X, y = rows_for(pr.Gaussian(), N)
     prior = pr.Normal(1.3, sigma_units=method in ("closed_form", "conjugate"))
@@ -156,7 +190,10 @@ def test_newton_reads_the_rows_once_per_step() -> None:
         passes.append(1)
         yield from cut(60, X, y)
 
-    fit = pr.fit(pr.Model.from_blocks(blocks, columns=["a", "b", "c"], likelihood="bernoulli"), "newton")
+    fit = pr.fit(
+        pr.Model.from_blocks(blocks, columns=["a", "b", "c"], likelihood="bernoulli"),
+        "newton",
+    )
     steps = int(fit.solution.stats["steps"])
     # the survey; the start; one per step; and one to see how far the linear predictors reach
     assert len(passes) <= steps + 3
@@ -178,7 +215,9 @@ def table(n: int = N, seed: int = 4) -> pd.DataFrame:
     }).assign(s=lambda d: np.minimum(d.m, rng.integers(0, 9, n)))  # fmt: skip
 
 
-def write(folder: Path, data: pd.DataFrame, kind: str, files: int = 1, group: int = 37) -> list[Path]:
+def write(
+    folder: Path, data: pd.DataFrame, kind: str, files: int = 1, group: int = 37
+) -> list[Path]:
     import pyarrow as pa
     from pyarrow import feather, parquet
 
@@ -186,7 +225,11 @@ def write(folder: Path, data: pd.DataFrame, kind: str, files: int = 1, group: in
     for i, rows in enumerate(np.array_split(np.arange(len(data)), files)):
         part, path = data.iloc[rows], folder / f"part{i}.{kind}"
         if kind == "parquet":
-            parquet.write_table(pa.Table.from_pandas(part, preserve_index=False), path, row_group_size=group)
+            parquet.write_table(
+                pa.Table.from_pandas(part, preserve_index=False),
+                path,
+                row_group_size=group,
+            )
         elif kind == "feather":
             feather.write_feather(part.reset_index(drop=True), path, chunksize=group)
         else:
@@ -205,7 +248,10 @@ FORMULAS = [
     ("hit ~ x + g", {"likelihood": "bernoulli", "event": "no", "weights": "w"}),
     ("t ~ x + g", {"likelihood": "bernoulli"}),
     ("p(s, m) ~ x + z", {"likelihood": "bernoulli"}),
-    ("p(s, m) ~ x + g", {"likelihood": "bernoulli", "weights": "w", "offset": "log(e)"}),
+    (
+        "p(s, m) ~ x + g",
+        {"likelihood": "bernoulli", "weights": "w", "offset": "log(e)"},
+    ),
     ("count ~ x + g", {"likelihood": "poisson", "offset": "log(e)"}),
     ("kind ~ x + z", {"likelihood": "categorical", "reference": "b"}),
     ("y ~ x + z", {"likelihood": "student"}),
@@ -217,24 +263,36 @@ FORMULAS = [
 @pytest.mark.parametrize(
     ("formula", "options", "kind"),
     covering(
-        [(formula, options, kind) for formula, options in FORMULAS for kind in ("parquet", "feather", "csv")],
+        [
+            (formula, options, kind)
+            for formula, options in FORMULAS
+            for kind in ("parquet", "feather", "csv")
+        ],
         lambda formula, options, kind: (formula, *options),
         lambda formula, options, kind: kind,
     ),
 )
-def test_a_formula_at_files(tmp_path: Path, monkeypatch: Any, formula: str, options: dict[str, Any], kind: str) -> None:
-    monkeypatch.setattr("probreg.data.blocks.files._SMALLEST", 29)  # several batches in each file
+def test_a_formula_at_files(
+    tmp_path: Path, monkeypatch: Any, formula: str, options: dict[str, Any], kind: str
+) -> None:
+    monkeypatch.setattr(
+        "probreg.data.blocks.files._SMALLEST", 29
+    )  # several batches in each file
     monkeypatch.setattr("probreg.data.blocks.files._NUMBERS", 29)
     data = table()
     here = pr.Model.from_formula(formula, data, **options)
-    there = pr.Model.from_files(formula, write(tmp_path, data, kind, files=3), **options)
+    there = pr.Model.from_files(
+        formula, write(tmp_path, data, kind, files=3), **options
+    )
     assert here.design.response == there.design.response
     same_model(here, there, np.random.default_rng(1))
     same_fit(here, there, "newton")
     new = data[:9]
     a, b = pr.fit(here, "newton").predict(new), pr.fit(there, "newton").predict(new)
     for name in a.data_vars:
-        if not name.startswith("new_"):  # from draws, whose axes are free where standard errors coincide
+        if not name.startswith(
+            "new_"
+        ):  # from draws, whose axes are free where standard errors coincide
             agree(b[name].values, a[name].values)
 
 
@@ -251,29 +309,45 @@ def test_declared_levels_keep_their_order(tmp_path: Path, declared: list[str]) -
     data["hit"] = pd.Categorical(data.hit, categories=["yes", "no"])
     for formula, options in [("y ~ g", {}), ("hit ~ g", {"likelihood": "bernoulli"})]:
         here = pr.Model.from_formula(formula, data, **options)
-        there = pr.Model.from_files(formula, write(tmp_path, data, "parquet", files=2), **options)
+        there = pr.Model.from_files(
+            formula, write(tmp_path, data, "parquet", files=2), **options
+        )
         same_model(here, there, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("orders", [["yes no", "no yes"], ["no yes", "yes no"], ["yes no", "yes no maybe"]])
-def test_files_that_declare_several_orders_declare_none(tmp_path: Path, orders: list[str]) -> None:
+@pytest.mark.parametrize(
+    "orders", [["yes no", "no yes"], ["no yes", "yes no"], ["yes no", "yes no maybe"]]
+)
+def test_files_that_declare_several_orders_declare_none(
+    tmp_path: Path, orders: list[str]
+) -> None:
     data = table()
     parts = [data[:90], data[90:]]
     for i, (part, order) in enumerate(zip(parts, orders)):
         part = part.assign(hit=pd.Categorical(part.hit, categories=order.split()))
         write(tmp_path, part, "parquet")[0].rename(tmp_path / f"{i}.parquet")
-    here = pr.Model.from_formula("hit ~ x", data, likelihood="bernoulli")  # joined, they are plain text
-    same_model(here, pr.Model.from_parquet("hit ~ x", tmp_path, likelihood="bernoulli"), np.random.default_rng(1))
+    here = pr.Model.from_formula(
+        "hit ~ x", data, likelihood="bernoulli"
+    )  # joined, they are plain text
+    same_model(
+        here,
+        pr.Model.from_parquet("hit ~ x", tmp_path, likelihood="bernoulli"),
+        np.random.default_rng(1),
+    )
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "feather"])
 @pytest.mark.parametrize("column", ["x", "t", "g", "w", "decimal"])
-def test_a_column_that_the_first_file_lacks_values_of(tmp_path: Path, kind: str, column: str) -> None:
+def test_a_column_that_the_first_file_lacks_values_of(
+    tmp_path: Path, kind: str, column: str
+) -> None:
     data = table().drop(columns=["hit", "kind"])
     data["decimal"] = [Decimal(k) / 7 for k in data.k]
     data[column] = data[column].astype(object).where(np.arange(N) >= 80, None)
     here = pr.Model.from_formula(f"y ~ z + {column}", data, missing="drop")
-    there = pr.Model.from_files(f"y ~ z + {column}", write(tmp_path, data, kind, files=3), missing="drop")
+    there = pr.Model.from_files(
+        f"y ~ z + {column}", write(tmp_path, data, kind, files=3), missing="drop"
+    )
     same_fit(here, there, "auto")
 
 
@@ -281,8 +355,14 @@ def test_a_csv_of_a_header_alone_comes_first(tmp_path: Path) -> None:
     data = table()
     paths = write(tmp_path, data, "csv", files=2)
     data[:0].to_csv(tmp_path / "empty.csv", index=False)
-    there = pr.Model.from_files("hit ~ x + g", [tmp_path / "empty.csv", *paths], likelihood="bernoulli")
-    same_fit(pr.Model.from_formula("hit ~ x + g", data, likelihood="bernoulli"), there, "newton")
+    there = pr.Model.from_files(
+        "hit ~ x + g", [tmp_path / "empty.csv", *paths], likelihood="bernoulli"
+    )
+    same_fit(
+        pr.Model.from_formula("hit ~ x + g", data, likelihood="bernoulli"),
+        there,
+        "newton",
+    )
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.tsv.gz"])
@@ -297,9 +377,21 @@ def test_the_response_of_a_row_of_weight_zero_is_not_looked_at(tmp_path: Path) -
     data.loc[N - 1, ["hit", "w"]] = "maybe", 0
     options: dict[str, Any] = {"likelihood": "bernoulli"}
     here = pr.Model.from_formula("hit ~ x", data, weights="w", **options)
-    same_fit(here, pr.Model.from_parquet("hit ~ x", write(tmp_path, data, "parquet"), weights="w", **options), "newton")
-    blocks = cut(50, data[["x"]].to_numpy(), data.hit.to_numpy(), data.w.to_numpy(dtype=float))
-    same_fit(here, pr.Model.from_blocks(blocks, columns=["x"], response="hit", **options), "newton")
+    same_fit(
+        here,
+        pr.Model.from_parquet(
+            "hit ~ x", write(tmp_path, data, "parquet"), weights="w", **options
+        ),
+        "newton",
+    )
+    blocks = cut(
+        50, data[["x"]].to_numpy(), data.hit.to_numpy(), data.w.to_numpy(dtype=float)
+    )
+    same_fit(
+        here,
+        pr.Model.from_blocks(blocks, columns=["x"], response="hit", **options),
+        "newton",
+    )
 
 
 def test_a_model_outlives_a_change_of_folder(tmp_path: Path, monkeypatch: Any) -> None:
@@ -315,7 +407,9 @@ def test_a_level_of_the_last_rows_gets_its_column(tmp_path: Path) -> None:
     data = table(3 * SAMPLE).drop(columns=["hit", "kind"])
     data["g"] = np.where(np.arange(len(data)) == len(data) - 2, "rare", data.g)
     here = pr.Model.from_formula("y ~ x + g", data)
-    there = pr.Model.from_files("y ~ x + g", write(tmp_path, data, "parquet", files=2, group=9000))
+    there = pr.Model.from_files(
+        "y ~ x + g", write(tmp_path, data, "parquet", files=2, group=9000)
+    )
     assert "g[T.rare]" in there.design.columns
     same_fit(here, there, "auto")
     assert any("g (4)" in note for note in there.design.notes)
@@ -324,7 +418,9 @@ def test_a_level_of_the_last_rows_gets_its_column(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_transforms_of_many_rows_learn_from_a_sample_and_say_so(tmp_path: Path) -> None:
     data = table(2 * SAMPLE + 7)
-    there = pr.Model.from_files("y ~ center(x) + bs(z, df=4)", write(tmp_path, data, "parquet"))
+    there = pr.Model.from_files(
+        "y ~ center(x) + bs(z, df=4)", write(tmp_path, data, "parquet")
+    )
     assert any("evenly spaced rows" in note for note in there.design.notes)
     # another basis of nearly the same space: the fit of a spline moves with its knots by less than its error
     here = pr.fit(pr.Model.from_formula("y ~ center(x) + bs(z, df=4)", data))
@@ -339,15 +435,25 @@ def test_missing_rows_are_dropped_as_in_memory(tmp_path: Path) -> None:
     data.loc[70, "g"] = None
     here = pr.Model.from_formula("y ~ x + g", data, missing="drop")
     for kind in ("parquet", "csv"):
-        there = pr.Model.from_files("y ~ x + g", write(tmp_path, data, kind, files=2), missing="drop")
+        there = pr.Model.from_files(
+            "y ~ x + g", write(tmp_path, data, kind, files=2), missing="drop"
+        )
         same_fit(here, there, "auto")
-        assert any("3 of 203 rows were dropped" in n and "'x' 3" in n and "'g' 1" in n for n in there.design.notes)
+        assert any(
+            "3 of 203 rows were dropped" in n and "'x' 3" in n and "'g' 1" in n
+            for n in there.design.notes
+        )
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     data = table()
-    for formula, options in [("y ~ x + g", {}), ("count ~ x + g", {"likelihood": "poisson", "offset": "log(e)"})]:
-        model = pr.Model.from_files(formula, write(tmp_path, data, "parquet", files=2), **options)
+    for formula, options in [
+        ("y ~ x + g", {}),
+        ("count ~ x + g", {"likelihood": "poisson", "offset": "log(e)"}),
+    ]:
+        model = pr.Model.from_files(
+            formula, write(tmp_path, data, "parquet", files=2), **options
+        )
         fit = pr.fit(model)
         again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
         agree(again.summary().to_numpy(), fit.summary().to_numpy(), 1e-14)
@@ -392,16 +498,25 @@ def test_separation_is_that_of_all_rows(separated: str) -> None:
     X, y = many(separated)
     a = pr.fit(pr.Model.from_arrays(X, y, likelihood="bernoulli"), "newton")
     b = pr.fit(pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli"), "newton")
-    assert (b.solution.status.name, b.solution.detail) == (a.solution.status.name, a.solution.detail)
-    agree(b.summary().to_numpy()[:2], a.summary().to_numpy()[:2], 1e-6)  # the others have no end where they run away
-    assert (separated in ("all", "rare")) == any("holds in all" in note for note in b.solution.notes)
+    assert (b.solution.status.name, b.solution.detail) == (
+        a.solution.status.name,
+        a.solution.detail,
+    )
+    agree(
+        b.summary().to_numpy()[:2], a.summary().to_numpy()[:2], 1e-6
+    )  # the others have no end where they run away
+    assert (separated in ("all", "rare")) == any(
+        "holds in all" in note for note in b.solution.notes
+    )
 
 
 def test_a_direction_that_separates_the_sample_only_is_not_believed() -> None:
     from probreg.inference.modes.existence import separation_by_block
 
     X, y = many("sample")
-    found, notes = separation_by_block(pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli"))
+    found, notes = separation_by_block(
+        pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli")
+    )
     assert not found
     assert "are not separated" in notes[0]
 
@@ -416,19 +531,36 @@ def test_blocks_of_tables_go_by_their_names() -> None:
     there = pr.Model.from_blocks([(first, data.y[:100]), (second, data.y[100:])])
     assert there.design.columns == ("Intercept", "x", "z")
     same_fit(here, there, "auto")
-    same_fit(here, pr.Model.from_blocks([(dict(first), data.y[:100]), (dict(second), data.y[100:])]), "auto")
+    same_fit(
+        here,
+        pr.Model.from_blocks(
+            [(dict(first), data.y[:100]), (dict(second), data.y[100:])]
+        ),
+        "auto",
+    )
 
 
-def test_a_categorical_response_keeps_its_order_in_blocks_and_beside_a_memory_map(tmp_path: Path) -> None:
+def test_a_categorical_response_keeps_its_order_in_blocks_and_beside_a_memory_map(
+    tmp_path: Path,
+) -> None:
     data = table()
-    X, hit = data[["x", "z"]].to_numpy(), pd.Categorical(data.hit, categories=["yes", "no"])
+    X, hit = (
+        data[["x", "z"]].to_numpy(),
+        pd.Categorical(data.hit, categories=["yes", "no"]),
+    )
     here = pr.Model.from_arrays(X, hit, likelihood="bernoulli")
     assert here.likelihood == pr.Bernoulli(levels=("yes", "no"))
-    same_fit(here, pr.Model.from_blocks(cut(50, X, hit), likelihood="bernoulli"), "newton")
+    same_fit(
+        here, pr.Model.from_blocks(cut(50, X, hit), likelihood="bernoulli"), "newton"
+    )
     np.save(tmp_path / "X.npy", X)
     stored = np.load(tmp_path / "X.npy", mmap_mode="r")
     same_fit(here, pr.Model.from_arrays(stored, hit, likelihood="bernoulli"), "newton")
-    same_fit(pr.Model.from_arrays(X[:, 0], data.y), pr.Model.from_arrays(stored[:, 0], data.y), "auto")
+    same_fit(
+        pr.Model.from_arrays(X[:, 0], data.y),
+        pr.Model.from_arrays(stored[:, 0], data.y),
+        "auto",
+    )
 
 
 # ---- memory maps ---------------------------------------------------------------------------------------------------------
@@ -444,7 +576,10 @@ def test_a_memory_map_is_read_by_the_block(tmp_path: Path, intercept: bool) -> N
     assert there.design.source is not None
     assert "memory map" in repr(there)
     same_fit(here, there, "newton")
-    assert pr.Model.from_arrays(np.array(stored), y, likelihood="poisson").design.source is None
+    assert (
+        pr.Model.from_arrays(np.array(stored), y, likelihood="poisson").design.source
+        is None
+    )
 
 
 # ---- the fold itself ---------------------------------------------------------------------------------------------------
@@ -452,7 +587,9 @@ def test_a_memory_map_is_read_by_the_block(tmp_path: Path, intercept: bool) -> N
 
 def test_what_is_folded_can_be_pickled() -> None:
     X, y = rows_for(pr.Bernoulli(levels=(0, 1)), N)
-    model = pr.Model.from_blocks(cut(50, X, y), likelihood="bernoulli", prior=pr.priors.Jeffreys())
+    model = pr.Model.from_blocks(
+        cut(50, X, y), likelihood="bernoulli", prior=pr.priors.Jeffreys()
+    )
     source = model.design.source
     assert source is not None
     sent = []
@@ -462,22 +599,33 @@ def test_what_is_folded_can_be_pickled() -> None:
 
         def fold(self, fn: Any, add: Any) -> Any:
             sent.append(len(pickle.dumps((fn, add))))
-            return source.fold(pickle.loads(pickle.dumps(fn)), pickle.loads(pickle.dumps(add)))
+            return source.fold(
+                pickle.loads(pickle.dumps(fn)), pickle.loads(pickle.dumps(add))
+            )
 
     from dataclasses import replace
 
     far = replace(model, design=replace(model.design, source=Far()))
-    same_fit(pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.priors.Jeffreys()), far, "newton")
+    same_fit(
+        pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.priors.Jeffreys()),
+        far,
+        "newton",
+    )
     assert 0 < max(sent) < 20_000  # coefficients and settings travel, rows do not
 
 
 def test_surveys_add_up() -> None:
     rng = np.random.default_rng(0)
     n = 3 * SAMPLE + 11
-    whole = Block(rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n))
+    whole = Block(
+        rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n)
+    )
     fn = partial(survey_of, moments=partial(moments_of, columns=("a", "b")))
     parts = [fn(whole.part(slice(a, min(a + 7777, n)))) for a in range(0, n, 7777)]
-    left, right = reduce(lambda a, b: a + b, parts), reduce(lambda a, b: b + a, parts[::-1])
+    left, right = (
+        reduce(lambda a, b: a + b, parts),
+        reduce(lambda a, b: b + a, parts[::-1]),
+    )
     for found in (left, right):
         assert found.n == n
         assert SAMPLE / 2 <= found.sample.rows <= SAMPLE

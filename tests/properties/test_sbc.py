@@ -22,7 +22,10 @@ PLAIN = {c: pr.Normal(2.5) for c in ("Intercept", "x1")}
 
 def gaussian(n=12, **more):
     rng = np.random.default_rng(0)
-    settings = {"prior": UNITS, "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)}} | more
+    settings = {
+        "prior": UNITS,
+        "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)},
+    } | more
     return pr.Model.from_arrays(rng.normal(size=(n, 2)), rng.normal(size=n), **settings)
 
 
@@ -30,7 +33,9 @@ def classes(likelihood, n, prior=PLAIN):
     rng = np.random.default_rng(0)
     k = 2 if likelihood == "bernoulli" else 3
     y = np.r_[np.arange(k), rng.integers(0, k, n - k)]
-    return pr.Model.from_arrays(np.linspace(-1, 1.5, n)[:, None], y, likelihood=likelihood, prior=prior)
+    return pr.Model.from_arrays(
+        np.linspace(-1, 1.5, n)[:, None], y, likelihood=likelihood, prior=prior
+    )
 
 
 # ---- the distribution of an empirical distribution function
@@ -45,7 +50,9 @@ def test_within_equals_the_sum_over_all_counts():
         if sum(cell) == n and (counts >= low).all() and (counts <= high).all():
             ways = factorial(n) / np.prod([factorial(c) for c in cell])
             total += ways * np.prod(np.diff(np.r_[0.0, at, 1.0]) ** cell)
-    assert_allclose(within(low, high, at, n), total, rtol=1e-12)  # both are sums of a few hundred terms
+    assert_allclose(
+        within(low, high, at, n), total, rtol=1e-12
+    )  # both are sums of a few hundred terms
 
 
 @pytest.mark.parametrize("n", covering([20, 300]))
@@ -56,7 +63,9 @@ def test_p_values_are_uniform_and_agree_with_the_band(n, rng):
     grid = np.linspace(0.02, 1, 50)
     share = (p[:, None] <= grid).mean(0)
     assert (share <= grid + dkw(reps)).all()
-    assert (share >= grid - dkw(reps) - 4.0 / n).all()  # a discrete p-value lies above its level by an atom
+    assert (
+        share >= grid - dkw(reps) - 4.0 / n
+    ).all()  # a discrete p-value lies above its level by an atom
     low, high = simultaneous(at, n, 0.9)
     outside = ((counts < low) | (counts > high)).any(1)
     assert_array_equal(outside, p < 0.1)
@@ -78,7 +87,10 @@ def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
     assert np.isfinite(other.log_lik(beta, **aux))
     assert y.shape == model.design.observed.shape
     assert (y != model.design.observed).any()
-    assert isinstance(likelihood.support, str) or np.isin(likelihood.drawn(y), likelihood.support).all()
+    assert (
+        isinstance(likelihood.support, str)
+        or np.isin(likelihood.drawn(y), likelihood.support).all()
+    )
 
 
 def test_parameters_come_from_the_prior(rng):
@@ -90,23 +102,36 @@ def test_parameters_come_from_the_prior(rng):
 
 
 def test_a_row_of_weight_three_is_three_observations(rng):
-    rows = pr.Model.from_arrays([[0.0], [1.0]], [0.0, 2.0], prior=PLAIN, aux={"sigma": 1.0}, weights=[3, 1])
+    rows = pr.Model.from_arrays(
+        [[0.0], [1.0]], [0.0, 2.0], prior=PLAIN, aux={"sigma": 1.0}, weights=[3, 1]
+    )
     other = simulate(rows, rng).model
     assert other.design.weights is None
     assert other.design.n == 4
     assert len(set(other.design.observed[:3])) == 3
-    with pytest.raises(pr.Incompatible, match="a simulation of responses: sampling weights"):
-        simulate(replace(rows, design=replace(rows.design, weight_kind="sampling")), rng)
+    with pytest.raises(
+        pr.Incompatible, match="a simulation of responses: sampling weights"
+    ):
+        simulate(
+            replace(rows, design=replace(rows.design, weight_kind="sampling")), rng
+        )
 
 
 def test_a_prior_relative_to_the_response_stays_as_it_is(rng):
-    model = gaussian(prior=dict(UNITS) | {"x1": pr.Normal(1.0, scaled=True)})  # in units of sd(y) / sd(x)
+    model = gaussian(
+        prior=dict(UNITS) | {"x1": pr.Normal(1.0, scaled=True)}
+    )  # in units of sd(y) / sd(x)
     other = simulate(model, rng).model
-    assert_allclose(other.joint.precision(), model.joint.precision(), rtol=1e-14)  # the same numbers, carried over
+    assert_allclose(
+        other.joint.precision(), model.joint.precision(), rtol=1e-14
+    )  # the same numbers, carried over
 
 
 def test_the_improper_part_is_named(rng):
-    with pytest.raises(pr.Incompatible, match="improper prior, and this model has one on Intercept, sigma"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="improper prior, and this model has one on Intercept, sigma",
+    ):
         simulate(gaussian(prior=pr.Normal(1.0), aux={}), rng)
 
 
@@ -120,13 +145,22 @@ def test_the_improper_part_is_named(rng):
         ("conjugate", 200, {"aux": {"sigma": 0.7}}),
         ("conjugate", 200, {"offset": np.arange(12.0)}),
         ("conjugate", 200, {"weights": np.arange(1, 13) % 3 + 1}),
-        ("quadrature", 40, {"prior": dict.fromkeys(UNITS, pr.Normal(1.5)), "aux": {"sigma": pr.HalfNormal(1.0)}}),
+        (
+            "quadrature",
+            40,
+            {
+                "prior": dict.fromkeys(UNITS, pr.Normal(1.5)),
+                "aux": {"sigma": pr.HalfNormal(1.0)},
+            },
+        ),
     ],
     ids=["unknown sigma", "given sigma", "offset", "weights", "quadrature"],
 )
 def test_exact_gaussian_posteriors_are_calibrated(method, reps, more):
     found = sbc(gaussian(**more), method, reps, seed=3)
-    assert found.p_value.min() > 1e-3  # for five quantities one seed in two hundred says less
+    assert (
+        found.p_value.min() > 1e-3
+    )  # for five quantities one seed in two hundred says less
     assert found.ranks.sizes["replicate"] == reps
     assert not found.failures
     assert found.ranks.min() >= 0
@@ -161,7 +195,10 @@ class Distorted(Conjugate):
 def test_a_wrong_method_is_caught_and_named(wrong, reading):
     found = sbc(gaussian(), wrong, 150, seed=1)
     assert not found.uniform
-    assert all(reading in word for word in found.table.loc[["Intercept", "x1", "x2"], "reading"])
+    assert all(
+        reading in word
+        for word in found.table.loc[["Intercept", "x1", "x2"], "reading"]
+    )
     assert found.table.loc["sigma", "reading"] == ""
     assert reading in repr(found)
 
@@ -187,23 +224,42 @@ def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():
 def test_laplace_on_few_rows_deviates_and_on_many_does_not():
     few = sbc(classes("bernoulli", 6), "laplace", 600, seed=0)
     assert not few.uniform
-    assert few.table.loc["log_likelihood", "mean_rank"] > 0.5  # a normal reaches into tails where the data are unlikely
-    assert few.table.loc["Intercept", "spread"] > 1.1  # and misses the long tail of the posterior
-    many = sbc(classes("bernoulli", 300, dict.fromkeys(PLAIN, pr.Normal(1.0))), "laplace", 200, seed=0)
+    assert (
+        few.table.loc["log_likelihood", "mean_rank"] > 0.5
+    )  # a normal reaches into tails where the data are unlikely
+    assert (
+        few.table.loc["Intercept", "spread"] > 1.1
+    )  # and misses the long tail of the posterior
+    many = sbc(
+        classes("bernoulli", 300, dict.fromkeys(PLAIN, pr.Normal(1.0))),
+        "laplace",
+        200,
+        seed=0,
+    )
     assert many.p_value.min() > 1e-3
 
 
 @pytest.mark.slow
 def test_laplace_of_a_softmax_deviates_on_few_rows():
     found = sbc(classes("categorical", 15), "laplace", 300, seed=0)
-    assert list(found.ranks["quantity"].values) == ["Intercept: 1", "Intercept: 2", "x1: 1", "x1: 2", "log_likelihood"]
+    assert list(found.ranks["quantity"].values) == [
+        "Intercept: 1",
+        "Intercept: 2",
+        "x1: 1",
+        "x1: 2",
+        "log_likelihood",
+    ]
     assert not found.uniform
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.makes_chains])
+@pytest.mark.parametrize(
+    "name", [name for name, cls in METHODS.items() if cls.makes_chains]
+)
 def test_chains_are_calibrated_where_laplace_is_not(name):
-    method = pr.NUTS(draws=300, tune=300, chains=2) if name == "nuts" else METHODS[name]()
+    method = (
+        pr.NUTS(draws=300, tune=300, chains=2) if name == "nuts" else METHODS[name]()
+    )
     found = sbc(classes("bernoulli", 6), method, 25, seed=0, draws=59, bins=10)
     assert found.p_value.min() > 1e-3
     assert not found.failures
@@ -216,7 +272,9 @@ class Moody(Conjugate):
     def solve(self, model, rng):
         if model.design.observed.mean() < 0:
             raise pr.NotConverged("not today")
-        return replace(Conjugate.solve(self, model, rng), status=pr.inference.Status.UNMIXED)
+        return replace(
+            Conjugate.solve(self, model, rng), status=pr.inference.Status.UNMIXED
+        )
 
 
 def test_failures_and_troubles_are_counted():
@@ -228,7 +286,9 @@ def test_failures_and_troubles_are_counted():
 
 
 def test_the_seed_decides():
-    one, two, other = (sbc(gaussian(), "conjugate", 12, seed=s).ranks.values for s in (5, 5, 6))
+    one, two, other = (
+        sbc(gaussian(), "conjugate", 12, seed=s).ranks.values for s in (5, 5, 6)
+    )
     assert_array_equal(one, two)
     assert (one != other).any()
 
@@ -255,11 +315,16 @@ def test_settings_are_checked():
 def test_bands_of_the_picture_say_what_the_p_values_say():
     found = sbc(gaussian(), Distorted(stretch=0.7), 100, seed=2)
     data = found.ecdf_difference
-    outside = ((data["difference"] < data["lower"] - 1e-12) | (data["difference"] > data["upper"] + 1e-12)).any("point")
+    outside = (
+        (data["difference"] < data["lower"] - 1e-12)
+        | (data["difference"] > data["upper"] + 1e-12)
+    ).any("point")
     assert_array_equal(outside.values, found.p_value.values < found.level)
     assert 0 < outside.sum() < len(outside)
     fig = picture(found)
-    assert [ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()] == list(found.ranks["quantity"].values)
+    assert [ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()] == list(
+        found.ranks["quantity"].values
+    )
 
 
 @pytest.mark.slow
@@ -267,10 +332,18 @@ def test_a_picture_of_many_keeps_those_that_depart():
     rng = np.random.default_rng(0)
     columns = [f"x{j}" for j in range(13)]
     prior = dict.fromkeys(["Intercept", *columns], pr.Normal(2.0, sigma_units=True))
-    settings = {"prior": prior, "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)}, "columns": columns}
-    wide = pr.Model.from_arrays(rng.normal(size=(20, 13)), rng.normal(size=20), **settings)
+    settings = {
+        "prior": prior,
+        "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)},
+        "columns": columns,
+    }
+    wide = pr.Model.from_arrays(
+        rng.normal(size=(20, 13)), rng.normal(size=20), **settings
+    )
     found = sbc(wide, Distorted(stretch=0.5), 60, seed=1)
-    titles = [ax.get_title(loc="left") for ax in picture(found).axes if ax.get_visible()]
+    titles = [
+        ax.get_title(loc="left") for ax in picture(found).axes if ax.get_visible()
+    ]
     assert len(titles) == 12
     assert "log_likelihood" in titles
     assert "sigma" not in titles

@@ -27,9 +27,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def model(case: str, seed: int) -> Model:
     formula, more = CASES[case]
     rng = np.random.default_rng(seed)
-    n, G, H = int(rng.choice([24, 40, 60, 120])), int(rng.integers(3, 12)), int(rng.integers(2, 8))
+    n, G, H = (
+        int(rng.choice([24, 40, 60, 120])),
+        int(rng.integers(3, 12)),
+        int(rng.integers(2, 8)),
+    )
     columns = {name: rng.normal(size=n) for name in ("y", "x1", "x2", "z")}
-    groups = {"s": rng.integers(0, G, n).astype(str), "t": rng.integers(0, H, n).astype(str)}
+    groups = {
+        "s": rng.integers(0, G, n).astype(str),
+        "t": rng.integers(0, H, n).astype(str),
+    }
     return Model.from_formula(formula, {**columns, **groups}, **more)
 
 
@@ -47,7 +54,15 @@ def highest(surface: Any, d: int) -> float:
         for size in (0.05, 0.5):
             start = np.append(np.full(d, size), np.zeros(D - d))
             options = {"xatol": 1e-7, "fatol": 1e-11, "maxfev": 800}
-            found.append(minimize(fall, start, (np.array(keep),), method="Nelder-Mead", options=options).fun)
+            found.append(
+                minimize(
+                    fall,
+                    start,
+                    (np.array(keep),),
+                    method="Nelder-Mead",
+                    options=options,
+                ).fun
+            )
     return -min(found)
 
 
@@ -68,7 +83,9 @@ def zero_is_found(case: str, seed: int) -> EvidenceProblem:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 19))])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 19))]
+)
 def test_a_variance_of_zero_is_found(case, seed):
     zero_is_found(case, seed)
 
@@ -96,9 +113,18 @@ def test_a_true_zero_of_crossed_factors_is_found_from_every_start(zero, kind, re
     Z = {name: np.eye(c.max() + 1)[c] for name, c in codes.items()}
     flat, y = np.hstack(list(Z.values())), rng.normal(size=n)
     y = y - flat @ np.linalg.lstsq(flat, y)[0]  # the noise tells nothing of any factor
-    y = y + sum((Z[name] @ rng.normal(size=Z[name].shape[1]) for name in "abc" if name not in zero), np.zeros(n))
+    y = y + sum(
+        (
+            Z[name] @ rng.normal(size=Z[name].shape[1])
+            for name in "abc"
+            if name not in zero
+        ),
+        np.zeros(n),
+    )
     data = {"y": y, **{name: c.astype(str) for name, c in codes.items()}}
-    problem = EvidenceProblem(Model.from_formula("y ~ 1 + (1 | a) + (1 | b) + (1 | c)", data), False)
+    problem = EvidenceProblem(
+        Model.from_formula("y ~ 1 + (1 | a) + (1 | b) + (1 | c)", data), False
+    )
     surface, sizes = problem.surface, problem.groups.sizes
     assert (surface._sparse is not None) == (kind == "sparse")
     names = np.array([name.split("| ")[1][0] for name in problem.names])
@@ -111,7 +137,13 @@ def test_a_true_zero_of_crossed_factors_is_found_from_every_start(zero, kind, re
         [-7.0, 1.0, -7.0, 2.0],
     ]:
         top = search(
-            surface, np.array(start), sizes, np.zeros(3), tol=surface.tol, max_steps=300, secant=surface.secant
+            surface,
+            np.array(start),
+            sizes,
+            np.zeros(3),
+            tol=surface.tol,
+            max_steps=300,
+            secant=surface.secant,
         )
         assert "".join(names[top.vanished]) == zero
         values.append(top.at.value)

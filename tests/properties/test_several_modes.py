@@ -15,7 +15,11 @@ SIX = np.array([-5.3, -5.0, -4.7, 5.05, 4.7, 5.2])
 
 
 def clusters(y: Array = SIX, **kwargs) -> pr.Model:
-    settings = {"likelihood": pr.StudentT(nu=2.0), "aux": {"sigma": 0.5}, "prior": {"Intercept": pr.Normal(10.0)}}
+    settings = {
+        "likelihood": pr.StudentT(nu=2.0),
+        "aux": {"sigma": 0.5},
+        "prior": {"Intercept": pr.Normal(10.0)},
+    }
     return pr.Model.from_formula("y ~ 1", {"y": y}, **settings | kwargs)
 
 
@@ -24,14 +28,18 @@ def two_lines() -> pr.Model:
     i = np.arange(24)
     x = np.linspace(-2.0, 2.0, 24)
     y = 1.0 + np.where(i % 2, 2.0, -2.0) * x + 0.1 * np.sin(7.0 * i)
-    return pr.Model.from_formula("y ~ x", {"x": x, "y": y}, likelihood=pr.StudentT(nu=1.0), aux={"sigma": 0.2})
+    return pr.Model.from_formula(
+        "y ~ x", {"x": x, "y": y}, likelihood=pr.StudentT(nu=1.0), aux={"sigma": 0.2}
+    )
 
 
 MODELS = {
     "maximum likelihood": clusters(prior=pr.Flat()),
     "posterior mode": clusters(),
     "lower mode first": clusters(-SIX),
-    "unknown sigma": clusters(aux={"sigma": pr.priors.LogNormal(0.3, location=np.log(0.5))}),
+    "unknown sigma": clusters(
+        aux={"sigma": pr.priors.LogNormal(0.3, location=np.log(0.5))}
+    ),
     "heavy prior": clusters(
         np.array([4.8, 5.0, 5.3]),
         likelihood="gaussian",
@@ -50,7 +58,9 @@ def highest_on_a_grid(model: pr.Model) -> float:
     point = np.stack(np.meshgrid(*parts, indexing="ij"), -1).reshape(-1, len(parts))
     p = model.shape[0]
     aux = {"sigma": np.exp(point[:, p])} if model.unknown else {}
-    return float((model.log_posterior(point[:, :p, None], **aux) + point[:, p:].sum(1)).max())
+    return float(
+        (model.log_posterior(point[:, :p, None], **aux) + point[:, p:].sum(1)).max()
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,7 +68,9 @@ def test_the_mode_is_the_highest(name):
     model = MODELS[name]
     fit = pr.fit(model, seed=1)
     aux = fit.solution.aux
-    reached = float(model.log_posterior(fit.solution.beta, **aux)) + float(np.log(list(aux.values())).sum())
+    reached = float(model.log_posterior(fit.solution.beta, **aux)) + float(
+        np.log(list(aux.values())).sum()
+    )
     assert reached >= highest_on_a_grid(model) - 1e-9
 
 
@@ -75,12 +87,17 @@ def test_a_start_is_a_choice_of_the_mode():
 
 def test_replicates_of_a_bootstrap_stay_near_the_estimate():
     calls = []
-    find, peaks.find_mode = peaks.find_mode, lambda *a, **k: calls.append(1) or find(*a, **k)
+    find, peaks.find_mode = (
+        peaks.find_mode,
+        lambda *a, **k: calls.append(1) or find(*a, **k),
+    )
     try:
         pr.fit(clusters(prior=pr.Flat()), Bootstrap("newton", reps=20), seed=1)
     finally:
         peaks.find_mode = find
-    assert len(calls) <= peaks._MOST + 60  # those of the estimate alone, none of a replicate
+    assert (
+        len(calls) <= peaks._MOST + 60
+    )  # those of the estimate alone, none of a replicate
 
 
 def test_laplace_approximates_the_mode_with_most_probability_and_reports_the_other():
@@ -98,7 +115,14 @@ def test_a_mode_without_probability_does_not_change_the_status_of_laplace():
     assert pr.fit(clusters(y), "laplace", seed=1).solution.status is Status.CONVERGED
 
 
-@pytest.mark.parametrize("name", ["posterior mode", pytest.param("unknown sigma", marks=pytest.mark.slow), "two lines"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "posterior mode",
+        pytest.param("unknown sigma", marks=pytest.mark.slow),
+        "two lines",
+    ],
+)
 def test_chains_start_in_every_mode(name):
     model = MODELS[name]
     with warnings.catch_warnings():

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data.terms.smooths import PenalisedSpline, SmoothBasis, TensorProduct, ThinPlate
+from probreg.data.terms.smooths import (
+    PenalisedSpline,
+    SmoothBasis,
+    TensorProduct,
+    ThinPlate,
+)
 from probreg.errors import DataError
 from tests.conftest import reference_path
 
@@ -46,10 +51,14 @@ def test_the_flat_columns_and_the_constant_span_straight_lines(name: str) -> Non
 @pytest.mark.parametrize("name", BASES)
 def test_new_points_have_the_columns_of_the_same_functions(name: str) -> None:
     basis, x = BASES[name]
-    np.testing.assert_allclose(basis.columns_at(x[7:9]), basis.columns_at(x)[7:9], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        basis.columns_at(x[7:9]), basis.columns_at(x)[7:9], rtol=0, atol=1e-12
+    )
 
 
-def test_the_penalty_of_a_full_thin_plate_spline_is_its_integrated_squared_second_derivative() -> None:
+def test_the_penalty_of_a_full_thin_plate_spline_is_its_integrated_squared_second_derivative() -> (
+    None
+):
     x = np.array([0.0, 1.0, 2.5, 3.0, 4.7, 6.0])[:, None]
     basis = ThinPlate.of(x, len(x))
     grid = np.linspace(0.0, 6.0, 60_001)[:, None]
@@ -64,7 +73,9 @@ def test_the_penalty_of_b_splines_is_the_sum_of_squared_second_differences() -> 
     basis = BASES["B-splines"][0]
     assert isinstance(basis, PenalisedSpline)
     u = rng.normal(size=(basis.blocks[0], 5))
-    ratio = np.square(np.diff(basis.transform[:, basis.flat :] @ u, 2, axis=0)).sum(0) / np.square(u).sum(0)
+    ratio = np.square(np.diff(basis.transform[:, basis.flat :] @ u, 2, axis=0)).sum(
+        0
+    ) / np.square(u).sum(0)
     np.testing.assert_allclose(ratio, ratio[0])
 
 
@@ -73,7 +84,9 @@ def test_a_scale_of_one_is_a_standard_deviation_of_one(name: str) -> None:
     basis, x = BASES[name]
     columns, at = basis.columns_at(x), basis.flat
     for width in basis.blocks:
-        assert np.square(columns[:, at : at + width]).sum(1).mean() == pytest.approx(1.0)
+        assert np.square(columns[:, at : at + width]).sum(1).mean() == pytest.approx(
+            1.0
+        )
         at += width
 
 
@@ -103,12 +116,21 @@ def test_a_tensor_product_has_a_block_for_each_product_with_a_range() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ThinPlate.of(x1[:8], 10), "k is at most 8, the number of distinct points, got 10"),
+        (
+            lambda: ThinPlate.of(x1[:8], 10),
+            "k is at most 8, the number of distinct points, got 10",
+        ),
         (lambda: ThinPlate.of(x1, 2), "k is at least 3, got 2"),
-        (lambda: ThinPlate.of(np.repeat(x1[:2], 5, 0), 2), "2 distinct points are too few, 3 are needed"),
+        (
+            lambda: ThinPlate.of(np.repeat(x1[:2], 5, 0), 2),
+            "2 distinct points are too few, 3 are needed",
+        ),
         (lambda: PenalisedSpline.of(x1, 4), "k is at least 5, got 4"),
         (lambda: PenalisedSpline.of(x2, 8), "B-splines are of one column, got 2"),
-        (lambda: PenalisedSpline.of(np.ones((9, 1)), 8), "the column has 1 distinct values, three are needed"),
+        (
+            lambda: PenalisedSpline.of(np.ones((9, 1)), 8),
+            "the column has 1 distinct values, three are needed",
+        ),
     ],
 )
 def test_what_cannot_be_a_basis_is_refused(make, said: str) -> None:
@@ -122,7 +144,10 @@ def fitted(basis: SmoothBasis, x: np.ndarray, y: np.ndarray) -> pr.Fit:
     for width in basis.blocks:
         prior[tuple(names[at : at + width])] = pr.Normal(pr.priors.Reference())
         at += width
-    return pr.fit(pr.Model.from_arrays(basis.columns_at(x), y, columns=names, prior=prior), "evidence")
+    return pr.fit(
+        pr.Model.from_arrays(basis.columns_at(x), y, columns=names, prior=prior),
+        "evidence",
+    )
 
 
 def test_the_motorcycle_by_a_thin_plate_spline_of_ten_columns() -> None:
@@ -137,4 +162,6 @@ def test_the_motorcycle_by_a_thin_plate_spline_of_ten_columns() -> None:
     assert edf == pytest.approx(8.625, abs=5e-4)
     assert sigma**2 == pytest.approx(506.35, abs=5e-3)
     assert found.coef.sel(coef="Intercept").item() == pytest.approx(-25.546, abs=5e-4)
-    assert found.std_error.sel(coef="Intercept").item() == pytest.approx(1.951, abs=5e-4)
+    assert found.std_error.sel(coef="Intercept").item() == pytest.approx(
+        1.951, abs=5e-4
+    )

@@ -14,7 +14,14 @@ from tests.properties.containers import EVERY, model
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 N = 40
 RNG = np.random.default_rng(2)
-DATA = pd.DataFrame({"x": RNG.uniform(1, 2, N), "e": RNG.uniform(1, 3, N), "z": RNG.normal(size=N), "n": np.full(N, 9)})
+DATA = pd.DataFrame(
+    {
+        "x": RNG.uniform(1, 2, N),
+        "e": RNG.uniform(1, 3, N),
+        "z": RNG.normal(size=N),
+        "n": np.full(N, 9),
+    }
+)
 DATA["k"] = RNG.poisson(2.0 * DATA.e)
 DATA["y"] = RNG.normal(size=N)
 DATA["g"] = list("abcd") * 10
@@ -33,28 +40,48 @@ DATA["g"] = list("abcd") * 10
         ("k ~ x + offset(`z`)", "z"),
     ],
 )
-def test_an_offset_in_the_formula_is_that_of_the_argument(kind, formula, offset, tmp_path):
+def test_an_offset_in_the_formula_is_that_of_the_argument(
+    kind, formula, offset, tmp_path
+):
     made = model(formula, DATA, kind, tmp_path, likelihood="poisson")
-    fit, beside = pr.fit(made), pr.fit(pr.Model.from_formula("k ~ x", DATA, likelihood="poisson", offset=offset))
+    fit, beside = (
+        pr.fit(made),
+        pr.fit(
+            pr.Model.from_formula("k ~ x", DATA, likelihood="poisson", offset=offset)
+        ),
+    )
     assert made.design.columns == ("Intercept", "x")
     np.testing.assert_allclose(fit.coef, beside.coef, rtol=1e-6)
-    np.testing.assert_allclose(fit.predict(DATA)["mean"], beside.predict(DATA)["mean"], rtol=1e-6)
+    np.testing.assert_allclose(
+        fit.predict(DATA)["mean"], beside.predict(DATA)["mean"], rtol=1e-6
+    )
     with pytest.raises(pr.DataError, match="no column"):
         fit.predict({"x": [1.0]})
 
 
 def test_offsets_of_formula_and_argument_add_up_and_are_saved(tmp_path):
-    made = pr.Model.from_formula("k ~ x + offset(log(e))", DATA, likelihood="poisson", offset="z")
+    made = pr.Model.from_formula(
+        "k ~ x + offset(log(e))", DATA, likelihood="poisson", offset="z"
+    )
     fit = pr.fit(made)
-    beside = pr.fit(pr.Model.from_formula("k ~ x", DATA, likelihood="poisson", offset="log(e) + z"))
+    beside = pr.fit(
+        pr.Model.from_formula("k ~ x", DATA, likelihood="poisson", offset="log(e) + z")
+    )
     np.testing.assert_array_equal(fit.coef, beside.coef)
     fit.save(tmp_path / "fit.nc")
-    np.testing.assert_array_equal(pr.load_fit(tmp_path / "fit.nc").predict(DATA)["mean"], beside.predict(DATA)["mean"])
-    np.testing.assert_array_equal(made.at(DATA[:9]).design.offset, beside.model.at(DATA[:9]).design.offset)
+    np.testing.assert_array_equal(
+        pr.load_fit(tmp_path / "fit.nc").predict(DATA)["mean"],
+        beside.predict(DATA)["mean"],
+    )
+    np.testing.assert_array_equal(
+        made.at(DATA[:9]).design.offset, beside.model.at(DATA[:9]).design.offset
+    )
 
 
 def test_a_dot_leaves_the_offset_out():
-    made = pr.Model.from_formula("k ~ . - g - n - y + offset(log(e))", DATA, likelihood="poisson")
+    made = pr.Model.from_formula(
+        "k ~ . - g - n - y + offset(log(e))", DATA, likelihood="poisson"
+    )
     assert made.design.columns == ("Intercept", "x", "z")
 
 
@@ -79,15 +106,24 @@ def test_a_power_of_one_term_has_a_note(term, kind, tmp_path):
     assert any("poly(" in note and "I(" in note for note in notes)
 
 
-@pytest.mark.parametrize("term", ["x^2", "log(x)**3", "poly(x, 2)^2", "bs(x, df=4)**2", "C(x)^2", "scale(x)^2"])
+@pytest.mark.parametrize(
+    "term",
+    ["x^2", "log(x)**3", "poly(x, 2)^2", "bs(x, df=4)**2", "C(x)^2", "scale(x)^2"],
+)
 def test_the_spellings_in_the_note_can_be_fitted(term):
-    (note,) = (n for n in pr.Model.from_formula(f"y ~ {term}", DATA).design.notes if "crosses" in n)
+    (note,) = (
+        n
+        for n in pr.Model.from_formula(f"y ~ {term}", DATA).design.notes
+        if "crosses" in n
+    )
     for spelling in re.findall(r"write (.*) or (.*)", note)[:1]:
         for own in spelling:
             pr.Model.from_formula(f"y ~ {own}", DATA)
 
 
-@pytest.mark.parametrize("term", ["(x + z)^2", "I(x**2)", "poly(x, 2)", "x", "(x + z + e)**3", "x**1"])
+@pytest.mark.parametrize(
+    "term", ["(x + z)^2", "I(x**2)", "poly(x, 2)", "x", "(x + z + e)**3", "x**1"]
+)
 def test_other_powers_have_none(term):
     assert pr.Model.from_formula(f"y ~ {term}", DATA).design.notes == ()
 
@@ -146,7 +182,9 @@ def test_cubic_splines_are_centred_and_do_not_repeat_the_intercept(name):
     assert X.shape[1] == 6
     assert np.linalg.matrix_rank(X) == 6
     np.testing.assert_allclose(X[:, 1:].sum(0), 0.0, atol=1e-12)
-    stated = pr.fit(pr.Model.from_formula(f"y ~ {name}(x, df=5, constraints='center')", DATA))
+    stated = pr.fit(
+        pr.Model.from_formula(f"y ~ {name}(x, df=5, constraints='center')", DATA)
+    )
     np.testing.assert_array_equal(stated.coef, fit.coef)
     judge = smf.ols(f"y ~ {name}(x, df=5, constraints='center')", DATA).fit()
     np.testing.assert_allclose(fit.predict()["mean"], judge.fittedvalues, rtol=1e-8)
@@ -157,10 +195,14 @@ def test_without_an_intercept_the_columns_sum_to_one(constraints):
     free = pr.Model.from_formula(f"y ~ 0 + cr(x, df=5{constraints})", DATA)
     np.testing.assert_allclose(free.design.X.sum(1), 1.0, rtol=1e-12)
     judge = smf.ols("y ~ 0 + cr(x, df=5)", DATA).fit()
-    np.testing.assert_allclose(pr.fit(free).predict()["mean"], judge.fittedvalues, rtol=1e-8)
+    np.testing.assert_allclose(
+        pr.fit(free).predict()["mean"], judge.fittedvalues, rtol=1e-8
+    )
 
 
 def test_levels_of_a_category_hold_the_constant_too():
     by_level = pr.fit(pr.Model.from_formula("y ~ 0 + g + cr(x, df=5)", DATA))
     plain = pr.fit(pr.Model.from_formula("y ~ g + cr(x, df=5)", DATA))
-    np.testing.assert_allclose(by_level.predict()["mean"], plain.predict()["mean"], rtol=1e-9)
+    np.testing.assert_allclose(
+        by_level.predict()["mean"], plain.predict()["mean"], rtol=1e-9
+    )

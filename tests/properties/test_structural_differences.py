@@ -9,23 +9,34 @@ import probreg as pr
 rng = np.random.default_rng(0)
 N = 60
 DATA = pd.DataFrame(
-    {"x": rng.normal(size=N), "x2": rng.normal(size=N), "g": np.repeat(list("abcdef"), 10), "w": rng.integers(1, 4, N)}
+    {
+        "x": rng.normal(size=N),
+        "x2": rng.normal(size=N),
+        "g": np.repeat(list("abcdef"), 10),
+        "w": rng.integers(1, 4, N),
+    }
 )
 MEAN = 0.2 + 0.5 * DATA["x"] + 0.5 * DATA["x2"]
 DATA["y"] = MEAN + np.repeat(rng.normal(size=6), 10) + rng.normal(size=N)
 DATA["count"] = rng.poisson(np.exp(MEAN))
 DATA["spread"] = rng.poisson(np.exp(MEAN) * rng.gamma(1.0, size=N))
 DATA["binary"] = np.where(rng.random(N) < 1 / (1 + np.exp(-MEAN)), "yes", "no")
-DATA["kind"] = np.array(["low", "mid", "top"])[np.digitize(MEAN + rng.logistic(size=N), [-0.4, 0.8])]
+DATA["kind"] = np.array(["low", "mid", "top"])[
+    np.digitize(MEAN + rng.logistic(size=N), [-0.4, 0.8])
+]
 RESPONSES = {
     "gaussian": "y", "student": "y", "poisson": "count", "negative_binomial": "spread", "bernoulli": "binary",
     "categorical": "kind",
 }  # fmt: skip
 
 
-def fit_formula(terms: str, likelihood: str = "gaussian", method: str = "auto", **options) -> pr.Fit:
+def fit_formula(
+    terms: str, likelihood: str = "gaussian", method: str = "auto", **options
+) -> pr.Fit:
     prior = options.pop("prior", None)
-    model = pr.Model.from_formula(f"{RESPONSES[likelihood]} ~ {terms}", DATA, likelihood=likelihood, **options)
+    model = pr.Model.from_formula(
+        f"{RESPONSES[likelihood]} ~ {terms}", DATA, likelihood=likelihood, **options
+    )
     return pr.fit(model if prior is None else model.with_prior(prior), method)
 
 
@@ -53,7 +64,10 @@ def check_table(table: pr.Comparison) -> None:
 @pytest.mark.parametrize("prior", [None, pr.Normal(1.0)], ids=["flat", "normal"])
 @pytest.mark.parametrize("likelihood", RESPONSES)
 def test_an_omitted_variable_is_a_cause(likelihood, prior, baseline):
-    fits = {"less": fit_formula("x", likelihood, prior=prior), "all": fit_formula("x + x2", likelihood, prior=prior)}
+    fits = {
+        "less": fit_formula("x", likelihood, prior=prior),
+        "all": fit_formula("x + x2", likelihood, prior=prior),
+    }
     table = pr.compare(fits, baseline=baseline)
     check_table(table)
     causes = table.causes
@@ -62,16 +76,26 @@ def test_an_omitted_variable_is_a_cause(likelihood, prior, baseline):
     assert causes[["shift", "log_se"]].isna().all().all()
     assert causes["evidence"].str.contains("x2 is only in all", regex=False).all()
     assert not causes["param"].str.contains("x2").any()
-    found = pr.explain(fits[baseline], fits["all" if baseline == "less" else "less"], names=("one", "other"))
+    found = pr.explain(
+        fits[baseline],
+        fits["all" if baseline == "less" else "less"],
+        names=("one", "other"),
+    )
     assert found.shares["cause"].values.tolist() == ["columns"]
     assert not any("x2" in str(p) for p in found.shares["param"].values)
     assert "x2 is only in" in found.without_path
     one = found.shares["shift"].sel(cause="columns")
     np.testing.assert_array_equal(one, found.shares["difference"])
-    params = [str(p) for p in found.shares["param"].values if str(p) in set(table.data["param"].values)]
+    params = [
+        str(p)
+        for p in found.shares["param"].values
+        if str(p) in set(table.data["param"].values)
+    ]
     other = next(name for name in fits if name != baseline)
     np.testing.assert_allclose(
-        found.shares["difference"].sel(param=params), table.data["difference"].sel(fit=other, param=params), rtol=1e-10
+        found.shares["difference"].sel(param=params),
+        table.data["difference"].sel(fit=other, param=params),
+        rtol=1e-10,
     )
 
 
@@ -81,7 +105,9 @@ def test_columns_of_each_fit_and_a_changed_prior_are_both_listed():
     check_table(table)
     evidence = set(table.causes["evidence"][table.causes["cause"] == "columns"])
     assert evidence == {"x is only in A; x2 is only in B"}
-    with_prior = pr.compare({"A": fit_formula("x"), "B": fit_formula("x + x2", prior={"x": pr.Normal(0.1)})})
+    with_prior = pr.compare(
+        {"A": fit_formula("x"), "B": fit_formula("x + x2", prior={"x": pr.Normal(0.1)})}
+    )
     assert set(with_prior.causes["cause"]) >= {"columns", "prior"}
 
 
@@ -113,16 +139,26 @@ def test_weights_of_one_kind_with_other_values_are_a_cause():
     w = DATA["w"].to_numpy(float)
     heavier = w + 3.0 * (np.arange(N) < 5)
     for kind in (np.asarray, pr.weights.precision):
-        table = pr.compare({"A": fit_formula("x", weights=kind(w)), "B": fit_formula("x", weights=kind(heavier))})
+        table = pr.compare(
+            {
+                "A": fit_formula("x", weights=kind(w)),
+                "B": fit_formula("x", weights=kind(heavier)),
+            }
+        )
         assert set(table.causes["cause"]) == {"weights"}
         assert table.causes["evidence"].str.contains("in 5 of 60 rows").all()
-    ones = pr.compare({"A": fit_formula("x"), "B": fit_formula("x", weights=np.ones(N))})
+    ones = pr.compare(
+        {"A": fit_formula("x"), "B": fit_formula("x", weights=np.ones(N))}
+    )
     assert not len(ones.causes)  # weights of 1 are no weights
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_pooled_against_grouped_is_a_cause(likelihood):
-    fits = {"A": fit_formula("x", likelihood), "B": fit_formula("x + (1 | g)", likelihood)}
+    fits = {
+        "A": fit_formula("x", likelihood),
+        "B": fit_formula("x + (1 | g)", likelihood),
+    }
     for names in (("A", "B"), ("B", "A")):
         both = {name: fits[name] for name in names}
         table = pr.compare(both)
@@ -134,16 +170,23 @@ def test_pooled_against_grouped_is_a_cause(likelihood):
         found = pr.explain(both)
         assert found.shares["cause"].values[0].startswith("effects by group")
         assert {"Intercept", "x"} <= set(map(str, found.shares["param"].values))
-        np.testing.assert_allclose(found.shares["shift"].sum("cause"), found.shares["difference"], atol=1e-12)
+        np.testing.assert_allclose(
+            found.shares["shift"].sum("cause"), found.shares["difference"], atol=1e-12
+        )
 
 
 def test_a_posterior_with_other_columns_and_weights():
-    fits = {"A": fit_formula("x + x2", method="posterior"), "B": fit_formula("x", weights=DATA["w"].to_numpy())}
+    fits = {
+        "A": fit_formula("x + x2", method="posterior"),
+        "B": fit_formula("x", weights=DATA["w"].to_numpy()),
+    }
     table = pr.compare(fits)
     check_table(table)
     assert {"columns", "weights"} <= set(table.causes["cause"])
     found = pr.explain(fits)
-    assert found.without_path.startswith("x2 is only in A; weights differ: A is unweighted")
+    assert found.without_path.startswith(
+        "x2 is only in A; weights differ: A is unweighted"
+    )
 
 
 def test_the_order_of_columns_is_no_cause():
@@ -155,7 +198,9 @@ def test_the_order_of_columns_is_no_cause():
 
 
 def test_effects_with_other_columns_beside_them():
-    table = pr.compare({"A": fit_formula("x + (1 | g)"), "B": fit_formula("x + x2 + (1 | g)")})
+    table = pr.compare(
+        {"A": fit_formula("x + (1 | g)"), "B": fit_formula("x + x2 + (1 | g)")}
+    )
     check_table(table)
     assert set(table.causes["cause"]) == {"columns"}
     assert set(table.causes["evidence"]) == {"x2 is only in B"}
@@ -167,4 +212,7 @@ def test_a_shared_name_with_other_values_is_an_error():
     with pytest.raises(pr.DataError, match="row 3"):
         pr.compare({"A": fit_formula("x"), "B": other})
     with pytest.raises(pr.DataError, match="response"):
-        pr.explain(fit_formula("x"), pr.fit(pr.Model.from_formula("y ~ x + x2", DATA.assign(y=-DATA["y"]))))
+        pr.explain(
+            fit_formula("x"),
+            pr.fit(pr.Model.from_formula("y ~ x + x2", DATA.assign(y=-DATA["y"]))),
+        )

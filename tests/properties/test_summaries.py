@@ -13,7 +13,14 @@ import probreg as pr
 from probreg.fits.fitted import has_working_errors
 from probreg.inference.base import reported_estimate
 from probreg.likelihoods import OfTrials, SmoothLikelihood
-from tests.properties.cases import LIKELIHOOD_CASES, covering, model_for, named, recipe_of, rows_for
+from tests.properties.cases import (
+    LIKELIHOOD_CASES,
+    covering,
+    model_for,
+    named,
+    recipe_of,
+    rows_for,
+)
 
 EVERY = pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, type))
 STACK = pr.load_dataset("stackloss")
@@ -28,17 +35,29 @@ def ml(likelihood, **more):
 @EVERY
 def test_the_statistics_are_those_of_their_definitions(likelihood):
     fit = ml(likelihood)
-    k = fit.coef.size if not getattr(likelihood, "symmetric", False) else fit.model.shape[0] * fit.model.shape[1]
+    k = (
+        fit.coef.size
+        if not getattr(likelihood, "symmetric", False)
+        else fit.model.shape[0] * fit.model.shape[1]
+    )
     k += len(fit.model.unknown)
-    assert (fit.nobs, fit.n_parameters, fit.df_resid) == (60, k, 60 - k + len(fit.model.unknown))
+    assert (fit.nobs, fit.n_parameters, fit.df_resid) == (
+        60,
+        k,
+        60 - k + len(fit.model.unknown),
+    )
     assert fit.aic == pytest.approx(2 * k - 2 * fit.log_likelihood, rel=1e-14)
     assert fit.bic == pytest.approx(k * np.log(60) - 2 * fit.log_likelihood, rel=1e-14)
     assert 0.0 <= fit.deviance <= fit.null_deviance
     assert 0.0 <= fit.r_squared < 1.0
     y = fit.model.likelihood.response(fit.model.design.y)
-    np.testing.assert_allclose(fit.fitted.values + fit.residuals().values, y, atol=1e-12)
+    np.testing.assert_allclose(
+        fit.fitted.values + fit.residuals().values, y, atol=1e-12
+    )
     # 2 phi (l_saturated - l), row by row
-    gain = np.square(pr.residuals(fit, "deviance").values).sum() * likelihood.dispersion(fit.aux)
+    gain = np.square(
+        pr.residuals(fit, "deviance").values
+    ).sum() * likelihood.dispersion(fit.aux)
     assert fit.deviance == pytest.approx(gain, rel=1e-9)
 
 
@@ -46,17 +65,35 @@ def test_the_statistics_are_those_of_their_definitions(likelihood):
 def test_p_values_are_both_tails_of_the_statistic(likelihood):
     fit = ml(likelihood)
     working = has_working_errors(fit)
-    table = fit.summary(null=0.1, covariance="HC0" if working else None).iloc[: fit.coef.size]
+    table = fit.summary(null=0.1, covariance="HC0" if working else None).iloc[
+        : fit.coef.size
+    ]
     law = stats.norm if table.attrs["statistic"] == "z" else stats.t(table.attrs["df"])
-    np.testing.assert_allclose(table["statistic"], (table["estimate"] - 0.1) / table["std_error"], rtol=1e-12)
-    np.testing.assert_allclose(table["p_value"], 2 * law.sf(table["statistic"].abs()), rtol=1e-9)
+    np.testing.assert_allclose(
+        table["statistic"], (table["estimate"] - 0.1) / table["std_error"], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        table["p_value"], 2 * law.sf(table["statistic"].abs()), rtol=1e-9
+    )
     reach = law.isf(0.025) * table["std_error"]
     np.testing.assert_allclose(table["upper"], table["estimate"] + reach, rtol=1e-9)
     own = fit.summary()
     assert ("p_value" in own) == (not working)
-    assert working or own["p_value"].iloc[fit.coef.size :].isna().all()  # sigma has no test
-    broom = ["term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"]
-    assert fit.tidy().columns.tolist() == ["y.level"] * bool(likelihood.outcomes) + broom
+    assert (
+        working or own["p_value"].iloc[fit.coef.size :].isna().all()
+    )  # sigma has no test
+    broom = [
+        "term",
+        "estimate",
+        "std.error",
+        "statistic",
+        "p.value",
+        "conf.low",
+        "conf.high",
+    ]
+    assert (
+        fit.tidy().columns.tolist() == ["y.level"] * bool(likelihood.outcomes) + broom
+    )
 
 
 @EVERY
@@ -85,13 +122,22 @@ def test_ratios_are_exp_of_what_has_a_logarithm(likelihood):
             fit.summary(exp=True)
         return
     plain, ratio = (fit.summary(exp=e).iloc[: fit.coef.size] for e in (False, True))
-    np.testing.assert_allclose(ratio[["estimate", "lower", "upper"]], np.exp(plain[["estimate", "lower", "upper"]]))
-    np.testing.assert_allclose(ratio["std_error"], ratio["estimate"] * plain["std_error"])
+    np.testing.assert_allclose(
+        ratio[["estimate", "lower", "upper"]],
+        np.exp(plain[["estimate", "lower", "upper"]]),
+    )
+    np.testing.assert_allclose(
+        ratio["std_error"], ratio["estimate"] * plain["std_error"]
+    )
     assert ratio["p_value"].equals(plain["p_value"])
     assert likelihood.link.ratio in repr(fit.summary(exp=True))
 
 
-@pytest.mark.parametrize("likelihood", covering([c for c in LIKELIHOOD_CASES if not c.at_zero], type), ids=None)
+@pytest.mark.parametrize(
+    "likelihood",
+    covering([c for c in LIKELIHOOD_CASES if not c.at_zero], type),
+    ids=None,
+)
 def test_a_penalised_mode_and_a_posterior_have_no_p_and_no_aic(likelihood):
     model = model_for(likelihood, pr.Normal(1.0))
     mode = pr.fit(model)
@@ -109,7 +155,9 @@ def test_a_penalised_mode_and_a_posterior_have_no_p_and_no_aic(likelihood):
             _ = draws.aic
         own = reported_estimate(draws.model, draws.solution)
         want = stats.norm.cdf((own.beta / own.error).T.ravel())
-        np.testing.assert_allclose(draws.summary()["p_positive"].iloc[: want.size], want, rtol=1e-9)
+        np.testing.assert_allclose(
+            draws.summary()["p_positive"].iloc[: want.size], want, rtol=1e-9
+        )
         assert "P(> 0)" in repr(draws)
         assert draws.glance().columns[:2].tolist() == ["algorithm", "pss"]
 
@@ -129,7 +177,9 @@ def test_the_probability_of_a_sign_is_exact_where_the_marginal_is_known():
 
 
 def test_ratios_of_a_posterior_have_the_median():
-    fit = pr.fit(model_for(pr.Bernoulli(), pr.Normal(1.0)), pr.LaplaceApproximation(draws=200))
+    fit = pr.fit(
+        model_for(pr.Bernoulli(), pr.Normal(1.0)), pr.LaplaceApproximation(draws=200)
+    )
     table = fit.summary(exp=True)
     np.testing.assert_allclose(table["median"], np.exp(fit.coef))
     assert "mean" not in table
@@ -144,12 +194,20 @@ def test_nulls_are_stated_by_number_and_by_name():
     fit = pr.fit(pr.Model.from_formula(LINE, STACK))
     table = fit.summary(null={"air_flow": 1.0})
     agreed = pr.hypothesis(fit, "air_flow = 1")["t"]
-    assert table.loc["air_flow", ["statistic", "p_value"]].tolist() == pytest.approx([agreed.statistic, agreed.p])
+    assert table.loc["air_flow", ["statistic", "p_value"]].tolist() == pytest.approx(
+        [agreed.statistic, agreed.p]
+    )
     assert "p for air_flow = 1, others = 0" in repr(table)
     three = ml(pr.Categorical())
-    by_column, by_one = three.summary(null={"x1": 1.0}), three.summary(null={"x1: 2": 1.0})
+    by_column, by_one = (
+        three.summary(null={"x1": 1.0}),
+        three.summary(null={"x1: 2": 1.0}),
+    )
     assert (by_column["statistic"] != by_one["statistic"]).sum() == 1
-    with pytest.raises(pr.DataError, match="'z', which is no coefficient; there are: Intercept, air_flow"):
+    with pytest.raises(
+        pr.DataError,
+        match="'z', which is no coefficient; there are: Intercept, air_flow",
+    ):
         fit.summary(null={"z": 1.0})
     with pytest.raises(pr.DataError, match="finite number"):
         fit.summary(null="x")
@@ -157,24 +215,52 @@ def test_nulls_are_stated_by_number_and_by_name():
 
 def test_least_squares_has_the_numbers_of_statsmodels():
     fit, frame = pr.fit(pr.Model.from_formula(LINE, STACK)), pd.DataFrame(STACK)
-    theirs = sm.OLS(frame["stack_loss"], sm.add_constant(frame[["air_flow", "water_temperature"]])).fit()
+    theirs = sm.OLS(
+        frame["stack_loss"], sm.add_constant(frame[["air_flow", "water_temperature"]])
+    ).fit()
     row, table = fit.glance().iloc[0], fit.tidy()
     np.testing.assert_allclose(table["statistic"], theirs.tvalues, rtol=1e-9)
     np.testing.assert_allclose(table["p.value"], theirs.pvalues, rtol=1e-9)
-    ours = row[["r.squared", "adj.r.squared", "sigma", "statistic", "p.value", "deviance", "df.residual", "nobs"]]
-    want = [theirs.rsquared, theirs.rsquared_adj, theirs.mse_resid**0.5, theirs.fvalue, theirs.f_pvalue, theirs.ssr]
+    ours = row[
+        [
+            "r.squared",
+            "adj.r.squared",
+            "sigma",
+            "statistic",
+            "p.value",
+            "deviance",
+            "df.residual",
+            "nobs",
+        ]
+    ]
+    want = [
+        theirs.rsquared,
+        theirs.rsquared_adj,
+        theirs.mse_resid**0.5,
+        theirs.fvalue,
+        theirs.f_pvalue,
+        theirs.ssr,
+    ]
     np.testing.assert_allclose(ours.to_numpy(float), [*want, 18, 21], rtol=1e-9)
     # it counts sigma as R does, which statsmodels does not
     assert row["AIC"] == pytest.approx(theirs.aic + 2)
     assert row["BIC"] == pytest.approx(theirs.bic + np.log(21))
-    assert fit.r_squared == pytest.approx(np.corrcoef(fit.fitted, STACK["stack_loss"])[0, 1] ** 2)
+    assert fit.r_squared == pytest.approx(
+        np.corrcoef(fit.fitted, STACK["stack_loss"])[0, 1] ** 2
+    )
     robust = fit.summary(covariance="HC3")
-    np.testing.assert_allclose(robust["p_value"].iloc[:3], theirs.get_robustcov_results("HC3", use_t=True).pvalues)
+    np.testing.assert_allclose(
+        robust["p_value"].iloc[:3],
+        theirs.get_robustcov_results("HC3", use_t=True).pvalues,
+    )
 
 
 def test_r_squared_without_an_intercept_is_about_zero():
     X, y = rows_for(pr.Gaussian())
-    fit, theirs = pr.fit(pr.Model.from_arrays(X, y, intercept=False)), sm.OLS(y, X).fit()
+    fit, theirs = (
+        pr.fit(pr.Model.from_arrays(X, y, intercept=False)),
+        sm.OLS(y, X).fit(),
+    )
     assert fit.r_squared == pytest.approx(theirs.rsquared)
     assert fit.adjusted_r_squared == pytest.approx(theirs.rsquared_adj)
     assert fit.overall.statistic == pytest.approx(theirs.fvalue)
@@ -184,13 +270,20 @@ def test_r_squared_without_an_intercept_is_about_zero():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_classes_and_counts_have_the_numbers_of_statsmodels(weighted):
     rng = np.random.default_rng(5)
-    for likelihood, family in ((pr.Bernoulli(), sm.families.Binomial()), (pr.Poisson(), sm.families.Poisson())):
+    for likelihood, family in (
+        (pr.Bernoulli(), sm.families.Binomial()),
+        (pr.Poisson(), sm.families.Poisson()),
+    ):
         X, y = rows_for(likelihood, 80)
         w = rng.integers(1, 4, 80) if weighted else np.ones(80, int)
         offset = rng.normal(size=80)
-        model = pr.Model.from_arrays(X, y, likelihood=likelihood, weights=w if weighted else None, offset=offset)
+        model = pr.Model.from_arrays(
+            X, y, likelihood=likelihood, weights=w if weighted else None, offset=offset
+        )
         fit, i = pr.fit(model), np.repeat(np.arange(80), w)
-        theirs = sm.GLM(y[i], sm.add_constant(X[i]), family=family, offset=offset[i]).fit()
+        theirs = sm.GLM(
+            y[i], sm.add_constant(X[i]), family=family, offset=offset[i]
+        ).fit()
         row = fit.glance().iloc[0]
         want = [
             theirs.null_deviance,
@@ -201,7 +294,17 @@ def test_classes_and_counts_have_the_numbers_of_statsmodels(weighted):
             theirs.deviance,
             theirs.df_resid,
         ]
-        ours = row[["null.deviance", "df.null", "logLik", "AIC", "BIC", "deviance", "df.residual"]]
+        ours = row[
+            [
+                "null.deviance",
+                "df.null",
+                "logLik",
+                "AIC",
+                "BIC",
+                "deviance",
+                "df.residual",
+            ]
+        ]
         np.testing.assert_allclose(ours.to_numpy(float), want, rtol=1e-7)
         assert fit.r_squared == pytest.approx(1 - theirs.llf / theirs.llnull, rel=1e-7)
         np.testing.assert_allclose(fit.tidy()["p.value"], theirs.pvalues, rtol=1e-4)
@@ -211,13 +314,22 @@ def test_other_likelihoods_have_the_pseudo_r_squared_of_statsmodels():
     X, y = rows_for(pr.Categorical())
     theirs = sm.MNLogit(y, sm.add_constant(X)).fit(disp=0)
     ours = ml(pr.Categorical())
-    assert [ours.r_squared, ours.aic, ours.bic] == pytest.approx([theirs.prsquared, theirs.aic, theirs.bic], rel=1e-6)
+    assert [ours.r_squared, ours.aic, ours.bic] == pytest.approx(
+        [theirs.prsquared, theirs.aic, theirs.bic], rel=1e-6
+    )
     X, y = rows_for(pr.NegativeBinomial(), 200)
-    theirs, ours = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0), ml(pr.NegativeBinomial(), n=200)
-    assert [ours.r_squared, ours.aic, ours.bic] == pytest.approx([theirs.prsquared, theirs.aic, theirs.bic], rel=1e-5)
+    theirs, ours = (
+        sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0),
+        ml(pr.NegativeBinomial(), n=200),
+    )
+    assert [ours.r_squared, ours.aic, ours.bic] == pytest.approx(
+        [theirs.prsquared, theirs.aic, theirs.bic], rel=1e-5
+    )
     X, y = rows_for(pr.likelihoods.Quantile(0.6))
     theirs = sm.QuantReg(y, sm.add_constant(X)).fit(0.6)
-    assert ml(pr.likelihoods.Quantile(0.6)).r_squared == pytest.approx(theirs.prsquared, abs=1e-4)
+    assert ml(pr.likelihoods.Quantile(0.6)).r_squared == pytest.approx(
+        theirs.prsquared, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, type), ids=None)
@@ -237,14 +349,27 @@ def test_precisions_divide_the_variance():
         pr.fit(pr.Model.from_arrays(X, y, weights=pr.weights.precision(w))),
         sm.WLS(y, sm.add_constant(X), w).fit(),
     )
-    ours = [fit.deviance, fit.r_squared, fit.log_likelihood, fit.aic - 2, fit.overall.statistic]
-    assert ours == pytest.approx([theirs.ssr, theirs.rsquared, theirs.llf, theirs.aic, theirs.fvalue])
+    ours = [
+        fit.deviance,
+        fit.r_squared,
+        fit.log_likelihood,
+        fit.aic - 2,
+        fit.overall.statistic,
+    ]
+    assert ours == pytest.approx(
+        [theirs.ssr, theirs.rsquared, theirs.llf, theirs.aic, theirs.fvalue]
+    )
 
 
 def test_sampling_weights_have_standard_errors_and_no_likelihood():
     X, y = rows_for(pr.Bernoulli())
     fit = pr.fit(
-        pr.Model.from_arrays(X, y, likelihood="bernoulli", weights=pr.weights.sampling(np.linspace(1, 2, len(y))))
+        pr.Model.from_arrays(
+            X,
+            y,
+            likelihood="bernoulli",
+            weights=pr.weights.sampling(np.linspace(1, 2, len(y))),
+        )
     )
     for name in ("aic", "bic", "deviance", "r_squared"):
         with pytest.raises(pr.Incompatible, match="pseudo-likelihood"):
@@ -260,9 +385,13 @@ def test_both_estimates_of_sigma_are_said_once():
     ml = f"{fit.aux['sigma']:.5g}"
     for said in (repr(fit.summary()), fit.summary()._repr_html_()):
         assert said.count(ml) == said.count("RSS") == 1
-    assert any("sqrt(RSS/n)" in note for note in fit.essential_notes)  # which other prints have
+    assert any(
+        "sqrt(RSS/n)" in note for note in fit.essential_notes
+    )  # which other prints have
     wald = repr(fit.summary(kind="wald"))
-    assert "standard errors use the unbiased" in " ".join(wald.split())  # whose foot does not say it
+    assert "standard errors use the unbiased" in " ".join(
+        wald.split()
+    )  # whose foot does not say it
 
 
 def test_a_print_says_where_its_log_likelihood_is_and_has_no_nan():
@@ -273,20 +402,30 @@ def test_a_print_says_where_its_log_likelihood_is_and_has_no_nan():
     assert "nan" not in repr(ml.summary())
     assert "x2         does not exist\n" in repr(ml.summary())
     weak = m.with_prior(pr.Normal(1.0))
-    assert f"log-likelihood {(mode := pr.fit(weak)).log_likelihood:.5g} at the mode\n" in repr(mode.summary())
+    assert (
+        f"log-likelihood {(mode := pr.fit(weak)).log_likelihood:.5g} at the mode\n"
+        in repr(mode.summary())
+    )
     assert " at the posterior mean" in repr(pr.fit(weak, "quadrature").summary())
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_does_not_exist_has_no_p():
-    apart = pr.fit(pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood="bernoulli"))
+    apart = pr.fit(
+        pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood="bernoulli")
+    )
     assert apart.summary()[["estimate", "p_value"]].isna().all(axis=None)
     assert "AIC" not in repr(apart)
     exact = pr.fit(pr.Model.from_arrays([0.0, 1.0], [0.0, 2.0]))
     with pytest.raises(pr.Incompatible, match="meets every response exactly"):
         _ = exact.aic
     repr(exact)
-    seen = pr.fit(pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood="bernoulli"), "perceptron")
+    seen = pr.fit(
+        pr.Model.from_arrays(
+            [0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood="bernoulli"
+        ),
+        "perceptron",
+    )
     assert "perceptron" in repr(seen)
     assert "p_value" not in seen.summary()
 
@@ -312,7 +451,9 @@ def test_a_summary_is_a_frame_and_its_parts_are_plain():
     assert type(table[["estimate"]]) is type(table.round(2)) is pd.DataFrame
     assert type(table.copy()) is pd.DataFrame
     assert "AIC" not in repr(table.head(2))
-    pd.testing.assert_frame_equal(pd.DataFrame(pickle.loads(pickle.dumps(table))), pd.DataFrame(table))
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(pickle.loads(pickle.dumps(table))), pd.DataFrame(table)
+    )
 
 
 def test_a_long_table_folds():
@@ -335,7 +476,14 @@ def test_trials_are_one_observation_each():
 def test_predictions_come_as_pandas_too():
     fit = ml(pr.Poisson())
     table, said = fit.predict(output="pandas"), fit.predict()
-    assert table.columns.tolist() == ["mean", "mean_std_error", "mean_lower", "mean_upper", "new_lower", "new_upper"]
+    assert table.columns.tolist() == [
+        "mean",
+        "mean_std_error",
+        "mean_lower",
+        "mean_upper",
+        "new_lower",
+        "new_upper",
+    ]
     assert (table.index.name, table.attrs) == ("obs", said.attrs)
     np.testing.assert_array_equal(table["new_upper"], said["new_upper"])
     classes = ml(pr.Categorical()).predict(output="pandas")
@@ -345,14 +493,23 @@ def test_predictions_come_as_pandas_too():
         fit.predict(output="polars")
 
 
-@pytest.mark.parametrize("method", ["newton", pr.LaplaceApproximation(draws=100)], ids=["mode", "posterior"])
+@pytest.mark.parametrize(
+    "method", ["newton", pr.LaplaceApproximation(draws=100)], ids=["mode", "posterior"]
+)
 def test_an_event_has_a_probability_and_no_interval_from_0_to_1(method):
     model = model_for(pr.Bernoulli(), pr.Normal(1.0))
     said = pr.fit(model, method).predict()
-    assert list(said) == ["mean", "mean_std_error" if method == "newton" else "mean_sd", "mean_lower", "mean_upper"]
+    assert list(said) == [
+        "mean",
+        "mean_std_error" if method == "newton" else "mean_sd",
+        "mean_lower",
+        "mean_upper",
+    ]
     assert "a new observation is one of two classes" in said.attrs["kind"]
     X, y = rows_for(pr.Bernoulli())
-    trials = pr.Model.from_arrays(X, y, likelihood="binomial", trials=np.ones(60), prior=pr.Normal(1.0))
+    trials = pr.Model.from_arrays(
+        X, y, likelihood="binomial", trials=np.ones(60), prior=pr.Normal(1.0)
+    )
     assert "new_upper" in pr.fit(trials, method).predict()
 
 
@@ -360,13 +517,19 @@ def test_an_event_has_a_probability_and_no_interval_from_0_to_1(method):
 def test_a_print_reads_no_rows_that_are_elsewhere(likelihood):
     X, y = rows_for(likelihood)
     blocks, read = [(X[:30], y[:30]), (X[30:], y[30:])], []
-    there = pr.fit(pr.Model.from_blocks(lambda: read.append(1) or blocks, likelihood=likelihood, width=3))
+    there = pr.fit(
+        pr.Model.from_blocks(
+            lambda: read.append(1) or blocks, likelihood=likelihood, width=3
+        )
+    )
     here, passes = ml(likelihood), len(read)
     said = repr(there)
     assert len(read) == passes
     assert ("take another pass over the rows" in said) != likelihood.least_squares
     assert (f"R² {here.r_squared:.4g}, adjusted" in said) == likelihood.least_squares
-    assert [there.aic, there.deviance] == pytest.approx([here.aic, here.deviance], rel=1e-6)
+    assert [there.aic, there.deviance] == pytest.approx(
+        [here.aic, here.deviance], rel=1e-6
+    )
 
 
 def test_deviances_in_the_units_of_their_noise():
@@ -383,14 +546,18 @@ def test_deviances_in_the_units_of_their_noise():
     }
     for likelihood, loss in losses.items():
         fit = ml(likelihood)
-        assert fit.deviance == pytest.approx(loss(fit.residuals().values).sum(), rel=1e-6), likelihood
+        assert fit.deviance == pytest.approx(
+            loss(fit.residuals().values).sum(), rel=1e-6
+        ), likelihood
 
 
 # ---- a fit that is exact -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12])
-def test_a_fit_that_meets_every_response_to_rounding_prints_no_numbers_of_rounding(noise):
+def test_a_fit_that_meets_every_response_to_rounding_prints_no_numbers_of_rounding(
+    noise,
+):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 4))
     y = 7.0 + x @ [0.1, -1 / 3, 2.0, 0.7] + noise * rng.normal(size=50)
@@ -415,10 +582,14 @@ def test_a_fit_that_meets_every_response_to_rounding_prints_no_numbers_of_roundi
         assert "e-1" not in repr(pr.compare({"ML": fit}))
         other = pr.ols("y ~ x1", {"x1": x[:, 0], "y": y})
         judged = pr.compare_models({"exact": fit, "x1": other})
-        assert np.isnan(judged.table.loc["exact", ["elpd_loo", "AIC"]].astype(float)).all()
+        assert np.isnan(
+            judged.table.loc["exact", ["elpd_loo", "AIC"]].astype(float)
+        ).all()
         assert "exact: the fit meets every response exactly" in repr(judged)
     else:
-        np.testing.assert_allclose(fit.residual_sd, 1e-12, rtol=0.3)  # digits of 7 end at 9e-16
+        np.testing.assert_allclose(
+            fit.residual_sd, 1e-12, rtol=0.3
+        )  # digits of 7 end at 9e-16
         assert pr.hypothesis(fit, "x1 = 0")["t"].p < 1e-15
 
 
@@ -429,7 +600,10 @@ def test_what_a_fit_explains_does_not_depend_on_the_unit_of_the_response(unit):
     y = x[:, 0] + rng.normal(size=40)
     one, other = (pr.fit(pr.Model.from_arrays(x, k * y)) for k in (1.0, unit))
     np.testing.assert_allclose(other.r_squared, one.r_squared, rtol=1e-12)
-    np.testing.assert_allclose(other.overall.statistic, one.overall.statistic, rtol=1e-11)
     np.testing.assert_allclose(
-        [other.residual_sd, other.deviance**0.5], np.array([one.residual_sd, one.deviance**0.5]) * unit
+        other.overall.statistic, one.overall.statistic, rtol=1e-11
+    )
+    np.testing.assert_allclose(
+        [other.residual_sd, other.deviance**0.5],
+        np.array([one.residual_sd, one.deviance**0.5]) * unit,
     )

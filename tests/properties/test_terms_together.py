@@ -10,8 +10,23 @@ import pytest
 import probreg as pr
 from probreg.errors import Incompatible, NotConverged
 
-TERMS = ("gp(z)", "gp(z, length=1)", "s(z)", "t2(z, u)", "(1 | g)", "(x | h)", "(1 | c / d)")
-LIKELIHOODS = ("gaussian", "poisson", "bernoulli", "categorical", "negative_binomial", "student")
+TERMS = (
+    "gp(z)",
+    "gp(z, length=1)",
+    "s(z)",
+    "t2(z, u)",
+    "(1 | g)",
+    "(x | h)",
+    "(1 | c / d)",
+)
+LIKELIHOODS = (
+    "gaussian",
+    "poisson",
+    "bernoulli",
+    "categorical",
+    "negative_binomial",
+    "student",
+)
 
 
 def rows():
@@ -24,11 +39,18 @@ def rows():
         "gaussian": mu + 0.3 * rng.normal(size=n),
         "poisson": rng.poisson(np.exp(0.5 * mu + 1)),
         "bernoulli": (rng.logistic(size=n) + mu > 0) * 1,
-        "categorical": np.array(list("abc"))[(np.c_[0 * mu, mu, -mu] + rng.gumbel(size=(n, 3))).argmax(1)],
+        "categorical": np.array(list("abc"))[
+            (np.c_[0 * mu, mu, -mu] + rng.gumbel(size=(n, 3))).argmax(1)
+        ],
         "negative_binomial": rng.negative_binomial(2, 2 / (2 + np.exp(0.5 * mu + 1))),
         "student": mu + 0.3 * rng.standard_t(4, size=n),
     }
-    return {"z": z, "u": u, "x": x, **{k: np.array([f"{k}{v}" for v in own]) for k, own in labels.items()}}, responses
+    return {
+        "z": z,
+        "u": u,
+        "x": x,
+        **{k: np.array([f"{k}{v}" for v in own]) for k, own in labels.items()},
+    }, responses
 
 
 def combination(pair):
@@ -37,10 +59,15 @@ def combination(pair):
 
 def assert_usable(formula, likelihood, folder):
     data, responses = rows()
-    model = pr.Model.from_formula(formula, {**data, "y": responses[likelihood]}, likelihood=likelihood)
+    model = pr.Model.from_formula(
+        formula, {**data, "y": responses[likelihood]}, likelihood=likelihood
+    )
     try:
         fit = pr.fit(model)
-    except (Incompatible, NotConverged) as error:  # such as an exact process of unknown length beside Student-t noise
+    except (
+        Incompatible,
+        NotConverged,
+    ) as error:  # such as an exact process of unknown length beside Student-t noise
         pytest.skip(str(error))
     assert repr(fit)
     assert str(fit.summary())
@@ -52,14 +79,18 @@ def assert_usable(formula, likelihood, folder):
         warnings.simplefilter("ignore", pr.errors.ProbregWarning)
         path = fit.save(folder / "fit.nc")
     again = pr.load_fit(path)
-    pd.testing.assert_frame_equal(again.tidy(), fit.tidy(), rtol=1e-6)  # slopes of scales are differences
+    pd.testing.assert_frame_equal(
+        again.tidy(), fit.tidy(), rtol=1e-6
+    )  # slopes of scales are differences
     for name, value in again.predict(data).data_vars.items():
         np.testing.assert_allclose(value, predicted[name], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("other", ["(1 | g)", "(x | h)", "(1 | c / d)", "s(u)"])
 @pytest.mark.parametrize("process", ["gp(z)", "gp(z, length=1)", "gp(z, basis='hsgp')"])
-def test_a_process_beside_another_term_prints_predicts_and_saves(process, other, tmp_path):
+def test_a_process_beside_another_term_prints_predicts_and_saves(
+    process, other, tmp_path
+):
     assert_usable(combination((process, other)), "gaussian", tmp_path)
 
 
@@ -75,6 +106,8 @@ def pairs_with_likelihoods():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pair", "likelihood"), list(pairs_with_likelihoods()), ids=str)
+@pytest.mark.parametrize(
+    ("pair", "likelihood"), list(pairs_with_likelihoods()), ids=str
+)
 def test_two_terms_print_predict_and_save(pair, likelihood, tmp_path):
     assert_usable(combination(pair), likelihood, tmp_path)

@@ -10,7 +10,11 @@ import pytest
 
 import probreg as pr
 from probreg.inference.sampling import chains, trajectory
-from probreg.inference.sampling.affine_density import CompiledTarget, affine_density, compiled_whole
+from probreg.inference.sampling.affine_density import (
+    CompiledTarget,
+    affine_density,
+    compiled_whole,
+)
 from probreg.inference.sampling.log_density import ReparameterisedDensity
 from probreg.numerics.compiled import AffineData, Work
 
@@ -46,7 +50,12 @@ def standard_normal(d: int) -> CompiledTarget:
 
 
 def walked(
-    target: CompiledTarget, *, aim: float = 0.8, draws: int = 1000, workers: int = 1, seed: int = 1
+    target: CompiledTarget,
+    *,
+    aim: float = 0.8,
+    draws: int = 1000,
+    workers: int = 1,
+    seed: int = 1,
 ) -> list[chains.Chain]:
     d = target.data.A.shape[1]
     found = chains.walk_all(
@@ -81,7 +90,10 @@ def turns_somewhere(leaves: list[tuple[Array, Array]], way: float) -> bool:
         return False
     left, right = leaves[: len(leaves) // 2], leaves[len(leaves) // 2 :]
     pairs = [(leaves[0], leaves[-1]), (leaves[0], right[0]), (left[-1], leaves[-1])]
-    joint = any(way * (b[0] - a[0]) @ a[1] <= 0 or way * (b[0] - a[0]) @ b[1] <= 0 for a, b in pairs)
+    joint = any(
+        way * (b[0] - a[0]) @ a[1] <= 0 or way * (b[0] - a[0]) @ b[1] <= 0
+        for a, b in pairs
+    )
     return joint or turns_somewhere(left, way) or turns_somewhere(right, way)
 
 
@@ -104,7 +116,9 @@ def test_the_tree_without_recursion_is_the_recursive_one(doublings: int) -> None
             T.leapfrog(density, None, path, end, step)
             leaves.append((path[end].copy(), path[end + 1].copy()))
         start = T.kinetic(w, end + 1) - density(z, np.empty(d), None)
-        whole, *_ = T.extend(density, None, w, AT, end, step, 2**doublings, start, rng, HALT, stats, 0)
+        whole, *_ = T.extend(
+            density, None, w, AT, end, step, 2**doublings, start, rng, HALT, stats, 0
+        )
         expected = not turns_somewhere(leaves, 1.0 if step > 0 else -1.0)
         assert whole == expected
         met.add(whole)
@@ -116,7 +130,9 @@ def test_the_tree_without_recursion_is_the_recursive_one(doublings: int) -> None
 
 def test_plain_chains_are_the_compiled_ones() -> None:
     target, plain = standard_normal(3), []
-    compiled = chains._Walker(target, np.random.default_rng(4), 5.0, 0.8, chains.Progress(HALT, np.zeros(1)))
+    compiled = chains._Walker(
+        target, np.random.default_rng(4), 5.0, 0.8, chains.Progress(HALT, np.zeros(1))
+    )
     assert compiled.begin(lambda rng: rng.standard_normal(3))
     found = compiled.chain(30, 20)
     rng, state = np.random.default_rng(4), chains._restarted(chains._STEP)
@@ -138,15 +154,28 @@ def test_draws_of_a_normal_are_normal(d: int) -> None:
     probs = np.array([0.01, 0.1, 0.5, 0.9, 0.99])
     share = (draws[:, None] <= norm.ppf(probs)[:, None]).mean(0)
     # 16,000 draws are worth 4,000 at the least
-    assert np.abs((share - probs[:, None]) / np.sqrt(probs * (1 - probs) / 4000)[:, None]).max() < 5.0
+    assert (
+        np.abs(
+            (share - probs[:, None]) / np.sqrt(probs * (1 - probs) / 4000)[:, None]
+        ).max()
+        < 5.0
+    )
     stats = np.stack([c.stats for c in found])
     assert not stats[..., T.DIVERGING].any()
-    np.testing.assert_allclose(stats[..., T.LOG_P].ravel(), -0.5 * (draws**2).sum(1), rtol=1e-12)
+    np.testing.assert_allclose(
+        stats[..., T.LOG_P].ravel(), -0.5 * (draws**2).sum(1), rtol=1e-12
+    )
     assert (stats[..., T.STEPS] < 2 ** (stats[..., T.DEPTH] + 1)).all()
 
 
 def test_draws_are_normal_whatever_the_mass_matrix() -> None:
-    walker = chains._Walker(standard_normal(3), np.random.default_rng(6), 5.0, 0.8, chains.Progress(HALT, np.zeros(1)))
+    walker = chains._Walker(
+        standard_normal(3),
+        np.random.default_rng(6),
+        5.0,
+        0.8,
+        chains.Progress(HALT, np.zeros(1)),
+    )
     walker.w[T.MASS], walker.state = [9.0, 1.0, 0.1], chains._restarted(0.3)
     assert walker.begin(lambda rng: rng.standard_normal(3))
     draws = walker.walked(8000, -1.0)[1].draws
@@ -156,12 +185,17 @@ def test_draws_are_normal_whatever_the_mass_matrix() -> None:
 
 @pytest.mark.parametrize("aim", [0.65, 0.8, 0.95])
 def test_the_acceptance_is_what_adaptation_aims_at(aim: float) -> None:
-    met = np.mean([c.stats[:, T.ACCEPTED] for c in walked(standard_normal(11), aim=aim)])
+    met = np.mean(
+        [c.stats[:, T.ACCEPTED] for c in walked(standard_normal(11), aim=aim)]
+    )
     assert abs(met - aim) < 0.04
 
 
 def test_chains_do_not_depend_on_threads_and_have_no_seed_in_common() -> None:
-    one, two, other = (walked(standard_normal(4), draws=50, workers=w, seed=s) for w, s in ((1, 3), (4, 3), (1, 4)))
+    one, two, other = (
+        walked(standard_normal(4), draws=50, workers=w, seed=s)
+        for w, s in ((1, 3), (4, 3), (1, 4))
+    )
     for a, b, c in zip(one, two, other):
         np.testing.assert_array_equal(a.draws, b.draws)
         assert not np.isin(a.draws, c.draws).any()
@@ -177,7 +211,19 @@ def test_a_step_off_the_density_diverges() -> None:
     w[AT.point], w[AT.point + 1] = 0.5, -0.5
     for _ in range(200):
         stats, log_p = np.empty((1, 7)), -0.5 * float(w[AT.point, 0]) ** 2
-        T.transition(cut, None, w, AT, log_p, rng.standard_normal((1, 1)), 0.8, rng, HALT, stats, 0)
+        T.transition(
+            cut,
+            None,
+            w,
+            AT,
+            log_p,
+            rng.standard_normal((1, 1)),
+            0.8,
+            rng,
+            HALT,
+            stats,
+            0,
+        )
         assert abs(w[AT.point, 0]) < 1.0
         diverged += int(stats[0, T.DIVERGING])
     assert 50 < diverged < 200
@@ -199,10 +245,16 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
     model = pr.Model.from_arrays(X, Y, likelihood="bernoulli", prior=pr.Normal(1.0))
     assert compiled_whole(model)
     assert compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0)}))
-    assert compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.Cauchy(2.0)}))
-    assert not compiled_whole(model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.StudentT(4.0)}))
+    assert compiled_whole(
+        model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.Cauchy(2.0)})
+    )
+    assert not compiled_whole(
+        model.with_prior({"x1": pr.priors.Cauchy(1.0), "x2": pr.priors.StudentT(4.0)})
+    )
     assert not compiled_whole(model.with_prior({"x1": pr.Normal(pr.HalfNormal(1.0))}))
-    assert not compiled_whole(pr.Model.from_arrays(X, Y, likelihood="negative_binomial"))
+    assert not compiled_whole(
+        pr.Model.from_arrays(X, Y, likelihood="negative_binomial")
+    )
     assert not compiled_whole(pr.Model.from_arrays(X, Y))
 
 
@@ -218,7 +270,9 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
         ),
     ],
 )  # fmt: skip
-def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_plain_one(y: Any, given: Any) -> None:
+def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_plain_one(
+    y: Any, given: Any
+) -> None:
     from probreg.numerics.compiled.addresses import table_of
 
     model = pr.Model.from_arrays(X, y, **given)
@@ -228,9 +282,14 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
     target = affine_density(model, found.at, found.rows)
     arrays = (*target.data, *Work.of(target.data))
     table = table_of(arrays)
-    z, slopes = np.random.default_rng(2).normal(size=found.at.A.shape[1]), np.empty(found.at.A.shape[1])
+    z, slopes = (
+        np.random.default_rng(2).normal(size=found.at.A.shape[1]),
+        np.empty(found.at.A.shape[1]),
+    )
     value, over = found.log_prob(z)
-    found_there = target.function.ctypes(*(v.ctypes.data_as(POINTER(c_double)) for v in (z, slopes)), table.ctypes.data)
+    found_there = target.function.ctypes(
+        *(v.ctypes.data_as(POINTER(c_double)) for v in (z, slopes)), table.ctypes.data
+    )
     assert found_there == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(slopes, over, rtol=1e-9, atol=1e-10)
 
@@ -241,15 +300,29 @@ def test_the_compiled_chains_and_nutpies_draw_from_one_posterior() -> None:
     from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
 
     rare = (np.random.default_rng(5).random(300) < 0.03).astype(int)
-    model = pr.Model.from_arrays(X, rare, likelihood="bernoulli", prior=pr.priors.Cauchy(1.0))
+    model = pr.Model.from_arrays(
+        X, rare, likelihood="bernoulli", prior=pr.priors.Cauchy(1.0)
+    )
     found = ReparameterisedDensity.of(model, compiled=True)
     assert found.rows is not None
     d, target = found.at.A.shape[1], affine_density(model, found.at, found.rows)
-    plain = Density(d, found.log_prob, found.unfold, lambda rng: rng.standard_normal(d), {"beta": model.shape}, True)
+    plain = Density(
+        d,
+        found.log_prob,
+        found.unfold,
+        lambda rng: rng.standard_normal(d),
+        {"beta": model.shape},
+        True,
+    )
     draws = []
-    for aim, density in ((0.7, Density(**{**vars(plain), "target": target, "whitened": True})), (0.9, plain)):
+    for aim, density in (
+        (0.7, Density(**{**vars(plain), "target": target, "whitened": True})),
+        (0.9, plain),
+    ):
         draws.append(
-            sample(density, SamplerSettings(3, 4000, 500, 4, aim)).posterior["beta"].reshape(-1, model.shape[0])
+            sample(density, SamplerSettings(3, 4000, 500, 4, aim))
+            .posterior["beta"]
+            .reshape(-1, model.shape[0])
         )
     ours, theirs = (np.quantile(v, [0.02, 0.1, 0.5, 0.9, 0.98], axis=0) for v in draws)
     np.testing.assert_allclose(ours, theirs, atol=0.12 * float(draws[1].std(0).max()))

@@ -17,9 +17,13 @@ def model_of(columns: int, likelihood: str = "gaussian", n: int = 90) -> pr.Mode
     eta = X[:, 0] / 3.0 - X[:, -1] / 4.0
     y = eta + rng.normal(size=n)
     if likelihood == "categorical":
-        y = np.array(["ash", "beech", "cedar"])[np.clip(np.round(y) + 1, 0, 2).astype(int)]
+        y = np.array(["ash", "beech", "cedar"])[
+            np.clip(np.round(y) + 1, 0, 2).astype(int)
+        ]
     names = [f"column {j}" for j in range(columns)]
-    return pr.Model.from_arrays(X, y, columns=names, likelihood=likelihood, prior=pr.Normal(1.0, scaled=True))
+    return pr.Model.from_arrays(
+        X, y, columns=names, likelihood=likelihood, prior=pr.Normal(1.0, scaled=True)
+    )
 
 
 @pytest.mark.parametrize("columns", [1, 3, 8, 30])
@@ -32,11 +36,15 @@ def test_a_path_shows_every_column_in_units_of_its_spread(columns):
     assert len(curves) == columns
     sd = found.model.design.X[:, 1:].std(0)
     values = np.sort(found.coef.values[-1, 1:] * sd)
-    np.testing.assert_allclose(np.sort([line.get_ydata()[-1] for line in curves]), values, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.sort([line.get_ydata()[-1] for line in curves]), values, rtol=1e-9
+    )
     names = [t for t in ax.texts if t.get_text().startswith("column")]
     assert len(names) == (columns if columns <= ALL else FEW)
     boxes = sorted((t.get_window_extent() for t in names), key=lambda b: b.y0)
-    assert all(b.y0 - a.y1 > -2.0 for a, b in pairwise(boxes))  # pixels: descenders may touch
+    assert all(
+        b.y0 - a.y1 > -2.0 for a, b in pairwise(boxes)
+    )  # pixels: descenders may touch
     ends = [line for line in ax.lines if line.get_marker() != "None"]
     assert len(ends) == len(names)  # maximum likelihood exists
     ml = pr.fit(found.model.with_prior(pr.Flat())).coef.values[1:] * sd
@@ -48,8 +56,12 @@ def test_a_softmax_has_a_panel_for_each_outcome_and_raw_units_on_request():
     fig = path(found, scale="raw")
     fig.draw_without_rendering()
     assert [ax.get_title(loc="left") for ax in fig.axes] == ["beech", "cedar"]
-    last = [line.get_ydata()[-1] for line in fig.axes[0].lines if len(line.get_xdata()) == 8]
-    np.testing.assert_allclose(np.sort(last), np.sort(found.coef.values[-1, 1:, 0]), rtol=1e-9)
+    last = [
+        line.get_ydata()[-1] for line in fig.axes[0].lines if len(line.get_xdata()) == 8
+    ]
+    np.testing.assert_allclose(
+        np.sort(last), np.sort(found.coef.values[-1, 1:, 0]), rtol=1e-9
+    )
 
 
 def test_without_maximum_likelihood_the_picture_says_so():
@@ -57,9 +69,16 @@ def test_without_maximum_likelihood_the_picture_says_so():
     assert "no maximum likelihood estimate exists" in path(found).get_supxlabel()
 
 
-@pytest.mark.parametrize(("by", "rule"), [("cv", "1se"), ("loo", "min"), ("evidence", "min")])
+@pytest.mark.parametrize(
+    ("by", "rule"), [("cv", "1se"), ("loo", "min"), ("evidence", "min")]
+)
 def test_a_choice_shows_scores_band_and_chosen_scale(by, rule):
-    made = tune(model_of(3).with_aux(sigma=1.0), by, scales=np.geomspace(0.01, 10, 12), rule=rule)
+    made = tune(
+        model_of(3).with_aux(sigma=1.0),
+        by,
+        scales=np.geomspace(0.01, 10, 12),
+        rule=rule,
+    )
     fig = picture_of(made)
     fig.draw_without_rendering()
     (ax,) = fig.axes
@@ -68,5 +87,7 @@ def test_a_choice_shows_scores_band_and_chosen_scale(by, rule):
     chosen = next(line for line in ax.lines if line.get_label().startswith("chosen"))
     assert chosen.get_xdata()[0] == made.scale
     assert bool(ax.collections) == (by != "evidence")
-    assert any(line.get_label().startswith("least:") for line in ax.lines) == (made.best != made.scale)
+    assert any(line.get_label().startswith("least:") for line in ax.lines) == (
+        made.best != made.scale
+    )
     assert ax.get_ylabel()

@@ -20,10 +20,18 @@ ROOT = pathlib.Path(pr.__file__).parent
 # What has no type of its own here: options handed on, dask's and PyMC's objects, values of any variable, blocks of arrays.
 FREE = {"options", "settings", "client", "blocks", "at", "variables", "aux"}
 # A noise scale is a number, one per draw or one per row, as it was given.
-OTHERS = {"Model.from_dask", "Model.from_dask_arrays", "Model.to_pymc", "Model.from_blocks", "Model.noise"}
+OTHERS = {
+    "Model.from_dask",
+    "Model.from_dask_arrays",
+    "Model.to_pymc",
+    "Model.from_blocks",
+    "Model.noise",
+}
 
 
-@pytest.mark.parametrize(("names", "registry"), [(MethodName, pr.METHODS), (LikelihoodName, pr.LIKELIHOODS)])
+@pytest.mark.parametrize(
+    ("names", "registry"), [(MethodName, pr.METHODS), (LikelihoodName, pr.LIKELIHOODS)]
+)
 def test_the_literal_names_are_those_of_the_registry(names, registry):
     literal, _ = get_args(names)
     assert sorted(get_args(literal)) == sorted(own(registry))
@@ -41,7 +49,9 @@ def test_the_package_says_that_it_has_types():
 
 
 def loose(annotation: ast.expr | None) -> bool:
-    return annotation is not None and any(isinstance(n, ast.Name) and n.id == "Any" for n in ast.walk(annotation))
+    return annotation is not None and any(
+        isinstance(n, ast.Name) and n.id == "Any" for n in ast.walk(annotation)
+    )
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED | MEMBERS))
@@ -50,10 +60,16 @@ def test_no_public_argument_is_of_any_type_where_there_is_one(name):
     found = inspect.unwrap(getattr(thing, "__func__", thing))
     tree = ast.parse(textwrap.dedent(inspect.getsource(found))).body[0]
     if isinstance(tree, ast.ClassDef):
-        said = {n.target.id: n.annotation for n in tree.body if isinstance(n, ast.AnnAssign)}
+        said = {
+            n.target.id: n.annotation for n in tree.body if isinstance(n, ast.AnnAssign)
+        }
     else:
         a = tree.args
-        said = {p.arg: p.annotation for p in [*a.args, *a.kwonlyargs, a.vararg, a.kwarg] if p is not None}
+        said = {
+            p.arg: p.annotation
+            for p in [*a.args, *a.kwonlyargs, a.vararg, a.kwarg]
+            if p is not None
+        }
         said["return"] = tree.returns
     anything = {k for k, v in said.items() if loose(v)} - FREE
     assert name in OTHERS or anything == set()

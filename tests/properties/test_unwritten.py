@@ -16,7 +16,9 @@ N, RNG = 300, np.random.default_rng(0)
 def columns() -> LazyColumns:
     g, h = RNG.integers(0, 9, N), RNG.integers(0, 4, N)
     first = GroupColumns(g, RNG.normal(size=(N, 2)), 9)
-    return LazyColumns(RNG.normal(size=(N, 3)), (first, GroupColumns(h, np.ones((N, 1)), 4)))
+    return LazyColumns(
+        RNG.normal(size=(N, 3)), (first, GroupColumns(h, np.ones((N, 1)), 4))
+    )
 
 
 def test_they_are_the_array_that_they_stand_for():
@@ -24,9 +26,21 @@ def test_they_are_the_array_that_they_stand_for():
     W = np.asarray(X)
     assert X.shape == W.shape == (N, 25)
     rows, chosen = np.array([5, 0, 7]), [0, 4, 24]
-    for key in (slice(2, 9), rows, (rows, chosen), (slice(None), chosen), (slice(None), 7), np.ix_(rows, chosen), 3):
+    for key in (
+        slice(2, 9),
+        rows,
+        (rows, chosen),
+        (slice(None), chosen),
+        (slice(None), 7),
+        np.ix_(rows, chosen),
+        3,
+    ):
         np.testing.assert_array_equal(np.asarray(X[key]), W[key])
-    for B in (RNG.normal(size=25), RNG.normal(size=(25, 2)), RNG.normal(size=(4, 25, 2))):
+    for B in (
+        RNG.normal(size=25),
+        RNG.normal(size=(25, 2)),
+        RNG.normal(size=(4, 25, 2)),
+    ):
         np.testing.assert_allclose(X @ B, W @ B)
     V = RNG.normal(size=(N, 2))
     np.testing.assert_allclose(X.T @ V, W.T @ V)
@@ -44,32 +58,58 @@ def test_they_are_not_written_out_beyond_a_limit(monkeypatch):
         np.asarray(columns())
 
 
-@pytest.mark.parametrize(("response", "likelihood"), [("y", "gaussian"), ("b", "bernoulli")])
-@pytest.mark.parametrize("method", [pr.Evidence(), pr.Evidence(criterion="ML")], ids=["REML", "ML"])
-def test_a_fit_of_them_is_that_of_the_array(response, likelihood, method, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("response", "likelihood"), [("y", "gaussian"), ("b", "bernoulli")]
+)
+@pytest.mark.parametrize(
+    "method", [pr.Evidence(), pr.Evidence(criterion="ML")], ids=["REML", "ML"]
+)
+def test_a_fit_of_them_is_that_of_the_array(
+    response, likelihood, method, monkeypatch, tmp_path
+):
     g, x = np.repeat(np.arange(12), 25), RNG.normal(size=N)
     eta = 0.5 + x + RNG.normal(size=12)[g]
-    data = {"y": eta + RNG.normal(size=N), "b": (RNG.random(N) < 1 / (1 + np.exp(-eta))).astype(int), "x": x}
+    data = {
+        "y": eta + RNG.normal(size=N),
+        "b": (RNG.random(N) < 1 / (1 + np.exp(-eta))).astype(int),
+        "x": x,
+    }
     data["g"] = g.astype(str)
-    wanted = pr.fit(Model.from_formula(f"{response} ~ x + (1 | g)", data, likelihood=likelihood), method)
+    wanted = pr.fit(
+        Model.from_formula(f"{response} ~ x + (1 | g)", data, likelihood=likelihood),
+        method,
+    )
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
     model = Model.from_formula(f"{response} ~ x + (1 | g)", data, likelihood=likelihood)
     assert model.design.unwritten
     found = pr.fit(model, method)
     np.testing.assert_allclose(found.solution.beta, wanted.solution.beta, atol=2e-5)
     np.testing.assert_allclose(
-        np.asarray(found.solution.scale.matrix()), np.asarray(wanted.solution.scale.matrix()), atol=2e-5
+        np.asarray(found.solution.scale.matrix()),
+        np.asarray(wanted.solution.scale.matrix()),
+        atol=2e-5,
     )
-    np.testing.assert_allclose(found.std_error.values, wanted.std_error.values, rtol=1e-4)
+    np.testing.assert_allclose(
+        found.std_error.values, wanted.std_error.values, rtol=1e-4
+    )
 
 
-def test_a_covariance_that_is_not_written_out_comes_back_from_a_file(monkeypatch, tmp_path):
+def test_a_covariance_that_is_not_written_out_comes_back_from_a_file(
+    monkeypatch, tmp_path
+):
     from probreg.inference.covariance import ArrowCovariance
 
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
     g, x = np.repeat(np.arange(12), 25), RNG.normal(size=N)
-    data = {"y": x + RNG.normal(size=12)[g] + RNG.normal(size=N), "x": x, "g": g.astype(str)}
+    data = {
+        "y": x + RNG.normal(size=12)[g] + RNG.normal(size=N),
+        "x": x,
+        "g": g.astype(str),
+    }
     fit = pr.fit(Model.from_formula("y ~ x + (x | g)", data))
     assert isinstance(fit.solution.scale, ArrowCovariance)
     back = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
-    np.testing.assert_array_equal(np.asarray(back.solution.scale.matrix()), np.asarray(fit.solution.scale.matrix()))
+    np.testing.assert_array_equal(
+        np.asarray(back.solution.scale.matrix()),
+        np.asarray(fit.solution.scale.matrix()),
+    )

@@ -18,11 +18,19 @@ def rows_of(groups: int, seed: int, each: int = 2) -> pd.DataFrame:
 
 
 def model_of(rows: pd.DataFrame) -> pr.Model:
-    prior = {"Intercept": pr.Normal(2.5), "x": pr.Normal(2.5), "1 | g": pr.Covariance(sd=pr.HalfNormal(1.0))}
-    return pr.Model.from_formula("y ~ x + (1 | g)", rows, likelihood="bernoulli", prior=prior)
+    prior = {
+        "Intercept": pr.Normal(2.5),
+        "x": pr.Normal(2.5),
+        "1 | g": pr.Covariance(sd=pr.HalfNormal(1.0)),
+    }
+    return pr.Model.from_formula(
+        "y ~ x + (1 | g)", rows, likelihood="bernoulli", prior=prior
+    )
 
 
-def by_quadrature(rows: pd.DataFrame, centre: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def by_quadrature(
+    rows: pd.DataFrame, centre: np.ndarray, spread: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means and sds of intercept, slope and sd: the trapezoidal rule over these three, and over each group's effect."""
     sign, x = 2 * rows["y"].to_numpy() - 1, rows["x"].to_numpy()
     first = np.flatnonzero(np.r_[True, np.diff(pd.factorize(rows["g"])[0]) > 0])
@@ -36,12 +44,22 @@ def by_quadrature(rows: pd.DataFrame, centre: np.ndarray, spread: np.ndarray) ->
     for i, a in enumerate(A):
         for j, b in enumerate(B):
             eta = (a + b * x)[:, None, None] + S[:, None] * u
-            by_group = np.add.reduceat(-np.log1p(np.exp(-sign[:, None, None] * eta)), first)
-            log_p[i, j] = logsumexp(by_group + log_u, axis=2).sum(0) - 0.5 * (a**2 + b**2) / 2.5**2
+            by_group = np.add.reduceat(
+                -np.log1p(np.exp(-sign[:, None, None] * eta)), first
+            )
+            log_p[i, j] = (
+                logsumexp(by_group + log_u, axis=2).sum(0)
+                - 0.5 * (a**2 + b**2) / 2.5**2
+            )
     p = np.exp(log_p - 0.5 * S**2 - np.log1p(np.exp(-t)) - log_p.max())
     shares = [p.sum((1, 2)), p.sum((0, 2)), p.sum((0, 1))]
     mean = np.array([q @ v / q.sum() for q, v in zip(shares, (A, B, S))])
-    sd = np.array([np.sqrt(q @ (v - m) ** 2 / q.sum()) for q, v, m in zip(shares, (A, B, S), mean)])
+    sd = np.array(
+        [
+            np.sqrt(q @ (v - m) ** 2 / q.sum())
+            for q, v, m in zip(shares, (A, B, S), mean)
+        ]
+    )
     return mean, sd
 
 
@@ -65,7 +83,10 @@ def test_two_rows_a_group_have_the_posterior_of_quadrature(groups, seed):
 @pytest.mark.slow
 def test_more_coefficients_than_are_weighed_are_not_vouched_for(monkeypatch):
     monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 10)
-    with pytest.warns(pr.errors.ProbregWarning, match="no weights vouch for: sample with nuts.*12 coefficients"):
+    with pytest.warns(
+        pr.errors.ProbregWarning,
+        match="no weights vouch for: sample with nuts.*12 coefficients",
+    ):
         found = pr.fit(model_of(rows_of(10, 0)), Integrate(nodes=64, draws=50), seed=0)
     assert found.solution.status is Status.UNWEIGHED
 
@@ -76,4 +97,7 @@ def test_points_worth_less_than_half_the_draws_ask_for_more(groups, few):
     found = pr.fit(model_of(rows_of(groups, 4)), "integrate", seed=1)
     assert found.solution.status.good
     assert (found.solution.stats["ess_joint"] < 2000) == few
-    assert ("Take more draws where standard deviations matter" in " ".join(repr(found).split())) == few
+    assert (
+        "Take more draws where standard deviations matter"
+        in " ".join(repr(found).split())
+    ) == few

@@ -15,17 +15,29 @@ BUILD: dict[str, Callable[[], pr.Fit]] = {
     "reml": lambda: pr.fit(pr.Model.from_formula("y ~ x + (x || g)", DATA)),
     "correlated": lambda: pr.fit(pr.Model.from_formula("y ~ x + (x | g)", DATA)),
     "posterior": lambda: pr.fit(
-        pr.Model.from_formula("y ~ x + (x || g)", DATA, prior={"x || g": pr.priors.Covariance(sd=pr.HalfNormal(2.0))}),
+        pr.Model.from_formula(
+            "y ~ x + (x || g)",
+            DATA,
+            prior={"x || g": pr.priors.Covariance(sd=pr.HalfNormal(2.0))},
+        ),
         "integrate",
     ),
     "with prior of x": lambda: pr.fit(
         pr.Model.from_formula(
-            "y ~ x + (1 | g)", DATA, prior={"1 | g": pr.Covariance(sd=pr.HalfNormal(2.0)), "x": pr.Normal(1.0)}
+            "y ~ x + (1 | g)",
+            DATA,
+            prior={"1 | g": pr.Covariance(sd=pr.HalfNormal(2.0)), "x": pr.Normal(1.0)},
         ),
         "posterior",
     ),
-    "chance": lambda: pr.fit(pr.Model.from_formula("happened ~ x + (1 | g)", DATA, likelihood="bernoulli"), "evidence"),
-    "classes": lambda: pr.fit(pr.Model.from_formula("kind ~ x + (1 | g)", DATA, likelihood="categorical"), "evidence"),
+    "chance": lambda: pr.fit(
+        pr.Model.from_formula("happened ~ x + (1 | g)", DATA, likelihood="bernoulli"),
+        "evidence",
+    ),
+    "classes": lambda: pr.fit(
+        pr.Model.from_formula("kind ~ x + (1 | g)", DATA, likelihood="categorical"),
+        "evidence",
+    ),
 }
 FITS: dict[str, pr.Fit] = {}
 NEW = DATA.head(2).assign(g="new")
@@ -80,7 +92,9 @@ VERBS: dict[str, Callable[[pr.Fit], Any]] = {
     "update unseen": lambda f: f.update(NEW),
     "prior_predictive": lambda f: f.model.prior_predictive(),
     "tree": lambda f: sorted(f.tree.children),
-    "interval_panel": lambda f: pr.interval_panel(f, "b: x" if f.model.likelihood.outcomes else "x"),
+    "interval_panel": lambda f: pr.interval_panel(
+        f, "b: x" if f.model.likelihood.outcomes else "x"
+    ),
     "guarantee": lambda f: pr.guarantee(f, DATA.head(20)),
     "plot.fitted": lambda f: pr.plot.fitted(f),
     "plot.partial": lambda f: pr.plot.partial(f),

@@ -17,22 +17,40 @@ def data() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     g, x, z = rng.integers(0, 12, N), rng.normal(size=N), rng.normal(size=N)
     y = 1 + x + rng.normal(size=12)[g] + 0.5 * rng.normal(size=N)
-    return {"y": y, "b": (y > 1).astype(int), "x": x, "z": z, "g": np.array([f"g{i:02d}" for i in g])}
+    return {
+        "y": y,
+        "b": (y > 1).astype(int),
+        "x": x,
+        "z": z,
+        "g": np.array([f"g{i:02d}" for i in g]),
+    }
 
 
 DATA = data()
 KNOWN = {name: v[:5] for name, v in DATA.items()}
 NEW = {**KNOWN, "g": np.array(["g00", "new", "g01", "g02", "newer"])}
 FORMULA = {"y": "y ~ x + z + (x | g)", "b": "b ~ x + z + (1 | g)"}
-METHODS = {"REML": pr.Evidence(), "ML": pr.Evidence(criterion="ML"), "posterior": pr.Integrate(nodes=256, draws=50)}
+METHODS = {
+    "REML": pr.Evidence(),
+    "ML": pr.Evidence(criterion="ML"),
+    "posterior": pr.Integrate(nodes=256, draws=50),
+}
 
 
 def fitted(response: str, method: str) -> pr.Fit:
     likelihood = {"y": "gaussian", "b": "bernoulli"}[response]
     prior: dict[str, Any] = {}
     if method == "posterior":
-        prior = {"prior": {FORMULA[response].split("(")[1][:-1]: Covariance(sd=HalfNormal(1.0), cor=LKJ(2.0))}}
-    made = pr.Model.from_formula(FORMULA[response], DATA, likelihood=likelihood, **prior)
+        prior = {
+            "prior": {
+                FORMULA[response].split("(")[1][:-1]: Covariance(
+                    sd=HalfNormal(1.0), cor=LKJ(2.0)
+                )
+            }
+        }
+    made = pr.Model.from_formula(
+        FORMULA[response], DATA, likelihood=likelihood, **prior
+    )
     return pr.fit(made, METHODS[method])
 
 
@@ -59,7 +77,11 @@ WALK: dict[str, Any] = {
     ("response", "method"),
     [
         ("y", "REML"),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in product("yb", METHODS) if each != ("y", "REML")),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in product("yb", METHODS)
+            if each != ("y", "REML")
+        ),
     ],
 )
 def test_every_step_goes_on(response, method, monkeypatch, tmp_path):
@@ -73,18 +95,24 @@ def test_every_step_goes_on(response, method, monkeypatch, tmp_path):
         except (pr.errors.DataError, pr.errors.Incompatible) as error:
             raise AssertionError(f"{name}: {error}") from error
     for groups, rows in (("known", KNOWN), ("typical", NEW)):
-        found, same = (each.predict(rows, groups=groups)["mean"] for each in (fit, wanted))
+        found, same = (
+            each.predict(rows, groups=groups)["mean"] for each in (fit, wanted)
+        )
         # a posterior has draws, the same by the same seed but for rounding
         np.testing.assert_allclose(np.asarray(found), np.asarray(same), atol=1e-3)
     back = pr.load_fit(fit.save(tmp_path / "fit.nc"))
-    np.testing.assert_array_equal(np.asarray(back.solution.beta), np.asarray(fit.solution.beta))
+    np.testing.assert_array_equal(
+        np.asarray(back.solution.beta), np.asarray(fit.solution.beta)
+    )
     str(back)
 
 
 def test_a_step_that_would_write_them_out_says_how_large_they_are(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 1000)
     fit = fitted("y", "REML")
-    monkeypatch.setattr(unwritten, "MOST", 8 * N * 27 - 1)  # of columns of the head fewer are asked for
+    monkeypatch.setattr(
+        unwritten, "MOST", 8 * N * 27 - 1
+    )  # of columns of the head fewer are asked for
     for name in (
         "print",
         "summary",

@@ -22,7 +22,13 @@ named = {"ids": lambda v: v.name if hasattr(v, "name") else str(v)}
 
 def model(likelihood=LIKELIHOODS[0], w=W, **options):
     return pr.Model.from_arrays(
-        X, Y, columns=["a", "b"], likelihood=likelihood, offset=OFFSET, weights=pr.weights.precision(w), **options
+        X,
+        Y,
+        columns=["a", "b"],
+        likelihood=likelihood,
+        offset=OFFSET,
+        weights=pr.weights.precision(w),
+        **options,
     )
 
 
@@ -32,7 +38,12 @@ def model(likelihood=LIKELIHOODS[0], w=W, **options):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
 def test_the_density_is_that_of_each_rows_own_noise_scale(likelihood):
     m, beta = model(likelihood), np.array([[0.3], [0.8], [-0.5]])
-    each = [likelihood.log_prob(Y[i : i + 1], m.eta(beta)[i : i + 1], sigma=0.9 / np.sqrt(W[i]))[0] for i in range(N)]
+    each = [
+        likelihood.log_prob(
+            Y[i : i + 1], m.eta(beta)[i : i + 1], sigma=0.9 / np.sqrt(W[i])
+        )[0]
+        for i in range(N)
+    ]
     np.testing.assert_allclose(m.pointwise(beta, sigma=0.9), each, rtol=1e-13)
     assert m.log_lik(beta, sigma=0.9) == pytest.approx(sum(each), rel=1e-13)
     mass = quad(lambda y: np.exp(likelihood.log_prob(np.array([y]), np.zeros((1, 1)), **likelihood.at_rows({"sigma": 0.9}, W[:1])))[0], -np.inf, np.inf)[0]  # fmt: skip
@@ -41,19 +52,37 @@ def test_the_density_is_that_of_each_rows_own_noise_scale(likelihood):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
 def test_derivatives_are_those_of_the_density(likelihood):
-    m, point, h = model(likelihood, prior=Normal(1.5)), np.array([0.3, 0.8, -0.5, np.log(0.9)]), 1e-5
+    m, point, h = (
+        model(likelihood, prior=Normal(1.5)),
+        np.array([0.3, 0.8, -0.5, np.log(0.9)]),
+        1e-5,
+    )
 
     def value(p):
-        return float(m.log_lik(p[:3, None], sigma=np.exp(p[3])) + m.log_prior(p[:3, None], sigma=np.exp(p[3])) + p[3])
+        return float(
+            m.log_lik(p[:3, None], sigma=np.exp(p[3]))
+            + m.log_prior(p[:3, None], sigma=np.exp(p[3]))
+            + p[3]
+        )
 
     local = m.value_grad_hessian(point[:3, None], sigma=float(np.exp(point[3])))
     for i, e in enumerate(np.eye(4)):
-        assert local.gradient[i] == pytest.approx((value(point + h * e) - value(point - h * e)) / (2 * h), rel=1e-6)
+        assert local.gradient[i] == pytest.approx(
+            (value(point + h * e) - value(point - h * e)) / (2 * h), rel=1e-6
+        )
         up, down = (
-            m.value_grad_hessian((point + s * h * e)[:3, None], sigma=float(np.exp((point + s * h * e)[3])))
+            m.value_grad_hessian(
+                (point + s * h * e)[:3, None],
+                sigma=float(np.exp((point + s * h * e)[3])),
+            )
             for s in (1, -1)
         )
-        np.testing.assert_allclose(local.curvature[i], (down.gradient - up.gradient) / (2 * h), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            local.curvature[i],
+            (down.gradient - up.gradient) / (2 * h),
+            rtol=1e-5,
+            atol=1e-5,
+        )
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
@@ -63,18 +92,26 @@ def test_compiled_sums_and_samplers_have_the_same_density(likelihood, monkeypatc
 
     m, beta = model(likelihood, prior=Normal(1.5)), RNG.normal(size=(5, 3, 1))
     sigma = np.linspace(0.5, 1.5, 5)
-    plain, slopes = m.log_lik(beta, sigma=sigma), m.gradient_standardised(beta[0], sigma=0.8)
+    plain, slopes = (
+        m.log_lik(beta, sigma=sigma),
+        m.gradient_standardised(beta[0], sigma=0.8),
+    )
     monkeypatch.setattr(sums, "COMPILED", 1)
     np.testing.assert_allclose(m.log_lik(beta, sigma=sigma), plain, rtol=1e-12)
     np.testing.assert_allclose(
-        m.gradient_standardised(beta[0], sigma=0.8).gradient, slopes.gradient, rtol=1e-10, atol=1e-12
+        m.gradient_standardised(beta[0], sigma=0.8).gradient,
+        slopes.gradient,
+        rtol=1e-10,
+        atol=1e-12,
     )
     for compiled in (False, True):
         dense = ReparameterisedDensity.of(m, compiled=compiled)
         z = 0.3 * RNG.normal(size=4)
         at = dense.unfold(z)
         jacobian = np.log(at["sigma"])
-        assert dense.log_prob(z)[0] == pytest.approx(float(m.log_posterior(at["beta"], sigma=at["sigma"]) + jacobian))
+        assert dense.log_prob(z)[0] == pytest.approx(
+            float(m.log_posterior(at["beta"], sigma=at["sigma"]) + jacobian)
+        )
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
@@ -94,18 +131,32 @@ def scaled(**options):
     """The same Gaussian model as rows times the roots of their precisions."""
     root = np.sqrt(W)[:, None]
     rows = np.hstack([np.ones((N, 1)), X]) * root
-    return pr.Model.from_arrays(rows, (Y - OFFSET) * root[:, 0], columns=["one", "a", "b"], intercept=False, **options)
+    return pr.Model.from_arrays(
+        rows,
+        (Y - OFFSET) * root[:, 0],
+        columns=["one", "a", "b"],
+        intercept=False,
+        **options,
+    )
 
 
-@pytest.mark.parametrize("method", ["closed_form", "newton", "conjugate", "quadrature", "laplace"])
+@pytest.mark.parametrize(
+    "method", ["closed_form", "newton", "conjugate", "quadrature", "laplace"]
+)
 def test_gaussian_answers_are_those_of_rows_times_their_roots(method):
-    prior = {"a": Normal(0.8, sigma_units=method == "conjugate"), "b": Normal(0.8, sigma_units=method == "conjugate")}
+    prior = {
+        "a": Normal(0.8, sigma_units=method == "conjugate"),
+        "b": Normal(0.8, sigma_units=method == "conjugate"),
+    }
     prior = {} if method in ("closed_form", "newton") else prior
     one, other = (
-        pr.fit(m, method, seed=1) for m in (model(prior=prior or pr.Flat()), scaled(prior=prior or pr.Flat()))
+        pr.fit(m, method, seed=1)
+        for m in (model(prior=prior or pr.Flat()), scaled(prior=prior or pr.Flat()))
     )
     np.testing.assert_allclose(one.coef, other.coef.values, rtol=1e-7)
-    np.testing.assert_allclose(one.covariance(), other.covariance().values, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        one.covariance(), other.covariance().values, rtol=1e-6, atol=1e-12
+    )
     assert one.aux["sigma"] == pytest.approx(other.aux["sigma"], rel=1e-7)
 
 
@@ -123,17 +174,26 @@ def test_the_evidence_is_a_density_of_y():
     for method in ("conjugate", "quadrature"):
         found = [pr.fit(m, method).solution.stats["log_evidence"] for m in (one, two)]
         assert found[0] == pytest.approx(found[1] + gain, rel=1e-9)
-    held = [pr.fit(m.with_aux(sigma=0.7), "conjugate").solution.stats["log_evidence"] for m in (one, two)]
+    held = [
+        pr.fit(m.with_aux(sigma=0.7), "conjugate").solution.stats["log_evidence"]
+        for m in (one, two)
+    ]
     assert held[0] == pytest.approx(held[1] + gain, rel=1e-9)
     near = pr.fit(one, pr.Importance(draws=2000), seed=1).solution.stats
     exact = pr.fit(one, "conjugate").solution.stats["log_evidence"]
-    assert near["log_evidence"] == pytest.approx(exact, abs=6 * near["log_evidence_se"] + 1e-3)
+    assert near["log_evidence"] == pytest.approx(
+        exact, abs=6 * near["log_evidence_se"] + 1e-3
+    )
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
 def test_a_precision_of_one_is_no_weight(likelihood):
     one = pr.fit(model(likelihood, w=np.ones(N)))
-    none = pr.fit(pr.Model.from_arrays(X, Y, columns=["a", "b"], likelihood=likelihood, offset=OFFSET))
+    none = pr.fit(
+        pr.Model.from_arrays(
+            X, Y, columns=["a", "b"], likelihood=likelihood, offset=OFFSET
+        )
+    )
     np.testing.assert_allclose(one.coef, none.coef, rtol=1e-9)
     np.testing.assert_allclose(one.covariance(), none.covariance(), rtol=1e-7)
     assert one.log_likelihood == pytest.approx(none.log_likelihood, rel=1e-12)
@@ -151,16 +211,25 @@ def test_the_unit_of_precisions_moves_sigma_alone(likelihood):
 def test_moments_of_precisions_merge_split_and_are_saved():
     columns = ("a", "b")
     whole = Moments.of(X, Y, precision=W, columns=columns)
-    parts = [Moments.of(X[s], Y[s], precision=W[s], columns=columns) for s in (slice(9), slice(9, None))]
+    parts = [
+        Moments.of(X[s], Y[s], precision=W[s], columns=columns)
+        for s in (slice(9), slice(9, None))
+    ]
     for found in (parts[0] + parts[1], Moments.from_arrays(whole.to_arrays())):
-        np.testing.assert_allclose(np.abs(found.factor.astype(float)), np.abs(whole.factor.astype(float)), rtol=1e-9)
+        np.testing.assert_allclose(
+            np.abs(found.factor.astype(float)),
+            np.abs(whole.factor.astype(float)),
+            rtol=1e-9,
+        )
         assert (found.n, found.weight) == (N, N)
         assert found.log_precision == pytest.approx(np.log(W).sum())
         np.testing.assert_allclose(found.scale, X.std(0), rtol=1e-12)
     rest = whole - parts[1]
     assert rest.log_precision == pytest.approx(np.log(W[:9]).sum())
     assert (rest.n, rest.weight) == (9, 9)
-    np.testing.assert_allclose(rest.least_squares()[0], parts[0].least_squares()[0], rtol=1e-8)
+    np.testing.assert_allclose(
+        rest.least_squares()[0], parts[0].least_squares()[0], rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
@@ -168,14 +237,31 @@ def test_every_door_gives_one_answer(likelihood, tmp_path):
     here = pr.fit(model(likelihood))
     frame = {"y": Y, "a": X[:, 0], "b": X[:, 1], "w": W, "o": OFFSET}
     kind = {"likelihood": likelihood, "offset": "o"}
-    lines = [",".join(frame), *(",".join(repr(float(v[i])) for v in frame.values()) for i in range(N))]
+    lines = [
+        ",".join(frame),
+        *(",".join(repr(float(v[i])) for v in frame.values()) for i in range(N)),
+    ]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
     blocks = [(X[s], Y[s], W[s], OFFSET[s]) for s in (slice(10), slice(10, None))]
     doors = [
-        pr.Model.from_formula("y ~ a + b", frame, weights=pr.weights.precision("w"), **kind),
-        pr.Model.from_formula("y ~ a + b", frame, weights=pr.weights.precision(W), **kind),
-        pr.Model.from_files("y ~ a + b", tmp_path / "rows.csv", weights=pr.weights.precision("w"), **kind),
-        pr.Model.from_blocks(blocks, columns=["a", "b"], likelihood=likelihood, weights=pr.weights.precision),
+        pr.Model.from_formula(
+            "y ~ a + b", frame, weights=pr.weights.precision("w"), **kind
+        ),
+        pr.Model.from_formula(
+            "y ~ a + b", frame, weights=pr.weights.precision(W), **kind
+        ),
+        pr.Model.from_files(
+            "y ~ a + b",
+            tmp_path / "rows.csv",
+            weights=pr.weights.precision("w"),
+            **kind,
+        ),
+        pr.Model.from_blocks(
+            blocks,
+            columns=["a", "b"],
+            likelihood=likelihood,
+            weights=pr.weights.precision,
+        ),
         here.model.at(X, Y, weights=pr.weights.precision(W), offset=OFFSET),
     ]
     for other in doors:
@@ -195,21 +281,29 @@ def test_the_kind_is_saved(likelihood, rows, tmp_path):
     assert again.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-12)
     if rows:
         np.testing.assert_array_equal(again.model.design.precision, W)
-        np.testing.assert_allclose(pr.residuals(again, "pearson"), pr.residuals(fit, "pearson"), rtol=1e-12)
+        np.testing.assert_allclose(
+            pr.residuals(again, "pearson"), pr.residuals(fit, "pearson"), rtol=1e-12
+        )
 
 
 def test_an_update_is_the_fit_of_all_rows_and_keeps_the_kind():
     whole = pr.fit(model(), "conjugate")
     some, rest = slice(0, 15), slice(15, N)
     first = pr.Model.from_arrays(
-        X[some], Y[some], columns=["a", "b"], offset=OFFSET[some], weights=pr.weights.precision(W[some])
+        X[some],
+        Y[some],
+        columns=["a", "b"],
+        offset=OFFSET[some],
+        weights=pr.weights.precision(W[some]),
     )
     after = pr.fit(first, "conjugate").update(
         X[rest], Y[rest], offset=OFFSET[rest], weights=pr.weights.precision(W[rest])
     )
     np.testing.assert_allclose(after.coef, whole.coef, rtol=1e-8)
     np.testing.assert_allclose(after.covariance(), whole.covariance(), rtol=1e-7)
-    with pytest.raises(pr.DataError, match="weights of one kind: precision before and frequency now"):
+    with pytest.raises(
+        pr.DataError, match="weights of one kind: precision before and frequency now"
+    ):
         pr.fit(first, "conjugate").update(X[rest], Y[rest], offset=OFFSET[rest])
 
 
@@ -219,12 +313,25 @@ def test_leaving_a_row_out_is_a_fit_without_it(method):
     fit = pr.fit(model(), method)
     found = pr.compare_models([fit]).pointwise.values[:, 0]
     for i in (0, 7, int(np.argmax(W)), int(np.argmin(W))):
-        rest = pr.fit(replace(fit.model, design=fit.model.design.take(np.delete(np.arange(N), i))), method)
-        one = rest.predictive(X[i : i + 1], offset=OFFSET[i : i + 1], weights=pr.weights.precision(W[i : i + 1]))
+        rest = pr.fit(
+            replace(
+                fit.model, design=fit.model.design.take(np.delete(np.arange(N), i))
+            ),
+            method,
+        )
+        one = rest.predictive(
+            X[i : i + 1],
+            offset=OFFSET[i : i + 1],
+            weights=pr.weights.precision(W[i : i + 1]),
+        )
         if method == "auto":
-            assert found[i] == pytest.approx(float(one.log_prob(Y[i : i + 1])[0]), rel=1e-7)
+            assert found[i] == pytest.approx(
+                float(one.log_prob(Y[i : i + 1])[0]), rel=1e-7
+            )
         else:
-            assert found[i] == pytest.approx(float(one.log_prob(Y[i : i + 1])[0]), abs=0.05)  # 4,000 draws
+            assert found[i] == pytest.approx(
+                float(one.log_prob(Y[i : i + 1])[0]), abs=0.05
+            )  # 4,000 draws
 
 
 def test_new_rows_have_sigma_unless_they_say_otherwise():
@@ -232,20 +339,30 @@ def test_new_rows_have_sigma_unless_they_say_otherwise():
     new, shift = X[:3] + 0.1, np.zeros(3)
     z = 1.959963984540054
     plain = fit.predict(new, offset=shift)
-    heavy = fit.predict(new, offset=shift, weights=pr.weights.precision([4.0, 4.0, 4.0]))
+    heavy = fit.predict(
+        new, offset=shift, weights=pr.weights.precision([4.0, 4.0, 4.0])
+    )
     for found, noise in ((plain, 0.64), (heavy, 0.16)):
-        spread = ((found["new_upper"] - found["mean"]) / z) ** 2 - ((found["mean_upper"] - found["mean"]) / z) ** 2
+        spread = ((found["new_upper"] - found["mean"]) / z) ** 2 - (
+            (found["mean_upper"] - found["mean"]) / z
+        ) ** 2
         np.testing.assert_allclose(spread, noise, rtol=1e-9)
     own = fit.predict()
-    spread = ((own["new_upper"] - own["mean"]) / z) ** 2 - ((own["mean_upper"] - own["mean"]) / z) ** 2
+    spread = ((own["new_upper"] - own["mean"]) / z) ** 2 - (
+        (own["mean_upper"] - own["mean"]) / z
+    ) ** 2
     np.testing.assert_allclose(spread, 0.64 / W, rtol=1e-8)
 
 
 def test_residuals_are_in_the_units_of_each_rows_noise():
     fit = pr.fit(model())
     e = pr.residuals(fit)
-    np.testing.assert_allclose(pr.residuals(fit, "pearson"), e * np.sqrt(W) / fit.aux["sigma"], rtol=1e-10)
-    np.testing.assert_allclose(pr.residuals(fit, "deviance"), e * np.sqrt(W) / fit.aux["sigma"], rtol=1e-9)
+    np.testing.assert_allclose(
+        pr.residuals(fit, "pearson"), e * np.sqrt(W) / fit.aux["sigma"], rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        pr.residuals(fit, "deviance"), e * np.sqrt(W) / fit.aux["sigma"], rtol=1e-9
+    )
     found = pr.influence_measures(fit)
     assert float(found["leverage"].max()) < 1.0
     assert float(found["leverage"].sum()) == pytest.approx(3.0)
@@ -256,7 +373,10 @@ def test_residuals_are_in_the_units_of_each_rows_noise():
 
 
 def test_sampling_weights_have_no_unit_and_sandwich_errors():
-    one, other = (pr.fit(pr.Model.from_arrays(X, Y, weights=pr.weights.sampling(u * W))) for u in (1.0, 1e6))
+    one, other = (
+        pr.fit(pr.Model.from_arrays(X, Y, weights=pr.weights.sampling(u * W)))
+        for u in (1.0, 1e6)
+    )
     A = np.c_[np.ones(N), X]
     bread = np.linalg.inv((A * W[:, None]).T @ A)
     beta = bread @ (A * W[:, None]).T @ Y
@@ -268,27 +388,45 @@ def test_sampling_weights_have_no_unit_and_sandwich_errors():
         assert fit.model.design.total == pytest.approx(N)
     np.testing.assert_allclose(one.covariance("HC1"), V * (N - 1) / (N - 3), rtol=1e-8)
     np.testing.assert_allclose(
-        one.covariance("cluster", groups=np.arange(N), small_sample="none"), V * (N - 1) / N, rtol=1e-8
+        one.covariance("cluster", groups=np.arange(N), small_sample="none"),
+        V * (N - 1) / N,
+        rtol=1e-8,
     )
 
 
 def test_blocks_normalise_sampling_weights_to_the_number_of_rows():
-    here = pr.fit(pr.Model.from_arrays(X, Y, weights=pr.weights.sampling(W), likelihood=pr.StudentT()))
+    here = pr.fit(
+        pr.Model.from_arrays(
+            X, Y, weights=pr.weights.sampling(W), likelihood=pr.StudentT()
+        )
+    )
     blocks = [(X[s], Y[s], W[s]) for s in (slice(10), slice(10, None))]
     for likelihood in (pr.StudentT(), pr.Gaussian()):
-        here = pr.fit(pr.Model.from_arrays(X, Y, weights=pr.weights.sampling(W), likelihood=likelihood))
-        there = pr.fit(pr.Model.from_blocks(blocks, weights=pr.weights.sampling, likelihood=likelihood))
+        here = pr.fit(
+            pr.Model.from_arrays(
+                X, Y, weights=pr.weights.sampling(W), likelihood=likelihood
+            )
+        )
+        there = pr.fit(
+            pr.Model.from_blocks(
+                blocks, weights=pr.weights.sampling, likelihood=likelihood
+            )
+        )
         np.testing.assert_allclose(there.coef, here.coef, rtol=1e-7)
         np.testing.assert_allclose(there.covariance(), here.covariance(), rtol=1e-6)
         assert there.model.design.total == N
 
 
-SAMPLED = pr.fit(pr.Model.from_arrays(X, Y, columns=["a", "b"], weights=pr.weights.sampling(W)))
+SAMPLED = pr.fit(
+    pr.Model.from_arrays(X, Y, columns=["a", "b"], weights=pr.weights.sampling(W))
+)
 REFUSED = {
     "posterior": lambda: pr.fit(SAMPLED.model, "posterior"),
     "nuts": lambda: pr.fit(SAMPLED.model, "nuts"),
     "conjugate": lambda: pr.fit(SAMPLED.model, "conjugate"),
-    "evidence": lambda: pr.fit(SAMPLED.model.with_prior(pr.Normal(pr.priors.Reference())), "evidence"),
+    "evidence": lambda: pr.fit(
+        SAMPLED.model.with_prior(pr.Normal(pr.priors.Reference())), "evidence"
+    ),
     "bootstrap": lambda: pr.fit(SAMPLED.model, "bootstrap"),
     "log-likelihood": lambda: SAMPLED.log_likelihood,
     "likelihood ratio": lambda: pr.compare_models([SAMPLED], test="lr"),
@@ -311,15 +449,25 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_needs_a_likelihood_is_refused_in_one_sentence(what):
-    with pytest.raises(pr.Incompatible, match="sampling weights make a pseudo-likelihood, which is no probability"):
+    with pytest.raises(
+        pr.Incompatible,
+        match="sampling weights make a pseudo-likelihood, which is no probability",
+    ):
         REFUSED[what]()
 
 
 def test_what_sampling_weights_do_have():
-    assert set(SAMPLED.predict([[0.1, 0.2]]).data_vars) == {"mean", "mean_std_error", "mean_lower", "mean_upper"}
+    assert set(SAMPLED.predict([[0.1, 0.2]]).data_vars) == {
+        "mean",
+        "mean_std_error",
+        "mean_lower",
+        "mean_upper",
+    }
     assert SAMPLED.interval().attrs["kind"] == "wald"
     assert SAMPLED.interval().attrs["covariance"] == "sampling-weighted"
-    assert list(pr.hypothesis(SAMPLED, "a = 0").tests) == ["chi2"] or "chi2" in str(pr.hypothesis(SAMPLED, "a = 0"))
+    assert list(pr.hypothesis(SAMPLED, "a = 0").tests) == ["chi2"] or "chi2" in str(
+        pr.hypothesis(SAMPLED, "a = 0")
+    )
     assert pr.residuals(SAMPLED).shape == (N,)
     assert "sandwich of the sampling weights" in repr(SAMPLED)
     assert "unbiased" not in repr(SAMPLED)
@@ -349,16 +497,22 @@ def test_rows_of_weight_0_keep_their_place_and_count_nowhere(kind):
     y = Y.copy()
     y[idle[0]] = -9999.0
     with_zeros = pr.fit(pr.Model.from_arrays(X, y, weights=KINDS[kind](w)))
-    without = pr.fit(pr.Model.from_arrays(X[w > 0], Y[w > 0], weights=KINDS[kind](w[w > 0])))
+    without = pr.fit(
+        pr.Model.from_arrays(X[w > 0], Y[w > 0], weights=KINDS[kind](w[w > 0]))
+    )
     np.testing.assert_allclose(with_zeros.coef, without.coef, rtol=1e-12)
-    np.testing.assert_allclose(with_zeros.covariance(), without.covariance(), rtol=1e-10)
+    np.testing.assert_allclose(
+        with_zeros.covariance(), without.covariance(), rtol=1e-10
+    )
     assert with_zeros.solution.df == without.solution.df
     assert with_zeros.model.design.total == without.model.design.total
     labels = np.arange(N)
     for found in (pr.residuals(with_zeros), with_zeros.predict()["mean"]):
         assert found["obs"].values.tolist() == labels.tolist()
     e = pr.residuals(with_zeros).values
-    np.testing.assert_allclose(e, y - with_zeros.predict()["mean"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        e, y - with_zeros.predict()["mean"], rtol=1e-9, atol=1e-9
+    )
     if kind != "sampling":
         one, two = (pr.compare_models([f]).table.iloc[0] for f in (with_zeros, without))
         for name in ("AIC", "AICc", "BIC", "elpd_loo"):
@@ -367,13 +521,17 @@ def test_rows_of_weight_0_keep_their_place_and_count_nowhere(kind):
         assert found["obs"].values.tolist() == labels.tolist()
         assert (found["leverage"].values[idle] == 0).all()
         np.testing.assert_allclose(
-            np.delete(found["leverage"].values, idle), pr.influence_measures(without)["leverage"], rtol=1e-9
+            np.delete(found["leverage"].values, idle),
+            pr.influence_measures(without)["leverage"],
+            rtol=1e-9,
         )
         assert np.isfinite(np.delete(found["cook"].values, idle)).all()
         assert not [f for f in pr.diagnose(with_zeros) if "nan" in f.sentence]
     groups = np.arange(N) // 3
     np.testing.assert_allclose(
-        with_zeros.covariance("cluster", groups=groups), without.covariance("cluster", groups=groups[w > 0]), rtol=1e-10
+        with_zeros.covariance("cluster", groups=groups),
+        without.covariance("cluster", groups=groups[w > 0]),
+        rtol=1e-10,
     )
 
 
@@ -387,21 +545,35 @@ def test_rows_of_weight_0_are_saved_with_the_rows(tmp_path):
 def test_bic_takes_the_log_of_the_number_of_observations():
     """Of frequencies their sum and not the rows, of precisions the rows and not their sum; rows of weight 0 are none."""
     counts = np.arange(N) % 4
-    for weights, n in ((counts, counts.sum()), (pr.weights.precision(counts / 3.0), (counts > 0).sum())):
+    for weights, n in (
+        (counts, counts.sum()),
+        (pr.weights.precision(counts / 3.0), (counts > 0).sum()),
+    ):
         fit = pr.fit(pr.Model.from_arrays(X, Y, weights=weights))
         row = pr.compare_models([fit]).table.iloc[0]
-        assert row["BIC"] == pytest.approx(4 * np.log(n) - 2 * fit.log_likelihood, rel=1e-12)
-        assert row["AICc"] == pytest.approx(8 - 2 * fit.log_likelihood + 2 * 4 * 5 / (n - 5), rel=1e-12)
+        assert row["BIC"] == pytest.approx(
+            4 * np.log(n) - 2 * fit.log_likelihood, rel=1e-12
+        )
+        assert row["AICc"] == pytest.approx(
+            8 - 2 * fit.log_likelihood + 2 * 4 * 5 / (n - 5), rel=1e-12
+        )
 
 
 def test_a_path_takes_the_log_of_the_number_of_observations_too():
     """BIC along a path: -2 log p + k log n, n the sum of frequencies, or the rows that have a precision."""
     counts = np.arange(N) % 4
-    for weights, n in ((counts, counts.sum()), (pr.weights.precision(counts / 3.0), (counts > 0).sum())):
-        m = pr.Model.from_arrays(X, Y, weights=weights, prior=Normal(1.0), aux={"sigma": 1.0})
+    for weights, n in (
+        (counts, counts.sum()),
+        (pr.weights.precision(counts / 3.0), (counts > 0).sum()),
+    ):
+        m = pr.Model.from_arrays(
+            X, Y, weights=weights, prior=Normal(1.0), aux={"sigma": 1.0}
+        )
         data = pr.path(m, [0.5, 2.0]).data
         likelihood, df = data["log_likelihood"].values, data["df"].values
-        np.testing.assert_allclose(data["BIC"].values, df * np.log(n) - 2.0 * likelihood, rtol=1e-10)
+        np.testing.assert_allclose(
+            data["BIC"].values, df * np.log(n) - 2.0 * likelihood, rtol=1e-10
+        )
 
 
 @pytest.mark.parametrize("score", ["log", "predictive"])
@@ -414,7 +586,9 @@ def test_a_scale_is_chosen_by_leaving_rows_out_at_their_own_noise(score):
         rest = replace(m, design=m.design.take(np.delete(np.arange(N), i)))
         fit = pr.fit(rest, "closed_form" if score == "log" else "conjugate")
         x = np.r_[1.0, X[i]]
-        spread = 0.81 / W[i] + (x @ fit.covariance().values @ x if score == "predictive" else 0.0)
+        spread = 0.81 / W[i] + (
+            x @ fit.covariance().values @ x if score == "predictive" else 0.0
+        )
         e = Y[i] - OFFSET[i] - x @ fit.coef.values
         total += 0.5 * (np.log(2 * np.pi * spread) + e * e / spread)
     assert float(found.table["score"].iloc[0]) == pytest.approx(total / N, rel=1e-7)
@@ -433,8 +607,13 @@ def test_replicates_have_the_noise_of_their_rows(kind):
     x = np.where(np.arange(200) % 2, 0.3, 1.0) * np.cos(np.arange(200))
     y = 1.0 + x + np.random.default_rng(1).normal(size=200) / np.sqrt(w)
     m = pr.Model.from_arrays(x, y, weights=pr.weights.precision(w))
-    plain, found = pr.fit(m), pr.fit(m, pr.Bootstrap("closed_form", kind=kind, reps=400))
-    np.testing.assert_allclose(found.std_error, plain.std_error, rtol=0.25)  # 400 replicates, and the sampling of y
+    plain, found = (
+        pr.fit(m),
+        pr.fit(m, pr.Bootstrap("closed_form", kind=kind, reps=400)),
+    )
+    np.testing.assert_allclose(
+        found.std_error, plain.std_error, rtol=0.25
+    )  # 400 replicates, and the sampling of y
 
 
 def test_a_lasso_is_that_of_the_rows_times_their_roots():
@@ -452,10 +631,20 @@ def test_the_spread_of_a_column_counts_its_rows():
     each row once."""
     counts, x = np.array([1, 3, 2, 1]), np.array([0.0, 1.0, 4.0, 9.0])
     y, each = np.array([0.0, 2.0, 3.0, 5.0]), np.ones(4, dtype=int)
-    for weights, often in ((counts, counts), (None, each), (pr.weights.precision([0.1, 5.0, 2.0, 1.0]), each)):
-        bound = pr.Model.from_arrays(x, y, columns=["x"], prior=Normal(2.0, scaled=True), weights=weights)
-        scale = float(np.std(np.repeat(x, often), ddof=1) / np.std(np.repeat(y, often), ddof=1))
-        same = pr.Model.from_arrays(x, y, columns=["x"], prior={"x": Normal(2.0 / scale)}, weights=weights)
+    for weights, often in (
+        (counts, counts),
+        (None, each),
+        (pr.weights.precision([0.1, 5.0, 2.0, 1.0]), each),
+    ):
+        bound = pr.Model.from_arrays(
+            x, y, columns=["x"], prior=Normal(2.0, scaled=True), weights=weights
+        )
+        scale = float(
+            np.std(np.repeat(x, often), ddof=1) / np.std(np.repeat(y, often), ddof=1)
+        )
+        same = pr.Model.from_arrays(
+            x, y, columns=["x"], prior={"x": Normal(2.0 / scale)}, weights=weights
+        )
         beta = np.array([[0.3], [1.1]])
         assert float(bound.log_prior(beta, sigma=1.0)) == pytest.approx(
             float(same.log_prior(beta, sigma=1.0)), rel=1e-12
@@ -464,13 +653,24 @@ def test_the_spread_of_a_column_counts_its_rows():
 
 def test_the_divisor_of_a_spread_is_one_less_than_the_observations():
     """Without a noise scale nothing cancels it: scaled=True divides by sd(x) with divisor n - 1, n the sum of frequencies."""
-    counts, x, y = np.array([1, 3, 2, 1]), np.array([0.0, 1.0, 4.0, 9.0]), np.array([0, 2, 3, 5])
+    counts, x, y = (
+        np.array([1, 3, 2, 1]),
+        np.array([0.0, 1.0, 4.0, 9.0]),
+        np.array([0, 2, 3, 5]),
+    )
     for weights, often in ((counts, counts), (None, np.ones(4, dtype=int))):
         options = {"columns": ["x"], "likelihood": "poisson", "weights": weights}
         bound = pr.Model.from_arrays(x, y, prior=Normal(2.0, scaled=True), **options)
-        same = pr.Model.from_arrays(x, y, prior={"x": Normal(2.0 / np.std(np.repeat(x, often), ddof=1))}, **options)
+        same = pr.Model.from_arrays(
+            x,
+            y,
+            prior={"x": Normal(2.0 / np.std(np.repeat(x, often), ddof=1))},
+            **options,
+        )
         beta = np.array([[0.3], [1.1]])
-        assert float(bound.log_prior(beta)) == pytest.approx(float(same.log_prior(beta)), rel=1e-12)
+        assert float(bound.log_prior(beta)) == pytest.approx(
+            float(same.log_prior(beta)), rel=1e-12
+        )
 
 
 def test_leave_one_out_repeats_the_rows_or_multiplies_them(monkeypatch):
@@ -501,7 +701,9 @@ def test_a_jackknife_of_precisions_is_that_of_all_refits():
     said = found.predict(new, offset=np.zeros(2), weights=pr.weights.precision(at))
     low, high = [], []
     for i in range(N):
-        rest = pr.fit(replace(fit.model, design=fit.model.design.take(np.delete(np.arange(N), i)))).coef.values
+        rest = pr.fit(
+            replace(fit.model, design=fit.model.design.take(np.delete(np.arange(N), i)))
+        ).coef.values
         miss = abs(Y[i] - OFFSET[i] - np.r_[1.0, X[i]] @ rest) * np.sqrt(W[i])
         mean = np.c_[np.ones(2), new] @ rest
         low.append(mean - miss / np.sqrt(at))
@@ -524,8 +726,12 @@ def test_conformal_intervals_hold_their_share_at_every_precision(score):
         w = np.where(rng.random(70) < 0.5, 16.0, 0.25)
         x = rng.normal(size=70)
         y = 1.0 + x + (rng.exponential(size=70) - 1.0) / np.sqrt(w)
-        fit = pr.fit(pr.Model.from_arrays(x[:60], y[:60], weights=pr.weights.precision(w[:60])))
-        said = conformal(fit, prob=0.8, kind=Split(score=score)).predict(x[60:], weights=pr.weights.precision(w[60:]))
+        fit = pr.fit(
+            pr.Model.from_arrays(x[:60], y[:60], weights=pr.weights.precision(w[:60]))
+        )
+        said = conformal(fit, prob=0.8, kind=Split(score=score)).predict(
+            x[60:], weights=pr.weights.precision(w[60:])
+        )
         inside = (said["lower"].values <= y[60:]) & (y[60:] <= said["upper"].values)
         held += list(zip(w[60:], inside, strict=True))
     of = np.array(held)
@@ -539,12 +745,24 @@ def test_conformal_intervals_hold_their_share_at_every_precision(score):
 def test_rows_kept_apart_bring_their_precisions():
     from probreg.assess.conformal import conformal
 
-    fit = pr.fit(pr.Model.from_arrays(X[:12], Y[:12], weights=pr.weights.precision(W[:12])))
-    found = conformal(fit, X[12:], y=Y[12:], weights=pr.weights.precision(W[12:]), prob=0.75)
-    scores = np.sort(np.abs(Y[12:] - fit.predict(X[12:])["mean"].values) * np.sqrt(W[12:]))
-    assert found.calibrated.most == pytest.approx(scores[int(np.ceil(13 * 0.75)) - 1], rel=1e-12)
+    fit = pr.fit(
+        pr.Model.from_arrays(X[:12], Y[:12], weights=pr.weights.precision(W[:12]))
+    )
+    found = conformal(
+        fit, X[12:], y=Y[12:], weights=pr.weights.precision(W[12:]), prob=0.75
+    )
+    scores = np.sort(
+        np.abs(Y[12:] - fit.predict(X[12:])["mean"].values) * np.sqrt(W[12:])
+    )
+    assert found.calibrated.most == pytest.approx(
+        scores[int(np.ceil(13 * 0.75)) - 1], rel=1e-12
+    )
     half = found.predict(X[:2], weights=pr.weights.precision([4.0, 1.0]))
-    np.testing.assert_allclose(half["upper"] - half["mean"], found.calibrated.most / np.array([2.0, 1.0]), rtol=1e-12)
+    np.testing.assert_allclose(
+        half["upper"] - half["mean"],
+        found.calibrated.most / np.array([2.0, 1.0]),
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
@@ -564,11 +782,15 @@ def test_bias_and_variance_have_the_noise_of_each_row(likelihood):
     if likelihood.name == "student":
         return
     A = np.c_[np.ones(N), X]
-    S = A @ np.linalg.solve(A.T @ (W[:, None] * A) + np.diag([0.0, 1, 1]) * 0.81 / 0.49, A.T * W)
+    S = A @ np.linalg.solve(
+        A.T @ (W[:, None] * A) + np.diag([0.0, 1, 1]) * 0.81 / 0.49, A.T * W
+    )
     exact = pr.bias_variance(m, beta)
     assert exact.how == "closed form"
     np.testing.assert_allclose(exact.data["variance"], (S**2) @ (0.81 / W), rtol=1e-8)
-    np.testing.assert_allclose(exact.data["bias"], S @ A @ beta - A @ beta, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(
+        exact.data["bias"], S @ A @ beta - A @ beta, rtol=1e-7, atol=1e-10
+    )
     assert float(exact.average["df"]) == pytest.approx(np.trace(S), rel=1e-7)
     off = (drawn.data["variance"] - exact.data["variance"]) / drawn.data["variance_se"]
     assert np.abs(off).max() < 5.0

@@ -12,8 +12,24 @@ from tests.properties.containers import model
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 U = np.linspace(0.0, 1.0, 30)
 V = np.sin(6 * U) + 0.1 * np.cos(40 * U)
-ROWS = pd.DataFrame({"x": U, "z": np.cos(5 * U), "y": V, "g": np.repeat(list("abcde"), 6), "w": np.arange(30) % 3 + 1})
-ABSENT = pd.DataFrame({"x": [3.0, -4.0], "z": [9.0, 8.0], "y": [9.0, -9.0], "g": ["new", "b"], "w": [0, 0]})
+ROWS = pd.DataFrame(
+    {
+        "x": U,
+        "z": np.cos(5 * U),
+        "y": V,
+        "g": np.repeat(list("abcde"), 6),
+        "w": np.arange(30) % 3 + 1,
+    }
+)
+ABSENT = pd.DataFrame(
+    {
+        "x": [3.0, -4.0],
+        "z": [9.0, 8.0],
+        "y": [9.0, -9.0],
+        "g": ["new", "b"],
+        "w": [0, 0],
+    }
+)
 BOTH = pd.concat([ROWS[:11], ABSENT, ROWS[11:]], ignore_index=True)
 COPIES = ROWS.loc[np.repeat(ROWS.index, ROWS.w)].reset_index(drop=True)
 AT = {"x": [0.25, 0.5], "z": [0.3, -0.2], "g": ["b", "d"]}
@@ -51,17 +67,24 @@ def means(formula, data, weights=None, kind="pandas", folder=None):
 
 
 def settings(w):
-    return {"frequency": "w", "precision": pr.weights.precision("w"), "sampling": pr.weights.sampling("w")}[w]
+    return {
+        "frequency": "w",
+        "precision": pr.weights.precision("w"),
+        "sampling": pr.weights.sampling("w"),
+    }[w]
 
 
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("weights", ["frequency", "precision", "sampling"])
 def test_rows_of_weight_0_are_absent(term, weights):
     with_absent, without = (
-        pr.Model.from_formula(f"y ~ {TERMS[term]}", d, weights=settings(weights)) for d in (BOTH, ROWS)
+        pr.Model.from_formula(f"y ~ {TERMS[term]}", d, weights=settings(weights))
+        for d in (BOTH, ROWS)
     )
     np.testing.assert_array_equal(with_absent.design.X, without.design.X)
-    np.testing.assert_array_equal(with_absent.design.recipe.matrix(AT), without.design.recipe.matrix(AT))
+    np.testing.assert_array_equal(
+        with_absent.design.recipe.matrix(AT), without.design.recipe.matrix(AT)
+    )
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -69,9 +92,14 @@ def test_a_row_of_weight_w_is_w_rows(term):
     weighted, copied = pr.Model.from_formula(f"y ~ {TERMS[term]}", ROWS, weights="w"), pr.Model.from_formula(f"y ~ {TERMS[term]}", COPIES)  # fmt: skip
     each = np.repeat(np.arange(30), ROWS.w)
     # the last columns of a process are eigenvectors of eigenvalues near rounding
-    np.testing.assert_allclose(weighted.design.X[each], copied.design.X, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(
-        weighted.design.recipe.matrix(AT), copied.design.recipe.matrix(AT), rtol=1e-9, atol=1e-10
+        weighted.design.X[each], copied.design.X, rtol=1e-9, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        weighted.design.recipe.matrix(AT),
+        copied.design.recipe.matrix(AT),
+        rtol=1e-9,
+        atol=1e-10,
     )
 
 
@@ -90,7 +118,10 @@ def test_published_values_of_a_spline_without_two_rows():
     data = {"x": np.r_[U, 3.0, 4.0], "y": np.r_[V, 9.0, 9.0]}
     weights = [1] * 30 + [0, 0]
     fit = pr.fit(pr.Model.from_formula("y ~ bs(x, df=5)", data, weights=weights))
-    assert fit.predict({"x": [0.25, 0.5]})["mean"].values.round(4).tolist() == [0.9854, 0.1386]
+    assert fit.predict({"x": [0.25, 0.5]})["mean"].values.round(4).tolist() == [
+        0.9854,
+        0.1386,
+    ]
 
 
 @pytest.mark.parametrize("kind", ["pandas", "csv"])
@@ -98,7 +129,8 @@ def test_rows_of_no_trials_are_absent_too(kind, tmp_path):
     rows = ROWS.assign(n=ROWS.w, k=(ROWS.y > 0) * 1)
     both = pd.concat([rows, ABSENT.assign(n=0, k=0)], ignore_index=True)
     found, wanted = (
-        pr.fit(model("p(k, n) ~ bs(x, df=4)", d, kind, tmp_path)).predict(AT)["mean"] for d in (both, rows)
+        pr.fit(model("p(k, n) ~ bs(x, df=4)", d, kind, tmp_path)).predict(AT)["mean"]
+        for d in (both, rows)
     )
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
@@ -119,15 +151,24 @@ def test_rows_of_weight_0_keep_their_places():
         pr.fit(pr.Model.from_formula("y ~ bs(x, df=4) + g", ROWS, weights="w")),
     )
     assert np.isnan(predicted[11:13]).all()
-    np.testing.assert_allclose(np.delete(predicted, [11, 12]), plain.predict()["mean"], rtol=1e-9)
+    np.testing.assert_allclose(
+        np.delete(predicted, [11, 12]), plain.predict()["mean"], rtol=1e-9
+    )
     assert len(fit.residuals()) == len(BOTH)
     smooth = pr.fit(pr.Model.from_formula("y ~ s(x, k=5)", BOTH, weights="w"))
-    np.testing.assert_allclose(smooth.predict()["mean"], smooth.predict(BOTH)["mean"], rtol=1e-9)
+    np.testing.assert_allclose(
+        smooth.predict()["mean"], smooth.predict(BOTH)["mean"], rtol=1e-9
+    )
 
 
 def test_a_response_that_is_transformed_learns_with_the_weights():
-    weighted, copied = (pr.Model.from_formula("scale(y) ~ x", d, weights=w) for d, w in ((BOTH, "w"), (COPIES, None)))
-    assert pr.fit(weighted).coef.values == pytest.approx(pr.fit(copied).coef.values, rel=1e-9)
+    weighted, copied = (
+        pr.Model.from_formula("scale(y) ~ x", d, weights=w)
+        for d, w in ((BOTH, "w"), (COPIES, None))
+    )
+    assert pr.fit(weighted).coef.values == pytest.approx(
+        pr.fit(copied).coef.values, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("basis", ["exact", "cholesky", "hsgp"])
@@ -140,9 +181,15 @@ def test_processes_of_arrays_learn_without_rows_of_weight_0(basis):
     rows, y = np.r_[U, 3.0, 4.0], np.r_[V, 9.0, 9.0]
     absent, plain = columns(rows, y, [*[1] * 30, 0, 0]), columns(U, V)
     np.testing.assert_allclose(absent.X, plain.X, rtol=1e-12, atol=1e-14)
-    weighted, copied = columns(U, V, ROWS.w), columns(np.repeat(U, ROWS.w), np.repeat(V, ROWS.w))
+    weighted, copied = (
+        columns(U, V, ROWS.w),
+        columns(np.repeat(U, ROWS.w), np.repeat(V, ROWS.w)),
+    )
     assert [weighted.columns, absent.columns] == [copied.columns, plain.columns]
-    one, two = (next(iter(d.recipe.processes.values())).basis.kernel.hyper for d in (weighted, copied))
+    one, two = (
+        next(iter(d.recipe.processes.values())).basis.kernel.hyper
+        for d in (weighted, copied)
+    )
     assert one == pytest.approx(two, rel=1e-12)
 
 

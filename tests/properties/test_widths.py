@@ -20,7 +20,10 @@ WORDS = {"Column", "Assumption", "Added", "Shape"}  # sentences, which others pr
 LINES = 40  # of a print
 RNG = np.random.default_rng(0)
 N, P = 150, 30
-NAMES = [f"a column whose name the provider of the table chose, number {j}, in units of 1000" for j in range(P)]
+NAMES = [
+    f"a column whose name the provider of the table chose, number {j}, in units of 1000"
+    for j in range(P)
+]
 RESPONSE = "the response of which the provider of the table says a great deal, in units of 1000"
 X = RNG.normal(size=(N, P))
 X[:, 1] = X[:, 0] + 0.001 * X[:, 1]
@@ -31,13 +34,19 @@ GROUP = np.resize([f"a level of some length, number {i}" for i in range(4)], N)
 @cache
 def model(prior=None, likelihood="gaussian") -> pr.Model:
     y = Y if likelihood == "gaussian" else (Y > 0).astype(float)
-    settings = {"prior": pr.Flat() if prior is None else prior, "likelihood": likelihood}
+    settings = {
+        "prior": pr.Flat() if prior is None else prior,
+        "likelihood": likelihood,
+    }
     return pr.Model.from_arrays(X, y, columns=NAMES, response=RESPONSE, **settings)
 
 
 @cache
 def fit(method="auto", prior=None, likelihood="gaussian") -> pr.Fit:
-    return pr.fit(model(prior, likelihood), pr.NUTS(draws=100, tune=100, chains=2) if method == "nuts" else method)
+    return pr.fit(
+        model(prior, likelihood),
+        pr.NUTS(draws=100, tune=100, chains=2) if method == "nuts" else method,
+    )
 
 
 @cache
@@ -48,7 +57,9 @@ def factor() -> pr.Fit:
 
 @cache
 def levels() -> pr.Fit:
-    return pr.ols(f"y ~ g + `{NAMES[2]}`", pd.DataFrame({"y": Y, "g": GROUP, NAMES[2]: X[:, 2]}))
+    return pr.ols(
+        f"y ~ g + `{NAMES[2]}`", pd.DataFrame({"y": Y, "g": GROUP, NAMES[2]: X[:, 2]})
+    )
 
 
 def proper() -> pr.Model:
@@ -65,7 +76,9 @@ SHOWN = {
     "weak prior": lambda: model("weak"),
     "design": lambda: model().design,
     "moments": lambda: model().design.moments,
-    "moments by group": lambda: pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": Y, "g": GROUP}).moments,
+    "moments by group": lambda: (
+        pr.Model.from_formula("y ~ 1 + (1 | g)", {"y": Y, "g": GROUP}).moments
+    ),
     "predictive": lambda: fit().predictive(),
     "run": lambda: online.run(online.lms(1e-4), X, Y),
     "fit": fit,
@@ -78,9 +91,13 @@ SHOWN = {
     "diagnose": lambda: pr.diagnose(fit()),
     "diagnose, all": lambda: pr.diagnose(_bayes(), verbose=True),
     "compare": lambda: pr.compare({"ML": fit(), NAMES[0]: _bayes()}),
-    "compare, three": lambda: pr.compare({"ML": fit(), NAMES[0]: _bayes(), NAMES[1]: fit("auto", pr.Normal(0.1))}),
+    "compare, three": lambda: pr.compare(
+        {"ML": fit(), NAMES[0]: _bayes(), NAMES[1]: fit("auto", pr.Normal(0.1))}
+    ),
     "explain": lambda: pr.explain(fit(), _bayes()),
-    "table": lambda: pr.table({f"{name} {i}": fit() for i, name in enumerate(NAMES[:12])}),
+    "table": lambda: pr.table(
+        {f"{name} {i}": fit() for i, name in enumerate(NAMES[:12])}
+    ),
     "compare_models": lambda: pr.compare_models({NAMES[0]: fit(), NAMES[1]: _bayes()}),
     "prior_weight": lambda: pr.prior_weight(_bayes(), tipping=False),
     "prior_predictive": lambda: model().prior_predictive(20),
@@ -91,16 +108,28 @@ SHOWN = {
     "slopes": lambda: pr.slopes(fit()),
     "predictions": lambda: pr.predictions(factor(), by="g"),
     "comparisons": lambda: pr.comparisons(levels(), {"g": "pairwise"}, adjust="holm"),
-    "hypothesis": lambda: pr.hypothesis(fit(), f"`{NAMES[0]}` = `{NAMES[1]}` = `{NAMES[2]}` = 0"),
-    "hypothesis of a posterior": lambda: pr.hypothesis(_bayes(), f"`{NAMES[0]}` > `{NAMES[1]}`"),
-    "interval_panel": lambda: pr.interval_panel({NAMES[0]: fit(), NAMES[1]: _bayes()}, NAMES[0]),
+    "hypothesis": lambda: pr.hypothesis(
+        fit(), f"`{NAMES[0]}` = `{NAMES[1]}` = `{NAMES[2]}` = 0"
+    ),
+    "hypothesis of a posterior": lambda: pr.hypothesis(
+        _bayes(), f"`{NAMES[0]}` > `{NAMES[1]}`"
+    ),
+    "interval_panel": lambda: pr.interval_panel(
+        {NAMES[0]: fit(), NAMES[1]: _bayes()}, NAMES[0]
+    ),
     "guarantee": lambda: pr.guarantee(fit(), y_range=(-50.0, 50.0)),
     "conformal": lambda: pr.conformal(fit(), prob=0.8),
-    "bias_variance": lambda: pr.bias_variance(model(pr.Normal(1.0)), fit(), scales=[0.5, 1.0]),
+    "bias_variance": lambda: pr.bias_variance(
+        model(pr.Normal(1.0)), fit(), scales=[0.5, 1.0]
+    ),
     "list_datasets": pr.list_datasets,
     "card": lambda: pr.list_datasets()[0],
-    "decompose": lambda: scores.decompose(np.arange(N) % 2, np.round(RNG.random(N), 1), bins=5),
-    "goal": lambda: scores.goal(np.arange(N) % 2, np.full(N, 0.5), truth=np.full(N, 0.4)),
+    "decompose": lambda: scores.decompose(
+        np.arange(N) % 2, np.round(RNG.random(N), 1), bins=5
+    ),
+    "goal": lambda: scores.goal(
+        np.arange(N) % 2, np.full(N, 0.5), truth=np.full(N, 0.4)
+    ),
     "compare_forecasts": lambda: scores.compare_forecasts(
         np.arange(N) % 2, {NAMES[0]: np.full(N, 0.5), NAMES[1]: np.full(N, 0.4)}
     ),
@@ -113,7 +142,9 @@ SLOW = {
     "coverage": lambda: pr.coverage(model(), fit(), reps=4),
     "sbc": lambda: pr.sbc(proper(), "conjugate", reps=20),
     "nuts": lambda: fit("nuts", pr.Normal(0.3)),
-    "diagnose of chains, all": lambda: pr.diagnose(fit("nuts", pr.Normal(0.3)), verbose=True),
+    "diagnose of chains, all": lambda: pr.diagnose(
+        fit("nuts", pr.Normal(0.3)), verbose=True
+    ),
 }
 
 
@@ -126,7 +157,9 @@ def shown(name: str) -> str:
     return str(made(name))
 
 
-@pytest.mark.parametrize("name", [*SHOWN, *(pytest.param(k, marks=pytest.mark.slow) for k in SLOW)])
+@pytest.mark.parametrize(
+    "name", [*SHOWN, *(pytest.param(k, marks=pytest.mark.slow) for k in SLOW)]
+)
 def test_no_print_is_wider_than_110_columns(name):
     lines = shown(name).splitlines()
     assert not [line for line in lines if len(line) > WIDTH]
@@ -136,9 +169,15 @@ def test_no_print_is_wider_than_110_columns(name):
 def test_names_that_are_cut_stay_apart():
     """They differ in the middle alone, where they are cut."""
     for name in ("fit", "compare, three", "slopes"):
-        labels = [line for line in shown(name).splitlines() if "…" in line and not line.startswith("…")]
+        labels = [
+            line
+            for line in shown(name).splitlines()
+            if "…" in line and not line.startswith("…")
+        ]
         assert len({line[:60] for line in labels}) == len(labels) > 5
-    assert "and 25 more" in " ".join(shown("weak prior").split()), "a comma in a name parts nothing"
+    assert "and 25 more" in " ".join(shown("weak prior").split()), (
+        "a comma in a name parts nothing"
+    )
 
 
 def test_every_object_that_prints_itself_is_among_them():
@@ -150,5 +189,7 @@ def test_every_object_that_prints_itself_is_among_them():
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef) and node.name not in met | WORDS:
                 own = {f.name for f in node.body if isinstance(f, ast.FunctionDef)}
-                lacking += [f"{file.name}: {node.name}"] * bool(own & {"__repr__", "__str__"})
+                lacking += [f"{file.name}: {node.name}"] * bool(
+                    own & {"__repr__", "__str__"}
+                )
     assert not lacking

@@ -40,24 +40,35 @@ def test_names_of_groups_have_no_effect_to_answer(fits):
 def test_vif_and_condition_are_of_the_other_columns(fits):
     model = fits["REML"].stated_model
     assert VifCheck().run(model)[0].sentence.endswith("a single term shares nothing")
-    assert "a single column beside effects by group" in ConditionCheck().run(model)[0].sentence
+    assert (
+        "a single column beside effects by group"
+        in ConditionCheck().run(model)[0].sentence
+    )
     near = SLEEP.assign(twin=SLEEP["days"] + 0.05 * np.sin(np.arange(len(SLEEP))))
     two = pr.Model.from_formula("reaction ~ days + twin + (days | subject)", near)
-    assert "days, twin" in VifCheck().run(two)[0].sentence.replace("twin, days", "days, twin")
+    assert "days, twin" in VifCheck().run(two)[0].sentence.replace(
+        "twin, days", "days, twin"
+    )
     assert "condition index" in ConditionCheck().run(two)[0].sentence
 
 
 def test_degrees_of_freedom_and_methods_are_refused_in_true_words(fits):
-    with pytest.raises(Incompatible, match="each effect by group counts by less than one"):
+    with pytest.raises(
+        Incompatible, match="each effect by group counts by less than one"
+    ):
         _ = fits["ML"].df_resid
-    with pytest.raises(Incompatible, match="These can fit this model: with its defaults, evidence"):
+    with pytest.raises(
+        Incompatible, match="These can fit this model: with its defaults, evidence"
+    ):
         pr.fit(fits["ML"].stated_model, pr.Evidence(criterion="ML", points=9))
 
 
 def test_new_groups_need_no_column(fits):
     fit, rows = fits["REML"], SLEEP.head(4)
     alone = fit.predict(rows[["days"]], groups="new")
-    assert alone.attrs["groups"].endswith("without subject each row is of a group of its own")
+    assert alone.attrs["groups"].endswith(
+        "without subject each row is of a group of its own"
+    )
     named = fit.predict(rows, groups="new")
     np.testing.assert_allclose(alone["new_upper"], named["new_upper"])
     assert "of its own" not in named.attrs["groups"]
@@ -66,19 +77,27 @@ def test_new_groups_need_no_column(fits):
 
 
 def test_an_offset_in_a_formula_goes_with_groups():
-    inside = pr.fit(pr.Model.from_formula("reaction ~ offset(days) + (1 | subject)", SLEEP))
-    beside = pr.fit(pr.Model.from_formula("reaction ~ 1 + (1 | subject)", SLEEP, offset="days"))
+    inside = pr.fit(
+        pr.Model.from_formula("reaction ~ offset(days) + (1 | subject)", SLEEP)
+    )
+    beside = pr.fit(
+        pr.Model.from_formula("reaction ~ 1 + (1 | subject)", SLEEP, offset="days")
+    )
     np.testing.assert_array_equal(inside.coef, beside.coef)
 
 
-def test_a_posterior_of_many_effects_is_integrated_and_says_that_no_weights_vouch_for_it(monkeypatch):
+def test_a_posterior_of_many_effects_is_integrated_and_says_that_no_weights_vouch_for_it(
+    monkeypatch,
+):
     monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 200)
     rng = np.random.default_rng(0)
     g = np.repeat(np.arange(210), 4)
     y = rng.poisson(np.exp(0.5 + 0.6 * rng.normal(size=210)[g]))
     data = pd.DataFrame({"y": y, "g": [f"g{i}" for i in g]})
     prior = {"1 | g": pr.Covariance(sd=pr.HalfNormal(1.0))}
-    model = pr.Model.from_formula("y ~ 1 + (1 | g)", data, likelihood="poisson", prior=prior)
+    model = pr.Model.from_formula(
+        "y ~ 1 + (1 | g)", data, likelihood="poisson", prior=prior
+    )
     with pytest.warns(pr.errors.ProbregWarning, match="no weights vouch"):
         fit = pr.fit(model, "posterior", seed=1)
     assert fit.method.name == "integrate"
@@ -102,9 +121,17 @@ def one_row_a_group(seed):
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 @pytest.mark.parametrize(
     "formula",
-    ["y ~ 1 + (1 | g)", "y ~ x + (1 | g)", "y ~ x + (x | g)", "y ~ x + (1 | h) + (1 | g)", "y ~ s(x) + (1 | g)"],
+    [
+        "y ~ 1 + (1 | g)",
+        "y ~ x + (1 | g)",
+        "y ~ x + (x | g)",
+        "y ~ x + (1 | h) + (1 | g)",
+        "y ~ s(x) + (1 | g)",
+    ],
 )
-def test_one_row_a_group_leaves_its_scale_and_the_noise_unidentified(formula, criterion):
+def test_one_row_a_group_leaves_its_scale_and_the_noise_unidentified(
+    formula, criterion
+):
     data = one_row_a_group(1)
     model = pr.Model.from_formula(formula, data)
     with pytest.raises(Incompatible, match=r"not identified.*flat") as refused:
@@ -112,9 +139,14 @@ def test_one_row_a_group_leaves_its_scale_and_the_noise_unidentified(formula, cr
     assert "rises" not in str(refused.value)
     # the premise: the criterion is the same wherever the variance of a row is
     if formula == "y ~ x + (1 | g)":
-        held = [pr.fit(model.with_aux(sigma=s), pr.Evidence(criterion=criterion)) for s in (0.1, 0.4)]
+        held = [
+            pr.fit(model.with_aux(sigma=s), pr.Evidence(criterion=criterion))
+            for s in (0.1, 0.4)
+        ]
         name = "log_evidence" if criterion == "REML" else "log_likelihood_of_scales"
-        assert held[0].solution.stats[name] == pytest.approx(held[1].solution.stats[name], abs=1e-8)
+        assert held[0].solution.stats[name] == pytest.approx(
+            held[1].solution.stats[name], abs=1e-8
+        )
 
 
 def test_two_slopes_of_different_rows_identify_the_noise():
@@ -122,7 +154,8 @@ def test_two_slopes_of_different_rows_identify_the_noise():
     x, g = rng.normal(size=120), np.repeat([f"g{k}" for k in range(60)], 2)
     b = rng.normal(size=(60, 2))[np.repeat(np.arange(60), 2)]
     model = pr.Model.from_formula(
-        "y ~ x + (x | g)", {"y": b[:, 0] + b[:, 1] * x + 0.3 * rng.normal(size=120), "x": x, "g": g}
+        "y ~ x + (x | g)",
+        {"y": b[:, 0] + b[:, 1] * x + 0.3 * rng.normal(size=120), "x": x, "g": g},
     )
     fit = pr.fit(model)
     assert not any("not identified" in note for note in fit.notes)
@@ -159,7 +192,9 @@ def test_the_band_of_new_observations_is_of_a_new_group(fits):
 
 def test_sampling_weights_beside_groups_name_no_method_that_refuses_them_too():
     weights = pr.weights.sampling(np.linspace(1.0, 2.0, len(SLEEP)))
-    with pytest.raises(Incompatible, match="sampling weights make a pseudo-likelihood") as refused:
+    with pytest.raises(
+        Incompatible, match="sampling weights make a pseudo-likelihood"
+    ) as refused:
         pr.fit(pr.Model.from_formula(FORMULA, SLEEP, weights=weights))
     assert "use evidence" not in str(refused.value)
 
@@ -167,13 +202,21 @@ def test_sampling_weights_beside_groups_name_no_method_that_refuses_them_too():
 def test_a_standard_deviation_that_a_prior_holds_is_printed_as_held():
     rng = np.random.default_rng(3)
     g = np.repeat(np.arange(8), 6)
-    table = {"y": rng.normal(size=48) + rng.normal(size=8)[g], "x": rng.normal(size=48), "g": g}
+    table = {
+        "y": rng.normal(size=48) + rng.normal(size=8)[g],
+        "x": rng.normal(size=48),
+        "g": g,
+    }
     model = pr.Model.from_formula("y ~ x + (x | g)", table)
     held = pr.fit(model.with_prior({"(x | g)": pr.Normal(1.5)}))
     reml = pr.fit(model)
     both = pr.compare({"REML": reml, "held": held})
     names = ["sd(Intercept | g)", "sd(x | g)", "cor(Intercept, x | g)"]
-    assert both.data["estimate"].sel(fit="held", param=names).values.tolist() == [1.5, 1.5, 0.0]
+    assert both.data["estimate"].sel(fit="held", param=names).values.tolist() == [
+        1.5,
+        1.5,
+        0.0,
+    ]
     assert "not in it" not in repr(both)
     assert "sd(x | g) 1.5, held" in repr(held)
     assert "1.500 (held)" in repr(pr.table({"REML": reml, "held": held}))

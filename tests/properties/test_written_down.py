@@ -30,23 +30,38 @@ def written(likelihood, offset):
 
     def at(rows, weights):
         design = replace(plain.design.take(rows), weights=weights)
-        return replace(plain, design=design if there is None else replace(design, offset=there[rows, None]))
+        return replace(
+            plain,
+            design=design
+            if there is None
+            else replace(design, offset=there[rows, None]),
+        )
 
     counts = (w.astype(float), np.ones(len(out)), np.ones(len(out)))
-    return [at(*each) for each in zip((np.arange(N), out, rng.permutation(out)), counts, strict=True)]
+    return [
+        at(*each)
+        for each in zip((np.arange(N), out, rng.permutation(out)), counts, strict=True)
+    ]
 
 
 def alike(one, two):
     """The same findings: verdicts, columns and numbers."""
-    assert [(f.check, f.verdict, f.columns) for f in one] == [(f.check, f.verdict, f.columns) for f in two]
+    assert [(f.check, f.verdict, f.columns) for f in one] == [
+        (f.check, f.verdict, f.columns) for f in two
+    ]
     for a, b in zip(one, two, strict=True):
-        np.testing.assert_allclose([a.statistic, a.p_value], [b.statistic, b.p_value], **CLOSE, err_msg=a.check)
+        np.testing.assert_allclose(
+            [a.statistic, a.p_value], [b.statistic, b.p_value], **CLOSE, err_msg=a.check
+        )
 
 
 def answers(fit):
     """What each diagnostic says, or why it has nothing to say."""
     every = {name: cls() for name, cls in DIAGNOSTICS.items()}
-    return {name: d.run(fit) if (why := d.obstacle(fit)) is None else why for name, d in every.items()}
+    return {
+        name: d.run(fit) if (why := d.obstacle(fit)) is None else why
+        for name, d in every.items()
+    }
 
 
 def takes_offset(likelihood):
@@ -57,7 +72,12 @@ def takes_offset(likelihood):
     return True
 
 
-CASES = [(k, offset) for k in LIKELIHOOD_CASES for offset in (False, True) if not offset or takes_offset(k)]
+CASES = [
+    (k, offset)
+    for k in LIKELIHOOD_CASES
+    for offset in (False, True)
+    if not offset or takes_offset(k)
+]
 METHODS_HERE = [METHODS["auto"](), quick(METHODS["laplace"])]  # a mode, and a posterior
 
 
@@ -76,7 +96,8 @@ def test_checks_count_observations(likelihood, offset):
             (k, offset, method)
             for k, offset in CASES
             for method in METHODS_HERE
-            if method.target == "mode" or not isinstance(k, ProximalLikelihood)  # laplace refuses kinks
+            if method.target == "mode"
+            or not isinstance(k, ProximalLikelihood)  # laplace refuses kinks
         ],
         lambda k, _, method: (
             method.target,
@@ -89,7 +110,9 @@ def test_checks_count_observations(likelihood, offset):
     ),
 )
 def test_diagnostics_count_observations(likelihood, offset, method):
-    weighted, repeated, moved = (answers(pr.fit(m, method, seed=3)) for m in written(likelihood, offset))
+    weighted, repeated, moved = (
+        answers(pr.fit(m, method, seed=3)) for m in written(likelihood, offset)
+    )
     for name in DIAGNOSTICS:
         for other in (repeated, moved):
             if isinstance(weighted[name], str) or isinstance(other[name], str):
@@ -116,4 +139,6 @@ def test_a_robust_covariance_counts_a_row_of_weight_two_twice(kind):
     y = x + rng.normal(size=12)
     weighted = pr.fit(pr.Model.from_arrays(x, y, weights=w))
     repeated = pr.fit(pr.Model.from_arrays(np.repeat(x, w), np.repeat(y, w)))
-    np.testing.assert_allclose(weighted.covariance(kind), repeated.covariance(kind), rtol=1e-9)
+    np.testing.assert_allclose(
+        weighted.covariance(kind), repeated.covariance(kind), rtol=1e-9
+    )

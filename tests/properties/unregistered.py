@@ -22,7 +22,9 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
     support = np.arange(4000.0)
     link = LOG
 
-    def prepare(self, values: Array, *, levels: Any, event: Any, reference: Any) -> "Geometric":
+    def prepare(
+        self, values: Array, *, levels: Any, event: Any, reference: Any
+    ) -> "Geometric":
         return self
 
     def encode(self, values: Array) -> Array:
@@ -38,7 +40,9 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
         return y * eta[..., 0] - (y + 1) * np.logaddexp(0, eta[..., 0])
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return np.where(y < 0, 0.0, 1 - (1 + np.exp(-eta[..., 0])) ** -(np.floor(y) + 1))
+        return np.where(
+            y < 0, 0.0, 1 - (1 + np.exp(-eta[..., 0])) ** -(np.floor(y) + 1)
+        )
 
     def mean(self, eta: Array, **aux: Any) -> Array:
         return np.exp(eta[..., 0])
@@ -54,7 +58,11 @@ class Geometric(UnivariateLikelihood, SmoothLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         q = 1 / (1 + np.exp(-eta[:, 0]))
-        return ValueGradHessian(self.log_prob(y, eta), self.score(y, eta), ((y + 1) * q * (1 - q))[:, None, None])
+        return ValueGradHessian(
+            self.log_prob(y, eta),
+            self.score(y, eta),
+            ((y + 1) * q * (1 - q))[:, None, None],
+        )
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -14,14 +14,25 @@ from scipy.linalg import cho_factor, cho_solve
 
 from tests.conftest import PLACES
 
-ONES = ("1", "(Intercept)", "const")  # the names under which the files carry a column of ones
+ONES = (
+    "1",
+    "(Intercept)",
+    "const",
+)  # the names under which the files carry a column of ones
 
 Array = np.ndarray
 
 
 def cases(*folders: str) -> list[str]:
     """Names `folder/case` of all certified cases in these folders."""
-    return sorted({f"{f}/{p.stem}" for f in folders for place in PLACES for p in (place / f).glob("*.json")})
+    return sorted(
+        {
+            f"{f}/{p.stem}"
+            for f in folders
+            for place in PLACES
+            for p in (place / f).glob("*.json")
+        }
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +42,18 @@ class Columns:
     X: Array  # (n, q), without the column of ones
     names: tuple[str, ...]
     intercept: bool
-    order: tuple[str, ...]  # names as the package reports them, in the order of the file
+    order: tuple[
+        str, ...
+    ]  # names as the package reports them, in the order of the file
 
     @property
     def full(self) -> Array:
         """The design with its column of ones, in the order of the file."""
         parts = [
-            np.ones(len(self.X)) if name == "Intercept" else self.X[:, self.names.index(name)] for name in self.order
+            np.ones(len(self.X))
+            if name == "Intercept"
+            else self.X[:, self.names.index(name)]
+            for name in self.order
         ]
         return np.column_stack(parts)
 
@@ -147,17 +163,31 @@ def softmax_certificate(
     trials, m = counts.sum(1), B.shape[1]
     P = np.broadcast_to(np.asarray(precision, dtype=float), len(B))
     g = (X.T @ (counts[:, 1:] - trials[:, None] * p) - P[:, None] * B).T.ravel()
-    W = trials[:, None, None] * (p[:, :, None] * np.eye(m) - p[:, :, None] * p[:, None, :])
-    H = np.einsum("nj,nkl,ni->kjli", X, W, X, optimize=True).reshape(len(g), len(g)) + np.diag(np.tile(P, m))
+    W = trials[:, None, None] * (
+        p[:, :, None] * np.eye(m) - p[:, :, None] * p[:, None, :]
+    )
+    H = np.einsum("nj,nkl,ni->kjli", X, W, X, optimize=True).reshape(
+        len(g), len(g)
+    ) + np.diag(np.tile(P, m))
     d = np.sqrt(np.diagonal(H))
     inverse = cho_solve(cho_factor(H / np.outer(d, d)), np.eye(len(d))) / np.outer(d, d)
-    return float(np.sqrt(max(g @ inverse @ g, 0.0))), np.sqrt(np.diagonal(inverse)).reshape(m, -1).T, inverse
+    return (
+        float(np.sqrt(max(g @ inverse @ g, 0.0))),
+        np.sqrt(np.diagonal(inverse)).reshape(m, -1).T,
+        inverse,
+    )
 
 
 def binary_counts(y: Any, trials: Any = None) -> Array:
     """(n, 2): failures and successes, so that a logistic regression is a softmax of two classes."""
     y = np.asarray(y, dtype=float)
-    return np.column_stack([(np.ones_like(y) if trials is None else np.asarray(trials, dtype=float)) - y, y])
+    return np.column_stack(
+        [
+            (np.ones_like(y) if trials is None else np.asarray(trials, dtype=float))
+            - y,
+            y,
+        ]
+    )
 
 
 def expanded(X: Array, counts: Array, classes: list[str]) -> tuple[Array, Array, Array]:
@@ -170,7 +200,12 @@ def expanded(X: Array, counts: Array, classes: list[str]) -> tuple[Array, Array,
 
 
 def gaussian_posterior(
-    X: Array, y: Array, prior_sd: Array, log_p_sigma: Callable[[Array], Array], *, around: float
+    X: Array,
+    y: Array,
+    prior_sd: Array,
+    log_p_sigma: Callable[[Array], Array],
+    *,
+    around: float,
 ) -> tuple[Array, Array]:
     """Means and standard deviations of (beta, sigma) with beta ~ N(0, diag(prior_sd^2)), by y ~ N(0, s^2 I + X S X').
 
@@ -179,9 +214,15 @@ def gaussian_posterior(
     """
     U, d, Vt = np.linalg.svd(X * prior_sd, full_matrices=False)
     z, rest = U.T @ y, float(y @ y - (U.T @ y) @ (U.T @ y))
-    u = np.log(around) + np.linspace(-24, 24, 12_001)  # few rows leave sigma a tail of a small power
+    u = np.log(around) + np.linspace(
+        -24, 24, 12_001
+    )  # few rows leave sigma a tail of a small power
     s2 = np.exp(2 * u)[:, None]
-    log_p = -0.5 * (np.log(s2 + d**2) + z**2 / (s2 + d**2)).sum(1) - (len(y) - len(d)) * u - 0.5 * rest / s2[:, 0]
+    log_p = (
+        -0.5 * (np.log(s2 + d**2) + z**2 / (s2 + d**2)).sum(1)
+        - (len(y) - len(d)) * u
+        - 0.5 * rest / s2[:, 0]
+    )
     log_p = log_p + log_p_sigma(np.exp(u)) + u
     w = np.exp(log_p - log_p.max())
     w /= w.sum()
@@ -189,7 +230,9 @@ def gaussian_posterior(
     root = prior_sd[:, None] * Vt.T
     means = (d * z / (s2 + d**2)) @ root.T
     inside = (s2 / (s2 + d**2)) @ (root**2).T
-    beyond = np.maximum(prior_sd**2 - (root**2).sum(1), 0.0)  # directions of the prior that no row of X touches
+    beyond = np.maximum(
+        prior_sd**2 - (root**2).sum(1), 0.0
+    )  # directions of the prior that no row of X touches
     mean = w @ means
     var = w @ (inside + beyond + (means - mean) ** 2)
     m, v = w @ np.exp(u), w @ np.exp(2 * u)
@@ -199,7 +242,9 @@ def gaussian_posterior(
 # ---- importance sampling --------------------------------------------------------------------------------------------
 
 
-def importance(fit: Any, target: Any, columns: Columns) -> tuple[Array, Array, Array, Array]:
+def importance(
+    fit: Any, target: Any, columns: Columns
+) -> tuple[Array, Array, Array, Array]:
     """The posterior of `target` by the draws of a Laplace approximation: draws (S, p, m), weights (S,), means (p, m) and
     their Monte Carlo standard errors.
 
@@ -221,4 +266,6 @@ def importance(fit: Any, target: Any, columns: Columns) -> tuple[Array, Array, A
 
 def weighted_quantile(values: Array, weights: Array, level: float) -> float:
     order = np.argsort(values)
-    return float(np.interp(level, np.cumsum(weights[order]) - weights[order] / 2, values[order]))
+    return float(
+        np.interp(level, np.cumsum(weights[order]) - weights[order] / 2, values[order])
+    )

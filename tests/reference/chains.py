@@ -40,9 +40,15 @@ def digest(model: pr.Model) -> str:
 def moments_of_chains(name: str, model: pr.Model, like: pr.Fit) -> Moments:
     """The moments that the file has for this model, with the labels of `like`; an error where the model is another one."""
     found = json.loads(FILE.read_text())[name]
-    assert found["digest"] == digest(model), f"{name}: the model has changed; run python -m tests.reference.chains"
+    assert found["digest"] == digest(model), (
+        f"{name}: the model has changed; run python -m tests.reference.chains"
+    )
     scalars = {key: (mean, sd) for key, (mean, sd) in found["scalars"].items()}
-    return Moments(like.coef.copy(data=found["coef"]), like.coef.copy(data=found["std_error"]), scalars)
+    return Moments(
+        like.coef.copy(data=found["coef"]),
+        like.coef.copy(data=found["std_error"]),
+        scalars,
+    )
 
 
 def main() -> None:
@@ -50,7 +56,9 @@ def main() -> None:
     for module, function in CHAINS.items():
         for name, model in getattr(importlib.import_module(module), function)().items():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a few steps diverge where a scale is small
+                warnings.simplefilter(
+                    "ignore"
+                )  # a few steps diverge where a scale is small
                 fit = pr.fit(model, pr.NUTS(draws=2500, target_accept=0.95), seed=2)
             found[name] = {
                 "digest": digest(model),
@@ -58,7 +66,10 @@ def main() -> None:
                 "r_hat": float(fit.summary()["r_hat"].max()),
                 "coef": np.round(fit.coef.values, 8).tolist(),
                 "std_error": np.round(fit.std_error.values, 8).tolist(),
-                "scalars": {key: [round(v, 8) for v in pair] for key, pair in fit.solution.scalars.items()},
+                "scalars": {
+                    key: [round(v, 8) for v in pair]
+                    for key, pair in fit.solution.scalars.items()
+                },
             }
             print(name, found[name]["r_hat"], flush=True)  # noqa: T201
     FILE.write_text(json.dumps(found, indent=1) + "\n")

@@ -44,7 +44,11 @@ def wells(terms: list[str]) -> tuple[Columns, np.ndarray, pr.Model]:
     columns = columns_of(np.column_stack([np.ones(len(X)), X - X.mean(0)]), terms)
     prior = {c: pr.priors.StudentT(2.5, nu=7) for c in columns.order}
     arguments = columns.arguments | {"likelihood": pr.Bernoulli(), "prior": prior}
-    return columns, X.mean(0), pr.Model.from_arrays(columns.X, data["switched"].to_numpy(), **arguments)
+    return (
+        columns,
+        X.mean(0),
+        pr.Model.from_arrays(columns.X, data["switched"].to_numpy(), **arguments),
+    )
 
 
 def uncentred(draws: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -58,13 +62,17 @@ def test_wells_by_importance(which: str, certified: Any) -> None:
     errors, medians within 0.005 of those printed."""
     case = certified("bayes_printed_fits/rstanarm_wells")["fits"][which]
     columns, means, m = wells(case["terms"])
-    centre = pr.fit(m.with_prior(pr.Flat()), pr.LaplaceApproximation(draws=8000), seed=5)
+    centre = pr.fit(
+        m.with_prior(pr.Flat()), pr.LaplaceApproximation(draws=8000), seed=5
+    )
     draws, w, mean, error = importance(centre, m, columns)
     assert (np.abs(mean[1:, 0] - case["exact"]["mean"][1:]) / error[1:, 0]).max() < 4
     raw = uncentred(draws[..., 0], means)
     found = np.array([weighted_quantile(v, w, 0.5) for v in raw.T])
     # A median has 1.25 sd / sqrt(draws) of error; 28,000 of 32,000 draws count.
-    assert (np.abs(found - case["exact"]["median"]) / case["exact"]["sd"]).max() < 4 * 1.25 / np.sqrt(28_000)
+    assert (
+        np.abs(found - case["exact"]["median"]) / case["exact"]["sd"]
+    ).max() < 4 * 1.25 / np.sqrt(28_000)
     assert np.abs(found - case["printed_median"]).max() < PRINTED
 
 
@@ -76,15 +84,23 @@ def test_wells_by_nuts(which: str, certified: Any) -> None:
     columns, means, m = wells(case["terms"])
     fit = pr.fit(m, pr.NUTS(draws=4000), seed=1)
     assert fit.solution.status is Status.SAMPLED
-    draws = in_order(fit.tree["posterior"]["beta"].stack(s=("chain", "draw")).T, columns)
+    draws = in_order(
+        fit.tree["posterior"]["beta"].stack(s=("chain", "draw")).T, columns
+    )
     raw = uncentred(draws.reshape(-1, len(columns.order)), means)
     exact, ess = case["exact"], fit.summary()["ess_bulk"].to_numpy(dtype=float).min()
     assert ess > 4000
-    ess = min(ess, len(raw))  # draws that alternate about the mean count more than once for it, and not for a median
+    ess = min(
+        ess, len(raw)
+    )  # draws that alternate about the mean count more than once for it, and not for a median
     found = np.median(raw, axis=0)
-    assert (np.abs(found - exact["median"]) / exact["sd"]).max() < 3 * 1.25 / np.sqrt(ess)
+    assert (np.abs(found - exact["median"]) / exact["sd"]).max() < 3 * 1.25 / np.sqrt(
+        ess
+    )
     assert np.abs(found - case["printed_median"]).max() < PRINTED
-    np.testing.assert_allclose(raw.std(0), exact["sd"], rtol=0.05)  # 4 standard errors at 4000 effective draws
+    np.testing.assert_allclose(
+        raw.std(0), exact["sd"], rtol=0.05
+    )  # 4 standard errors at 4000 effective draws
 
 
 @pytest.mark.slow
@@ -101,7 +117,9 @@ def test_leave_one_out_of_wells(which: str, certified: Any) -> None:
     assert loo.se == pytest.approx(case["printed_elpd_loo"][1], abs=0.06)
 
 
-@pytest.mark.skip(reason="rstanarm scales its priors by the data; priors here are stated on the raw columns")
+@pytest.mark.skip(
+    reason="rstanarm scales its priors by the data; priors here are stated on the raw columns"
+)
 def test_autoscale_mtcars() -> None: ...
 
 
@@ -112,8 +130,15 @@ def softmax(case: dict[str, Any]) -> tuple[Columns, np.ndarray, pr.Model]:
     """Normal priors: sd 5 on intercepts, 2.5 on slopes, on coefficients against the first class."""
     columns, counts = columns_of(case["X"], case["columns"]), np.array(case["counts"])
     X, y, weights = expanded(columns.X, counts, case["classes"])
-    arguments = columns.arguments | {"likelihood": pr.Categorical(), "reference": case["classes"][0]}
-    return columns, counts, pr.Model.from_arrays(X, y, weights=weights, prior=weak(columns), **arguments)
+    arguments = columns.arguments | {
+        "likelihood": pr.Categorical(),
+        "reference": case["classes"][0],
+    }
+    return (
+        columns,
+        counts,
+        pr.Model.from_arrays(X, y, weights=weights, prior=weak(columns), **arguments),
+    )
 
 
 def weak(columns: Columns) -> dict[str, pr.Normal]:
@@ -121,7 +146,9 @@ def weak(columns: Columns) -> dict[str, pr.Normal]:
 
 
 def precision(columns: Columns) -> np.ndarray:
-    return np.array([1 / (5.0 if c == "Intercept" else 2.5) ** 2 for c in columns.order])
+    return np.array(
+        [1 / (5.0 if c == "Intercept" else 2.5) ** 2 for c in columns.order]
+    )
 
 
 def by_class(values: Any, columns: Columns, classes: list[str]) -> np.ndarray:
@@ -134,17 +161,25 @@ def test_softmax_mode(certified: Any) -> None:
     columns, _, m = softmax(case)
     fit = pr.fit(m, "newton")
     assert fit.solution.status is Status.CONVERGED
-    np.testing.assert_allclose(by_class(fit.coef, columns, case["classes"]), case["exact"]["map"], atol=MODE)
+    np.testing.assert_allclose(
+        by_class(fit.coef, columns, case["classes"]), case["exact"]["map"], atol=MODE
+    )
 
 
 def test_softmax_mean_by_importance(certified: Any) -> None:
     """The normal at the mode, weighted: within 4 Monte Carlo standard errors, those of the file included."""
     case = certified("bayes_computed/softmax_hsb_normal")
     columns, _, m = softmax(case)
-    _, w, mean, error = importance(pr.fit(m, pr.LaplaceApproximation(draws=8000), seed=4), m, columns)
-    assert 1 / (w @ w) / len(w) > 0.4  # effective draws: the normal covers the posterior
+    _, w, mean, error = importance(
+        pr.fit(m, pr.LaplaceApproximation(draws=8000), seed=4), m, columns
+    )
+    assert (
+        1 / (w @ w) / len(w) > 0.4
+    )  # effective draws: the normal covers the posterior
     exact = case["exact"]
-    total = np.hypot(error.T.ravel(), exact["stderr_mean_over_sd"] * np.array(exact["sd"]))
+    total = np.hypot(
+        error.T.ravel(), exact["stderr_mean_over_sd"] * np.array(exact["sd"])
+    )
     assert (np.abs(mean.T.ravel() - exact["mean"]) / total).max() < 4
 
 
@@ -156,9 +191,13 @@ def test_softmax_mean_by_nuts(certified: Any) -> None:
     assert fit.solution.status is Status.SAMPLED
     exact, ess = case["exact"], fit.summary()["ess_bulk"].to_numpy(dtype=float).min()
     assert ess > 400  # Vehtari et al. 2021
-    apart = np.abs(by_class(fit.coef, columns, case["classes"]) - exact["mean"]) / np.array(exact["sd"])
+    apart = np.abs(
+        by_class(fit.coef, columns, case["classes"]) - exact["mean"]
+    ) / np.array(exact["sd"])
     assert apart.max() < 4 / np.sqrt(ess)
-    np.testing.assert_allclose(by_class(fit.std_error, columns, case["classes"]), exact["sd"], rtol=0.1)
+    np.testing.assert_allclose(
+        by_class(fit.std_error, columns, case["classes"]), exact["sd"], rtol=0.1
+    )
 
 
 @pytest.mark.parametrize("name", cases("bayes_computed", "tables/bayes_computed"))
@@ -169,17 +208,27 @@ def test_modes_by_their_score(name: str, certified: Any) -> None:
     if "counts" in case:
         columns, counts, m = softmax(case)
     else:
-        columns, counts = columns_of(case["X"], case["columns"]), binary_counts(case["y"])
-        arguments = columns.arguments | {"likelihood": pr.Bernoulli(), "prior": weak(columns)}
+        columns, counts = (
+            columns_of(case["X"], case["columns"]),
+            binary_counts(case["y"]),
+        )
+        arguments = columns.arguments | {
+            "likelihood": pr.Bernoulli(),
+            "prior": weak(columns),
+        }
         m = pr.Model.from_arrays(columns.X, np.array(case["y"]), **arguments)
     fit = pr.fit(m, "newton")
     assert fit.solution.status is Status.CONVERGED
     classes = case.get("classes")
     coef, se = (
-        in_order(v.sel(outcome=classes[1:]) if classes else v, columns).reshape(len(columns.order), -1)
+        in_order(v.sel(outcome=classes[1:]) if classes else v, columns).reshape(
+            len(columns.order), -1
+        )
         for v in (fit.coef, fit.std_error)
     )
-    decrement, expected, _ = softmax_certificate(columns.full, counts, coef, precision=precision(columns))
+    decrement, expected, _ = softmax_certificate(
+        columns.full, counts, coef, precision=precision(columns)
+    )
     assert decrement < 1e-7  # ten times what Newton stops at
     np.testing.assert_allclose(se, expected, rtol=1e-7)
 
@@ -194,20 +243,29 @@ def test_line(certified: Any) -> None:
     columns = columns_of(np.column_stack([np.ones(5), case["x"]]), ["1", "x"])
     aux, sd = pr.priors.InverseGamma(0.001, 0.001), np.sqrt([1000.0, 1000.0])
     prior = {c: pr.Normal(float(s)) for c, s in zip(columns.order, sd)}
-    m = pr.Model.from_arrays(columns.X, case["y"], **columns.arguments, prior=prior, aux={"sigma": aux})
+    m = pr.Model.from_arrays(
+        columns.X, case["y"], **columns.arguments, prior=prior, aux={"sigma": aux}
+    )
     fit = pr.fit(m, "quadrature")
-    mean, spread = gaussian_posterior(columns.full, m.design.y, sd, aux.log_prob, around=fit.aux["sigma"])
+    mean, spread = gaussian_posterior(
+        columns.full, m.design.y, sd, aux.log_prob, around=fit.aux["sigma"]
+    )
     found = np.append(in_order(fit.coef, columns), fit.aux["sigma"])
     assert np.abs((found - mean) / spread).max() < EXACT
     np.testing.assert_allclose(in_order(fit.std_error, columns), spread[:2], rtol=EXACT)
 
 
-@pytest.mark.parametrize("formula", ["kid_score ~ mom_hs", "kid_score ~ mom_iq", "kid_score ~ mom_hs * mom_iq"])
+@pytest.mark.parametrize(
+    "formula",
+    ["kid_score ~ mom_hs", "kid_score ~ mom_iq", "kid_score ~ mom_hs * mom_iq"],
+)
 def test_kidiq(formula: str, certified: Any) -> None:
     """rstanarm's four fits of children's scores under flat priors, which are least squares exactly: rational arithmetic."""
     certified("tables/bayes_printed_fits/rstanarm_kidiq")
     m = pr.Model.from_formula(formula, table("kidiq"))
-    exact = exact_least_squares(fractions(m.design.X.tolist()), fractions(m.design.y.tolist()))
+    exact = exact_least_squares(
+        fractions(m.design.X.tolist()), fractions(m.design.y.tolist())
+    )
     fit = pr.fit(m, "conjugate")
     # p(sigma) ∝ 1/sigma: beta is t on n - p degrees of freedom, with variance df / (df - 2) s^2 (X'X)^-1.
     np.testing.assert_allclose(fit.coef.values, exact.coef, rtol=1e-10)
@@ -221,11 +279,18 @@ def test_womensrole(certified: Any) -> None:
     data = table("womensrole").assign(n=lambda d: d["agree"] + d["disagree"])
     assert (data["n"] == 0).sum() == 1
     prior = {c: pr.Normal(2.5) for c in ("Intercept", "education", "sex[T.Male]")}
-    formula, options = "p(agree, n) ~ education + sex", {"likelihood": pr.Bernoulli(), "prior": prior}
+    formula, options = (
+        "p(agree, n) ~ education + sex",
+        {"likelihood": pr.Bernoulli(), "prior": prior},
+    )
     fit = pr.fit(pr.Model.from_formula(formula, data, **options), "newton")
-    filled = pr.fit(pr.Model.from_formula(formula, data[data["n"] > 0], **options), "newton")
+    filled = pr.fit(
+        pr.Model.from_formula(formula, data[data["n"] > 0], **options), "newton"
+    )
     np.testing.assert_allclose(fit.coef.values, filled.coef.values, rtol=1e-10)
-    X = np.column_stack([np.ones(len(data)), data["education"], data["sex"] == "Male"]).astype(float)
+    X = np.column_stack(
+        [np.ones(len(data)), data["education"], data["sex"] == "Male"]
+    ).astype(float)
     B = fit.coef.sel(coef=["Intercept", "education", "sex[T.Male]"]).values[:, None]
     counts = binary_counts(data["agree"], data["n"])
     decrement, se, _ = softmax_certificate(X, counts, B, precision=1 / 2.5**2)

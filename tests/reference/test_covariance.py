@@ -8,7 +8,10 @@ import pytest
 
 import probreg as pr
 
-TIGHT = {"rtol": 1e-8, "atol": 1e-12}  # both sides solve the same normal equations, conditioned like 10
+TIGHT = {
+    "rtol": 1e-8,
+    "atol": 1e-12,
+}  # both sides solve the same normal equations, conditioned like 10
 
 
 def rows(n: int = 240) -> tuple[Any, Any, Any]:
@@ -16,7 +19,12 @@ def rows(n: int = 240) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(11)
     X = rng.normal(size=(n, 2)) * [1.0, 3.0] + [0.5, -2.0]
     groups = np.c_[rng.integers(0, 20, n), rng.integers(0, 15, n)]
-    eta = 0.2 + X @ [0.7, -0.2] + 0.6 * rng.normal(size=20)[groups[:, 0]] + 0.6 * rng.normal(size=15)[groups[:, 1]]
+    eta = (
+        0.2
+        + X @ [0.7, -0.2]
+        + 0.6 * rng.normal(size=20)[groups[:, 0]]
+        + 0.6 * rng.normal(size=15)[groups[:, 1]]
+    )
     return X, eta, groups
 
 
@@ -25,7 +33,9 @@ def response(kind: str, eta: Any) -> Any:
     if kind == "gaussian":
         return eta + rng.normal(size=len(eta)) * np.exp(0.3 * eta)
     return (
-        rng.poisson(np.exp(eta)) if kind == "poisson" else (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int)
+        rng.poisson(np.exp(eta))
+        if kind == "poisson"
+        else (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int)
     )
 
 
@@ -37,13 +47,21 @@ def both(kind: str) -> tuple[pr.Fit, Any, Any, Any]:
     ours = pr.fit(pr.Model.from_arrays(X, y, likelihood=kind))
     if kind == "gaussian":
         return ours, sm.OLS(y, sm.add_constant(X)), {}, groups
-    family = {"poisson": sm.families.Poisson(), "bernoulli": sm.families.Binomial()}[kind]
-    return ours, sm.GLM(y, sm.add_constant(X), family=family), {"tol": 1e-14, "maxiter": 100}, groups
+    family = {"poisson": sm.families.Poisson(), "bernoulli": sm.families.Binomial()}[
+        kind
+    ]
+    return (
+        ours,
+        sm.GLM(y, sm.add_constant(X), family=family),
+        {"tol": 1e-14, "maxiter": 100},
+        groups,
+    )
 
 
 @pytest.mark.parametrize(
     ("likelihood", "kind"),
-    [("gaussian", f"HC{i}") for i in range(4)] + [(k, f"HC{i}") for k in ("poisson", "bernoulli") for i in range(2)],
+    [("gaussian", f"HC{i}") for i in range(4)]
+    + [(k, f"HC{i}") for k in ("poisson", "bernoulli") for i in range(2)],
 )
 def test_heteroscedasticity_consistent(likelihood, kind):
     ours, theirs, options, _ = both(likelihood)
@@ -92,14 +110,19 @@ def test_clusters(likelihood, ways, corrected):
     given = groups[:, 0] if ways == 1 else groups
     settings = {"groups": given, "use_correction": corrected, "df_correction": False}
     their = theirs.fit(cov_type="cluster", cov_kwds=settings, **options).cov_params()
-    mine = ours.covariance("cluster", groups=given, small_sample="full" if corrected else "none")
+    mine = ours.covariance(
+        "cluster", groups=given, small_sample="full" if corrected else "none"
+    )
     np.testing.assert_allclose(mine, their, **TIGHT)
 
 
 def test_statas_factor_is_the_linear_one_for_least_squares_only():
     for likelihood in ("gaussian", "poisson"):
         ours, _, _, groups = both(likelihood)
-        named, plain = (ours.covariance("cluster", groups=groups[:, 0], small_sample=s) for s in ("stata", "none"))
+        named, plain = (
+            ours.covariance("cluster", groups=groups[:, 0], small_sample=s)
+            for s in ("stata", "none")
+        )
         factor = 20 / 19 * (239 / 237 if likelihood == "gaussian" else 1.0)
         np.testing.assert_allclose(named, factor * plain, rtol=1e-12)
         assert named.attrs["factor"] == pytest.approx(factor)
@@ -111,10 +134,15 @@ def test_two_ways_of_clusters_are_those_of_stata():
     """`ivreg2 invest mvalue kstock, cluster(company time) small` on Grunfeld's ten firms, as statsmodels ships it: one factor
     of the whole, from the smaller number of groups."""
     sm = pytest.importorskip("statsmodels.api")
-    table = sm.datasets.grunfeld.load_pandas().data[:200]  # Stata's copy lacks the last firm
+    table = sm.datasets.grunfeld.load_pandas().data[
+        :200
+    ]  # Stata's copy lacks the last firm
     ours = pr.fit(pr.Model.from_formula("invest ~ value + capital", table))
     groups = (table["firm"], table["year"])
-    stata, each, plain = (ours.covariance("cluster", groups=groups, small_sample=s) for s in ("stata", "each", "none"))
+    stata, each, plain = (
+        ours.covariance("cluster", groups=groups, small_sample=s)
+        for s in ("stata", "each", "none")
+    )
     published = np.array(
         [
             [380.46872042467, 0.19641438763743, -0.99627581152391],
@@ -122,11 +150,17 @@ def test_two_ways_of_clusters_are_those_of_stata():
             [-0.99627581152391, -0.00070163493529, 0.0061581549818],
         ]
     )
-    np.testing.assert_allclose(stata, published, rtol=1e-7)  # Stata stores its columns in float: 3e-8 apart
+    np.testing.assert_allclose(
+        stata, published, rtol=1e-7
+    )  # Stata stores its columns in float: 3e-8 apart
     np.testing.assert_allclose(stata, 10 / 9 * 199 / 197 * plain, rtol=1e-12)
     assert stata.attrs["factor"] == pytest.approx(10 / 9 * 199 / 197)
-    assert each.sel(param="capital", param_="Intercept").item() == pytest.approx(-1.031432, abs=5e-7)
-    np.testing.assert_allclose(each, ours.covariance("cluster", groups=groups, small_sample="full"), rtol=1e-12)
+    assert each.sel(param="capital", param_="Intercept").item() == pytest.approx(
+        -1.031432, abs=5e-7
+    )
+    np.testing.assert_allclose(
+        each, ours.covariance("cluster", groups=groups, small_sample="full"), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("lags", [0, 3, None])
@@ -137,7 +171,11 @@ def test_newey_west(likelihood, lags):
     for small, corrected in (("none", False), ("full", True)):
         mine = ours.covariance("HAC", lags=lags, small_sample=small)
         kwds = {"maxlags": used, "use_correction": corrected}
-        np.testing.assert_allclose(mine, theirs.fit(cov_type="HAC", cov_kwds=kwds, **options).cov_params(), **TIGHT)
+        np.testing.assert_allclose(
+            mine,
+            theirs.fit(cov_type="HAC", cov_kwds=kwds, **options).cov_params(),
+            **TIGHT,
+        )
     assert mine.attrs["lags"] == used
     assert ("1994" in mine.attrs["lags_rule"]) == (lags is None)
 
@@ -152,43 +190,80 @@ def test_multinomial_sandwich():
         model = sm.MNLogit(y, sm.add_constant(X))
         options = {"disp": 0, "method": "newton", "tol": 1e-14, "maxiter": 100}
         hc0 = np.asarray(model.fit(cov_type="HC0", **options).cov_params())
-        grouped = model.fit(cov_type="cluster", cov_kwds={"groups": groups[:, 0], "use_correction": False}, **options)
-    order = np.arange(6).reshape(2, 3).T.ravel()  # theirs runs outcome by outcome, ours column by column
-    np.testing.assert_allclose(ours.covariance("HC0"), hc0[np.ix_(order, order)], **TIGHT)
+        grouped = model.fit(
+            cov_type="cluster",
+            cov_kwds={"groups": groups[:, 0], "use_correction": False},
+            **options,
+        )
+    order = (
+        np.arange(6).reshape(2, 3).T.ravel()
+    )  # theirs runs outcome by outcome, ours column by column
+    np.testing.assert_allclose(
+        ours.covariance("HC0"), hc0[np.ix_(order, order)], **TIGHT
+    )
     mine = ours.covariance("cluster", groups=groups[:, 0], small_sample="none")
-    np.testing.assert_allclose(mine, np.asarray(grouped.cov_params())[np.ix_(order, order)], **TIGHT)
+    np.testing.assert_allclose(
+        mine, np.asarray(grouped.cov_params())[np.ix_(order, order)], **TIGHT
+    )
 
 
 def test_a_symmetric_softmax_shows_the_covariance_of_its_shown_outcomes():
     X, eta, groups = rows()
     y = np.digitize(eta + np.random.default_rng(4).logistic(size=len(eta)), [-0.5, 1.0])
     plain = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical()))
-    shown = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True)))
-    centre = np.kron(np.eye(3), np.eye(3)[:, 1:] - 1 / 3)  # log odds against class 0, less their mean over the classes
-    for kind, more in (("HC0", {}), ("HC3", {}), ("expected", {}), ("cluster", {"groups": groups[:, 0]})):
+    shown = pr.fit(
+        pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True))
+    )
+    centre = np.kron(
+        np.eye(3), np.eye(3)[:, 1:] - 1 / 3
+    )  # log odds against class 0, less their mean over the classes
+    for kind, more in (
+        ("HC0", {}),
+        ("HC3", {}),
+        ("expected", {}),
+        ("cluster", {"groups": groups[:, 0]}),
+    ):
         V = plain.covariance(kind, **more).values
-        np.testing.assert_allclose(shown.covariance(kind, **more), centre @ V @ centre.T, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(
+            shown.covariance(kind, **more), centre @ V @ centre.T, rtol=1e-7, atol=1e-10
+        )
 
 
 def test_intervals_and_tables_from_a_covariance_are_statsmodels():
     ours, theirs, _, groups = both("gaussian")
     robust = theirs.fit(cov_type="HC3", use_t=True)
-    np.testing.assert_allclose(ours.interval(0.9, covariance="HC3").to_array().T, robust.conf_int(0.1), rtol=1e-8)
+    np.testing.assert_allclose(
+        ours.interval(0.9, covariance="HC3").to_array().T,
+        robust.conf_int(0.1),
+        rtol=1e-8,
+    )
     table = ours.summary(0.9, covariance="HC3")
     np.testing.assert_allclose(table["std_error"][:3], robust.bse, rtol=1e-8)
-    np.testing.assert_allclose(table[["lower", "upper"]][:3], robust.conf_int(0.1), rtol=1e-8)
+    np.testing.assert_allclose(
+        table[["lower", "upper"]][:3], robust.conf_int(0.1), rtol=1e-8
+    )
     assert (table.attrs["kind"], table.attrs["covariance"]) == ("t", "HC3")
     # with groups, a t interval has one degree of freedom less than there are groups
-    grouped = theirs.fit(cov_type="cluster", cov_kwds={"groups": groups[:, 0]}, use_t=True)
+    grouped = theirs.fit(
+        cov_type="cluster", cov_kwds={"groups": groups[:, 0]}, use_t=True
+    )
     given = ours.covariance("cluster", groups=groups[:, 0])
-    np.testing.assert_allclose(ours.interval(0.9, covariance=given).to_array().T, grouped.conf_int(0.1), rtol=1e-8)
+    np.testing.assert_allclose(
+        ours.interval(0.9, covariance=given).to_array().T,
+        grouped.conf_int(0.1),
+        rtol=1e-8,
+    )
 
 
 def test_classical_names_its_variance():
     ours, theirs, _, _ = both("gaussian")
     found = theirs.fit()
-    np.testing.assert_allclose(ours.covariance("classical"), found.cov_params(), **TIGHT)
-    np.testing.assert_allclose(ours.covariance("ml"), found.cov_params() * 237 / 240, **TIGHT)
+    np.testing.assert_allclose(
+        ours.covariance("classical"), found.cov_params(), **TIGHT
+    )
+    np.testing.assert_allclose(
+        ours.covariance("ml"), found.cov_params() * 237 / 240, **TIGHT
+    )
     assert ours.covariance("classical").attrs["sigma2_is"] == "RSS/(n - rank)"
     assert ours.covariance("ml").attrs["sigma2_is"] == "RSS/n"
     assert ours.covariance("ml").attrs["sigma2"] == pytest.approx(found.ssr / 240)

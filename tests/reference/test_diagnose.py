@@ -9,8 +9,19 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS, hosmer_lemeshow, influence_measures, reset, residuals
-from probreg.assess.after.autocorrelation import _mean_and_variance, durbin_watson, durbin_watson_test, ljung_box
+from probreg.assess.after import (
+    DIAGNOSTICS,
+    hosmer_lemeshow,
+    influence_measures,
+    reset,
+    residuals,
+)
+from probreg.assess.after.autocorrelation import (
+    _mean_and_variance,
+    durbin_watson,
+    durbin_watson_test,
+    ljung_box,
+)
 from probreg.assess.after.dispersion import count_dispersion
 from probreg.assess.after.heteroscedasticity import breusch_pagan, white
 from probreg.assess.after.normality import jarque_bera
@@ -21,7 +32,9 @@ RTOL = 1e-8
 
 
 def close(ours, theirs, rtol=RTOL):
-    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(
+        np.asarray(ours), np.asarray(theirs), rtol=rtol, atol=rtol
+    )
 
 
 @pytest.fixture(scope="module", params=["stackloss", "longley", "penguins"])
@@ -48,7 +61,11 @@ def test_influence_of_least_squares(pair):
     close(found["cook"], known.cooks_distance[0])
     close(found["dffits"], known.dffits[0])
     # DFBETAS of statsmodels invert X'X, whose condition number is 5e9 squared for Longley: 1e-6 is what they are good for
-    close(found["dfbetas"], known.dfbetas, RTOL if np.linalg.cond(theirs.model.exog) < 1e7 else 1e-6)
+    close(
+        found["dfbetas"],
+        known.dfbetas,
+        RTOL if np.linalg.cond(theirs.model.exog) < 1e7 else 1e-6,
+    )
 
 
 def test_tests_of_least_squares(pair):
@@ -80,7 +97,9 @@ def test_reset_of_least_squares(pair):
         # statsmodels adds raw powers of values in the tens of thousands, and loses the digits that ours keep: so scale it
         scale = np.abs(theirs.fittedvalues).max()
         X = np.linalg.qr(theirs.model.exog)[0]
-        known = linear_reset(sm.OLS(theirs.model.endog / scale, X).fit(), power=3, use_f=True)
+        known = linear_reset(
+            sm.OLS(theirs.model.endog / scale, X).fit(), power=3, use_f=True
+        )
     close([found.statistic, found.p_value], [known.fvalue, known.pvalue], 1e-6)
 
 
@@ -88,7 +107,11 @@ def test_reset_of_least_squares(pair):
 def test_white(name, rng):
     from statsmodels.stats.diagnostic import het_white
 
-    X = rng.normal(size=(70, 3)) if name == "gauss" else pr.load_dataset("stackloss").iloc[:, 1:3].to_numpy(float)
+    X = (
+        rng.normal(size=(70, 3))
+        if name == "gauss"
+        else pr.load_dataset("stackloss").iloc[:, 1:3].to_numpy(float)
+    )
     e = rng.normal(size=len(X)) * (1 + np.abs(X[:, 0]))
     known = het_white(e, sm.add_constant(X))
     found = white(e, X)
@@ -110,7 +133,8 @@ def test_variance_inflation(pair):
 
 def test_generalised_inflation_is_the_determinant_ratio_of_fox_and_monette():
     model = pr.Model.from_formula(
-        "body_mass_g ~ flipper_length_mm + species + sex", pr.load_dataset("penguins").dropna()
+        "body_mass_g ~ flipper_length_mm + species + sex",
+        pr.load_dataset("penguins").dropna(),
     )
     R = np.corrcoef(model.design.X[:, 1:].T)
     det = np.linalg.det
@@ -129,7 +153,9 @@ def test_condition_indices_of_longley():
     found = condition_indices(model)
     X = model.design.X / np.linalg.norm(model.design.X, axis=0)
     d = np.linalg.svd(X, compute_uv=False)
-    close(found["index"], d[0] / d, 1e-6)  # eps times the condition number, 43,000, squared in neither route
+    close(
+        found["index"], d[0] / d, 1e-6
+    )  # eps times the condition number, 43,000, squared in neither route
     assert float(found["index"][-1]) == pytest.approx(43275, rel=1e-4)
     close(found["proportion"].sum("component"), np.ones(len(model.design.columns)))
 
@@ -148,7 +174,9 @@ def glm(request):
         else (rng.random(80) < 1 / (1 + np.exp(-eta))).astype(int)
     )
     ours = pr.fit(pr.Model.from_arrays(X, y, likelihood=request.param))
-    theirs = sm.GLM(y, sm.add_constant(X), family=FAMILIES[request.param]()).fit(tol=1e-13)
+    theirs = sm.GLM(y, sm.add_constant(X), family=FAMILIES[request.param]()).fit(
+        tol=1e-13
+    )
     return ours, theirs
 
 
@@ -175,10 +203,16 @@ def test_one_newton_step_without_a_row_is_near_the_refit(glm):
     X, y = ours.model.design.X, ours.model.design.observed
     i = int(influence_measures(ours)["cook"].values.argmax())
     rest = np.arange(len(y)) != i
-    again = pr.fit(pr.Model.from_arrays(X[rest][:, 1:], y[rest].astype(int), likelihood=ours.model.likelihood.name))
+    again = pr.fit(
+        pr.Model.from_arrays(
+            X[rest][:, 1:], y[rest].astype(int), likelihood=ours.model.likelihood.name
+        )
+    )
     moved = (ours.coef.values - again.coef.values) / ours.std_error.values
     # one step from a row with Cook's distance d leaves an error of order d relative to the move; here d is 0.15 at most
-    np.testing.assert_allclose(influence_measures(ours)["dfbetas"][i], moved, atol=0.25 * np.abs(moved).max())
+    np.testing.assert_allclose(
+        influence_measures(ours)["dfbetas"][i], moved, atol=0.25 * np.abs(moved).max()
+    )
 
 
 def test_score_test_of_dispersion():
@@ -203,16 +237,22 @@ def test_tests_of_dispersion_that_disagree_are_both_told():
     score, and data drawn from the model 0.04 of either."""
     table = sm.datasets.cpunish.load_pandas().data
     table["LN_VC100k96"] = np.log(table["VC100k96"])
-    formula = "EXECUTIONS ~ INCOME + PERPOVERTY + PERBLACK + LN_VC100k96 + SOUTH + DEGREE"
+    formula = (
+        "EXECUTIONS ~ INCOME + PERPOVERTY + PERBLACK + LN_VC100k96 + SOUTH + DEGREE"
+    )
     fit = pr.fit(pr.Model.from_formula(formula, table, likelihood="poisson"))
     (_, z, p_z), (_, x2, p_x2) = count_dispersion(fit).tests
     assert 2 * stats.norm.sf(z) == pytest.approx(0.63, abs=0.005)
     assert stats.chi2.sf(x2, 10) == pytest.approx(0.0058, abs=5e-5)
-    assert p_z == pytest.approx(0.04, abs=0.02)  # 2,000 draws: standard error 0.004, and the data sets of another seed
+    assert p_z == pytest.approx(
+        0.04, abs=0.02
+    )  # 2,000 draws: standard error 0.004, and the data sets of another seed
     assert p_x2 == pytest.approx(0.04, abs=0.02)
     (said,) = DIAGNOSTICS["dispersion"]().run(fit)
     assert str(said).count(", simulated)") + str(said).count(", asymptotic)") == 2
-    assert said.sentence.startswith("a weak sign that the response varies more than its mean says: ratio 2.48")
+    assert said.sentence.startswith(
+        "a weak sign that the response varies more than its mean says: ratio 2.48"
+    )
 
 
 def test_hosmer_lemeshow_by_hand():
@@ -221,7 +261,10 @@ def test_hosmer_lemeshow_by_hand():
     p = np.sort(rng.uniform(0.05, 0.95, 100))
     y = (rng.random(100) < p).astype(int)
     parts = [slice(10 * g, 10 * g + 10) for g in range(10)]
-    known = sum((y[s].sum() - p[s].sum()) ** 2 / (10 * p[s].mean() * (1 - p[s].mean())) for s in parts)
+    known = sum(
+        (y[s].sum() - p[s].sum()) ** 2 / (10 * p[s].mean() * (1 - p[s].mean()))
+        for s in parts
+    )
     found = hosmer_lemeshow(np.c_[1 - p, p], y)
     close(found.statistic, known)
     assert found.df == 8
@@ -233,7 +276,9 @@ def test_durbin_watson_has_the_tail_of_a_simulation(rng):
     Q = np.linalg.qr(fit.model.design.X)[0]
     e = rng.normal(size=(40_000, 21))
     e -= e @ Q @ Q.T
-    simulated = np.mean((np.diff(e, axis=1) ** 2).sum(1) / (e**2).sum(1) < found.statistic)
+    simulated = np.mean(
+        (np.diff(e, axis=1) ** 2).sum(1) / (e**2).sum(1) < found.statistic
+    )
     # d is below its centre, so that this is the smaller tail; four standard errors of a share near 0.05 among 40,000
     assert abs(simulated - found.p_value / 2) < 4 * np.sqrt(0.05 * 0.95 / 40_000)
 
@@ -242,7 +287,9 @@ def test_durbin_watson_of_many_rows_is_near_its_exact_tail(monkeypatch, rng):
     x = rng.normal(size=150)
     fit = pr.fit(pr.Model.from_arrays(x, x + rng.normal(size=150)))
     exact = durbin_watson_test(fit)
-    monkeypatch.setattr(sys.modules["probreg.assess.after.autocorrelation"], "_EXACT", 10)
+    monkeypatch.setattr(
+        sys.modules["probreg.assess.after.autocorrelation"], "_EXACT", 10
+    )
     # the normal approximation with exact mean and variance leaves a skewness of order 1/n
     assert durbin_watson_test(fit).p_value == pytest.approx(exact.p_value, abs=0.01)
 
@@ -252,17 +299,23 @@ def test_moments_of_durbin_watson_are_those_of_its_eigenvalues(rng):
     N = np.linalg.qr(Q, mode="complete")[0][:, 4:]
     v = np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0))
     k = len(v)
-    variance = 2 * (k * np.sum(v**2) - v.sum() ** 2) / (k**2 * (k + 2))  # of a ratio of quadratic forms in normals
+    variance = (
+        2 * (k * np.sum(v**2) - v.sum() ** 2) / (k**2 * (k + 2))
+    )  # of a ratio of quadratic forms in normals
     close(_mean_and_variance(Q), [v.mean(), variance])
 
 
 def test_partial_residuals_are_the_definition_of_r():
     """residuals(fit, "partial") of R: working residual plus the centred term."""
     table = pr.load_dataset("penguins").dropna()
-    fit = pr.fit(pr.Model.from_formula("body_mass_g ~ flipper_length_mm + species", table))
+    fit = pr.fit(
+        pr.Model.from_formula("body_mass_g ~ flipper_length_mm + species", table)
+    )
     found = residuals(fit, "partial")
     X, b = fit.model.design.X, fit.coef.values
-    species = [j for j, c in enumerate(fit.model.design.columns) if c.startswith("species")]
+    species = [
+        j for j, c in enumerate(fit.model.design.columns) if c.startswith("species")
+    ]
     term = X[:, species] @ b[species]
     e = residuals(fit).values
     close(found.sel(term="species"), e + term - term.mean())

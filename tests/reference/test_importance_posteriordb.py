@@ -18,7 +18,11 @@ FAR = 4.5  # Monte Carlo standard errors
 def posed(name: str, certified: Any) -> tuple[Any, pr.Model, dict[str, Any]]:
     case = certified(name)
     logistic = case["family"] == "bernoulli_logit"
-    more = {"likelihood": pr.Bernoulli()} if logistic else prior_of(case, columns_of(case["X"], case["columns"]))
+    more = (
+        {"likelihood": pr.Bernoulli()}
+        if logistic
+        else prior_of(case, columns_of(case["X"], case["columns"]))
+    )
     return *model(case, **more), case["exact"]
 
 
@@ -41,7 +45,9 @@ def test_moments_are_certified(name: str, certified: Any) -> None:
     evidence = exact.get("log_marginal_likelihood")
     assert ("log_evidence" in s.stats) == (evidence is not None)
     if evidence is not None:
-        assert abs(s.stats["log_evidence"] - evidence) < FAR * s.stats["log_evidence_se"]
+        assert (
+            abs(s.stats["log_evidence"] - evidence) < FAR * s.stats["log_evidence_se"]
+        )
 
 
 @pytest.mark.parametrize("name", [*GAUSSIAN, *LOGISTIC])
@@ -50,7 +56,11 @@ def test_quantiles_of_the_draws_are_certified(name: str, certified: Any) -> None
     columns, m, exact = posed(name, certified)
     fit = pr.fit(m, "importance", seed=3)
     posterior = fit.tree["posterior"]
-    beta = posterior["beta"].sel(coef=list(columns.order)).values.reshape(-1, len(columns.order))
+    beta = (
+        posterior["beta"]
+        .sel(coef=list(columns.order))
+        .values.reshape(-1, len(columns.order))
+    )
     draws = np.column_stack([beta, *(posterior[a].values.ravel() for a in m.unknown)])
     for level, q in zip((0.05, 0.5, 0.95), np.array(exact["q05_q50_q95"]).T):
         error = np.sqrt(level * (1 - level) / fit.solution.stats["ess"])
@@ -61,7 +71,9 @@ def test_quantiles_of_the_draws_are_certified(name: str, certified: Any) -> None
 def test_the_ladder_does_not_reach_the_sampler(name: str, certified: Any) -> None:
     columns, m, exact = posed(name, certified)
     fit = pr.fit(m, "posterior", seed=1)
-    assert fit.method.name in (("importance",) if name in LOGISTIC else ("conjugate", "quadrature"))
+    assert fit.method.name in (
+        ("importance",) if name in LOGISTIC else ("conjugate", "quadrature")
+    )
     mean, _ = moments(fit, columns)
     assert (np.abs(mean - exact["mean"]) / exact["sd"]).max() < 0.05
 
@@ -69,7 +81,9 @@ def test_the_ladder_does_not_reach_the_sampler(name: str, certified: Any) -> Non
 @pytest.mark.parametrize("name", FLAT)
 def test_a_normal_posterior_of_many_columns(name: str, certified: Any) -> None:
     """Flat coefficients and a uniform sigma, of up to a dozen columns: conjugate is exact."""
-    _, m = model(certified(f"tables/posteriordb/{name}"), aux={"sigma": pr.priors.Uniform()})
+    _, m = model(
+        certified(f"tables/posteriordb/{name}"), aux={"sigma": pr.priors.Uniform()}
+    )
     s, exact = (pr.fit(m, k, seed=5) for k in (Importance(), "conjugate"))
     shift = np.abs(s.coef - exact.coef) / exact.std_error
     assert float(shift.max()) < FAR * s.solution.stats["mcse_mean"] < 0.2

@@ -15,9 +15,16 @@ from probreg.kernels import RidgePath, basis, ridge_path, ridge_path_of_columns
 from tests.conftest import reference_path
 
 Array = np.ndarray
-X, Y, S = np.array([0.0, 1.0, 2.0, 4.0]), np.array([0.0, 1.0, 0.0, 2.0]), np.array([1.5, 3.0, 10.0])
+X, Y, S = (
+    np.array([0.0, 1.0, 2.0, 4.0]),
+    np.array([0.0, 1.0, 0.0, 2.0]),
+    np.array([1.5, 3.0, 10.0]),
+)
 K = kernels.RBF(1.0)
-CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}  # the answers have twelve decimals
+CLOSE: dict[str, Any] = {
+    "rtol": 1e-9,
+    "atol": 1e-11,
+}  # the answers have twelve decimals
 T: dict[float, dict[str, Any]] = {
     0.1: {
         "alpha": [-1.049735515478, 2.198114845794, -1.323913544159, 1.959186828456],
@@ -53,7 +60,9 @@ def path_of(route: str, offset: bool) -> RidgePath:
     if route == "matrix":
         return ridge_path(K(X), Y, offset=offset)
     settings = {"exact": {}, "cholesky": {"tol": 1e-15}}[route]
-    return ridge_path_of_columns(basis(K, X, route, **settings).columns_at(X), Y, offset=offset)
+    return ridge_path_of_columns(
+        basis(K, X, route, **settings).columns_at(X), Y, offset=offset
+    )
 
 
 def each(name: str) -> Array:
@@ -68,7 +77,9 @@ def test_without_an_offset(route: str) -> None:
     found = path.predict(K(S, X), LAMS)
     assert_allclose(found[:, :2], each("f")[:, :2], **CLOSE)
     assert_allclose(found[:, 2], each("f")[:, 2], rtol=2e-3)  # printed to three figures
-    assert_allclose(np.sqrt(path.variance(K(S, X), K.diagonal(S), LAMS)), each("sd"), **CLOSE)
+    assert_allclose(
+        np.sqrt(path.variance(K(S, X), K.diagonal(S), LAMS)), each("sd"), **CLOSE
+    )
     assert_allclose(path.log_evidence(LAMS, sigma2=LAMS), each("evidence"), rtol=1e-12)
     assert_allclose(path.df(LAMS), each("df"), rtol=1e-12)
     assert_allclose(path.loo_residuals(LAMS), each("loo"), **CLOSE)
@@ -90,16 +101,22 @@ def test_the_standard_deviation_off_the_data(kind: str) -> None:
     settings = {"exact": {}, "cholesky": {"tol": 1e-15}}[kind]
     found = basis(K, X, kind, **settings)
     phi, new = found.columns_at(X), found.columns_at(S)
-    of_columns = ridge_path_of_columns(phi, Y, offset=False).variance(new @ phi.T, np.square(new).sum(1), 0.1)[0]
+    of_columns = ridge_path_of_columns(phi, Y, offset=False).variance(
+        new @ phi.T, np.square(new).sum(1), 0.1
+    )[0]
     assert_allclose(np.sqrt(of_columns), [0.2542, 0.2988, 0.0], atol=5e-5)
-    assert_allclose(np.sqrt(of_columns + found.residual_variance(S)), T[0.1]["sd"], **CLOSE)
+    assert_allclose(
+        np.sqrt(of_columns + found.residual_variance(S)), T[0.1]["sd"], **CLOSE
+    )
 
 
 def test_rows_that_are_combined_share_what_the_columns_lack() -> None:
     """At lam = 0.1: the SD of f(10) - f(10.1), and of the mean of f over 6 to 10, where independent rows would give 1.414 and 0.141."""
     found = basis(K, X)
     phi = found.columns_at(X)
-    posterior = 0.1 * np.linalg.inv(phi.T @ phi + 0.1 * np.eye(found.size))  # of coefficients, in units of tau^2
+    posterior = 0.1 * np.linalg.inv(
+        phi.T @ phi + 0.1 * np.eye(found.size)
+    )  # of coefficients, in units of tau^2
     for rows, weights, known in (
         (np.array([10.0, 10.1]), np.array([1.0, -1.0]), 0.099875130),
         (np.linspace(6.0, 10.0, 50), np.full(50, 0.02), 0.702796629),
@@ -116,7 +133,9 @@ def test_rows_that_are_combined_share_what_the_columns_lack() -> None:
 def test_leave_one_out_is_leaving_one_out(of: str, offset: bool) -> None:
     rng = np.random.default_rng(3)
     rows, y = rng.normal(size=(15, 2)), rng.normal(size=15)
-    k = kernels.Matern(1.3, 1.5) if of == "matrix" else kernels.Linear()  # the second has fewer columns than rows
+    k = (
+        kernels.Matern(1.3, 1.5) if of == "matrix" else kernels.Linear()
+    )  # the second has fewer columns than rows
     make = lambda at: (
         ridge_path(k(rows[at]), y[at], offset=offset)
         if of == "matrix"
@@ -125,7 +144,9 @@ def test_leave_one_out_is_leaving_one_out(of: str, offset: bool) -> None:
     found = make(np.arange(15)).loo_residuals([0.02, 3.0])
     for i in range(15):
         others = np.delete(np.arange(15), i)
-        alone = y[i] - make(others).predict(k(rows[[i]], rows[others]), [0.02, 3.0])[:, 0]
+        alone = (
+            y[i] - make(others).predict(k(rows[[i]], rows[others]), [0.02, 3.0])[:, 0]
+        )
         assert_allclose(found[:, i], alone, rtol=1e-9, atol=1e-12)
 
 
@@ -134,8 +155,15 @@ def test_the_path_of_columns_is_that_of_their_matrix(offset: bool) -> None:
     rng = np.random.default_rng(5)
     lams = [1e-3, 0.4, 50.0]
     for n, q in ((12, 3), (6, 9)):
-        Phi, y, new = rng.normal(size=(n, q)), rng.normal(size=n) + 4.0, rng.normal(size=(2, q))
-        one, two = ridge_path(Phi @ Phi.T, y, offset=offset), ridge_path_of_columns(Phi, y, offset=offset)
+        Phi, y, new = (
+            rng.normal(size=(n, q)),
+            rng.normal(size=n) + 4.0,
+            rng.normal(size=(2, q)),
+        )
+        one, two = (
+            ridge_path(Phi @ Phi.T, y, offset=offset),
+            ridge_path_of_columns(Phi, y, offset=offset),
+        )
         across, own = new @ Phi.T, np.square(new).sum(1)
         for name in (
             "alpha",
@@ -148,10 +176,21 @@ def test_the_path_of_columns_is_that_of_their_matrix(offset: bool) -> None:
             "sigma2",
             "log_evidence",
         ):
-            assert_allclose(getattr(one, name)(lams), getattr(two, name)(lams), rtol=1e-8, atol=1e-9, err_msg=name)
+            assert_allclose(
+                getattr(one, name)(lams),
+                getattr(two, name)(lams),
+                rtol=1e-8,
+                atol=1e-9,
+                err_msg=name,
+            )
         direct = two.coefficients(lams) @ new.T + two.intercept(lams)[:, None]
         assert_allclose(one.predict(across, lams), direct, rtol=1e-8)
-        assert_allclose(one.variance(across, own, lams), two.variance(across, own, lams), rtol=1e-6, atol=1e-10)
+        assert_allclose(
+            one.variance(across, own, lams),
+            two.variance(across, own, lams),
+            rtol=1e-6,
+            atol=1e-10,
+        )
 
 
 def test_the_evidence_is_the_density_of_y() -> None:
@@ -161,7 +200,9 @@ def test_the_evidence_is_the_density_of_y() -> None:
     P, one = np.linalg.inv(V), np.ones(4)
     log_det = np.linalg.slogdet(2 * np.pi * V)[1]
     plain = -0.5 * (Y @ P @ Y + log_det)
-    assert ridge_path(K(X), Y, offset=False).log_evidence(lam, sigma2)[0] == pytest.approx(plain, rel=1e-12)
+    assert ridge_path(K(X), Y, offset=False).log_evidence(lam, sigma2)[
+        0
+    ] == pytest.approx(plain, rel=1e-12)
     left = Y @ P @ Y - (one @ P @ Y) ** 2 / (one @ P @ one)
     free = -0.5 * (left + log_det + np.log(one @ P @ one / (2 * np.pi)))
     path = ridge_path(K(X), Y)
@@ -177,14 +218,21 @@ def test_the_variance_with_an_offset_is_that_of_a_wide_prior_of_the_offset() -> 
     lam, v = 0.1, 1e6
     path, wide = ridge_path(K(X), Y), ridge_path((K + v)(X), Y, offset=False)
     assert_allclose(
-        path.variance(K(S, X), K.diagonal(S), lam), wide.variance((K + v)(S, X), (K + v).diagonal(S), lam), rtol=1e-4
+        path.variance(K(S, X), K.diagonal(S), lam),
+        wide.variance((K + v)(S, X), (K + v).diagonal(S), lam),
+        rtol=1e-4,
     )
-    assert_allclose(path.predict(K(S, X), lam), wide.predict((K + v)(S, X), lam), rtol=1e-5)
+    assert_allclose(
+        path.predict(K(S, X), lam), wide.predict((K + v)(S, X), lam), rtol=1e-5
+    )
 
 
 def test_primal_is_dual_on_three_rows() -> None:
     Phi, y = np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]]), [5.0, 7.0, 9.0]
-    dual, primal = ridge_path(Phi @ Phi.T, y, offset=False), ridge_path_of_columns(Phi, y, offset=False)
+    dual, primal = (
+        ridge_path(Phi @ Phi.T, y, offset=False),
+        ridge_path_of_columns(Phi, y, offset=False),
+    )
     for path in (dual, primal):
         assert_allclose(path.alpha(1.0), [np.array([10, 9, 8]) / 39], rtol=1e-12)
     assert_allclose(primal.coefficients(1.0), [[9 / 13, 79 / 39]], rtol=1e-12)
@@ -192,8 +240,13 @@ def test_primal_is_dual_on_three_rows() -> None:
 
 
 def test_a_polynomial_is_its_explicit_map() -> None:
-    k, known = kernels.Polynomial(2, 1.0), [0.389815150417, 1.122145704966, 11.397607828923]
-    assert_allclose(ridge_path(k(X), Y, offset=False).predict(k(S, X), 0.5), [known], rtol=1e-9)
+    k, known = (
+        kernels.Polynomial(2, 1.0),
+        [0.389815150417, 1.122145704966, 11.397607828923],
+    )
+    assert_allclose(
+        ridge_path(k(X), Y, offset=False).predict(k(S, X), 0.5), [known], rtol=1e-9
+    )
     explicit = lambda x: np.column_stack([np.ones_like(x), np.sqrt(2.0) * x, x * x])
     w = ridge_path_of_columns(explicit(X), Y, offset=False).coefficients(0.5)[0]
     assert_allclose(explicit(S) @ w, known, rtol=1e-9)
@@ -211,9 +264,14 @@ def diabetes() -> tuple[Array, Array]:
 
 @pytest.mark.parametrize(
     ("offset", "mse", "loo", "df"),
-    [(False, 2715.3688748, 3001.6095106, 21.7413180), (True, 2647.1319355, 2928.5462831, 22.0002490)],
+    [
+        (False, 2715.3688748, 3001.6095106, 21.7413180),
+        (True, 2647.1319355, 2928.5462831, 22.0002490),
+    ],
 )
-def test_diabetes(offset: bool, mse: float, loo: float, df: float, diabetes: Any) -> None:
+def test_diabetes(
+    offset: bool, mse: float, loo: float, df: float, diabetes: Any
+) -> None:
     rows, y = diabetes
     path = ridge_path(kernels.RBF(5.0)(rows), y, offset=offset)
     assert np.square(path.residuals(1.0)).mean() == pytest.approx(mse, rel=1e-9)
@@ -224,7 +282,9 @@ def test_diabetes(offset: bool, mse: float, loo: float, df: float, diabetes: Any
 def test_the_evidence_of_diabetes(diabetes: Any) -> None:
     rows, y = diabetes
     path = ridge_path(5000.0 * kernels.RBF(5.0)(rows), y - 152.0, offset=False)
-    assert path.log_evidence(3000.0, 3000.0)[0] == pytest.approx(-2406.8217320268, rel=1e-12)
+    assert path.log_evidence(3000.0, 3000.0)[0] == pytest.approx(
+        -2406.8217320268, rel=1e-12
+    )
 
 
 def test_motorcycle(certified: Any) -> None:
@@ -234,12 +294,27 @@ def test_motorcycle(certified: Any) -> None:
     with reference_path("csv/mcycle.csv").open() as file:
         table = list(csv.DictReader(file))
     standard = lambda v: (v - v.mean()) / v.std()
-    z, t = (standard(np.array([float(row[name]) for row in table])) for name in ("times", "accel"))
-    k, new, known = kernels.RBF(0.05**0.5), np.array(case["query_z"]), case["kernel_ridge"]
+    z, t = (
+        standard(np.array([float(row[name]) for row in table]))
+        for name in ("times", "accel")
+    )
+    k, new, known = (
+        kernels.RBF(0.05**0.5),
+        np.array(case["query_z"]),
+        case["kernel_ridge"],
+    )
     path, lam = ridge_path(k(z), t, offset=False), known["lam"]
     assert_allclose(path.predict(k(new, z), lam), [known["pred_at_query"]], rtol=1e-10)
     assert path.df(lam)[0] == pytest.approx(known["effective_df"], rel=1e-10)
-    assert np.square(path.loo_residuals(lam)).mean() == pytest.approx(known["loo_mse"], rel=1e-10)
+    assert np.square(path.loo_residuals(lam)).mean() == pytest.approx(
+        known["loo_mse"], rel=1e-10
+    )
     gp = known["gp"]
-    assert_allclose(np.sqrt(path.variance(k(new, z), k.diagonal(new), lam)), [gp["posterior_sd_of_f"]], rtol=1e-10)
-    assert path.log_evidence(lam, gp["noise_variance"])[0] == pytest.approx(gp["log_marginal_likelihood"], rel=1e-12)
+    assert_allclose(
+        np.sqrt(path.variance(k(new, z), k.diagonal(new), lam)),
+        [gp["posterior_sd_of_f"]],
+        rtol=1e-10,
+    )
+    assert path.log_evidence(lam, gp["noise_variance"])[0] == pytest.approx(
+        gp["log_marginal_likelihood"], rel=1e-12
+    )

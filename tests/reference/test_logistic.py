@@ -23,7 +23,10 @@ from .cases import (
     softmax_certificate,
 )
 
-SEPARATED = {"logistic/complete_separation_6rows": "complete", "tables/logistic/endometrial_separation": "quasi"}
+SEPARATED = {
+    "logistic/complete_separation_6rows": "complete",
+    "tables/logistic/endometrial_separation": "quasi",
+}
 PROBIT = "tables/logistic/spector_probit"
 ALL = [n for n in cases("logistic", "tables/logistic") if n != PROBIT]
 FINITE = [n for n in ALL if n not in SEPARATED]
@@ -36,7 +39,10 @@ R_GLM = 0.02  # of half a unit: R stops at a relative change of 1e-8 in the devi
 def model(case: dict[str, Any]) -> tuple[Columns, pr.Model]:
     d = case["design"]
     columns = columns_of(d["X"], d["columns"])
-    arguments = columns.arguments | {"likelihood": pr.Bernoulli(), "trials": d.get("trials")}
+    arguments = columns.arguments | {
+        "likelihood": pr.Bernoulli(),
+        "trials": d.get("trials"),
+    }
     return columns, pr.Model.from_arrays(columns.X, np.array(d["y"]), **arguments)
 
 
@@ -73,7 +79,9 @@ def test_the_score_vanishes(name: str, certified: Any) -> None:
     columns, fit = newton(case)
     assert fit.solution.status is Status.CONVERGED
     counts = binary_counts(case["design"]["y"], case["design"].get("trials"))
-    decrement, se, _ = softmax_certificate(columns.full, counts, in_order(fit.coef, columns)[:, None])
+    decrement, se, _ = softmax_certificate(
+        columns.full, counts, in_order(fit.coef, columns)[:, None]
+    )
     assert decrement < 1e-7
     np.testing.assert_allclose(in_order(fit.std_error, columns), se[:, 0], rtol=1e-6)
 
@@ -85,31 +93,56 @@ def test_full_precision(name: str, certified: Any) -> None:
     case = certified(name)
     known = case["crosscheck"]
     columns, fit = newton(case)
-    np.testing.assert_allclose(in_order(fit.coef, columns), known["newton_coef"], rtol=FULL)
-    np.testing.assert_allclose(in_order(fit.std_error, columns), known["newton_se"], rtol=1e-8)
+    np.testing.assert_allclose(
+        in_order(fit.coef, columns), known["newton_coef"], rtol=FULL
+    )
+    np.testing.assert_allclose(
+        in_order(fit.std_error, columns), known["newton_se"], rtol=1e-8
+    )
     further = pr.fit(fit.model, pr.Newton(tol=1e-12))
-    np.testing.assert_allclose(in_order(further.coef, columns), known["newton_coef"], rtol=FULL)
-    np.testing.assert_allclose(in_order(further.std_error, columns), known["newton_se"], rtol=FULL)
+    np.testing.assert_allclose(
+        in_order(further.coef, columns), known["newton_coef"], rtol=FULL
+    )
+    np.testing.assert_allclose(
+        in_order(further.std_error, columns), known["newton_se"], rtol=FULL
+    )
 
 
-@pytest.mark.parametrize("name", ["logistic/budworm_interaction", "logistic/infert_model1"])
+@pytest.mark.parametrize(
+    "name", ["logistic/budworm_interaction", "logistic/infert_model1"]
+)
 def test_another_program(name: str, certified: Any) -> None:
     case = certified(name)
     known = case["crosscheck"]["full_precision"]
     columns, fit = newton(case)
-    np.testing.assert_allclose(in_order(fit.coef, columns), known["coef"], rtol=STATSMODELS)
-    np.testing.assert_allclose(in_order(fit.std_error, columns), known["se"], rtol=STATSMODELS)
+    np.testing.assert_allclose(
+        in_order(fit.coef, columns), known["coef"], rtol=STATSMODELS
+    )
+    np.testing.assert_allclose(
+        in_order(fit.std_error, columns), known["se"], rtol=STATSMODELS
+    )
 
 
-@pytest.mark.parametrize("name", ["logistic/budworm_interaction", "logistic/infert_model1"])
+@pytest.mark.parametrize(
+    "name", ["logistic/budworm_interaction", "logistic/infert_model1"]
+)
 def test_tables_of_r(name: str, certified: Any) -> None:
     case = certified(name)
     columns, fit = newton(case)
     coef, se = in_order(fit.coef, columns), in_order(fit.std_error, columns)
     for i, row in enumerate(case["columns"]):
         printed = case["printed"][row]
-        for what, value in (("estimate", coef[i]), ("se", se[i]), ("stat", coef[i] / se[i])):
-            assert rounds_to(value, printed[what], slack=R_GLM), (row, what, value, printed[what])
+        for what, value in (
+            ("estimate", coef[i]),
+            ("se", se[i]),
+            ("stat", coef[i] / se[i]),
+        ):
+            assert rounds_to(value, printed[what], slack=R_GLM), (
+                row,
+                what,
+                value,
+                printed[what],
+            )
     residual, null, aic = deviances(case, fit)
     assert rounds_to(residual, case["printed_stats"]["deviance"]["value"])
     assert rounds_to(null, case["printed_stats"]["null_deviance"]["value"])
@@ -122,7 +155,9 @@ def test_admission(certified: Any) -> None:
     columns, fit = newton(case)
     printed = case["reference"]
     np.testing.assert_allclose(in_order(fit.coef, columns), printed["coef"], rtol=2e-7)
-    np.testing.assert_allclose(in_order(fit.std_error, columns), printed["se_R_printed"], atol=PRINT)
+    np.testing.assert_allclose(
+        in_order(fit.std_error, columns), printed["se_R_printed"], atol=PRINT
+    )
     residual, null, aic = deviances(case, fit)
     assert residual == pytest.approx(printed["deviance"], rel=FULL)
     assert null == pytest.approx(printed["null_deviance"], rel=FULL)
@@ -136,24 +171,38 @@ def test_spector(certified: Any) -> None:
     case = certified("logistic/spector_logit")
     columns, fit = newton(case)
     printed = case["reference"]
-    np.testing.assert_allclose(in_order(fit.coef, columns), printed["params"], rtol=PRINT)
-    np.testing.assert_allclose(in_order(fit.std_error, columns), printed["bse"], rtol=PRINT)
+    np.testing.assert_allclose(
+        in_order(fit.coef, columns), printed["params"], rtol=PRINT
+    )
+    np.testing.assert_allclose(
+        in_order(fit.std_error, columns), printed["bse"], rtol=PRINT
+    )
     order = list(columns.order)
     cov = fit.covariance().sel(param=order, param_=order)
-    np.testing.assert_allclose(cov, printed["cov_params"], rtol=2e-6)  # a product of two standard errors
+    np.testing.assert_allclose(
+        cov, printed["cov_params"], rtol=2e-6
+    )  # a product of two standard errors
     assert fit.log_likelihood == pytest.approx(printed["llf"], rel=1e-7)
     np.testing.assert_allclose(fit.predictive().mean(), printed["phat"], atol=PRINT)
     interval = fit.interval(0.95, "wald")
-    found = np.column_stack([in_order(interval[end], columns) for end in ("lower", "upper")])
-    np.testing.assert_allclose(found, printed["conf_int"], rtol=1e-5)  # printed to seven significant digits
+    found = np.column_stack(
+        [in_order(interval[end], columns) for end in ("lower", "upper")]
+    )
+    np.testing.assert_allclose(
+        found, printed["conf_int"], rtol=1e-5
+    )  # printed to seven significant digits
 
 
 def test_challenger(certified: Any) -> None:
     """The binary fit as printed, to its four decimals."""
     case = certified("logistic/challenger_binary")
     columns, fit = newton(case)
-    np.testing.assert_allclose(in_order(fit.coef, columns), case["reference"]["coef"], atol=5.1e-5)
-    np.testing.assert_allclose(in_order(fit.std_error, columns), case["reference"]["se"], atol=5.1e-5)
+    np.testing.assert_allclose(
+        in_order(fit.coef, columns), case["reference"]["coef"], atol=5.1e-5
+    )
+    np.testing.assert_allclose(
+        in_order(fit.std_error, columns), case["reference"]["se"], atol=5.1e-5
+    )
 
 
 def test_counts_and_rows_agree(certified: Any) -> None:
@@ -163,11 +212,18 @@ def test_counts_and_rows_agree(certified: Any) -> None:
     y, t = (np.array(case["design"][k], dtype=int) for k in ("y", "trials"))
     rows = np.repeat(columns.X, t, axis=0)
     each = np.concatenate([np.r_[np.ones(a), np.zeros(b - a)] for a, b in zip(y, t)])
-    long = pr.fit(pr.Model.from_arrays(rows, each, **columns.arguments, likelihood=pr.Bernoulli()), "newton")
+    long = pr.fit(
+        pr.Model.from_arrays(
+            rows, each, **columns.arguments, likelihood=pr.Bernoulli()
+        ),
+        "newton",
+    )
     assert float((np.abs(long.coef - fit.coef) / fit.std_error).max()) < 2e-8
     np.testing.assert_allclose(long.std_error.values, fit.std_error.values, rtol=1e-7)
     table = pd.DataFrame({"x": columns.X[:, 0], "y": y, "t": t})
-    named = pr.fit(pr.Model.from_formula("p(y, t) ~ x", table, likelihood=pr.Bernoulli()), "newton")
+    named = pr.fit(
+        pr.Model.from_formula("p(y, t) ~ x", table, likelihood=pr.Bernoulli()), "newton"
+    )
     np.testing.assert_allclose(named.coef.values, fit.coef.values, rtol=1e-12)
 
 
@@ -189,7 +245,10 @@ def test_separation_is_named(name: str, certified: Any) -> None:
     assert cured.solution.status is Status.CONVERGED
     counts = binary_counts(m.design.y)
     decrement, se, _ = softmax_certificate(
-        columns.full, counts, in_order(cured.coef, columns)[:, None], precision=1 / 2.5**2
+        columns.full,
+        counts,
+        in_order(cured.coef, columns)[:, None],
+        precision=1 / 2.5**2,
     )
     assert decrement < 1e-7  # ten times what Newton stops at
     np.testing.assert_allclose(in_order(cured.std_error, columns), se[:, 0], rtol=1e-6)
@@ -204,13 +263,20 @@ def test_the_separating_column_is_nv(certified: Any) -> None:
     # In the limit the rows with NV = 1 fit perfectly and drop out.
     keep = columns.X[:, 0] == 0
     rest = pr.Model.from_arrays(
-        columns.X[keep, 1:], m.design.y[keep], columns=columns.names[1:], likelihood=pr.Bernoulli()
+        columns.X[keep, 1:],
+        m.design.y[keep],
+        columns=columns.names[1:],
+        likelihood=pr.Bernoulli(),
     )
     limit = pr.fit(rest, "newton")
     for c in ("Intercept", *columns.names[1:]):
         # The runaway stops at a finite point, where the rows with NV = 1 still pull by exp(-eta): a loose 1e-3.
-        assert float(fit.coef.sel(coef=c)) == pytest.approx(float(limit.coef.sel(coef=c)), rel=1e-3)
+        assert float(fit.coef.sel(coef=c)) == pytest.approx(
+            float(limit.coef.sel(coef=c)), rel=1e-3
+        )
 
 
-@pytest.mark.skip(reason="the probit link is not offered: a Bernoulli likelihood is logistic")
+@pytest.mark.skip(
+    reason="the probit link is not offered: a Bernoulli likelihood is logistic"
+)
 def test_probit() -> None: ...

@@ -24,12 +24,16 @@ def table(name: str, labels: tuple[str, ...]) -> dict[str, Any]:
 
 
 def sleepstudy(bars: str) -> Model:
-    return Model.from_formula(f"Reaction ~ Days + (Days {bars} Subject)", table("sleepstudy", ("Subject",)))
+    return Model.from_formula(
+        f"Reaction ~ Days + (Days {bars} Subject)", table("sleepstudy", ("Subject",))
+    )
 
 
 def cbpp() -> Model:
     data = table("cbpp", ("herd", "period"))
-    return Model.from_formula("p(incidence, size) ~ period + (1 | herd)", data, likelihood="binomial")
+    return Model.from_formula(
+        "p(incidence, size) ~ period + (1 | herd)", data, likelihood="binomial"
+    )
 
 
 def found(model: Model, criterion: Any = "REML") -> tuple[float, np.ndarray]:
@@ -39,13 +43,17 @@ def found(model: Model, criterion: Any = "REML") -> tuple[float, np.ndarray]:
 
 
 def head(fit: pr.Fit, flat: int) -> tuple[np.ndarray, np.ndarray]:
-    return fit.solution.beta[:flat, 0], np.sqrt(fit.solution.covariance.diagonal()[:flat])
+    return fit.solution.beta[:flat, 0], np.sqrt(
+        fit.solution.covariance.diagonal()[:flat]
+    )
 
 
 def test_sleepstudy_by_restricted_likelihood():
     criterion, v = found(sleepstudy("|"))
     assert criterion == pytest.approx(1743.6282719, rel=1e-8)
-    np.testing.assert_allclose(v[[0, 1, 3]], [24.741, 5.922, 25.592], atol=6e-4)  # as printed
+    np.testing.assert_allclose(
+        v[[0, 1, 3]], [24.741, 5.922, 25.592], atol=6e-4
+    )  # as printed
     assert np.tanh(np.log(v[2])) == pytest.approx(0.07, abs=5e-3)
     beta, se = head(pr.fit(sleepstudy("|")), 2)
     np.testing.assert_allclose(beta, [251.405, 10.467], atol=6e-4)
@@ -92,7 +100,9 @@ def test_cbpp_by_laplace():
 
 def test_cbpp_by_nine_points():
     fit = pr.fit(cbpp(), pr.Evidence(criterion="ML", points=9))
-    np.testing.assert_allclose(head(fit, 4)[0], [-1.3992, -0.9914, -1.1278, -1.5795], atol=6e-5)
+    np.testing.assert_allclose(
+        head(fit, 4)[0], [-1.3992, -0.9914, -1.1278, -1.5795], atol=6e-5
+    )
     top = EvidenceProblem(cbpp(), False, criterion="ML", points=9).maximise(300)
     assert np.exp(top.theta[0]) == pytest.approx(0.6475, abs=6e-5)
 

@@ -18,8 +18,14 @@ def visits():
 
 def test_estimates_alpha_and_standard_errors_are_those_of_statsmodels(visits):
     X, y = visits
-    theirs = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0, method="newton", maxiter=500, tol=1e-13)
-    fit = pr.fit(pr.Model.from_arrays(X.to_numpy(), y, columns=list(X.columns), likelihood="negative_binomial"))
+    theirs = sm.NegativeBinomial(y, sm.add_constant(X)).fit(
+        disp=0, method="newton", maxiter=500, tol=1e-13
+    )
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            X.to_numpy(), y, columns=list(X.columns), likelihood="negative_binomial"
+        )
+    )
     assert fit.solution.status is Status.CONVERGED
     ours = np.append(fit.coef, fit.aux["alpha"])
     errors = np.append(fit.std_error, fit.solution.aux_sd["alpha"])
@@ -32,7 +38,9 @@ def test_coefficients_at_a_known_alpha_are_those_of_a_generalised_linear_model(v
     X, y = visits
     family = sm.families.NegativeBinomial(alpha=0.8)
     theirs = sm.GLM(y, sm.add_constant(X), family=family).fit(tol=1e-13)
-    model = pr.Model.from_arrays(X.to_numpy(), y, likelihood="negative_binomial", aux={"alpha": 0.8})
+    model = pr.Model.from_arrays(
+        X.to_numpy(), y, likelihood="negative_binomial", aux={"alpha": 0.8}
+    )
     fit = pr.fit(model)
     np.testing.assert_allclose(fit.coef, theirs.params, rtol=1e-8, atol=1e-10)
     expected = np.sqrt(np.diagonal(fit.covariance("expected")))
@@ -64,27 +72,49 @@ def test_alpha_that_runs_to_zero_is_said_and_the_rest_is_the_poisson_model():
 @pytest.mark.parametrize(
     ("formula", "counts", "weights"),
     [
-        ("k ~ 0 + C(g)", [10, 12, 11, 13, 9], [1, 2, 1, 3, 0]),  # a level without weight
+        (
+            "k ~ 0 + C(g)",
+            [10, 12, 11, 13, 9],
+            [1, 2, 1, 3, 0],
+        ),  # a level without weight
         ("k ~ C(g) + x", [96, 105, 105, 111, 99], [3, 0, 3, 0, 1]),
         ("k ~ x + z + x:z", [5, 7, 6], None),  # more columns than rows
         ("k ~ C(g)", [3, 4, 5, 4, 6], None),
     ],
 )
-def test_a_saturated_fit_at_alpha_zero_has_the_tests_and_measures_of_poisson(formula, counts, weights):
+def test_a_saturated_fit_at_alpha_zero_has_the_tests_and_measures_of_poisson(
+    formula, counts, weights
+):
     n = len(counts)
-    rows = {"k": counts, "g": list("abcde")[:n], "x": np.arange(n) * 1.0, "z": np.cos(np.arange(n) * 1.7)}
+    rows = {
+        "k": counts,
+        "g": list("abcde")[:n],
+        "x": np.arange(n) * 1.0,
+        "z": np.cos(np.arange(n) * 1.7),
+    }
     rows |= {} if weights is None else {"w": weights}
     given = {} if weights is None else {"weights": "w"}
     with pytest.warns(pr.ProbregWarning, match="alpha"):
-        fit = pr.fit(pr.Model.from_formula(formula, rows, likelihood="negative_binomial", **given))
+        fit = pr.fit(
+            pr.Model.from_formula(
+                formula, rows, likelihood="negative_binomial", **given
+            )
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pr.ProbregWarning)
-        poisson = pr.fit(pr.Model.from_formula(formula, rows, likelihood="poisson", **given))
+        poisson = pr.fit(
+            pr.Model.from_formula(formula, rows, likelihood="poisson", **given)
+        )
     np.testing.assert_array_equal(np.isnan(fit.coef), np.isnan(poisson.coef))
     np.testing.assert_allclose(fit.coef, poisson.coef, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(fit.std_error, poisson.std_error, rtol=1e-5)
-    seen = {name: np.array(column)[np.array(weights or np.ones(n)) > 0] for name, column in rows.items()}
-    np.testing.assert_allclose(fit.predict(seen)["mean"], poisson.predict(seen)["mean"], rtol=1e-6)
+    seen = {
+        name: np.array(column)[np.array(weights or np.ones(n)) > 0]
+        for name, column in rows.items()
+    }
+    np.testing.assert_allclose(
+        fit.predict(seen)["mean"], poisson.predict(seen)["mean"], rtol=1e-6
+    )
     str(pr.diagnose(fit)), str(fit)
     for name in fit.parameter_names:
         try:
@@ -93,21 +123,34 @@ def test_a_saturated_fit_at_alpha_zero_has_the_tests_and_measures_of_poisson(for
             with pytest.raises(pr.Incompatible):
                 pr.hypothesis(fit, f"`{name}` = 0")
             continue
-        assert pr.hypothesis(fit, f"`{name}` = 0").tests["Wald"].statistic == pytest.approx(theirs, rel=1e-5)
+        assert pr.hypothesis(fit, f"`{name}` = 0").tests[
+            "Wald"
+        ].statistic == pytest.approx(theirs, rel=1e-5)
 
 
 def test_alpha_under_a_prior_stays():
     x, y = even()
-    model = pr.Model.from_arrays(x, y, likelihood="negative_binomial", aux={"alpha": pr.priors.InverseGamma(2.0, 0.2)})
+    model = pr.Model.from_arrays(
+        x,
+        y,
+        likelihood="negative_binomial",
+        aux={"alpha": pr.priors.InverseGamma(2.0, 0.2)},
+    )
     assert pr.fit(model).solution.status.good
 
 
 def test_a_posterior_needs_a_proper_prior_of_alpha(visits):
     X, y = visits
-    model = pr.Model.from_arrays(X.to_numpy()[:200, :2], y[:200], likelihood="negative_binomial", prior=pr.Normal(1.0))
+    model = pr.Model.from_arrays(
+        X.to_numpy()[:200, :2],
+        y[:200],
+        likelihood="negative_binomial",
+        prior=pr.Normal(1.0),
+    )
     for method in ("nuts", "laplace", "importance"):
         with pytest.raises(
-            pr.Incompatible, match=r"the posterior is improper, since .* the Poisson model: give it a proper"
+            pr.Incompatible,
+            match=r"the posterior is improper, since .* the Poisson model: give it a proper",
         ):
             pr.fit(model, method)
 
@@ -115,12 +158,22 @@ def test_a_posterior_needs_a_proper_prior_of_alpha(visits):
 @pytest.mark.slow
 def test_both_engines_and_an_approximation_agree_under_a_proper_prior_of_alpha(visits):
     X, y = visits
-    model = pr.Model.from_arrays(X.to_numpy()[:200, :2], y[:200], likelihood="negative_binomial", prior=pr.Normal(1.0))
+    model = pr.Model.from_arrays(
+        X.to_numpy()[:200, :2],
+        y[:200],
+        likelihood="negative_binomial",
+        prior=pr.Normal(1.0),
+    )
     proper = model.with_aux(alpha=pr.HalfNormal(2.0))
-    compiled, graph = (pr.fit(proper, pr.NUTS(engine=engine, draws=1000), seed=1) for engine in ("compiled", "pymc"))
+    compiled, graph = (
+        pr.fit(proper, pr.NUTS(engine=engine, draws=1000), seed=1)
+        for engine in ("compiled", "pymc")
+    )
     mode = pr.fit(proper, "laplace", seed=1)
     for fit in (graph, mode):
-        np.testing.assert_allclose(compiled.coef, fit.coef, atol=0.2 * float(compiled.std_error.max()))
+        np.testing.assert_allclose(
+            compiled.coef, fit.coef, atol=0.2 * float(compiled.std_error.max())
+        )
         assert compiled.aux["alpha"] == pytest.approx(fit.aux["alpha"], rel=0.1)
 
 
@@ -138,16 +191,29 @@ def test_the_dispersion_of_a_poisson_fit_names_it_as_the_remedy():
     (said,) = pr.diagnose(wide)["distribution"]
     assert said.verdict.name == "OK"
     even_x, even_y = even()
-    (said,) = pr.diagnose(pr.fit(pr.Model.from_arrays(even_x, even_y, likelihood="poisson")))["dispersion"]
+    (said,) = pr.diagnose(
+        pr.fit(pr.Model.from_arrays(even_x, even_y, likelihood="poisson"))
+    )["dispersion"]
     assert said.verdict.name != "OK"
     assert "NegativeBinomial" not in said.remedy  # which would not vary less
 
 
 def test_jeffreys_prior_is_that_of_a_known_alpha():
     x, y = even()
-    with pytest.raises(pr.Incompatible, match="Jeffreys' prior is that of the coefficients at a known alpha"):
-        pr.Model.from_arrays(x, y, likelihood="negative_binomial", prior=pr.priors.Jeffreys())
-    model = pr.Model.from_arrays(x, y, likelihood="negative_binomial", prior=pr.priors.Jeffreys(), aux={"alpha": 0.5})
+    with pytest.raises(
+        pr.Incompatible,
+        match="Jeffreys' prior is that of the coefficients at a known alpha",
+    ):
+        pr.Model.from_arrays(
+            x, y, likelihood="negative_binomial", prior=pr.priors.Jeffreys()
+        )
+    model = pr.Model.from_arrays(
+        x,
+        y,
+        likelihood="negative_binomial",
+        prior=pr.priors.Jeffreys(),
+        aux={"alpha": 0.5},
+    )
     fit, plain = pr.fit(model), pr.fit(model.with_prior(pr.Flat()))
     # the gradient of log |I|^(1/2) is that of the log posterior, numerically
     h = 1e-4
@@ -155,7 +221,12 @@ def test_jeffreys_prior_is_that_of_a_known_alpha():
     for j in range(2):
         move = np.zeros_like(beta)
         move[j] = h
-        up, down = (np.linalg.slogdet(model.with_prior(pr.Flat()).information(beta + s * move))[1] for s in (1, -1))
+        up, down = (
+            np.linalg.slogdet(model.with_prior(pr.Flat()).information(beta + s * move))[
+                1
+            ]
+            for s in (1, -1)
+        )
         slope = model.with_prior(pr.Flat()).gradient(beta)[j] + (up - down) / (4 * h)
         assert abs(slope) < 1e-6 * len(y)
     assert not np.allclose(fit.coef, plain.coef, rtol=1e-6)

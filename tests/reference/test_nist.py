@@ -15,7 +15,9 @@ from probreg.inference import Status
 
 from .cases import LeastSquares, cases, digits, exact_least_squares, fractions
 
-DEGREE = {"Norris": 1, "Pontius": 2, "Filip": 10, "NoInt1": 1, "NoInt2": 1} | {f"Wampler{k}": 5 for k in range(1, 6)}
+DEGREE = {"Norris": 1, "Pontius": 2, "Filip": 10, "NoInt1": 1, "NoInt2": 1} | {
+    f"Wampler{k}": 5 for k in range(1, 6)
+}
 # Digits of the coefficients that the collection asks for; the other sets are held to what is written beside them.
 WANTED = {
     "Longley": 14, "Wampler1": 14, "Wampler3": 14, "Wampler4": 14, "Wampler5": 14, "NoInt1": 14, "NoInt2": 14,
@@ -36,7 +38,9 @@ def exact_rows(case: dict[str, Any]) -> list[list[Fraction]]:
 
 def truth(case: dict[str, Any]) -> LeastSquares:
     ones = [Fraction(1)] if has_intercept(case) else []
-    return exact_least_squares([ones + row for row in exact_rows(case)], fractions(case["y_str"]))
+    return exact_least_squares(
+        [ones + row for row in exact_rows(case)], fractions(case["y_str"])
+    )
 
 
 def has_intercept(case: dict[str, Any]) -> bool:
@@ -65,7 +69,10 @@ def test_closed_form_has_the_digits(name: str, certified: Any) -> None:
     assert fit.solution.status is Status.EXACT
     assert digits(fit.coef.values, exact.coef).min() >= WANTED[case["name"]]
     if "certified" in case:
-        assert digits(fit.coef.values, case["certified"]["coef"]).min() >= WANTED[case["name"]]
+        assert (
+            digits(fit.coef.values, case["certified"]["coef"]).min()
+            >= WANTED[case["name"]]
+        )
     enough = 8 if case["name"] == "Filip" else ERRORS
     assert digits(fit.std_error.values, exact.std_error).min() >= enough
     assert digits(fit.solution.stats["sigma_unbiased"], exact.residual_sd) >= enough
@@ -74,7 +81,9 @@ def test_closed_form_has_the_digits(name: str, certified: Any) -> None:
 
 @pytest.mark.parametrize("factor", ["extended", "double"])
 @pytest.mark.parametrize("name", ALL)
-def test_the_columns_as_given_are_solved_to_the_last_digits(name: str, factor: str, certified: Any, monkeypatch: Any):
+def test_the_columns_as_given_are_solved_to_the_last_digits(
+    name: str, factor: str, certified: Any, monkeypatch: Any
+):
     """Against least squares in fractions of the doubles themselves, on machines with extended precision and without:
     what is left of Filip beside its certified values is the rounding of the powers."""
     if factor == "double":
@@ -84,8 +93,12 @@ def test_the_columns_as_given_are_solved_to_the_last_digits(name: str, factor: s
     rows, y = fractions(m.design.X.tolist()), fractions(m.design.observed.tolist())
     exact, fit = exact_least_squares(rows, y), pr.fit(m, "closed_form")
     # a condition below 1e3 loses three digits of sixteen at most, and is not refined
-    assert digits(fit.coef.values, exact.coef).min() >= (14 if factor == "extended" else 12)
-    assert digits(fit.std_error.values, exact.std_error).min() >= (14 if factor == "extended" else 12)
+    assert digits(fit.coef.values, exact.coef).min() >= (
+        14 if factor == "extended" else 12
+    )
+    assert digits(fit.std_error.values, exact.std_error).min() >= (
+        14 if factor == "extended" else 12
+    )
     assert digits(fit.solution.stats["rss"], exact.rss) >= 12
 
 
@@ -93,7 +106,11 @@ def test_the_columns_as_given_are_solved_to_the_last_digits(name: str, factor: s
 def test_residual_sum_and_r_squared(name: str, certified: Any) -> None:
     """R^2 about the mean, about zero without an intercept; 12 digits, as RSS has no fewer than the standard errors."""
     case = certified(name)
-    fit, printed, y = pr.fit(model(case), "closed_form"), case["certified"], np.array(case["y"])
+    fit, printed, y = (
+        pr.fit(model(case), "closed_form"),
+        case["certified"],
+        np.array(case["y"]),
+    )
     rss = fit.solution.stats["rss"]
     about = float(((y - (y.mean() if has_intercept(case) else 0.0)) ** 2).sum())
     assert digits(1 - rss / about, printed["r2"]) >= 12
@@ -101,7 +118,14 @@ def test_residual_sum_and_r_squared(name: str, certified: Any) -> None:
     assert fit.solution.df == printed["anova"]["res_df"]
 
 
-@pytest.mark.parametrize("name", [n for n in ALL if n not in ("nist/Wampler1", "nist/Wampler2", "tables/nist/Filip")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in ALL
+        if n not in ("nist/Wampler1", "nist/Wampler2", "tables/nist/Filip")
+    ],
+)
 def test_newton_agrees(name: str, certified: Any) -> None:
     """Newton stops within 1e-8 standard errors, so it agrees with the closed form to that; where a standard error is
     smaller than its coefficient this is also 1e-8 of the value. Its standard errors use sqrt(RSS/n)."""
@@ -109,7 +133,9 @@ def test_newton_agrees(name: str, certified: Any) -> None:
     m = model(case)
     closed, newton = pr.fit(m, "closed_form"), pr.fit(m, "newton")
     assert newton.solution.status is Status.CONVERGED
-    apart = np.abs(newton.coef - closed.coef) / np.maximum(closed.std_error, np.abs(closed.coef))
+    apart = np.abs(newton.coef - closed.coef) / np.maximum(
+        closed.std_error, np.abs(closed.coef)
+    )
     assert float(apart.max()) < 1e-8
     rescale = np.sqrt(closed.solution.df / m.design.n)
     assert digits(newton.std_error.values, rescale * closed.std_error.values).min() >= 7
@@ -130,7 +156,12 @@ def test_newton_solves_raw_powers_up_to_the_tenth(certified: Any) -> None:
     newton = pr.fit(m, "newton")
     assert newton.solution.status is Status.CONVERGED
     assert digits(newton.coef.values, exact.coef).min() >= WANTED["Filip"]
-    assert digits(newton.std_error.values / np.sqrt(exact.df / m.design.n), exact.std_error).min() >= 7
+    assert (
+        digits(
+            newton.std_error.values / np.sqrt(exact.df / m.design.n), exact.std_error
+        ).min()
+        >= 7
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -139,7 +170,11 @@ def test_a_repeated_column_is_never_a_silent_number(name: str, certified: Any) -
     case = certified(name)
     plain = model(case)
     X = np.array([[float(v) for v in row] for row in exact_rows(case)])
-    twice = pr.Model.from_arrays(np.column_stack([X, 2 * X[:, 0]]), np.array(case["y"]), intercept=has_intercept(case))
+    twice = pr.Model.from_arrays(
+        np.column_stack([X, 2 * X[:, 0]]),
+        np.array(case["y"]),
+        intercept=has_intercept(case),
+    )
     with pytest.warns(pr.ProbregWarning, match=f"x{X.shape[1] + 1}"):
         fit = pr.fit(twice, "closed_form")
     assert fit.solution.status is Status.NOT_IDENTIFIED

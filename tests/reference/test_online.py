@@ -34,32 +34,53 @@ COMPUTED = {
     ),
     "rls": (
         15.463186820823053,
-        [1.9902874279896896, 0.09223003923782622, -4.023248557189044, 0.490942611227675],
+        [
+            1.9902874279896896,
+            0.09223003923782622,
+            -4.023248557189044,
+            0.490942611227675,
+        ],
         85.08970591309506,
     ),
     "ap": (
         15.105550229065926,
-        [2.3694468052984177, 0.4290624228936375, -4.024043940644722, 1.0455833380270763],
+        [
+            2.3694468052984177,
+            0.4290624228936375,
+            -4.024043940644722,
+            1.0455833380270763,
+        ],
         89.39334398200528,
     ),
 }
 
 
-@pytest.mark.filterwarnings("ignore:step 0.1 times the largest")  # 2.15 in one row of theirs
+@pytest.mark.filterwarnings(
+    "ignore:step 0.1 times the largest"
+)  # 2.15 in one row of theirs
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", FILTERS)
 def test_padasip_filters(name: str, compiled: bool, certified: Any):
     case = certified("online/padasip_filters")
-    learner, X, y, w0 = FILTERS[name], np.array(case["x"]), np.array(case["d"]), np.array(case["w0"])
+    learner, X, y, w0 = (
+        FILTERS[name],
+        np.array(case["x"]),
+        np.array(case["d"]),
+        np.array(case["w0"]),
+    )
     start = learner.init(4)
     memory = dict(start.memory)
     if name == "rls":
         R = memory["factor"][:4, :4]
         memory["factor"] = np.block([[R, (R @ w0)[:, None]], [np.zeros((1, 5))]])
     start = online.State(w0, 0, memory)
-    path = online.run(learner, X, y, state=start, record=online.Record(compiled=compiled))
+    path = online.run(
+        learner, X, y, state=start, record=online.Record(compiled=compiled)
+    )
     told = case["results"]["lms"]
-    total, w, loss = COMPUTED.get(name, (told["recomputed_sum_y"], told["final_w"], told["sum_e2"]))
+    total, w, loss = COMPUTED.get(
+        name, (told["recomputed_sum_y"], told["final_w"], told["sum_e2"])
+    )
     assert path.predictions.sum() == pytest.approx(total, abs=1e-10)
     np.testing.assert_allclose(path.state.w, w, atol=1e-10)
     assert path.loss == pytest.approx(loss, rel=1e-10)
@@ -75,14 +96,27 @@ def test_river_regression_with_running_scaling(compiled: bool, certified: Any):
     y, names = table.pop("y"), list(table)
     # its steps are 0.01 of 2 (f - y) for weights and 0.1 of it for the intercept: ours 0.02, and a constant of sqrt(10)
     learner = online.Standardised(online.lms(0.02), constant=np.sqrt(10))
-    path = online.run(learner, np.column_stack(list(table.values())), y, record=online.Record(compiled=compiled))
+    path = online.run(
+        learner,
+        np.column_stack(list(table.values())),
+        y,
+        record=online.Record(compiled=compiled),
+    )
     exact = told["recomputed_numpy"]
     assert np.abs(path.predictions - y).mean() == pytest.approx(exact["MAE"], rel=1e-10)
-    assert path.state.w[-1] * np.sqrt(10) == pytest.approx(exact["intercept"], rel=1e-10)
-    np.testing.assert_allclose(path.state.w[:-1], [exact["weights"][k] for k in names], rtol=1e-9)
-    assert np.abs(path.predictions - y).mean() == pytest.approx(told["published"]["MAE"], abs=1e-6)
+    assert path.state.w[-1] * np.sqrt(10) == pytest.approx(
+        exact["intercept"], rel=1e-10
+    )
+    np.testing.assert_allclose(
+        path.state.w[:-1], [exact["weights"][k] for k in names], rtol=1e-9
+    )
+    assert np.abs(path.predictions - y).mean() == pytest.approx(
+        told["published"]["MAE"], abs=1e-6
+    )
     for k, value in told["published"]["weights"].items():
-        assert path.state.w[names.index(k)] == pytest.approx(value, abs=1e-5)  # five digits are printed
+        assert path.state.w[names.index(k)] == pytest.approx(
+            value, abs=1e-5
+        )  # five digits are printed
     first = learner.predict(path.state, [table[k][0] for k in names])
     assert first == pytest.approx(told["published"]["first_row_prediction"], abs=1e-5)
 
@@ -98,5 +132,10 @@ def test_recursive_least_squares_of_cpi_on_m1():
     np.testing.assert_allclose(
         path.weights[3:], told[2:], rtol=1e-5
     )  # theirs starts from a variance of 1e6, not infinite
-    exact = np.array([np.linalg.lstsq(X[:t], table["cpi"][:t], rcond=None)[0] for t in range(3, len(X) + 1)])
+    exact = np.array(
+        [
+            np.linalg.lstsq(X[:t], table["cpi"][:t], rcond=None)[0]
+            for t in range(3, len(X) + 1)
+        ]
+    )
     np.testing.assert_allclose(path.weights[3:], exact, rtol=1e-8)

@@ -14,14 +14,23 @@ BOTH = pytest.mark.parametrize("compiled", [False, True])
 
 @BOTH
 def test_kernel_lms_on_four_rows(compiled: bool):
-    path = online.run(online.kernel(online.lms(0.5), RBF(1.0)), X, Y, record=online.Record(compiled=compiled))
+    path = online.run(
+        online.kernel(online.lms(0.5), RBF(1.0)),
+        X,
+        Y,
+        record=online.Record(compiled=compiled),
+    )
     assert path.loss == pytest.approx(5.152060869487, abs=1e-12)
-    np.testing.assert_allclose(path.state.w, [0.5, -0.151632664928, 1.007483384500], atol=1e-8)
+    np.testing.assert_allclose(
+        path.state.w, [0.5, -0.151632664928, 1.007483384500], atol=1e-8
+    )
     promise = path.guarantee()
     assert promise.bound == pytest.approx(5.294406844723, abs=1e-12)
     # min_f [A L_f + |f|^2 / step] = A lam y'(K + lam I)^-1 y, A = 1 / (1 - step r^2), lam = 1 / (A step), at b = (K + lam I)^-1 y
     K = RBF(1.0)(X)
-    np.testing.assert_allclose(promise.comparator, np.linalg.solve(K + np.eye(4), Y), atol=1e-12)
+    np.testing.assert_allclose(
+        promise.comparator, np.linalg.solve(K + np.eye(4), Y), atol=1e-12
+    )
 
 
 @BOTH
@@ -56,34 +65,56 @@ def test_kernel_least_squares_on_four_rows(compiled: bool):
         state = online.run(learner, X, Y, record=online.Record(compiled=compiled)).state
         np.testing.assert_allclose(state.w, alpha, atol=2e-12)
         np.testing.assert_allclose(learner.predict(state, NEW), f, atol=1e-10)
-        np.testing.assert_allclose(np.sqrt(lam * np.diag(learner.covariance(state, NEW))), sd, atol=1e-12)
-        same = online.run(online.kernel(online.rls(precision=lam), RBF(1.0)), X, Y).state
+        np.testing.assert_allclose(
+            np.sqrt(lam * np.diag(learner.covariance(state, NEW))), sd, atol=1e-12
+        )
+        same = online.run(
+            online.kernel(online.rls(precision=lam), RBF(1.0)), X, Y
+        ).state
         np.testing.assert_allclose(same.w, alpha, atol=2e-12)
 
 
 @BOTH
 def test_dual_svr_on_four_rows(compiled: bool):
     how = online.Record(compiled=compiled)
-    one = online.run(online.dual_svr(RBF(1.0), 1.0, eps=0.1, step=0.5), X, Y, record=how).state
-    np.testing.assert_array_equal(one.memory["anchors"].ravel(), [1, 2, 4])  # row 0 has no loss, and beta = 0
+    one = online.run(
+        online.dual_svr(RBF(1.0), 1.0, eps=0.1, step=0.5), X, Y, record=how
+    ).state
+    np.testing.assert_array_equal(
+        one.memory["anchors"].ravel(), [1, 2, 4]
+    )  # row 0 has no loss, and beta = 0
     np.testing.assert_allclose(one.w, [0.45, -0.0864694, 0.95335166], atol=5e-9)
-    end = online.run(online.dual_svr(RBF(1.0), 1.0, eps=0.1), X, Y, passes=200, record=how).state
+    end = online.run(
+        online.dual_svr(RBF(1.0), 1.0, eps=0.1), X, Y, passes=200, record=how
+    ).state
     beta = dict(zip(end.memory["anchors"].ravel(), end.w, strict=True))
-    np.testing.assert_allclose([beta[x] for x in X.ravel()], [-0.42783509, 1.0, -0.58396476, 1.0], atol=5e-9)
+    np.testing.assert_allclose(
+        [beta[x] for x in X.ravel()], [-0.42783509, 1.0, -0.58396476, 1.0], atol=5e-9
+    )
 
 
 def test_rates_and_prices_of_aggregation():
     """Range 3 and four learners: rate 2/9 and regret at most 9 log(4) / 2; for the mean 1/18 and 18 log 4."""
     learners = [online.lms(s) for s in (0.05, 0.1, 0.2, 0.4)]
-    for rule, rate, price in (("vovk", 2 / 9, 4.5 * np.log(4)), ("mean", 1 / 18, 18 * np.log(4))):
+    for rule, rate, price in (
+        ("vovk", 2 / 9, 4.5 * np.log(4)),
+        ("mean", 1 / 18, 18 * np.log(4)),
+    ):
         learner = online.aggregate(learners, low=-1.0, high=2.0, rule=rule)
         path = online.run(learner, X / 4, Y)
         promise = path.guarantee()
         assert learner.rate == pytest.approx(rate, rel=1e-15)
-        assert promise.bound - promise.comparator_loss == pytest.approx(price, rel=1e-12)
+        assert promise.bound - promise.comparator_loss == pytest.approx(
+            price, rel=1e-12
+        )
     # two forecasts 0 and 1 of weights 1/4 and 3/4, y in [0, 1]: g(0) = -log(1/4 + 3/4 exp(-2)) / 2 and g(1) = -log(1/4 exp(-2) + 3/4) / 2
-    p = online.aggregate(learners[:2])._mix_forecasts(np.array([0.25, 0.75]), np.array([0.0, 1.0]))
-    low, high = -np.log(0.25 + 0.75 * np.exp(-2)) / 2, -np.log(0.25 * np.exp(-2) + 0.75) / 2
+    p = online.aggregate(learners[:2])._mix_forecasts(
+        np.array([0.25, 0.75]), np.array([0.0, 1.0])
+    )
+    low, high = (
+        -np.log(0.25 + 0.75 * np.exp(-2)) / 2,
+        -np.log(0.25 * np.exp(-2) + 0.75) / 2,
+    )
     assert p == pytest.approx((1 - (high - low)) / 2, rel=1e-14)
 
 

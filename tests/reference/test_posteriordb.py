@@ -26,7 +26,10 @@ from .cases import (
 )
 
 GAUSSIAN = [n for n in cases("posteriordb") if "wells" not in n]
-LOGISTIC = ["posteriordb/wells_data-wells_dist", "posteriordb/wells_data-wells_dist100_model"]
+LOGISTIC = [
+    "posteriordb/wells_data-wells_dist",
+    "posteriordb/wells_data-wells_dist100_model",
+]
 EXACT = 1e-6  # the collection's tolerance for an exact route, in posterior standard deviations
 SKEW = 0.02  # posterior sds between mode and mean of 3020 coin flips: order n^-1/2, 0.011 here by the file's own values
 
@@ -40,12 +43,16 @@ AUX: dict[str, Callable[[dict[str, Any]], Any]] = {
 def prior_of(case: dict[str, Any], columns: Columns) -> dict[str, Any]:
     """`prior` and `aux` from the words of the case."""
     beta, sigma = case["prior"]["beta"], case["prior"].get("sigma")
-    out: dict[str, Any] = {} if sigma is None else {"aux": {"sigma": AUX[sigma["dist"]](sigma)}}
+    out: dict[str, Any] = (
+        {} if sigma is None else {"aux": {"sigma": AUX[sigma["dist"]](sigma)}}
+    )
     if beta["dist"] == "flat":
         return out
     assert beta["dist"] == "normal_independent"
     each = zip(columns.order, beta["sd"], beta["mean"])
-    return out | {"prior": {c: pr.Normal(float(s), location=float(m)) for c, s, m in each}}
+    return out | {
+        "prior": {c: pr.Normal(float(s), location=float(m)) for c, s, m in each}
+    }
 
 
 def model(case: dict[str, Any], **arguments: Any) -> tuple[Columns, pr.Model]:
@@ -77,16 +84,25 @@ def test_quadrature_is_exact(name: str, certified: Any) -> None:
     exact = case["exact"]
     close(moments(fit, columns), exact["mean"], exact["sd"], EXACT)
     evidence = exact["log_marginal_likelihood"]
-    assert ("log_evidence" in fit.solution.stats) == (evidence is not None)  # an improper prior has none
+    assert ("log_evidence" in fit.solution.stats) == (
+        evidence is not None
+    )  # an improper prior has none
     if evidence is not None:
         assert fit.solution.stats["log_evidence"] == pytest.approx(evidence, abs=EXACT)
 
 
-@pytest.mark.parametrize("name", [n for n in GAUSSIAN if "kidiq" not in n and "sblrc" not in n])
+@pytest.mark.parametrize(
+    "name", [n for n in GAUSSIAN if "kidiq" not in n and "sblrc" not in n]
+)
 def test_conjugate_is_exact_under_a_uniform_sigma(name: str, certified: Any) -> None:
     case = certified(name)
     columns, m = model(case, aux={"sigma": pr.priors.Uniform()})
-    close(moments(pr.fit(m, "conjugate"), columns), case["exact"]["mean"], case["exact"]["sd"], EXACT)
+    close(
+        moments(pr.fit(m, "conjugate"), columns),
+        case["exact"]["mean"],
+        case["exact"]["sd"],
+        EXACT,
+    )
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
@@ -107,7 +123,11 @@ def test_draws_of_quadrature(name: str, certified: Any) -> None:
     case = certified(name)
     columns, m = model(case, **prior_of(case, columns_of(case["X"], case["columns"])))
     posterior = pr.fit(m, "quadrature", seed=3).tree["posterior"]
-    beta = posterior["beta"].sel(coef=list(columns.order)).values.reshape(-1, len(columns.order))
+    beta = (
+        posterior["beta"]
+        .sel(coef=list(columns.order))
+        .values.reshape(-1, len(columns.order))
+    )
     draws = np.column_stack([beta, posterior["sigma"].values.ravel()])
     for level, q in zip((0.05, 0.5, 0.95), np.array(case["exact"]["q05_q50_q95"]).T):
         error = np.sqrt(level * (1 - level) / len(draws))
@@ -151,8 +171,12 @@ def test_the_mode_of_a_logistic_model(name: str, certified: Any) -> None:
     columns, m = model(case, likelihood=pr.Bernoulli())
     fit = pr.fit(m, "newton")
     # The file's values come from another Newton search; the condition number of 100 on raw columns leaves 1e-8.
-    np.testing.assert_allclose(in_order(fit.coef, columns), case["ml"]["coef"], rtol=1e-8)
-    np.testing.assert_allclose(in_order(fit.std_error, columns), case["ml"]["se"], rtol=1e-8)
+    np.testing.assert_allclose(
+        in_order(fit.coef, columns), case["ml"]["coef"], rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        in_order(fit.std_error, columns), case["ml"]["se"], rtol=1e-8
+    )
     assert fit.log_likelihood == pytest.approx(case["ml"]["loglik_kernel"], rel=1e-10)
 
 
@@ -173,14 +197,23 @@ def test_laplace_draws_with_weights_are_exact(name: str, certified: Any) -> None
     32,000 draws, where the mode itself is off by 0.01 sd."""
     case = certified(name)
     columns, m = model(case, likelihood=pr.Bernoulli())
-    _, _, mean, error = importance(pr.fit(m, pr.LaplaceApproximation(draws=8000), seed=2), m, columns)
+    _, _, mean, error = importance(
+        pr.fit(m, pr.LaplaceApproximation(draws=8000), seed=2), m, columns
+    )
     assert (np.abs(mean[:, 0] - case["exact"]["mean"]) / error[:, 0]).max() < 4
-    assert (error[:, 0] / case["exact"]["sd"]).max() < 0.0025  # a quarter of what is to be seen
+    assert (
+        error[:, 0] / case["exact"]["sd"]
+    ).max() < 0.0025  # a quarter of what is to be seen
 
 
 # ---- cases that are data only --------------------------------------------------------------------------------------
 
-FLAT = ["kidiq-kidscore_interaction", "kilpisjarvi_mod-kilpisjarvi", "mesquite-logmesquite_logvas", "nes1976-nes"]
+FLAT = [
+    "kidiq-kidscore_interaction",
+    "kilpisjarvi_mod-kilpisjarvi",
+    "mesquite-logmesquite_logvas",
+    "nes1976-nes",
+]
 FLAT += ["nes1996-nes", "arK-arK"]
 
 
@@ -198,40 +231,64 @@ def test_flat_posteriors_by_fractions(name: str, certified: Any) -> None:
         assert np.abs((mean[:-1] - exact.coef) / sd).max() < EXACT
         np.testing.assert_allclose(found[:-1], sd, rtol=EXACT)
         # E[sigma^2] = RSS / (df - 2) of an inverse gamma with shape df/2.
-        assert mean[-1] ** 2 + found[-1] ** 2 == pytest.approx(exact.rss / (df - 2), rel=EXACT)
+        assert mean[-1] ** 2 + found[-1] ** 2 == pytest.approx(
+            exact.rss / (df - 2), rel=EXACT
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "scale", "aux"),
     [
-        ("sblri-blr", 10.0, pr.HalfNormal(10.0)),  # the model of sblrc-blr, whose prior is in words
+        (
+            "sblri-blr",
+            10.0,
+            pr.HalfNormal(10.0),
+        ),  # the model of sblrc-blr, whose prior is in words
         ("arK-arK", 10.0, pr.priors.HalfCauchy(2.5)),
-        ("mesquite-logmesquite_logvas", 1.0, pr.HalfNormal(1.0)),  # a prior that pulls, on 46 rows
+        (
+            "mesquite-logmesquite_logvas",
+            1.0,
+            pr.HalfNormal(1.0),
+        ),  # a prior that pulls, on 46 rows
         ("kidiq-kidscore_interaction", 30.0, pr.priors.HalfCauchy(2.5)),
     ],
 )
-def test_proper_priors_by_another_marginalisation(name: str, scale: float, aux: Any, certified: Any) -> None:
+def test_proper_priors_by_another_marginalisation(
+    name: str, scale: float, aux: Any, certified: Any
+) -> None:
     """beta integrated out of y ~ N(0, sigma^2 I + X S X') rather than conditioned on; arK is an autoregression whose
     lags are columns."""
     case = certified(f"tables/posteriordb/{name}")
     columns = columns_of(case["X"], case["columns"])
-    columns, m = model(case, prior={c: pr.Normal(scale) for c in columns.order}, aux={"sigma": aux})
+    columns, m = model(
+        case, prior={c: pr.Normal(scale) for c in columns.order}, aux={"sigma": aux}
+    )
     fit = pr.fit(m, "quadrature")
     sd = np.full(len(columns.order), scale)
-    expected = gaussian_posterior(columns.full, m.design.y, sd, aux.log_prob, around=fit.aux["sigma"])
+    expected = gaussian_posterior(
+        columns.full, m.design.y, sd, aux.log_prob, around=fit.aux["sigma"]
+    )
     close(moments(fit, columns), *expected, EXACT)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["GLM_Binomial_data-GLM_Binomial_model", "nes_logit_data-nes_logit_model", "wells_data-wells_dae_inter_model"],
+    [
+        "GLM_Binomial_data-GLM_Binomial_model",
+        "nes_logit_data-nes_logit_model",
+        "wells_data-wells_dae_inter_model",
+    ],
 )
 @pytest.mark.parametrize("scale", [None, 2.5])
-def test_logistic_modes_by_their_score(name: str, scale: float | None, certified: Any) -> None:
+def test_logistic_modes_by_their_score(
+    name: str, scale: float | None, certified: Any
+) -> None:
     """The mode within 1e-7 standard errors by a score computed apart, with a flat and with a normal prior."""
     case = certified(f"tables/posteriordb/{name}")
     columns = columns_of(case["X"], case["columns"])
-    prior = {} if scale is None else {"prior": {c: pr.Normal(scale) for c in columns.order}}
+    prior = (
+        {} if scale is None else {"prior": {c: pr.Normal(scale) for c in columns.order}}
+    )
     columns, m = model(case, likelihood=pr.Bernoulli(), **prior)
     fit = pr.fit(m, "newton")
     assert fit.solution.status is Status.CONVERGED

@@ -21,7 +21,10 @@ from .cases import (
     rounds_to,
 )
 
-ALIASED, INTERVALS = "tables/r_lm/rank_deficient_alias", "tables/r_lm/predict_lm_intervals"
+ALIASED, INTERVALS = (
+    "tables/r_lm/rank_deficient_alias",
+    "tables/r_lm/predict_lm_intervals",
+)
 TWICE = 0.1
 ORDINARY = [n for n in cases("r_lm", "tables/r_lm") if n not in (ALIASED, INTERVALS)]
 
@@ -33,7 +36,9 @@ def design(case: dict[str, Any]) -> tuple[Columns, np.ndarray]:
 
 def least_squares(case: dict[str, Any]) -> tuple[Columns, pr.Fit]:
     columns, y = design(case)
-    return columns, pr.fit(pr.Model.from_arrays(columns.X, y, **columns.arguments), "closed_form")
+    return columns, pr.fit(
+        pr.Model.from_arrays(columns.X, y, **columns.arguments), "closed_form"
+    )
 
 
 @pytest.mark.parametrize("name", cases("r_lm"))
@@ -49,8 +54,18 @@ def test_printed_coefficients(name: str, certified: Any) -> None:
     for i, row in enumerate(case["columns"]):
         printed, t = case["printed"][row], coef[i] / se[i]
         p = 2 * stats.t.sf(abs(t), fit.solution.df)
-        for what, value in (("estimate", coef[i]), ("se", se[i]), ("stat", t), ("p", p)):
-            assert rounds_to(value, printed[what], slack=TWICE), (row, what, value, printed[what])
+        for what, value in (
+            ("estimate", coef[i]),
+            ("se", se[i]),
+            ("stat", t),
+            ("p", p),
+        ):
+            assert rounds_to(value, printed[what], slack=TWICE), (
+                row,
+                what,
+                value,
+                printed[what],
+            )
 
 
 @pytest.mark.parametrize("name", cases("r_lm"))
@@ -74,7 +89,9 @@ def test_printed_statistics(name: str, certified: Any) -> None:
 def test_against_fractions(name: str, certified: Any) -> None:
     """The floats of the file taken as they are, solved exactly: 11 digits, one less than double precision leaves here."""
     columns, fit = least_squares(certified(name))
-    exact = exact_least_squares(fractions(columns.full.tolist()), fractions(fit.model.design.y.tolist()))
+    exact = exact_least_squares(
+        fractions(columns.full.tolist()), fractions(fit.model.design.y.tolist())
+    )
     assert fit.solution.status is Status.EXACT
     assert digits(in_order(fit.coef, columns), exact.coef).min() >= 11
     assert digits(in_order(fit.std_error, columns), exact.std_error).min() >= 11
@@ -113,11 +130,15 @@ def formula_cases() -> dict[str, tuple[str, Any]]:
 
 
 def _table(response: str) -> Any:
-    return lambda columns, y: pd.DataFrame(columns.X, columns=list(columns.names)).assign(**{response: y})
+    return lambda columns, y: pd.DataFrame(
+        columns.X, columns=list(columns.names)
+    ).assign(**{response: y})
 
 
 def _groups(columns: Columns, y: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame({"weight": y, "group": np.where(columns.X[:, 0] == 1, "Ctl", "Trt")})
+    return pd.DataFrame(
+        {"weight": y, "group": np.where(columns.X[:, 0] == 1, "Ctl", "Trt")}
+    )
 
 
 def _trees(columns: Columns, y: np.ndarray) -> pd.DataFrame:
@@ -128,7 +149,9 @@ def _warpbreaks(columns: Columns, y: np.ndarray) -> pd.DataFrame:
     """Factors back from their indicators; levels in order, so that the first is the base as in R."""
     wool, medium, high = columns.X[:, :3].T
     tension = np.select([medium == 1, high == 1], ["2M", "3H"], "1L")
-    return pd.DataFrame({"breaks": y, "wool": np.where(wool == 1, "B", "A"), "tension": tension})
+    return pd.DataFrame(
+        {"breaks": y, "wool": np.where(wool == 1, "B", "A"), "tension": tension}
+    )
 
 
 @pytest.mark.parametrize("name", list(formula_cases()))
@@ -138,8 +161,12 @@ def test_the_formula_gives_the_same_fit(name: str, certified: Any) -> None:
     formula, table = formula_cases()[name]
     columns, fit = least_squares(case)
     named = pr.fit(pr.Model.from_formula(formula, table(*design(case))), "closed_form")
-    np.testing.assert_allclose(named.coef.values, in_order(fit.coef, columns), rtol=1e-10)
-    np.testing.assert_allclose(named.std_error.values, in_order(fit.std_error, columns), rtol=1e-10)
+    np.testing.assert_allclose(
+        named.coef.values, in_order(fit.coef, columns), rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        named.std_error.values, in_order(fit.std_error, columns), rtol=1e-10
+    )
 
 
 def test_an_aliased_column_is_named(certified: Any) -> None:
@@ -153,14 +180,27 @@ def test_an_aliased_column_is_named(certified: Any) -> None:
         fit = pr.fit(model, "closed_form")
     assert fit.solution.status is Status.NOT_IDENTIFIED
     free = fit.coef.isnull()
-    assert list(fit.coef["coef"].values[free.values]) == ["Intercept", "x", "I(x^2)", "I((x - 10)^2)"]
+    assert list(fit.coef["coef"].values[free.values]) == [
+        "Intercept",
+        "x",
+        "I(x^2)",
+        "I((x - 10)^2)",
+    ]
     reduced = columns_of(d["X"], d["columns"])
-    plain = pr.fit(pr.Model.from_arrays(reduced.X, **arrays, **reduced.arguments), "closed_form")
+    plain = pr.fit(
+        pr.Model.from_arrays(reduced.X, **arrays, **reduced.arguments), "closed_form"
+    )
     # The cubic runs to 8000 and the design has a condition number of 1e5: eleven digits are left.
     for mine, its in ((fit.coef, plain.coef), (fit.std_error, plain.std_error)):
-        assert float(mine.sel(coef="I(x^3)")) == pytest.approx(float(its.sel(coef="I(x^3)")), rel=1e-9)
-    np.testing.assert_allclose(fit.predictive().mean(), plain.predictive().mean(), rtol=1e-9)
-    assert fit.solution.df == plain.solution.df == sum(d["weights"]) - 4  # the row of weight zero is no observation
+        assert float(mine.sel(coef="I(x^3)")) == pytest.approx(
+            float(its.sel(coef="I(x^3)")), rel=1e-9
+        )
+    np.testing.assert_allclose(
+        fit.predictive().mean(), plain.predictive().mean(), rtol=1e-9
+    )
+    assert (
+        fit.solution.df == plain.solution.df == sum(d["weights"]) - 4
+    )  # the row of weight zero is no observation
     with pytest.warns(pr.ProbregWarning, match=r"I\(\(x - 10\)\^2\)"):
         assert pr.fit(model, "newton").solution.status is Status.NOT_IDENTIFIED
 
@@ -174,19 +214,33 @@ def test_intervals_of_new_rows(weighted: bool, certified: Any) -> None:
     case = certified(INTERVALS)
     x, y, new = (np.array(case[k]) for k in ("x", "y", "new"))
     root = np.sqrt(1 + x**2) if weighted else np.ones_like(x)
-    X, rows = np.column_stack([np.ones_like(x), x]), np.column_stack([np.ones_like(new), new])
+    X, rows = (
+        np.column_stack([np.ones_like(x), x]),
+        np.column_stack([np.ones_like(new), new]),
+    )
     weights = pr.weights.precision(root**2)
-    model = pr.Model.from_arrays(X, y, columns=["one", "x"], intercept=False, weights=weights)
-    found = pr.fit(model, "closed_form").predict(pd.DataFrame(rows, columns=["one", "x"]), 0.95)
+    model = pr.Model.from_arrays(
+        X, y, columns=["one", "x"], intercept=False, weights=weights
+    )
+    found = pr.fit(model, "closed_form").predict(
+        pd.DataFrame(rows, columns=["one", "x"]), 0.95
+    )
     gram = np.linalg.inv(X.T @ (root[:, None] ** 2 * X))
     beta = gram @ X.T @ (root**2 * y)
     s2 = float((root**2 * (y - X @ beta) ** 2).sum() / 13)
     h = np.einsum("ij,jk,ik->i", rows, gram, rows)
     t = stats.t.ppf(0.975, 13)
     np.testing.assert_allclose(found["mean"], rows @ beta, rtol=1e-10, atol=1e-12)
-    for which, half in (("mean", t * np.sqrt(s2 * h)), ("new", t * np.sqrt(s2 * (1 + h)))):
-        np.testing.assert_allclose(found[f"{which}_lower"], rows @ beta - half, rtol=1e-10)
-        np.testing.assert_allclose(found[f"{which}_upper"], rows @ beta + half, rtol=1e-10)
+    for which, half in (
+        ("mean", t * np.sqrt(s2 * h)),
+        ("new", t * np.sqrt(s2 * (1 + h))),
+    ):
+        np.testing.assert_allclose(
+            found[f"{which}_lower"], rows @ beta - half, rtol=1e-10
+        )
+        np.testing.assert_allclose(
+            found[f"{which}_upper"], rows @ beta + half, rtol=1e-10
+        )
 
 
 def test_rs_weights_are_precisions(certified: Any) -> None:
@@ -194,10 +248,17 @@ def test_rs_weights_are_precisions(certified: Any) -> None:
     case = certified(INTERVALS)
     x, y = np.array(case["x"]), np.array(case["y"])
     w = 1 + x**2
-    precise = pr.fit(pr.Model.from_arrays(x[:, None], y, weights=pr.weights.precision(w)), "closed_form")
+    precise = pr.fit(
+        pr.Model.from_arrays(x[:, None], y, weights=pr.weights.precision(w)),
+        "closed_form",
+    )
     scaled = pr.Model.from_arrays(
-        np.sqrt(w)[:, None] * np.column_stack([np.ones_like(x), x]), np.sqrt(w) * y, intercept=False
+        np.sqrt(w)[:, None] * np.column_stack([np.ones_like(x), x]),
+        np.sqrt(w) * y,
+        intercept=False,
     )
     rows = pr.fit(scaled, "closed_form")
     np.testing.assert_allclose(precise.coef.values, rows.coef.values, rtol=1e-12)
-    np.testing.assert_allclose(precise.std_error.values, rows.std_error.values, rtol=1e-12)
+    np.testing.assert_allclose(
+        precise.std_error.values, rows.std_error.values, rtol=1e-12
+    )

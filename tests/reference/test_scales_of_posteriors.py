@@ -19,7 +19,9 @@ def grouped_events():
 
 def model_of(data):
     prior = {"Intercept": pr.Normal(2.5), "(1 | g)": pr.Covariance(pr.HalfNormal(1.5))}
-    return pr.Model.from_formula("y ~ 1 + (1 | g)", data, likelihood="bernoulli", prior=prior)
+    return pr.Model.from_formula(
+        "y ~ 1 + (1 | g)", data, likelihood="bernoulli", prior=prior
+    )
 
 
 def exact_quantiles(data, shares):
@@ -30,7 +32,9 @@ def exact_quantiles(data, shares):
     log_p = np.empty(len(s))
     for i, sd in enumerate(s):
         p = 1 / (1 + np.exp(-(a[:, None] + sd * x)))
-        of_count = np.log(np.stack([(p**k * (1 - p) ** (ROWS - k)) @ w for k in range(ROWS + 1)], 1))
+        of_count = np.log(
+            np.stack([(p**k * (1 - p) ** (ROWS - k)) @ w for k in range(ROWS + 1)], 1)
+        )
         total = of_count[:, count].sum(1) - a**2 / (2 * 2.5**2)
         log_p[i] = np.logaddexp.reduce(total) - sd**2 / (2 * 1.5**2)
     share = np.cumsum(np.exp(log_p - log_p.max()))
@@ -42,11 +46,20 @@ def data():
     return grouped_events()
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.slow),
+        pytest.param(2, marks=pytest.mark.slow),
+    ],
+)
 def test_the_ends_of_a_standard_deviation_are_those_of_a_dense_grid(data, seed):
     exact = exact_quantiles(data, [0.05, 0.5, 0.95])
     np.testing.assert_allclose(exact, [0.604, 1.267, 2.174], atol=2e-2)
-    draws = pr.fit(model_of(data), "posterior", seed=seed).solution.posterior.flat["sd(Intercept | g)"]
+    draws = pr.fit(model_of(data), "posterior", seed=seed).solution.posterior.flat[
+        "sd(Intercept | g)"
+    ]
     assert len(np.unique(draws)) > 3500  # a value for nearly every one of 4,000 draws
     # four times the error of quantiles of 4,000 draws
     np.testing.assert_allclose(np.quantile(draws, [0.05, 0.5, 0.95]), exact, atol=0.08)
@@ -55,4 +68,7 @@ def test_the_ends_of_a_standard_deviation_are_those_of_a_dense_grid(data, seed):
 def test_nodes_that_are_stated_are_used(data):
     fit = pr.fit(model_of(data), Integrate(nodes=256, draws=250), seed=0)
     assert fit.solution.stats["nodes"] == 256
-    assert pr.fit(model_of(data), Integrate(draws=250), seed=0).solution.stats["nodes"] < 256
+    assert (
+        pr.fit(model_of(data), Integrate(draws=250), seed=0).solution.stats["nodes"]
+        < 256
+    )

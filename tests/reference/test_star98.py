@@ -45,21 +45,36 @@ def test_robust_errors_are_by_district(star, fit):
     import statsmodels.api as sm
 
     n = (star["NABOVE"] + star["NBELOW"]).to_numpy(float)
-    shares = sm.GLM(star["NABOVE"] / n, fit.model.design.X, family=sm.families.Binomial(), var_weights=n)
+    shares = sm.GLM(
+        star["NABOVE"] / n,
+        fit.model.design.X,
+        family=sm.families.Binomial(),
+        var_weights=n,
+    )
     robust = shares.fit(tol=1e-12, cov_type="HC0")
     hc0 = np.sqrt(np.diagonal(fit.covariance("HC0")))
     np.testing.assert_allclose(hc0, robust.bse, rtol=1e-7)
     assert hc0[0] == pytest.approx(0.07342, abs=5e-6)
-    assert np.sqrt(fit.covariance("HC1").values[0, 0]) == pytest.approx(hc0[0] * np.sqrt(303 / 298), rel=1e-12)
+    assert np.sqrt(fit.covariance("HC1").values[0, 0]) == pytest.approx(
+        hc0[0] * np.sqrt(303 / 298), rel=1e-12
+    )
 
 
 def test_residuals_and_influence_are_by_district(fit, theirs):
-    np.testing.assert_allclose(residuals(fit, "pearson"), theirs.resid_pearson, rtol=1e-7)
-    np.testing.assert_allclose(residuals(fit, "deviance"), theirs.resid_deviance, rtol=1e-7)
+    np.testing.assert_allclose(
+        residuals(fit, "pearson"), theirs.resid_pearson, rtol=1e-7
+    )
+    np.testing.assert_allclose(
+        residuals(fit, "deviance"), theirs.resid_deviance, rtol=1e-7
+    )
     np.testing.assert_allclose(fit.predict()["mean"], theirs.fittedvalues, rtol=1e-9)
     influence = theirs.get_influence()
-    np.testing.assert_allclose(influence_measures(fit)["leverage"], influence.hat_matrix_diag, rtol=1e-7)
-    np.testing.assert_allclose(influence_measures(fit)["cook"], influence.cooks_distance[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        influence_measures(fit)["leverage"], influence.hat_matrix_diag, rtol=1e-7
+    )
+    np.testing.assert_allclose(
+        influence_measures(fit)["cook"], influence.cooks_distance[0], rtol=1e-6
+    )
 
 
 def test_the_dispersion_is_by_district(fit, theirs):
@@ -75,7 +90,12 @@ def test_a_district_in_which_all_pass_is_seen(star):
     wrong = star.copy()
     wrong.loc[5, "NABOVE"] = wrong.loc[5, ["NABOVE", "NBELOW"]].sum()
     wrong.loc[5, "NBELOW"] = 0
-    found = {f.check: f for f in pr.diagnose(pr.fit(pr.Model.from_formula(FORMULA, wrong, likelihood="binomial")))}
+    found = {
+        f.check: f
+        for f in pr.diagnose(
+            pr.fit(pr.Model.from_formula(FORMULA, wrong, likelihood="binomial"))
+        )
+    }
     assert found["outliers"].verdict.name == "WARNING"
     assert 5 in found["outliers"].rows
     assert found["cook"].verdict.name == "WARNING"

@@ -12,12 +12,16 @@ from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.uncertainty.found_scales import ScaleProfile
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "references" / "multilevel"
-pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the reference data are not here")
+pytestmark = pytest.mark.skipif(
+    not FOLDER.exists(), reason="the reference data are not here"
+)
 
 
 @pytest.fixture(scope="module")
 def sleep():
-    return pr.Model.from_formula("Reaction ~ Days + (Days || Subject)", pd.read_csv(FOLDER / "sleepstudy.csv"))
+    return pr.Model.from_formula(
+        "Reaction ~ Days + (Days || Subject)", pd.read_csv(FOLDER / "sleepstudy.csv")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,9 @@ def test_scales_are_estimates_of_the_fit(ml):
     # MixedModels.jl test/pls.jl
     said = ml.solution.scalars
     assert list(said) == ["sd(Intercept | Subject)", "sd(Days | Subject)", "sigma"]
-    assert [v for v, _ in said.values()] == pytest.approx([24.171270, 5.799399, 25.556138], rel=3e-6)
+    assert [v for v, _ in said.values()] == pytest.approx(
+        [24.171270, 5.799399, 25.556138], rel=3e-6
+    )
     assert ml.std_error.values == pytest.approx([6.707647, 1.519311], rel=1e-5)
     assert -2.0 * ml.solution.found.value == pytest.approx(1752.0032551410, rel=1e-10)
     assert ml.aic == pytest.approx(1752.0032551410 + 2 * 5, rel=1e-9)
@@ -69,7 +75,11 @@ def test_profile_intervals_of_ml(ml):
 
 @pytest.fixture(scope="module")
 def correlated():
-    return pr.fit(pr.Model.from_formula("Reaction ~ Days + (Days | Subject)", pd.read_csv(FOLDER / "sleepstudy.csv")))
+    return pr.fit(
+        pr.Model.from_formula(
+            "Reaction ~ Days + (Days | Subject)", pd.read_csv(FOLDER / "sleepstudy.csv")
+        )
+    )
 
 
 def test_correlated_effects_by_reml(correlated):
@@ -78,7 +88,9 @@ def test_correlated_effects_by_reml(correlated):
     values = [v for v, _ in correlated.solution.scalars.values()]
     assert values == pytest.approx([24.741, 5.922, 0.0656, 25.592], abs=1e-3)
     table = correlated.summary()
-    assert table.loc["Days", ["statistic", "df"]].tolist() == pytest.approx([6.7715, 17.0], abs=1e-3)
+    assert table.loc["Days", ["statistic", "df"]].tolist() == pytest.approx(
+        [6.7715, 17.0], abs=1e-3
+    )
     assert correlated.interval().attrs["kind"] == "t"
     found = pr.hypothesis(correlated, "Days = 0, Intercept = 250")
     assert found.tests["F"].df == pytest.approx((2, 17.0), abs=1e-3)
@@ -101,20 +113,28 @@ def test_profile_ends_lie_where_the_criterion_has_fallen_by_half_a_square(reml):
     found, z = reml.solution.found, 1.959963984540054
     path = ScaleProfile(EvidenceProblem(found.stated, False), found, 1)
     for end in reml.aux_interval("sd(Days | Subject)"):
-        assert 2.0 * (found.value - path.maximum(np.log(end), [found.theta])[1]) == pytest.approx(z**2, rel=1e-5)
+        assert 2.0 * (
+            found.value - path.maximum(np.log(end), [found.theta])[1]
+        ) == pytest.approx(z**2, rel=1e-5)
 
 
 def test_t_tests_of_reml_have_satterthwaites_df(reml):
     table = reml.summary()
     # lmerTest of the same model
     assert table["df"].iloc[:2].to_numpy() == pytest.approx([18.156, 18.156], abs=1e-3)
-    assert table["statistic"].iloc[:2].to_numpy() == pytest.approx([36.513, 6.712], abs=1e-3)
+    assert table["statistic"].iloc[:2].to_numpy() == pytest.approx(
+        [36.513, 6.712], abs=1e-3
+    )
     assert "Satterthwaite's df" in str(table)
 
 
 def test_r_squared_of_groups():
     # MuMIn's r.squaredGLMM and performance::icc of Reaction ~ Days + (1 | Subject)
-    fit = pr.fit(pr.Model.from_formula("Reaction ~ Days + (1 | Subject)", pd.read_csv(FOLDER / "sleepstudy.csv")))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "Reaction ~ Days + (1 | Subject)", pd.read_csv(FOLDER / "sleepstudy.csv")
+        )
+    )
     row = fit.glance().iloc[0]
     assert [row["r2.marginal"], row["r2.conditional"], row["icc"]] == pytest.approx(
         [0.2798856, 0.7042555, 0.589309], abs=1e-6
@@ -131,8 +151,13 @@ def test_effects_are_the_conditional_distribution(reml):
     # ranef of lme4's || model by REML
     assert first["estimate"].to_numpy() == pytest.approx([1.512664, 9.323497], abs=2e-4)
     sd = np.array([reml.hyper[f"sd({e} | Subject)"] for e in ("Intercept", "Days")])
-    assert first["pooling"].to_numpy() == pytest.approx(np.square(first["sd"].to_numpy() / sd), rel=1e-12)
-    assert reml.tree["estimate"]["effects[Subject]"].sizes == {"Subject": 18, "effect": 2}
+    assert first["pooling"].to_numpy() == pytest.approx(
+        np.square(first["sd"].to_numpy() / sd), rel=1e-12
+    )
+    assert reml.tree["estimate"]["effects[Subject]"].sizes == {
+        "Subject": 18,
+        "effect": 2,
+    }
     with pytest.raises(DataError, match="there are: 'Subject'"):
         reml.effects("Days")
 
@@ -141,7 +166,9 @@ def test_effects_of_a_posterior_stand_over_groups_and_effects(posterior):
     drawn = posterior.tree["posterior"]["effects[Subject]"]
     assert drawn.dims == ("chain", "draw", "Subject", "effect")
     table = posterior.effects()
-    assert drawn.mean(("chain", "draw")).values.ravel() == pytest.approx(table["estimate"].to_numpy(), abs=1.0)
+    assert drawn.mean(("chain", "draw")).values.ravel() == pytest.approx(
+        table["estimate"].to_numpy(), abs=1.0
+    )
     assert table["pooling"].between(0.0, 1.0).all()
     assert list(posterior.hyper) == ["sd(Intercept | Subject)", "sd(Days | Subject)"]
 
@@ -149,7 +176,9 @@ def test_effects_of_a_posterior_stand_over_groups_and_effects(posterior):
 def test_the_scales_come_back_from_a_file(reml, tmp_path):
     again = pr.load_fit(reml.save(tmp_path / "reml.nc"))
     assert again.solution.hyper == reml.solution.hyper
-    assert again.aux_interval("sd(Days | Subject)") == pytest.approx(reml.aux_interval("sd(Days | Subject)"), rel=1e-8)
+    assert again.aux_interval("sd(Days | Subject)") == pytest.approx(
+        reml.aux_interval("sd(Days | Subject)"), rel=1e-8
+    )
     assert again.effects().equals(reml.effects())
     whole = pr.load_fit(reml.save(tmp_path / "rows.nc", rows=True))
     assert whole.glance().equals(reml.glance())
@@ -165,7 +194,10 @@ def test_comparisons_name_why_ml_reml_and_a_posterior_differ(ml, reml, posterior
         "sigma",
     ]
     of = found.causes.set_index(["param", "fit"])["cause"]
-    assert list(of.loc[("Days", "REML")]) == ["degrees of freedom of the mean", "kind of interval"]
+    assert list(of.loc[("Days", "REML")]) == [
+        "degrees of freedom of the mean",
+        "kind of interval",
+    ]
     assert list(of.loc[("Days", "posterior")]) == [
         "uncertainty of the standard deviations",
         "prior of the standard deviations",
@@ -176,31 +208,47 @@ def test_comparisons_name_why_ml_reml_and_a_posterior_differ(ml, reml, posterior
     assert list(told.causes.query("param == 'Days'")["cause"])[:2] == [
         "uncertainty of the standard deviations", "prior of the standard deviations",
     ]  # fmt: skip
-    assert pr.explain(ml, reml).sentences["Days"] == "Days: the degrees of freedom of the mean multiply its SE by 1.03"
+    assert (
+        pr.explain(ml, reml).sentences["Days"]
+        == "Days: the degrees of freedom of the mean multiply its SE by 1.03"
+    )
 
 
 def test_binomial_with_groups_has_wald_tests_and_latent_shares():
     herds = pd.read_csv(FOLDER / "cbpp.csv")
-    model = pr.Model.from_formula("p(incidence, size) ~ C(period) + (1 | herd)", herds, likelihood="binomial")
+    model = pr.Model.from_formula(
+        "p(incidence, size) ~ C(period) + (1 | herd)", herds, likelihood="binomial"
+    )
     fit = pr.fit(model, pr.Evidence(criterion="ML"))
     assert fit.solution.found.value == pytest.approx(-92.02628187, rel=1e-6)
     assert fit.hyper["sd(Intercept | herd)"] == pytest.approx(0.6422, abs=1e-4)
     assert fit.aic == pytest.approx(194.0526, abs=1e-3)  # lme4: AIC 194.1
     assert "z" in fit.summary().attrs["statistic"]
-    assert fit.glance()["icc"].iloc[0] == pytest.approx(0.6422**2 / (0.6422**2 + np.pi**2 / 3), rel=1e-3)
+    assert fit.glance()["icc"].iloc[0] == pytest.approx(
+        0.6422**2 / (0.6422**2 + np.pi**2 / 3), rel=1e-3
+    )
 
 
 def test_models_by_ml_are_compared_by_the_criteria_that_lme4_prints():
     table = pd.read_csv(FOLDER / "sleepstudy.csv")
     fits = {
-        name: pr.fit(pr.Model.from_formula(f"Reaction ~ Days + ({name} | Subject)", table), pr.Evidence(criterion="ML"))
+        name: pr.fit(
+            pr.Model.from_formula(f"Reaction ~ Days + ({name} | Subject)", table),
+            pr.Evidence(criterion="ML"),
+        )
         for name in ("1", "Days")
     }
     found = pr.compare_models(fits).table
     # lme4's anova of both: AIC 1802.1 and 1763.9, BIC 1814.8 and 1783.1, log L -897.04 and -875.97
-    np.testing.assert_allclose(found.loc[["1", "Days"], "AIC"], [1802.0786, 1763.9393], atol=1e-3)
-    np.testing.assert_allclose(found.loc[["1", "Days"], "BIC"], [1814.8505, 1783.0971], atol=1e-3)
-    np.testing.assert_allclose(found.loc[["1", "Days"], "log_lik"], [-897.0393, -875.9697], atol=1e-4)
+    np.testing.assert_allclose(
+        found.loc[["1", "Days"], "AIC"], [1802.0786, 1763.9393], atol=1e-3
+    )
+    np.testing.assert_allclose(
+        found.loc[["1", "Days"], "BIC"], [1814.8505, 1783.0971], atol=1e-3
+    )
+    np.testing.assert_allclose(
+        found.loc[["1", "Days"], "log_lik"], [-897.0393, -875.9697], atol=1e-4
+    )
 
 
 def test_the_intraclass_correlation_of_known_variances_has_their_mean():
@@ -225,7 +273,9 @@ def test_a_singular_fit_has_an_intraclass_correlation_of_zero():
 
 def test_a_likelihood_by_quadrature_says_so_after_loading_too(tmp_path):
     data = pd.read_csv(FOLDER / "cbpp.csv", dtype={"herd": str, "period": str})
-    model = pr.Model.from_formula("p(incidence, size) ~ 1 + (1 | herd)", data, likelihood="binomial")
+    model = pr.Model.from_formula(
+        "p(incidence, size) ~ 1 + (1 | herd)", data, likelihood="binomial"
+    )
     fit = pr.fit(model, pr.Evidence(criterion="ML", points=9))
     assert "9 points of adaptive quadrature" in repr(fit)
     assert "R² marginal 0," in repr(fit)  # an intercept alone
@@ -234,5 +284,9 @@ def test_a_likelihood_by_quadrature_says_so_after_loading_too(tmp_path):
 
 
 def test_fits_with_other_effects_by_group_are_told_so(sleep):
-    other = pr.Model.from_formula("Reaction ~ Days + (1 | Subject)", pd.read_csv(FOLDER / "sleepstudy.csv"))
-    assert "other effects by group" in repr(pr.compare({"slopes": pr.fit(sleep), "levels": pr.fit(other)}))
+    other = pr.Model.from_formula(
+        "Reaction ~ Days + (1 | Subject)", pd.read_csv(FOLDER / "sleepstudy.csv")
+    )
+    assert "other effects by group" in repr(
+        pr.compare({"slopes": pr.fit(sleep), "levels": pr.fit(other)})
+    )

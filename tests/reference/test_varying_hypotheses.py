@@ -35,9 +35,13 @@ def test_a_correlation_of_zero_has_the_ratio_of_two_fits(model, criterion):
 
 def test_an_end_of_the_profile_has_the_p_of_its_level(reml):
     lower, _ = reml.aux_interval("sd(days | subject)", 0.9)
-    assert pr.hypothesis(reml, f"sd(days | subject) = {lower!r}")["RLRT"].p == pytest.approx(0.1, abs=1e-6)
+    assert pr.hypothesis(reml, f"sd(days | subject) = {lower!r}")[
+        "RLRT"
+    ].p == pytest.approx(0.1, abs=1e-6)
     _, upper = reml.aux_interval("sigma", 0.9)
-    assert pr.hypothesis(reml, f"sigma = {upper!r}")["RLRT"].p == pytest.approx(0.1, abs=1e-6)
+    assert pr.hypothesis(reml, f"sigma = {upper!r}")["RLRT"].p == pytest.approx(
+        0.1, abs=1e-6
+    )
 
 
 def test_a_posterior_has_the_probability_of_an_inequality(model):
@@ -72,8 +76,13 @@ def test_a_line_of_least_squares_has_no_such_test():
 
 def test_effects_of_reml_have_satterthwaites_t(reml):
     slope, row = pr.slopes(reml), reml.summary().loc["days"]
-    assert slope.table[["lower", "upper"]].to_numpy()[0] == pytest.approx(row[["lower", "upper"]].to_numpy(float))
+    assert slope.table[["lower", "upper"]].to_numpy()[0] == pytest.approx(
+        row[["lower", "upper"]].to_numpy(float)
+    )
     assert "Satterthwaite's 17 degrees of freedom" in slope.kind
     # a mean that the effects of groups are in is no combination of flat coefficients alone
     assert "normal" in pr.predictions(reml, groups="known").kind
-    assert "normal" in pr.slopes(pr.fit(reml.stated_model, pr.Evidence(criterion="ML"))).kind
+    assert (
+        "normal"
+        in pr.slopes(pr.fit(reml.stated_model, pr.Evidence(criterion="ML"))).kind
+    )

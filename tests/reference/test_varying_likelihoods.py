@@ -9,7 +9,9 @@ from probreg.errors import Incompatible
 
 @pytest.fixture(scope="module")
 def sleep():
-    return pr.Model.from_formula("reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy"))
+    return pr.Model.from_formula(
+        "reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,9 @@ def test_the_log_likelihood_of_ml_is_that_of_aic(ml, tmp_path):
     assert ml.conditional_log_likelihood > ml.log_likelihood + 40
     again = pr.load_fit(ml.save(tmp_path / "ml.nc"))
     assert again.log_likelihood == pytest.approx(ml.log_likelihood, rel=1e-12)
-    assert again.conditional_log_likelihood == pytest.approx(ml.conditional_log_likelihood, rel=1e-12)
+    assert again.conditional_log_likelihood == pytest.approx(
+        ml.conditional_log_likelihood, rel=1e-12
+    )
 
 
 def test_reml_has_no_likelihood_and_says_so(reml):
@@ -48,7 +52,9 @@ def test_reml_has_no_likelihood_and_says_so(reml):
 def test_profiles_of_coefficients_move_the_scales_too(ml):
     # lme4: confint(fm1ML): (Intercept) 237.680696 265.129515, Days 7.358653 13.575919
     table = ml.summary(kind="profile")[["lower", "upper"]].iloc[:2].to_numpy()
-    assert table == pytest.approx(np.array([[237.680696, 265.129515], [7.358653, 13.575919]]), rel=1e-6)
+    assert table == pytest.approx(
+        np.array([[237.680696, 265.129515], [7.358653, 13.575919]]), rel=1e-6
+    )
 
 
 def test_a_profile_end_is_where_the_maximised_likelihood_has_fallen(ml):
@@ -56,9 +62,12 @@ def test_a_profile_end_is_where_the_maximised_likelihood_has_fallen(ml):
     data = pr.load_dataset("sleepstudy")
     lower = float(ml.summary(prob=0.9, kind="profile")["lower"].iloc[1])
     held = pr.Model.from_formula(
-        "shifted ~ 1 + (days | subject)", data.assign(shifted=data["reaction"] - lower * data["days"])
+        "shifted ~ 1 + (days | subject)",
+        data.assign(shifted=data["reaction"] - lower * data["days"]),
     )
-    fell = 2.0 * (ml.log_likelihood - pr.fit(held, pr.Evidence(criterion="ML")).log_likelihood)
+    fell = 2.0 * (
+        ml.log_likelihood - pr.fit(held, pr.Evidence(criterion="ML")).log_likelihood
+    )
     assert np.sqrt(fell) == pytest.approx(1.6448536, rel=1e-5)
 
 

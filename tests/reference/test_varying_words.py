@@ -15,7 +15,9 @@ from probreg.inference.uncertainty.found_scales import wald_on_free_scale
 
 @pytest.fixture(scope="module")
 def sleep():
-    return pr.Model.from_formula("reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy"))
+    return pr.Model.from_formula(
+        "reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy")
+    )
 
 
 def grouped(seed, *, noise=1.0):
@@ -26,9 +28,17 @@ def grouped(seed, *, noise=1.0):
 
 def test_correlations_at_their_edge_are_those_of_the_root():
     rng = np.random.default_rng(3)
-    g, f, b = np.repeat(np.arange(12), 10), np.tile(list("abcab"), 24), rng.normal(size=12)
+    g, f, b = (
+        np.repeat(np.arange(12), 10),
+        np.tile(list("abcab"), 24),
+        rng.normal(size=12),
+    )
     y = 2.0 * b[g] * (f != "a") + b[g] + rng.normal(size=120)
-    fit = pr.fit(pr.Model.from_formula("y ~ f + (f | g)", pd.DataFrame({"y": y, "f": f, "g": g.astype(str)})))
+    fit = pr.fit(
+        pr.Model.from_formula(
+            "y ~ f + (f | g)", pd.DataFrame({"y": y, "f": f, "g": g.astype(str)})
+        )
+    )
     found = fit.solution.found
     root = found.stated.joint.blocks[-1].prior.root(found.theta[:-1])[0]
     S = root @ root.T
@@ -48,7 +58,10 @@ def test_a_correlation_with_an_effect_that_vanished_is_not_defined():
     # groups whose means and slopes are all alike: neither effect has a variance
     level = pd.DataFrame({"y": data["y"] - means + z, "z": z, "g": data["g"]})
     fit = pr.fit(pr.Model.from_formula("y ~ z + (z | g)", level))
-    assert [fit.solution.found.values[f"sd({e} | g)"] for e in ("Intercept", "z")] == [0.0, 0.0]
+    assert [fit.solution.found.values[f"sd({e} | g)"] for e in ("Intercept", "z")] == [
+        0.0,
+        0.0,
+    ]
     assert np.isnan(fit.solution.found.values["cor(Intercept, z | g)"])
     assert "cor(Intercept, z | g) not defined: a standard deviation is 0" in str(fit)
     assert "sd(z | g) 0 (no interval: at its edge)" in str(fit)
@@ -57,13 +70,16 @@ def test_a_correlation_with_an_effect_that_vanished_is_not_defined():
 
 @pytest.mark.parametrize("criterion", ["REML", "ML"])
 def test_a_prior_of_scales_makes_a_posterior_mode_and_says_so(sleep, criterion):
-    stated = sleep.with_prior({"days | subject": pr.Covariance(sd=pr.HalfNormal(50.0), cor=pr.LKJ(2.0))})
+    stated = sleep.with_prior(
+        {"days | subject": pr.Covariance(sd=pr.HalfNormal(50.0), cor=pr.LKJ(2.0))}
+    )
     text = str(pr.fit(stated, pr.Evidence(criterion=criterion)))
     assert f"posterior mode of the scales by evidence, which is not {criterion}" in text
     assert "REML criterion" not in text
     assert "AIC" not in text
     assert re.search(
-        f"which the prior of the scales moves from {criterion}'s|that the prior of the scales moves from ML's", text
+        f"which the prior of the scales moves from {criterion}'s|that the prior of the scales moves from ML's",
+        text,
     )
 
 
@@ -80,7 +96,9 @@ def test_a_normal_prior_of_effects_says_that_it_holds_their_sd(sleep):
 
 
 def test_the_prior_of_a_scale_is_none_of_effects(sleep):
-    with pytest.raises(DataError, match=r"pr.Covariance\(sd=pr.HalfNormal\(...\)\)") as caught:
+    with pytest.raises(
+        DataError, match=r"pr.Covariance\(sd=pr.HalfNormal\(...\)\)"
+    ) as caught:
         sleep.with_prior({"days | subject": pr.HalfNormal(50.0)})
     assert len(str(caught.value)) < 200
 
@@ -109,12 +127,20 @@ def test_a_held_standard_deviation_or_a_prior_of_sigma_is_named_beside_an_estima
     }  # fmt: skip
     for order in (("REML", "held"), ("held", "REML")):
         said = str(pr.compare({name: fits[name] for name in order}).reasons)
-        assert "held for sd(Intercept | subject) in held" in said or "held in held" in said
+        assert (
+            "held for sd(Intercept | subject) in held" in said or "held in held" in said
+        )
         assert "∝" not in said  # sigma has the same prior in both
-    said = str(pr.compare({name: fits[name] for name in ("REML", "posterior")}).reasons["sigma"])
+    said = str(
+        pr.compare({name: fits[name] for name in ("REML", "posterior")}).reasons[
+            "sigma"
+        ]
+    )
     assert "prior of sigma" in said  # which takes it 4.6 SE down
 
 
 def test_a_standard_deviation_far_below_its_error_has_an_interval_without_an_upper_end():
-    found: Any = SimpleNamespace(values={"sd(Intercept | g)": 1e-7}, errors={"sd(Intercept | g)": 900.0})
+    found: Any = SimpleNamespace(
+        values={"sd(Intercept | g)": 1e-7}, errors={"sd(Intercept | g)": 900.0}
+    )
     assert wald_on_free_scale(found, "sd(Intercept | g)", 0.95) == (0.0, np.inf)

@@ -3,8 +3,12 @@
 from dataclasses import replace
 
 from probreg.arguments.scalars import Flag, check_arguments
-from probreg.assess.after.approximation import ApproximationDiagnostic as ApproximationDiagnostic
-from probreg.assess.after.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
+from probreg.assess.after.approximation import (
+    ApproximationDiagnostic as ApproximationDiagnostic,
+)
+from probreg.assess.after.autocorrelation import (
+    AutocorrelationDiagnostic as AutocorrelationDiagnostic,
+)
 from probreg.assess.after.base import (
     DIAGNOSTICS as DIAGNOSTICS,
     Diagnostic as Diagnostic,
@@ -17,18 +21,35 @@ from probreg.assess.after.calibration import (
     hosmer_lemeshow as hosmer_lemeshow,
 )
 from probreg.assess.after.cook import CookDiagnostic as CookDiagnostic
-from probreg.assess.after.curvature import CurvatureDiagnostic as CurvatureDiagnostic, curvature as curvature
+from probreg.assess.after.curvature import (
+    CurvatureDiagnostic as CurvatureDiagnostic,
+    curvature as curvature,
+)
 from probreg.assess.after.dfbetas import DfbetasDiagnostic as DfbetasDiagnostic
 from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDiagnostic
-from probreg.assess.after.distribution import DistributionDiagnostic as DistributionDiagnostic
-from probreg.assess.after.divergences import DivergenceDiagnostic as DivergenceDiagnostic
+from probreg.assess.after.distribution import (
+    DistributionDiagnostic as DistributionDiagnostic,
+)
+from probreg.assess.after.divergences import (
+    DivergenceDiagnostic as DivergenceDiagnostic,
+)
 from probreg.assess.after.energy import EnergyDiagnostic as EnergyDiagnostic
 from probreg.assess.after.exactness import ExactnessDiagnostic as ExactnessDiagnostic
-from probreg.assess.after.group_effects import GroupEffectsDiagnostic as GroupEffectsDiagnostic
-from probreg.assess.after.group_influence import GroupInfluenceDiagnostic as GroupInfluenceDiagnostic
-from probreg.assess.after.group_residuals import GroupResidualsDiagnostic as GroupResidualsDiagnostic
-from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic
-from probreg.assess.after.influence_measures import influence_measures as influence_measures
+from probreg.assess.after.group_effects import (
+    GroupEffectsDiagnostic as GroupEffectsDiagnostic,
+)
+from probreg.assess.after.group_influence import (
+    GroupInfluenceDiagnostic as GroupInfluenceDiagnostic,
+)
+from probreg.assess.after.group_residuals import (
+    GroupResidualsDiagnostic as GroupResidualsDiagnostic,
+)
+from probreg.assess.after.heteroscedasticity import (
+    HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic,
+)
+from probreg.assess.after.influence_measures import (
+    influence_measures as influence_measures,
+)
 from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic
 from probreg.assess.after.linearity import LinearityDiagnostic as LinearityDiagnostic
 from probreg.assess.after.loo import LeaveOneOutDiagnostic as LeaveOneOutDiagnostic
@@ -40,9 +61,16 @@ from probreg.assess.after.power_scaling import (
     PowerScalingDiagnostic as PowerScalingDiagnostic,
     power_scaling as power_scaling,
 )
-from probreg.assess.after.predictive_checks import PredictiveDiagnostic as PredictiveDiagnostic
-from probreg.assess.after.prior_data_conflict import ConflictDiagnostic as ConflictDiagnostic
-from probreg.assess.after.reset import ResetDiagnostic as ResetDiagnostic, reset as reset
+from probreg.assess.after.predictive_checks import (
+    PredictiveDiagnostic as PredictiveDiagnostic,
+)
+from probreg.assess.after.prior_data_conflict import (
+    ConflictDiagnostic as ConflictDiagnostic,
+)
+from probreg.assess.after.reset import (
+    ResetDiagnostic as ResetDiagnostic,
+    reset as reset,
+)
 from probreg.assess.after.residuals import residuals as residuals
 from probreg.assess.before import CHECKS, Finding, Findings, RowsCheck, Verdict, check
 from probreg.data.weights import refuse_sampling
@@ -54,7 +82,12 @@ from probreg.system.progress import progress_bar
 
 @check_arguments
 def diagnose(
-    fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: Flag = False, progress: Flag | None = None
+    fit: Fit,
+    *,
+    skipped: Flag = False,
+    before: Flag = True,
+    verbose: Flag = False,
+    progress: Flag | None = None,
 ) -> Findings:
     """All findings on a fit, worst first; each says what to do and names the picture that shows it.
 
@@ -99,7 +132,9 @@ def diagnose(
             diagnostic = cls()
             reason = diagnostic.obstacle(fit)
             if reason is None:
-                items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
+                items = [f for f in items if f.check != cls.replaces] + diagnostic.run(
+                    fit
+                )
             elif skipped:
                 items.append(diagnostic.report_not_applicable(reason))
     # Everything that may answer, checks and diagnostics, by name.
@@ -114,6 +149,10 @@ def _of_rows(fit: Fit, before: bool) -> list[Finding]:
     design = fit.model.design
     if design.n:
         return list(check(fit.model)) if before else []
-    asked = "neither the checks before the fit nor the diagnostics" if before else "none of the diagnostics"
+    asked = (
+        "neither the checks before the fit nor the diagnostics"
+        if before
+        else "none of the diagnostics"
+    )
     sentence = f"{asked} that look at single rows were made: {design.rows_absent}"
     return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]

@@ -7,7 +7,12 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from probreg.assess.after.local import Local
-from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated_p_value
+from probreg.assess.after.replicates import (
+    Replicates,
+    drawable,
+    found_by,
+    simulated_p_value,
+)
 from probreg.fits.fit import Fit
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import format_number, format_p
@@ -27,15 +32,23 @@ class Added(NamedTuple):
     how: str = ""
 
     def __str__(self) -> str:
-        of = f"chi2({self.q})" if self.df is None else f"F({self.q}, {format_number(self.df, 4)})"
+        of = (
+            f"chi2({self.q})"
+            if self.df is None
+            else f"F({self.q}, {format_number(self.df, 4)})"
+        )
         return f"{of} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
 
 
-def with_simulated_p_value(fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]) -> Added | None:
+def with_simulated_p_value(
+    fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]
+) -> Added | None:
     """Return the score test with its p-value from data simulated from the model instead of from the chi-square limit."""
     if test is None or test.df is not None or not drawable(fit):
         return test
-    p = simulated_p_value(fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value)
+    p = simulated_p_value(
+        fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value
+    )
     return test._replace(p_value=p, how=found_by(p))
 
 

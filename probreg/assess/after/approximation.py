@@ -9,8 +9,14 @@ from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.sampling.importance import smoothed
 from probreg.system.terminal import percent
 
-GOOD, BAD = 0.5, 0.7  # Vehtari et al. 2024: finite variance; the largest shape for which weighted means settle
-MOST, FEW = 0.5, 0.25  # effective share of the draws: a shape is an estimate of tails, this sees the middle
+GOOD, BAD = (
+    0.5,
+    0.7,
+)  # Vehtari et al. 2024: finite variance; the largest shape for which weighted means settle
+MOST, FEW = (
+    0.5,
+    0.25,
+)  # effective share of the draws: a shape is an estimate of tails, this sees the middle
 
 
 @DIAGNOSTICS.register
@@ -33,7 +39,10 @@ class ApproximationDiagnostic(Diagnostic):
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
-        log_w = np.asarray(fit.tree["sample_stats"]["lp"]).ravel() - fit.solution.posterior.stats["log_q"].ravel()
+        log_w = (
+            np.asarray(fit.tree["sample_stats"]["lp"]).ravel()
+            - fit.solution.posterior.stats["log_q"].ravel()
+        )
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
         k, share = smoothed(log_w).k, float(1.0 / (len(w) * (w**2).sum()))
@@ -41,4 +50,11 @@ class ApproximationDiagnostic(Diagnostic):
         if k < GOOD and share >= MOST:
             return self.fine(sentence, statistic=k)
         verdict = Verdict.WARNING if k > BAD or share < FEW else Verdict.NOTE
-        return [self.say(verdict, sentence, "sample the posterior instead: fit(model, 'nuts')", statistic=k)]
+        return [
+            self.say(
+                verdict,
+                sentence,
+                "sample the posterior instead: fit(model, 'nuts')",
+                statistic=k,
+            )
+        ]

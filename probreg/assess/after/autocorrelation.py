@@ -57,8 +57,13 @@ class AutocorrelationDiagnostic(Diagnostic):
         return zero_weight_obstacle(fit, least=12)
 
     def run(self, fit: Fit) -> list[Finding]:
-        y, eta = fit.model.likelihood.response(fit.model.design.observed), predictor(fit)[:, 0]
-        if is_monotone(y) and not is_monotone(eta):  # neighbours are alike in y, so in their residuals
+        y, eta = (
+            fit.model.likelihood.response(fit.model.design.observed),
+            predictor(fit)[:, 0],
+        )
+        if is_monotone(y) and not is_monotone(
+            eta
+        ):  # neighbours are alike in y, so in their residuals
             response = fit.model.design.response
             sentence = f"rows are sorted by {response}: in that order autocorrelation cannot be judged"
             remedy = "put the rows into the order of time, if they have one, before they are judged or given HAC errors"
@@ -66,26 +71,55 @@ class AutocorrelationDiagnostic(Diagnostic):
         e, lags = counted_residuals(fit, "pearson"), min(10, fit.model.design.n // 5)
         box = ljung_box(e, lags)
         if drawable(fit):
-            p = simulated_p_value(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
+            p = simulated_p_value(
+                fit,
+                lambda drawn: box_statistic(drawn.pearson, lags),
+                box.p_value,
+                ordered=True,
+            )
             box = Serial(box.statistic, p, found_by(p))
         robust = robust_errors(fit, "HAC standard errors")
-        out = self._report_test(f"Ljung-Box chi2({lags})", box, _correlation(e), robust, along=is_monotone(eta))
-        if fit.model.likelihood.least_squares and fit.model.flat and fit.model.design.intercept is not None:
+        out = self._report_test(
+            f"Ljung-Box chi2({lags})",
+            box,
+            _correlation(e),
+            robust,
+            along=is_monotone(eta),
+        )
+        if (
+            fit.model.likelihood.least_squares
+            and fit.model.flat
+            and fit.model.design.intercept is not None
+        ):
             out = (
                 self._report_test(
-                    "Durbin-Watson d", durbin_watson_test(fit), _correlation(e), robust, along=is_monotone(eta)
+                    "Durbin-Watson d",
+                    durbin_watson_test(fit),
+                    _correlation(e),
+                    robust,
+                    along=is_monotone(eta),
                 )
                 + out
             )
         return out
 
-    def _report_test(self, name: str, test: Serial, first: float, robust: str, *, along: bool) -> list[Finding]:
-        tell = "tell of the next one" if test.p_value < 0.01 else "do not tell of the next one"
+    def _report_test(
+        self, name: str, test: Serial, first: float, robust: str, *, along: bool
+    ) -> list[Finding]:
+        tell = (
+            "tell of the next one"
+            if test.p_value < 0.01
+            else "do not tell of the next one"
+        )
         sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}"
-        remedy = f"if rows are in the order of time: add lags, a trend or seasons{robust}"
+        remedy = (
+            f"if rows are in the order of time: add lags, a trend or seasons{robust}"
+        )
         if along:
             remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"
-        return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+        return self.report_p_value(
+            sentence, remedy, statistic=test.statistic, p_value=test.p_value
+        )
 
 
 def is_monotone(values: Array) -> bool:
@@ -101,7 +135,9 @@ def autocorrelations(e: Array, lags: int) -> Array:
     array([-0.75,  0.5 ])
     """
     if not 1 <= lags < len(e):
-        raise DataError(f"autocorrelations of {len(e)} values go up to lag {len(e) - 1}, got lags={lags}")
+        raise DataError(
+            f"autocorrelations of {len(e)} values go up to lag {len(e) - 1}, got lags={lags}"
+        )
     # r_k = sum_t c_t c_(t-k) / sum_t c_t^2
     c = e - e.mean()
     return np.array([c[k:] @ c[:-k] for k in range(1, lags + 1)]) / (c @ c)
@@ -112,7 +148,10 @@ def box_statistic(e: Array, lags: int) -> Array:
     # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
     n, c = e.shape[-1], e - e.mean(-1, keepdims=True)
     k = np.arange(1, lags + 1)
-    r = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1) / (c**2).sum(-1)[..., None]
+    r = (
+        np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
+        / (c**2).sum(-1)[..., None]
+    )
     return n * (n + 2.0) * (r**2 / (n - k)).sum(-1)
 
 
@@ -142,17 +181,26 @@ def durbin_watson_test(fit: Fit) -> Serial:
     e = counted_residuals(fit, "pearson")
     d = durbin_watson(e)
     kept = list(design.moments.rank.kept)
-    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[:, kept]
-    U = U if design.precision is None else U * np.sqrt(design.precision)[:, None]  # as are the residuals
+    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[
+        :, kept
+    ]
+    U = (
+        U if design.precision is None else U * np.sqrt(design.precision)[:, None]
+    )  # as are the residuals
     if len(e) <= _EXACT:
         # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0
         # where z'(N'AN - d_0) z <= 0, z = N'noise / sigma standard normal.
         N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]
-        below = _below_zero(np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d)
+        below = _below_zero(
+            np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d
+        )
         how = ", exact"
     else:
         mean, variance = _mean_and_variance(np.linalg.qr(U)[0])
-        below, how = float(ndtr((d - mean) / np.sqrt(variance))), ", normal approximation"
+        below, how = (
+            float(ndtr((d - mean) / np.sqrt(variance))),
+            ", normal approximation",
+        )
     # Two-sided: twice the smaller of P(D <= d) and P(D >= d).
     return Serial(d, min(1.0, 2.0 * min(below, 1.0 - below)), how)
 

@@ -23,7 +23,10 @@ from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
 
 DIAGNOSTICS: Registry["Diagnostic"] = Registry("diagnostic")
-SIGNIFICANT, STRONG = 0.01, 1e-4  # p-values from which a test is noted, and from which it warns
+SIGNIFICANT, STRONG = (
+    0.01,
+    1e-4,
+)  # p-values from which a test is noted, and from which it warns
 
 
 class Diagnostic(ABC):
@@ -35,7 +38,9 @@ class Diagnostic(ABC):
     when: ClassVar[str] = ""  # which fits it is for, in a few words, for the catalogue
     rows: ClassVar[bool] = True
     picture: ClassVar[str] = ""  # such as "plot.leverage"
-    replaces: ClassVar[str] = ""  # the check whose question this one answers better, once there is a fit
+    replaces: ClassVar[str] = (
+        ""  # the check whose question this one answers better, once there is a fit
+    )
 
     @abstractmethod
     def applies(self, fit: Fit) -> str | None:
@@ -47,7 +52,11 @@ class Diagnostic(ABC):
 
     def obstacle(self, fit: Fit) -> str | None:
         """The first thing in the way: target, missing rows, missing estimate, or what `applies` says; None if nothing."""
-        return _of_kind(fit, self.target) or (_of_rows(fit) if self.rows else None) or self.applies(fit)
+        return (
+            _of_kind(fit, self.target)
+            or (_of_rows(fit) if self.rows else None)
+            or self.applies(fit)
+        )
 
     def say(
         self,
@@ -62,22 +71,40 @@ class Diagnostic(ABC):
     ) -> Finding:
         """A finding of this diagnostic, with its picture."""
         number, p = float(statistic), float(p_value)
-        return Finding(self.name, verdict, sentence, remedy, tuple(columns), tuple(rows), number, p, self.picture)
+        return Finding(
+            self.name,
+            verdict,
+            sentence,
+            remedy,
+            tuple(columns),
+            tuple(rows),
+            number,
+            p,
+            self.picture,
+        )
 
-    def fine(self, sentence: str, *, statistic: float = nan, p_value: float = nan) -> list[Finding]:
+    def fine(
+        self, sentence: str, *, statistic: float = nan, p_value: float = nan
+    ) -> list[Finding]:
         """The answer of a diagnostic that has nothing to report."""
         return [self.say(Verdict.OK, sentence, statistic=statistic, p_value=p_value)]
 
-    def report_p_value(self, sentence: str, remedy: str, *, statistic: float, p_value: float) -> list[Finding]:
+    def report_p_value(
+        self, sentence: str, remedy: str, *, statistic: float, p_value: float
+    ) -> list[Finding]:
         """The answer of a test: a note for p below 0.01, a warning below 0.0001, otherwise fine."""
         if not p_value < SIGNIFICANT:
             return self.fine(sentence, statistic=statistic, p_value=p_value)
         verdict = Verdict.WARNING if p_value < STRONG else Verdict.NOTE
-        return [self.say(verdict, sentence, remedy, statistic=statistic, p_value=p_value)]
+        return [
+            self.say(verdict, sentence, remedy, statistic=statistic, p_value=p_value)
+        ]
 
     def report_not_applicable(self, reason: str) -> Finding:
         """Return the finding that the check does not apply to this fit."""
-        return Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)
+        return Finding(
+            self.name, Verdict.OK, f"does not apply: {reason}", applies=False
+        )
 
 
 def _of_kind(fit: Fit, target: str) -> str | None:
@@ -110,15 +137,25 @@ def heavier_tails(fit: Fit) -> str:
 
 def robust_errors(fit: Fit, what: str) -> str:
     """The end of a remedy: standard errors that allow for it, where this fit has them, or who has."""
-    if Newton().obstacle(fit.model) is not None:  # a sandwich takes two derivatives of the log posterior
+    if (
+        Newton().obstacle(fit.model) is not None
+    ):  # a sandwich takes two derivatives of the log posterior
         return f"; {what} need a mode under flat or normal priors"
-    return f"; a mode has {what}, and a posterior none" if fit.target == "posterior" else f", or use {what}"
+    return (
+        f"; a mode has {what}, and a posterior none"
+        if fit.target == "posterior"
+        else f", or use {what}"
+    )
 
 
 def other_spread(fit: Fit, *, more: bool = True) -> str:
     """What to do about counts, or trials, that vary more or less than their mean says."""
     likelihood = fit.model.likelihood
-    kind, groups = ("trials", ", or 'cluster' by group") if isinstance(likelihood, OfTrials) else ("counts", "")
+    kind, groups = (
+        ("trials", ", or 'cluster' by group")
+        if isinstance(likelihood, OfTrials)
+        else ("counts", "")
+    )
     robust = f"use robust standard errors, fit.covariance('HC1'){groups}"
     if fit.target == "posterior":
         robust = f"a mode has robust standard errors, pr.fit(model).covariance('HC1'){groups}, and a posterior none"
@@ -149,7 +186,10 @@ def parameters(fit: Fit) -> tuple[list[str], Array]:
     """Names of coefficients and nuisance parameters, and their draws (chain, draw, parameter)."""
     draws = fit.solution.posterior
     beta = reported_coefficients(fit.model, draws["beta"])
-    parts = [beta.reshape(*beta.shape[:2], -1), *(draws[a][..., None] for a in fit.model.unknown)]
+    parts = [
+        beta.reshape(*beta.shape[:2], -1),
+        *(draws[a][..., None] for a in fit.model.unknown),
+    ]
     return [*fit.parameter_names, *fit.model.unknown], np.concatenate(parts, -1)
 
 
@@ -168,8 +208,14 @@ def catalogue() -> tuple[Entry, ...]:
     >>> catalogue()[0].when
     'before the fit'
     """
-    before = [Entry(name, cls.question, "before the fit", "") for name, cls in sorted(CHECKS.items())]
-    after = [Entry(name, cls.question, _describe_target(cls), cls.picture) for name, cls in sorted(DIAGNOSTICS.items())]
+    before = [
+        Entry(name, cls.question, "before the fit", "")
+        for name, cls in sorted(CHECKS.items())
+    ]
+    after = [
+        Entry(name, cls.question, _describe_target(cls), cls.picture)
+        for name, cls in sorted(DIAGNOSTICS.items())
+    ]
     return (*before, *after)
 
 
@@ -180,10 +226,15 @@ def catalogue_markdown() -> str:
     | name | question | when | picture |
     """
     rows = [("name", "question", "when", "picture"), ("---",) * 4]
-    rows += [(f"`{e.name}`", e.question, e.when, f"`{e.picture}`" if e.picture else "") for e in catalogue()]
+    rows += [
+        (f"`{e.name}`", e.question, e.when, f"`{e.picture}`" if e.picture else "")
+        for e in catalogue()
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _describe_target(cls: type[Diagnostic]) -> str:
-    what = {"any": "any fit", "mode": "a point estimate", "posterior": "a posterior"}[cls.target]
+    what = {"any": "any fit", "mode": "a point estimate", "posterior": "a posterior"}[
+        cls.target
+    ]
     return f"{what}: {cls.when}" if cls.when else what

@@ -59,21 +59,32 @@ class CalibrationDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         rows, likelihood = rows_of_observations(fit), fit.model.likelihood
         assert isinstance(likelihood, OfClasses)  # `applies` asks
-        p, y = fit.once(_probabilities)[rows], likelihood.tally(fit.model.design.observed[rows])
+        p, y = (
+            fit.once(_probabilities)[rows],
+            likelihood.tally(fit.model.design.observed[rows]),
+        )
         base = _reference_class(fit)
-        test = hosmer_lemeshow(p, y, reference=base, groups=min(10, len(rows) // _GROUP))
+        test = hosmer_lemeshow(
+            p, y, reference=base, groups=min(10, len(rows) // _GROUP)
+        )
         if test.df < 1:
-            return self.fine("too few different predictions to compare with what happened")
+            return self.fine(
+                "too few different predictions to compare with what happened"
+            )
         said = "other than" if test.p_value < 0.01 else "as"
         sentence = (
             f"events happen {said} their probabilities say: Hosmer-Lemeshow chi2({test.df}) = {format_number(test.statistic, 3)}, "
             f"{format_p(test.p_value)}"
         )
         remedy = "look for curvature and products of columns; on new rows, recalibrate"
-        return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+        return self.report_p_value(
+            sentence, remedy, statistic=test.statistic, p_value=test.p_value
+        )
 
 
-def hosmer_lemeshow(p: Array, y: Array, *, reference: int = 0, groups: int = 10) -> HosmerLemeshow:
+def hosmer_lemeshow(
+    p: Array, y: Array, *, reference: int = 0, groups: int = 10
+) -> HosmerLemeshow:
     """sum over groups and classes of (observed - expected)^2 / expected, chi-square on (groups - 2)(K - 1).
 
     p (n, K) class probabilities, y (n,) codes, or (n, K) how often each class came in a row. Groups are cut by the probability of not being the reference class, into
@@ -88,8 +99,12 @@ def hosmer_lemeshow(p: Array, y: Array, *, reference: int = 0, groups: int = 10)
     trials = tally.sum(1)
     group = _groups_of_equal_weight(1.0 - p[:, reference], groups, trials)
     # E_gk = sum_{i in g} n_i p_ik and O_gk = sum_{i in g} y_ik, n_i the trials of a row.
-    expected = np.stack([np.bincount(group, trials * p[:, k]) for k in range(p.shape[1])], 1)
-    happened = np.stack([np.bincount(group, tally[:, k], len(expected)) for k in range(p.shape[1])], 1)
+    expected = np.stack(
+        [np.bincount(group, trials * p[:, k]) for k in range(p.shape[1])], 1
+    )
+    happened = np.stack(
+        [np.bincount(group, tally[:, k], len(expected)) for k in range(p.shape[1])], 1
+    )
     with np.errstate(all="ignore"):  # a class that is certain not to come
         parts = np.where(expected > 0, (happened - expected) ** 2 / expected, 0.0)
     # X^2 = sum_g sum_k (O_gk - E_gk)^2 / E_gk ~ chi^2 on (G - 2)(K - 1)   (Fagerland, Hosmer & Bofin 2008).
@@ -115,7 +130,9 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
 
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, OfClasses):
-        raise Incompatible(f"calibration is about probabilities of levels, and {likelihood.named} fit says none")
+        raise Incompatible(
+            f"calibration is about probabilities of levels, and {likelihood.named} fit says none"
+        )
     if bins < 1:
         raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
     reachable(fit)
@@ -124,13 +141,23 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
     trials = tally.sum(1)
     classes = [1] if isinstance(likelihood, UnivariateLikelihood) else range(p.shape[1])
     share = tally / np.where(trials > 0, trials, 1.0)[:, None]
-    parts = [_curve(p[:, k], share[:, k], w * trials, bins, check_prob(prob)) for k in classes]
+    parts = [
+        _curve(p[:, k], share[:, k], w * trials, bins, check_prob(prob))
+        for k in classes
+    ]
     table = np.full((5, len(parts), bins), np.nan)
     for i, part in enumerate(parts):
         table[:, i, : part.shape[1]] = part
     names = ("predicted", "observed", "count", "lower", "upper")
-    variables = {name: (("level", "bin"), values) for name, values in zip(names, table, strict=True)}
-    return xr.Dataset(variables, {"level": [likelihood.classes[k] for k in classes]}, attrs={"prob": prob})
+    variables = {
+        name: (("level", "bin"), values)
+        for name, values in zip(names, table, strict=True)
+    }
+    return xr.Dataset(
+        variables,
+        {"level": [likelihood.classes[k] for k in classes]},
+        attrs={"prob": prob},
+    )
 
 
 def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
@@ -139,7 +166,10 @@ def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
     # W = sum_i w_i of a bin; forecast sum_i w_i p_i / W, observed sum_i w_i o_i / W, and the observed share is
     # Binomial(W, forecast) / W where the forecasts are right   (Brocker & Smith 2007).
     mean = np.bincount(group, w * p) / total
-    ends = [_binomial_quantile(q, np.round(total), mean) / np.round(total) for q in ((1 - prob) / 2, (1 + prob) / 2)]
+    ends = [
+        _binomial_quantile(q, np.round(total), mean) / np.round(total)
+        for q in ((1 - prob) / 2, (1 + prob) / 2)
+    ]
     return np.stack([mean, np.bincount(group, w * hit) / total, total, *ends])
 
 
@@ -150,7 +180,10 @@ def _binomial_quantile(q: float, n: Array, p: Array) -> Array:
         middle = np.floor((low + high) / 2)
         # P(K <= k) = I_(1 - p)(n - k, k + 1), the regularised incomplete beta function.
         enough = betainc(n - middle, middle + 1.0, 1.0 - p) >= q
-        low, high = np.where(wide & ~enough, middle, low), np.where(wide & enough, middle, high)
+        low, high = (
+            np.where(wide & ~enough, middle, low),
+            np.where(wide & enough, middle, high),
+        )
     return high
 
 
@@ -167,7 +200,14 @@ def _groups_of_equal_weight(value: Array, groups: int, w: Array | None = None) -
 
 def _probabilities(fit: Fit) -> Array:
     """Class probabilities (n, K) at the rows of the fit."""
-    mean = predictive(fit.model, fit.solution, fit.model.design, spread=False, seed=fit.seed, at_most=500).mean()
+    mean = predictive(
+        fit.model,
+        fit.solution,
+        fit.model.design,
+        spread=False,
+        seed=fit.seed,
+        at_most=500,
+    ).mean()
     return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
 
 

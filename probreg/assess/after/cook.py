@@ -30,7 +30,10 @@ class CookDiagnostic(DeletionDiagnostic):
 
     name: ClassVar[str] = "cook"
     question: ClassVar[str] = "Would the estimate be another without a single row?"
-    noted, warned = 0.5, 1.0  # Cook & Weisberg (1982): from 0.5 on worth a look, from 1 on always important
+    noted, warned = (
+        0.5,
+        1.0,
+    )  # Cook & Weisberg (1982): from 0.5 on worth a look, from 1 on always important
 
     def run(self, fit: Fit) -> list[Finding]:
         found = local(fit)
@@ -40,14 +43,25 @@ class CookDiagnostic(DeletionDiagnostic):
         alone = self.report_singular_rows(fit, found)
         if not order:
             return alone or self.fine(
-                f"no row moves the estimate far: the largest Cook's distance is {top:.3g}", statistic=top
+                f"no row moves the estimate far: the largest Cook's distance is {top:.3g}",
+                statistic=top,
             )
         names = row_names(fit.model)[order]
-        several = f"; {len(order) - 1} more: {list_first(names[1:])}" if len(order) > 1 else ""
+        several = (
+            f"; {len(order) - 1} more: {list_first(names[1:])}"
+            if len(order) > 1
+            else ""
+        )
         inside = content(found, top)
-        where = "out of its 99 %" if inside > 0.99 else f"to the edge of its {percent(inside, 2)}"
+        where = (
+            "out of its 99 %"
+            if inside > 0.99
+            else f"to the edge of its {percent(inside, 2)}"
+        )
         sentence = f"without row {names[0]} the estimate moves {where} confidence ellipsoid (Cook's distance {top:.3g}){several}"
-        return alone + self.report_influence(sentence, top, self.simulated_share(fit, largest_cook), names.tolist())
+        return alone + self.report_influence(
+            sentence, top, self.simulated_share(fit, largest_cook), names.tolist()
+        )
 
 
 def largest_cook(drawn: Replicates) -> Array:

@@ -45,14 +45,24 @@ class CurvatureDiagnostic(Diagnostic):
         if not tests:
             return self.fine("the squares of all numbers are in the model")
         p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
-        bent = sorted((name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name])
+        bent = sorted(
+            (name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name]
+        )
         worst = min(p, key=lambda name: p[name])
         typed = column_written(worst) if worst in fit.model.design.read else worst
         remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
-        said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}" if bent else "no column bends"
+        said = (
+            f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}"
+            if bent
+            else "no column bends"
+        )
         sentence = f"{said}: least {format_p(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
-        (found,) = self.report_p_value(sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst])
-        picture = self.picture if fit.model.likelihood.width == 1 else "plot.calibration"
+        (found,) = self.report_p_value(
+            sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst]
+        )
+        picture = (
+            self.picture if fit.model.likelihood.width == 1 else "plot.calibration"
+        )
         return [replace(found, columns=tuple(bent), picture=picture)]
 
 
@@ -62,9 +72,15 @@ def curvature(fit: Fit) -> dict[str, Added]:
     out: dict[str, Added] = {}
     for name, j in _numeric_columns(fit).items():
         x = design.X[:, j]
-        square = ((x - x.mean()) / x.std()) ** 2 if design.intercept is not None else (x / np.abs(x).max()) ** 2
+        square = (
+            ((x - x.mean()) / x.std()) ** 2
+            if design.intercept is not None
+            else (x / np.abs(x).max()) ** 2
+        )
         columns = square[:, None, None] * np.eye(m)
-        test = with_simulated_p_value(fit, added_test(found, columns), partial(_of_rows, columns))
+        test = with_simulated_p_value(
+            fit, added_test(found, columns), partial(_of_rows, columns)
+        )
         if test is not None:
             out[name] = test
     return out
@@ -78,5 +94,9 @@ def _of_rows(columns: np.ndarray, drawn: Replicates) -> np.ndarray:
 def _numeric_columns(fit: Fit) -> dict[str, int]:
     """Terms that are one column with four values or more."""
     X = fit.model.design.X[:10_000]
-    one = {t: at[0] for t, at in terms(fit.model.design).items() if len(at) == 1 and t != "Intercept"}
+    one = {
+        t: at[0]
+        for t, at in terms(fit.model.design).items()
+        if len(at) == 1 and t != "Intercept"
+    }
     return {t: j for t, j in one.items() if len(np.unique(X[:, j])) >= 4}

@@ -29,40 +29,60 @@ class DfbetasDiagnostic(DeletionDiagnostic):
 
     name: ClassVar[str] = "dfbetas"
     question: ClassVar[str] = "Would a coefficient be another without a single row?"
-    noted, warned = 1.0, 2.0  # standard errors; two carry an estimate out of its own 95 % interval
+    noted, warned = (
+        1.0,
+        2.0,
+    )  # standard errors; two carry an estimate out of its own 95 % interval
 
     def run(self, fit: Fit) -> list[Finding]:
         found = local(fit)
         moves = np.nan_to_num(dfbetas(fit, found)).reshape(fit.model.design.n, -1)
         row = np.abs(moves).argmax(0)
         furthest = moves[row, np.arange(moves.shape[1])]
-        order = [j for j in np.argsort(-np.abs(furthest)) if abs(furthest[j]) >= self.noted]
+        order = [
+            j for j in np.argsort(-np.abs(furthest)) if abs(furthest[j]) >= self.noted
+        ]
         top = float(np.abs(furthest).max())
         alone = self.report_singular_rows(fit, found)
         if not order:
             return alone or self.fine(
-                f"no row moves a coefficient by more than {top:.2g} standard errors", statistic=top
+                f"no row moves a coefficient by more than {top:.2g} standard errors",
+                statistic=top,
             )
         names, labels = fit.parameter_names, row_names(fit.model)
-        parts = [f"{names[j]} by {-furthest[j]:+.2g} without row {labels[row[j]]}" for j in order[:4]]
+        parts = [
+            f"{names[j]} by {-furthest[j]:+.2g} without row {labels[row[j]]}"
+            for j in order[:4]
+        ]
         sentence = f"coefficients move, in standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         columns = list(dict.fromkeys(self._column_name(fit, j) for j in order))
         back = found.back[fit.model.design.head]
-        C = np.einsum("pmk,dm->pdk", back, fit.model.likelihood.contrast_matrix).reshape(-1, back.shape[2])
+        C = np.einsum(
+            "pmk,dm->pdk", back, fit.model.likelihood.contrast_matrix
+        ).reshape(-1, back.shape[2])
         return alone + self.report_influence(
-            sentence, top, self.simulated_share(fit, lambda drawn: largest_dfbetas(drawn, C)), rows, columns
+            sentence,
+            top,
+            self.simulated_share(fit, lambda drawn: largest_dfbetas(drawn, C)),
+            rows,
+            columns,
         )
 
     def _column_name(self, fit: Fit, parameter: int) -> str:
-        return fit.model.design.head_columns[parameter // max(len(fit.model.likelihood.outcomes), 1)]
+        return fit.model.design.head_columns[
+            parameter // max(len(fit.model.likelihood.outcomes), 1)
+        ]
 
 
 def largest_dfbetas(drawn: Replicates, C: Array) -> Array:
     """The largest |DFBETAS| of each data set, (S,), for reported coefficients that change by C (k,) times that of phi."""
     moved = np.einsum("jk,snk->snj", C, drawn.change, optimize=True)
     # standard errors without the observation: sqrt(dispersion C A^-1 C') times sigma_(i) / sigma
-    error = np.sqrt(drawn.dispersion[:, None] * np.einsum("jk,skl,jl->sj", C, drawn.covariance, C, optimize=True))
+    error = np.sqrt(
+        drawn.dispersion[:, None]
+        * np.einsum("jk,skl,jl->sj", C, drawn.covariance, C, optimize=True)
+    )
     with np.errstate(all="ignore"):  # a column that was dropped has no error
         size = np.abs(moved) / (error[:, None, :] * drawn.without[..., None])
     return np.asarray(np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2)))

@@ -6,10 +6,21 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, other_spread
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    SIGNIFICANT,
+    STRONG,
+    Diagnostic,
+    other_spread,
+)
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated_p_value
+from probreg.assess.after.replicates import (
+    Replicates,
+    drawable,
+    found_by,
+    simulated_p_value,
+)
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.data.rows import full_weights
@@ -70,13 +81,17 @@ class DispersionDiagnostic(Diagnostic):
 
     name: ClassVar[str] = "dispersion"
     question: ClassVar[str] = "Does the response vary as much as its mean says?"
-    when: ClassVar[str] = "counts; successes of trials; two levels with several trials per group of equal rows"
+    when: ClassVar[str] = (
+        "counts; successes of trials; two levels with several trials per group of equal rows"
+    )
     picture: ClassVar[str] = "plot.scale_location"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, CountLikelihood | OfClasses):
-            return f"the mean of {likelihood.named} response says nothing of its variance"
+            return (
+                f"the mean of {likelihood.named} response says nothing of its variance"
+            )
         if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
             return why
         if isinstance(likelihood, OfClasses):
@@ -86,7 +101,9 @@ class DispersionDiagnostic(Diagnostic):
             if n.mean() < _TRIALS or len(n) <= fit.model.shape[0]:
                 least = f"{_TRIALS:g} trials per row on average, and more rows than coefficients"
                 single = "two levels vary as their mean says unless there are several trials with equal columns"
-                return f"it needs {least}" if isinstance(likelihood, OfTrials) else single
+                return (
+                    f"it needs {least}" if isinstance(likelihood, OfTrials) else single
+                )
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
@@ -99,13 +116,23 @@ class DispersionDiagnostic(Diagnostic):
             said = "tests disagree whether the response varies"
         elif not told and test.least < _WEAK:
             said = "a weak sign that the response varies"
-        sentence = f"{said} {how} than its mean says: ratio {test.ratio:.3g}, {test.numbers}"
+        sentence = (
+            f"{said} {how} than its mean says: ratio {test.ratio:.3g}, {test.numbers}"
+        )
         if not told:
             return self.fine(sentence, statistic=test.tests[0][1], p_value=test.p_value)
         wider = f"standard errors are {np.sqrt(test.ratio):.2g} times as large when the ratio is taken for true"
         verdict = Verdict.WARNING if test.p_value < STRONG else Verdict.NOTE
         remedy = f"{wider}; {other_spread(fit, more=test.ratio > 1)}"
-        return [self.say(verdict, sentence, remedy, statistic=test.tests[0][1], p_value=test.p_value)]
+        return [
+            self.say(
+                verdict,
+                sentence,
+                remedy,
+                statistic=test.tests[0][1],
+                p_value=test.p_value,
+            )
+        ]
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
@@ -127,19 +154,26 @@ def count_dispersion(fit: Fit) -> Dispersion:
     z, df = float(w @ excess / np.sqrt(2.0 * (w @ v**2))), found.total - found.size
     x2 = float(w @ found.u[:, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
-    far = float((x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux)))
+    far = float(
+        (x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux))
+    )
     p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
     if drawn := drawable(fit):
         p_score = simulated_p_value(fit, _absolute_z, p_score)
         p_pearson = simulated_p_value(fit, partial(_pearson, df=df), p_pearson)
-    tests = (("score z", z, p_score), (f"Pearson chi2({format_number(df, 4)})", x2, p_pearson))
+    tests = (
+        ("score z", z, p_score),
+        (f"Pearson chi2({format_number(df, 4)})", x2, p_pearson),
+    )
     return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, drawn)
 
 
 def _absolute_z(drawn: Replicates) -> Array:
     """|z| of each data set, (S,)."""
     v, h = drawn.W[..., 0, 0], drawn.leverage[..., 0, 0]
-    return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(2.0 * (v**2).sum(1))
+    return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(
+        2.0 * (v**2).sum(1)
+    )
 
 
 def _pearson(drawn: Replicates, df: float) -> Array:
@@ -159,7 +193,9 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     if isinstance(likelihood, OfTrials):
         rows = rows_of_observations(fit)
         return likelihood.tally(design.observed)[rows], p[rows]
-    rows = np.c_[design.X, np.zeros(design.n) if design.offset is None else design.offset]
+    rows = np.c_[
+        design.X, np.zeros(design.n) if design.offset is None else design.offset
+    ]
     w = full_weights(design.weights, design.n)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     tally = (w[:, None] * likelihood.tally(design.observed)).T
@@ -178,4 +214,6 @@ def grouped_dispersion(fit: Fit) -> Dispersion:
     x2 = float(np.sum((y - expected) ** 2 / expected))
     # Two-sided: twice the smaller tail of chi^2 on df.
     p_value = min(1.0, 2.0 * min(float(chdtr(df, x2)), float(chdtrc(df, x2))))
-    return Dispersion(x2 / df, ((f"Pearson chi2({format_number(df, 4)})", x2, p_value),), drawn=False)
+    return Dispersion(
+        x2 / df, ((f"Pearson chi2({format_number(df, 4)})", x2, p_value),), drawn=False
+    )

@@ -2,7 +2,12 @@
 
 from typing import ClassVar
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails, other_spread
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    heavier_tails,
+    other_spread,
+)
 from probreg.assess.after.normality import normal_shape
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import quantile_residuals
@@ -33,7 +38,11 @@ class DistributionDiagnostic(Diagnostic):
         likelihood = fit.model.likelihood
         if likelihood.least_squares:
             return "this is what normality asks of a Gaussian response"
-        if isinstance(likelihood, OfClasses) and not isinstance(likelihood, OfTrials) and len(likelihood.classes) == 2:
+        if (
+            isinstance(likelihood, OfClasses)
+            and not isinstance(likelihood, OfTrials)
+            and len(likelihood.classes) == 2
+        ):
             return "two levels have no distribution beyond their probability; see calibration"
         if not isinstance(likelihood, UnivariateLikelihood):
             return "classes have no distribution beyond their probabilities; see calibration"
@@ -44,9 +53,9 @@ class DistributionDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         shape = normal_shape(quantile_residuals(fit, rows_of_observations(fit)))
         as_said = "as" if shape.p_value >= 0.01 else "other than"
-        sentence = (
-            f"the response is distributed {as_said} {fit.model.likelihood.named} one: quantile residuals with {shape}"
-        )
+        sentence = f"the response is distributed {as_said} {fit.model.likelihood.named} one: quantile residuals with {shape}"
         counts = not isinstance(fit.model.likelihood.support, str)
         remedy = f"look for too many zeros or a few large values; {other_spread(fit) if counts else heavier_tails(fit)}"
-        return self.report_p_value(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)
+        return self.report_p_value(
+            sentence, remedy, statistic=shape.statistic, p_value=shape.p_value
+        )

@@ -35,16 +35,21 @@ class EnergyDiagnostic(Diagnostic):
             return reason
         if "energy" not in fit.solution.posterior.stats:
             return "the sampler kept no energies"
-        return "chains of one draw have no changes of energy" if len(fit.solution.posterior["beta"][0]) < 2 else None
+        return (
+            "chains of one draw have no changes of energy"
+            if len(fit.solution.posterior["beta"][0]) < 2
+            else None
+        )
 
     def run(self, fit: Fit) -> list[Finding]:
         each = bfmi(np.asarray(fit.solution.posterior.stats["energy"], dtype=float))
         low = np.flatnonzero(each < LEAST)
         if not len(low):
-            return self.fine(f"E-BFMI is at least {each.min():.2f} in every chain", statistic=each.min())
+            return self.fine(
+                f"E-BFMI is at least {each.min():.2f} in every chain",
+                statistic=each.min(),
+            )
         chains = ", ".join(f"{c + 1} ({each[c]:.2f})" for c in low)
-        sentence = (
-            f"E-BFMI is below {LEAST} in chain {chains}: tails are visited too rarely, and intervals may be too short"
-        )
+        sentence = f"E-BFMI is below {LEAST} in chain {chains}: tails are visited too rarely, and intervals may be too short"
         remedy = "draw and tune more; a prior with lighter tails, or a scale that is held, shortens them"
         return [self.say(Verdict.WARNING, sentence, remedy, statistic=each.min())]

@@ -15,7 +15,9 @@ from probreg.system.terminal import format_p
 
 Array = np.ndarray
 FEWEST = 8  # groups from which a shape is told
-_NONE = 1e-6  # of the prior variance: effects that are pulled to zero whole have no shape
+_NONE = (
+    1e-6  # of the prior variance: effects that are pulled to zero whole have no shape
+)
 
 
 class StandardisedEffects(NamedTuple):
@@ -36,7 +38,9 @@ def standardised_effects(fit: Fit) -> Iterator[StandardisedEffects]:
         (G, K), term = effects.term.shape, effects.term
         if draws is None:
             mean = fit.solution.beta[effects.columns]
-            variance = fit.solution.given_scales.diagonal().reshape(-1, m)[effects.columns]
+            variance = fit.solution.given_scales.diagonal().reshape(-1, m)[
+                effects.columns
+            ]
         else:
             drawn = draws.flat["beta"][:, effects.columns]
             mean, variance = drawn.mean(0), drawn.var(0)
@@ -48,7 +52,9 @@ def standardised_effects(fit: Fit) -> Iterator[StandardisedEffects]:
             for j in range(m):
                 at = f" (predictor {j + 1})" if m > 1 else ""
                 yield StandardisedEffects(
-                    f"{name} | {term.group}{at}", term.levels, mean[:, k, j] / np.sqrt(left[:, j])
+                    f"{name} | {term.group}{at}",
+                    term.levels,
+                    mean[:, k, j] / np.sqrt(left[:, j]),
                 )
 
 
@@ -109,4 +115,6 @@ class GroupEffectsDiagnostic(Diagnostic):
                     p_value=shape.p_value,
                 )
         least = min((s.p_value for s in shapes), default=1.0)
-        return out or self.fine(f"effects by group look normal ({len(shapes)} effects)", p_value=least)
+        return out or self.fine(
+            f"effects by group look normal ({len(shapes)} effects)", p_value=least
+        )

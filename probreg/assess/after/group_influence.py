@@ -43,9 +43,14 @@ def group_influence(fit: Fit, key: str) -> GroupInfluence:
         if len(rows) and np.linalg.eigvalsh(R)[0] < SINGULAR:
             cook[g] = np.inf
             continue
-        move = of_flat @ (V.half(all_rows.X[rows]).T @ np.linalg.solve(R, all_rows.e[rows]))
+        move = of_flat @ (
+            V.half(all_rows.X[rows]).T @ np.linalg.solve(R, all_rows.e[rows])
+        )
         # D_g = d'V_ff^-1 d / k
-        cook[g], moves[g] = np.square(np.linalg.solve(R_flat.T, move)).sum() / len(flat), move / se
+        cook[g], moves[g] = (
+            np.square(np.linalg.solve(R_flat.T, move)).sum() / len(flat),
+            move / se,
+        )
     return GroupInfluence(term.levels, tuple(d.columns[j] for j in flat), cook, moves)
 
 
@@ -82,7 +87,9 @@ class GroupInfluenceDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         out: list[Finding] = []
         top = 0.0
-        for group, key in {t.group: key for key, t in fit.model.design.recipe.grouped.items()}.items():
+        for group, key in {
+            t.group: key for key, t in fit.model.design.recipe.grouped.items()
+        }.items():
             found = group_influence(fit, key)
             far, largest = int(np.argmax(found.cook)), float(found.cook.max())
             top = max(top, largest)
@@ -102,5 +109,6 @@ class GroupInfluenceDiagnostic(Diagnostic):
                 )
             )
         return out or self.fine(
-            f"no group moves the flat coefficients far: the largest Cook's distance is {top:.3g}", statistic=top
+            f"no group moves the flat coefficients far: the largest Cook's distance is {top:.3g}",
+            statistic=top,
         )

@@ -14,7 +14,9 @@ from probreg.inference.varying import effects_of_groups
 from probreg.system.terminal import format_p
 
 Array = np.ndarray
-_LEAST = 3  # rows of a group whose spread is looked at, and two more for each further effect
+_LEAST = (
+    3  # rows of a group whose spread is looked at, and two more for each further effect
+)
 
 
 @DIAGNOSTICS.register
@@ -44,7 +46,9 @@ class GroupResidualsDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         residuals = counted_residuals(fit, "pearson")
         out: list[Finding] = []
-        for group, key in {t.group: key for key, t in fit.model.design.recipe.grouped.items()}.items():
+        for group, key in {
+            t.group: key for key, t in fit.model.design.recipe.grouped.items()
+        }.items():
             if not (parts := _rows_by_group(fit, key)):
                 continue
             F, p = brown_forsythe([residuals[rows] for _, rows in parts])
@@ -54,9 +58,7 @@ class GroupResidualsDiagnostic(Diagnostic):
             sentence = f"the spread of the noise {differ} between groups of {group} (Brown-Forsythe F = {F:.3g}, {format_p(p)})"
             if p < 0.01:
                 sentence += f"; it is largest in {wide}"
-            remedy = (
-                "look for a column that the mean lacks, or rows that are wrong; a student likelihood allows far rows"
-            )
+            remedy = "look for a column that the mean lacks, or rows that are wrong; a student likelihood allows far rows"
             out += self.report_p_value(sentence, remedy, statistic=F, p_value=p)
         return out
 
@@ -70,7 +72,11 @@ def _rows_by_group(fit: Fit, key: str) -> list[tuple[str, Array]]:
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     levels = design.recipe.grouped[key].levels
-    found = [(levels[codes[rows[0]]], rows) for rows in parts if len(rows) >= _least_rows_per_group(fit, key)]
+    found = [
+        (levels[codes[rows[0]]], rows)
+        for rows in parts
+        if len(rows) >= _least_rows_per_group(fit, key)
+    ]
     return found if len(found) > 1 else []
 
 

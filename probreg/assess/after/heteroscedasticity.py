@@ -5,7 +5,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic, robust_errors
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    SIGNIFICANT,
+    Diagnostic,
+    robust_errors,
+)
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals, quantile_residuals
 from probreg.assess.before.base import Finding
@@ -16,7 +21,9 @@ from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
-_ROWS_PER_PRODUCT = 5  # White's test needs many observations for each product of columns
+_ROWS_PER_PRODUCT = (
+    5  # White's test needs many observations for each product of columns
+)
 
 
 class LagrangeMultiplier(NamedTuple):
@@ -46,7 +53,9 @@ class HeteroscedasticityDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
-        if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(likelihood.support, str):
+        if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(
+            likelihood.support, str
+        ):
             return f"the spread of {likelihood.named} response follows from its mean; see dispersion"
         if likelihood.working:
             return f"{likelihood.named} density stands for a loss, which asks for no equal spread; see errors of HC0"
@@ -62,19 +71,30 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         remedy = f"model another scale (log of the response){robust_errors(fit, 'robust standard errors (HC3)')}"
         koenker = breusch_pagan(e, X)
         out = self._report_test("Breusch-Pagan (Koenker)", koenker, remedy)
-        if X.shape[1] * (X.shape[1] + 1) // 2 * _ROWS_PER_PRODUCT <= len(X) and (test := white(e, X)).df > koenker.df:
+        if (
+            X.shape[1] * (X.shape[1] + 1) // 2 * _ROWS_PER_PRODUCT <= len(X)
+            and (test := white(e, X)).df > koenker.df
+        ):
             out += self._report_test("White", test, remedy)
         return out
 
-    def _report_test(self, name: str, test: LagrangeMultiplier, remedy: str) -> list[Finding]:
+    def _report_test(
+        self, name: str, test: LagrangeMultiplier, remedy: str
+    ) -> list[Finding]:
         changes = (
-            "changes with the columns" if test.p_value < SIGNIFICANT else f"shows no change at level {SIGNIFICANT:g}"
+            "changes with the columns"
+            if test.p_value < SIGNIFICANT
+            else f"shows no change at level {SIGNIFICANT:g}"
         )
         sentence = f"the spread {changes}: {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}"
-        return self.report_p_value(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+        return self.report_p_value(
+            sentence, remedy, statistic=test.statistic, p_value=test.p_value
+        )
 
 
-def breusch_pagan(e: Array, Z: Array, *, studentised: bool = True) -> LagrangeMultiplier:
+def breusch_pagan(
+    e: Array, Z: Array, *, studentised: bool = True
+) -> LagrangeMultiplier:
     """Regression of e^2 (n,) on columns Z (n, q): n R^2 (Koenker 1981), or half the explained sum of squares of
     e^2 / mean(e^2) when not `studentised` (Breusch & Pagan 1979, for normal noise); chi-square on rank [1 Z] - 1.
 
@@ -83,8 +103,12 @@ def breusch_pagan(e: Array, Z: Array, *, studentised: bool = True) -> LagrangeMu
     """
     v = e**2 / np.mean(e**2)
     explained, df = _explained_sum_of_squares(v, Z)
-    statistic = explained / np.mean((v - v.mean()) ** 2) if studentised else explained / 2.0
-    return LagrangeMultiplier(float(statistic), df, float(chdtrc(df, statistic)) if df else np.nan)
+    statistic = (
+        explained / np.mean((v - v.mean()) ** 2) if studentised else explained / 2.0
+    )
+    return LagrangeMultiplier(
+        float(statistic), df, float(chdtrc(df, statistic)) if df else np.nan
+    )
 
 
 def white(e: Array, X: Array) -> LagrangeMultiplier:

@@ -14,7 +14,12 @@ from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
 from probreg.assess.after.base import Diagnostic, noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
-from probreg.assess.after.replicates import LEAST, Statistic, drawable, simulated_p_value
+from probreg.assess.after.replicates import (
+    LEAST,
+    Statistic,
+    drawable,
+    simulated_p_value,
+)
 from probreg.assess.after.residuals import deviance
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import list_first, row_names
@@ -24,7 +29,10 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
 from probreg.system.terminal import percent
 
-UNCOMMON, RARE = 0.1, 0.01  # shares of samples of the model with as large a measure, for a note and for a warning
+UNCOMMON, RARE = (
+    0.1,
+    0.01,
+)  # shares of samples of the model with as large a measure, for a note and for a warning
 
 
 class DeletionDiagnostic(Diagnostic):
@@ -38,7 +46,9 @@ class DeletionDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         return local_obstacle(fit) or (
-            None if fit.model.design.total > fit.model.shape[0] + 1 else "too few observations"
+            None
+            if fit.model.design.total > fit.model.shape[0] + 1
+            else "too few observations"
         )
 
     def report_singular_rows(self, fit: Fit, found: Local) -> list[Finding]:
@@ -47,7 +57,9 @@ class DeletionDiagnostic(Diagnostic):
         if not len(rows):
             return []
         names = row_names(fit.model)[rows]
-        several = f" ({len(rows) - 1} more: {list_first(names[1:])})" if len(rows) > 1 else ""
+        several = (
+            f" ({len(rows) - 1} more: {list_first(names[1:])})" if len(rows) > 1 else ""
+        )
         sentence = f"row {names[0]} alone decides a coefficient, which has no estimate without it{several}"
         remedy = "check the row, and say that the coefficient rests on it; or drop its column, or give it a prior"
         return [self.say(Verdict.NOTE, sentence, remedy, rows=names.tolist())]
@@ -57,17 +69,38 @@ class DeletionDiagnostic(Diagnostic):
         return simulated_p_value(fit, largest) if drawable(fit) else nan
 
     def report_influence(
-        self, sentence: str, size: float, share: float, rows: Sequence[object], columns: Sequence[str] = ()
+        self,
+        sentence: str,
+        size: float,
+        share: float,
+        rows: Sequence[object],
+        columns: Sequence[str] = (),
     ) -> list[Finding]:
         """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
         least = "at most " if share <= LEAST else ""
-        how = "" if share != share else f". Of samples of the model {least}{percent(share, 2)} move as far"
+        how = (
+            ""
+            if share != share
+            else f". Of samples of the model {least}{percent(share, 2)} move as far"
+        )
         sentence = f"{sentence.removesuffix('.') if how else sentence}{how}"  # a list that goes on ends in dots
         if share >= UNCOMMON:
             return self.fine(sentence, statistic=size, p_value=share)
-        verdict = Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING
+        verdict = (
+            Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING
+        )
         remedy = f"check the row{'s' * (len(rows) > 1)}, and report the fit without {'them' if len(rows) > 1 else 'it'} as well"
-        return [self.say(verdict, sentence, remedy, rows=rows, columns=columns, statistic=size, p_value=share)]
+        return [
+            self.say(
+                verdict,
+                sentence,
+                remedy,
+                rows=rows,
+                columns=columns,
+                statistic=size,
+                p_value=share,
+            )
+        ]
 
 
 Array = np.ndarray
@@ -135,10 +168,17 @@ def influence_measures(fit: Fit) -> Dataset:
         "dffits": dffits(found),
     }
     dims = ("obs", *coefficient_dims(fit.model))
-    table: dict[str, Any] = {k: ("obs", v if k == "leverage" else design.by_row(v)) for k, v in variables.items()}
+    table: dict[str, Any] = {
+        k: ("obs", v if k == "leverage" else design.by_row(v))
+        for k, v in variables.items()
+    }
     table |= {"dfbetas": (dims, design.by_row(betas))}
     attrs = {"coefficients": found.size, "method": fit.method.name}
-    return xr.Dataset(table, {"obs": row_labels(None, design.whole), **model_coordinates(fit.model)}, attrs)
+    return xr.Dataset(
+        table,
+        {"obs": row_labels(None, design.whole), **model_coordinates(fit.model)},
+        attrs,
+    )
 
 
 def externally_studentised(fit: Fit, found: Local) -> Array:
@@ -146,7 +186,9 @@ def externally_studentised(fit: Fit, found: Local) -> Array:
     if found.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
             return np.asarray(found.internally_studentised / found.without)
-    extra = (found.u * found.deletion_scores).sum(1) - (found.u**2).sum(1)  # h u^2 / (1 - h)
+    extra = (found.u * found.deletion_scores).sum(1) - (found.u**2).sum(
+        1
+    )  # h u^2 / (1 - h)
     dev = deviance(fit, found.eta)
     length = np.sqrt(dev**2 + extra)
     return length if found.u.shape[1] > 1 else np.sign(found.u[:, 0]) * length

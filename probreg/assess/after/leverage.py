@@ -7,7 +7,15 @@ import numpy as np
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.before.base import Finding
-from probreg.assess.before.design_leverage import ALONE, HALF, HIGH, TIMES, design_leverage, far_rows, row_names
+from probreg.assess.before.design_leverage import (
+    ALONE,
+    HALF,
+    HIGH,
+    TIMES,
+    design_leverage,
+    far_rows,
+    row_names,
+)
 from probreg.fits.fit import Fit
 
 
@@ -34,14 +42,30 @@ class LeverageDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         found, m = local(fit), fit.model.shape[1]
-        h, names, apart = found.leverage / m, row_names(fit.model), design_leverage(fit.model)
+        h, names, apart = (
+            found.leverage / m,
+            row_names(fit.model),
+            design_leverage(fit.model),
+        )
         # far in the columns: from 0.2 on and four times the mean, as before the fit
-        far = (apart >= max(HIGH, TIMES * float(found.w @ apart / found.total))) | (h >= ALONE)
-        told = far_rows(h, np.where(far, found.w, 0.0), names, least=HALF, mean=float(found.w @ h / found.total))
+        far = (apart >= max(HIGH, TIMES * float(found.w @ apart / found.total))) | (
+            h >= ALONE
+        )
+        told = far_rows(
+            h,
+            np.where(far, found.w, 0.0),
+            names,
+            least=HALF,
+            mean=float(found.w @ h / found.total),
+        )
         if told.rows:
             return [self.say(told.verdict, told.sentence, told.remedy, rows=told.rows)]
         top = int(np.argmax(np.where(found.w > 0, h, -1.0)))
-        why = "" if h[top] < HALF else ", which is for the precision of its response: its columns lie near the others"
+        why = (
+            ""
+            if h[top] < HALF
+            else ", which is for the precision of its response: its columns lie near the others"
+        )
         return self.fine(
             f"no row that lies far from the others decides its own fit: the largest leverage is {h[top]:.3g}, of row {names[top]}{why}"
         )

@@ -30,7 +30,9 @@ Array = np.ndarray
 SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
 _RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
 _HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
-USED_UP = 0.95  # of its columns: a function that spends more would bend more if it could
+USED_UP = (
+    0.95  # of its columns: a function that spends more would bend more if it could
+)
 _FEW = 4  # functions in a sentence
 
 
@@ -55,34 +57,61 @@ class LinearityDiagnostic(Diagnostic):
     """
 
     name: ClassVar[str] = "linearity"
-    question: ClassVar[str] = "Is each smooth function more than a straight line, and is its basis large enough?"
+    question: ClassVar[str] = (
+        "Is each smooth function more than a straight line, and is its basis large enough?"
+    )
     target: ClassVar[str] = "mode"
-    when: ClassVar[str] = "formulas with smooth functions, at the top of the evidence or at given scales"
+    when: ClassVar[str] = (
+        "formulas with smooth functions, at the top of the evidence or at given scales"
+    )
     picture: ClassVar[str] = "plot.smooth"
 
     def applies(self, fit: Fit) -> str | None:
-        return None if term_functions(fit.model.design) else "the model has no smooth function"
+        return (
+            None
+            if term_functions(fit.model.design)
+            else "the model has no smooth function"
+        )
 
     def run(self, fit: Fit) -> list[Finding]:
         functions, out = term_functions(fit.model.design), list[Finding]()
         if (why := linearity_obstacle(fit, functions)) is None:
             p = {f.label: linearity_test(fit, [f]).p for f in functions}
-            out.append(self.say(Verdict.OK, _describe_p_values(p, functions), p_value=min(p.values())))
+            out.append(
+                self.say(
+                    Verdict.OK,
+                    _describe_p_values(p, functions),
+                    p_value=min(p.values()),
+                )
+            )
         else:
-            out.append(self.say(Verdict.OK, f"smooth functions: no test of a straight line, since {why}"))
+            out.append(
+                self.say(
+                    Verdict.OK,
+                    f"smooth functions: no test of a straight line, since {why}",
+                )
+            )
         table = fit.smooths
         full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
         if full and all(f.of.blocks for f in functions):
             spent = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]} degrees of freedom"
             said = f"{_list_names(full)}: the basis is used up ({spent}{', of the first' * (len(full) > 1)})"
-            out.append(self.say(Verdict.NOTE, said, "take a larger k, and see whether the function changes"))
+            out.append(
+                self.say(
+                    Verdict.NOTE,
+                    said,
+                    "take a larger k, and see whether the function changes",
+                )
+            )
         return out
 
 
 def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
     bent, rest = [n for n in p if p[n] < 0.05], [n for n in p if not p[n] < 0.05]
     line = "a straight line" if all(f.of.flat for f in functions) else "a constant"
-    line = line if len({bool(f.of.flat) for f in functions}) == 1 else "its flat columns"
+    line = (
+        line if len({bool(f.of.flat) for f in functions}) == 1 else "its flat columns"
+    )
     said = []
     if bent:
         worst = max(p[n] for n in bent)
@@ -91,12 +120,16 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
         )
     if rest:
         least = min(p[n] for n in rest)
-        said.append(f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{format_p(least)})")
+        said.append(
+            f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{format_p(least)})"
+        )
     return "; ".join(said)
 
 
 def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
+    return ", ".join(names[:_FEW]) + (
+        f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    )
 
 
 # ---- the tests -----------------------------------------------------------------------------------------------------------
@@ -109,7 +142,9 @@ def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | Non
         return "it is of a point estimate, and a posterior is none: fit it by evidence"
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
         return "it needs normal priors with given scales, as evidence leaves them"
-    if not isinstance(model.likelihood, SmoothLikelihood) or not (model.likelihood.least_squares or model.design.n):
+    if not isinstance(model.likelihood, SmoothLikelihood) or not (
+        model.likelihood.least_squares or model.design.n
+    ):
         return f"it needs the rows of a smooth likelihood, and {model.likelihood.name if model.design.n else model.design.rows_absent}"
     if not np.isfinite(s.beta).all() or s.null_space is not None:
         return "the coefficients are not all identified"
@@ -128,7 +163,9 @@ def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest
     (Zhang & Lin 2003 for these). Incompatible where there is none.
     """
     if (why := linearity_obstacle(fit, functions)) is not None:
-        raise Incompatible(f"there is no test that {functions[0].label} is linear: {why}")
+        raise Incompatible(
+            f"there is no test that {functions[0].label} is linear: {why}"
+        )
     rng = np.random.default_rng(0)
     return (
         _restricted_ratio(fit, functions, rng)
@@ -140,16 +177,24 @@ def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest
 def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
     """The columns of the range blocks."""
     number = {name: j for j, name in enumerate(fit.model.design.columns)}
-    return np.array([number[c] for f in functions for block in f.of.blocks for c in block])
+    return np.array(
+        [number[c] for f in functions for block in f.of.blocks for c in block]
+    )
 
 
 def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
     """n - flat columns - columns of the blocks."""
     flat = int((~fit.model.joint.informative).sum())
-    return float(fit.model.design.moments.weight) - flat - len(_range_columns(fit, functions))
+    return (
+        float(fit.model.design.moments.weight)
+        - flat
+        - len(_range_columns(fit, functions))
+    )
 
 
-def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
+def _restricted_ratio(
+    fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
+) -> LinearityTest:
     """RLRT = sup over lam of (n - p) log(D(0) / D(lam)) - sum_s log(1 + lam mu_s), D(lam) = sum_s w_s^2 / (1 + lam mu_s) + r.
 
     mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes and r what is left, P the projection off the other
@@ -174,7 +219,13 @@ def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.rando
     mu, w2, df = mu[keep], w2[keep], _degrees_left(fit, functions) + (~keep).sum()
     ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
     observed = _sup(mu, w2[None], np.array([left]), df, ratios)[0]
-    null = _sup(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), rng.chisquare(df, SIMULATED), df, ratios)
+    null = _sup(
+        mu,
+        rng.chisquare(1.0, (SIMULATED, len(mu))),
+        rng.chisquare(df, SIMULATED),
+        df,
+        ratios,
+    )
     return LinearityTest("RLRT", float(observed), _p_value(null, observed))
 
 
@@ -182,7 +233,11 @@ def _shape(fit: Fit, Z: Array) -> Array:
     """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity but for sines of a process."""
     scales = np.ones(fit.model.shape[0])
     for block in fit.model.joint.blocks:
-        each = block.prior.independent(len(block.columns)) if isinstance(block.prior, GaussianPrior) else None
+        each = (
+            block.prior.independent(len(block.columns))
+            if isinstance(block.prior, GaussianPrior)
+            else None
+        )
         if each is not None and np.isfinite(each).all() and each.max() > 0:
             scales[list(block.columns)] = each / each.max()
     return np.diag(scales[Z])
@@ -197,7 +252,9 @@ def _sup(mu: Array, w2: Array, left: Array, df: float, ratios: Array) -> Array:
     return np.maximum(value.max(1), 0.0)
 
 
-def _score_test(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
+def _score_test(
+    fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
+) -> LinearityTest:
     """The likelihood ratio of tau = 0 in the normal law of Z's, s the scores of the rows at the fit without the blocks.
 
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
@@ -207,9 +264,19 @@ def _score_test(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Gene
     null, m = fit_model(model, Newton()), model.shape[1]
     found = estimate_of(model, null.solution, "a score test", each=True)
     scores = found.scores[:, :m] * found.weights[:, None]
-    g, beta, aux = (model.design.X[:, Z].T @ scores).ravel(), null.solution.beta, null.solution.aux
-    J, P = information_of(model, beta, None, **aux), model.joint.curvature(beta, model.noise(aux))
-    z, o = vec_entries(tuple(Z), m), vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
+    g, beta, aux = (
+        (model.design.X[:, Z].T @ scores).ravel(),
+        null.solution.beta,
+        null.solution.aux,
+    )
+    J, P = (
+        information_of(model, beta, None, **aux),
+        model.joint.curvature(beta, model.noise(aux)),
+    )
+    z, o = (
+        vec_entries(tuple(Z), m),
+        vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m),
+    )
     inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
     B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
     L = np.kron(_shape(fit, Z), np.eye(m))
@@ -232,11 +299,21 @@ def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     """The model whose tested blocks are held at zero, by scales of 1e-5 of the least standard error; others as they are."""
-    model, Z, columns = fit.model, _range_columns(fit, functions), fit.model.design.columns
+    model, Z, columns = (
+        fit.model,
+        _range_columns(fit, functions),
+        fit.model.design.columns,
+    )
     J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
-    others = [b for b in model.joint.blocks if b.stated and not set(b.columns) & set(Z.tolist())]
+    others = [
+        b
+        for b in model.joint.blocks
+        if b.stated and not set(b.columns) & set(Z.tolist())
+    ]
     prior = mapping_of(others, columns)
-    prior[tuple(columns[j] for j in Z)] = Normal(_HELD / float(np.sqrt(np.diagonal(J).max())))
+    prior[tuple(columns[j] for j in Z)] = Normal(
+        _HELD / float(np.sqrt(np.diagonal(J).max()))
+    )
     return model.with_prior(prior)
 
 

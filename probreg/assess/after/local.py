@@ -76,9 +76,15 @@ class Local:
         m = self.u.shape[1]
         # beta - beta_(i) = A^-1 (x_i kron 1)' L_i (1 - H_i)^-1 u_i, by the Sherman-Morrison-Woodbury formula.
         gap = np.eye(m) - self.H
-        lost = (self.w == 0) | (self.leverage > m - _ALONE if m == 1 else np.linalg.eigvalsh(gap)[:, 0] < _ALONE)
+        lost = (self.w == 0) | (
+            self.leverage > m - _ALONE
+            if m == 1
+            else np.linalg.eigvalsh(gap)[:, 0] < _ALONE
+        )
         gap = np.where(lost[:, None, None], np.eye(m), gap)
-        return np.where(lost[:, None], np.nan, np.linalg.solve(gap, self.u[..., None])[..., 0])
+        return np.where(
+            lost[:, None], np.nan, np.linalg.solve(gap, self.u[..., None])[..., 0]
+        )
 
     @cached_property
     def dispersion(self) -> float:
@@ -93,7 +99,8 @@ class Local:
         if self.u.shape[1] == 1:
             # u / (1 - h)^(1/2) = sign(u) (u * u/(1 - h))^(1/2)
             return np.asarray(
-                np.sign(self.u[:, 0]) * np.sqrt(self.u[:, 0] * self.deletion_scores[:, 0] / self.dispersion)
+                np.sign(self.u[:, 0])
+                * np.sqrt(self.u[:, 0] * self.deletion_scores[:, 0] / self.dispersion)
             )
         return np.sqrt((self.u * self.deletion_scores).sum(1) / self.u.shape[1])
 
@@ -138,7 +145,16 @@ def _local_fit(fit: Fit) -> Local:
     root, inverse = roots(np.broadcast_to(information, (*eta.shape, eta.shape[1])))
     w = full_weights(design.weights, design.n)
     Q, back = _orthonormal(fit, root, w)
-    out = Local(eta, root, np.einsum("nab,nb->na", inverse, score), Q, back, w, None, not model.joint.informative.any())
+    out = Local(
+        eta,
+        root,
+        np.einsum("nab,nb->na", inverse, score),
+        Q,
+        back,
+        w,
+        None,
+        not model.joint.informative.any(),
+    )
     free_sigma = likelihood.least_squares and model.noise_unknown
     return replace(out, df=out.total - out.size) if free_sigma else out
 
@@ -148,9 +164,17 @@ def local_obstacle(fit: Fit) -> str | None:
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         return f"the {fit.model.likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps that no formula says"
     if not fit.model.joint.gaussian:
-        found = {b.prior for b in fit.model.joint.blocks if not isinstance(b.prior, (Flat, GaussianPrior))}
-        names = sorted({p.name or "mixture" for p in found if not isinstance(p, HierarchicalPrior)})
-        names += ["unknown-scale"] * any(isinstance(p, HierarchicalPrior) for p in found)
+        found = {
+            b.prior
+            for b in fit.model.joint.blocks
+            if not isinstance(b.prior, (Flat, GaussianPrior))
+        }
+        names = sorted(
+            {p.name or "mixture" for p in found if not isinstance(p, HierarchicalPrior)}
+        )
+        names += ["unknown-scale"] * any(
+            isinstance(p, HierarchicalPrior) for p in found
+        )
         return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
     return None
 
@@ -158,14 +182,20 @@ def local_obstacle(fit: Fit) -> str | None:
 def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
     model, (n, m) = fit.model, root.shape[:2]
-    kept = list(range(model.shape[0])) if fit.solution.null_space is None else list(model.design.moments.rank.kept)
+    kept = (
+        list(range(model.shape[0]))
+        if fit.solution.null_space is None
+        else list(model.design.moments.rank.kept)
+    )
     basis = _basis(model.design.frame, kept, model.design.X)
     U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
     # R with R'R = P for a positive semidefinite P.
     wide = map_of_columns(T, m)
-    value, vector = np.linalg.eigh(wide.T @ model.joint.precision_of_entries(m, fit.model.noise(fit.aux)) @ wide)
+    value, vector = np.linalg.eigh(
+        wide.T @ model.joint.precision_of_entries(m, fit.model.noise(fit.aux)) @ wide
+    )
     prior = np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T
     # [w^(1/2) L'(x kron 1) T; P^(1/2)] = Q R with R'R = A, the expected information of the posterior.
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")

@@ -8,7 +8,9 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import FEWEST
 
-_MOST = 20_000_000  # numbers in a pointwise log-likelihood that is still quick to smooth
+_MOST = (
+    20_000_000  # numbers in a pointwise log-likelihood that is still quick to smooth
+)
 _SHOWN = 5
 
 
@@ -20,7 +22,11 @@ def no_loo(fit: Fit) -> str | None:
     if draws is not None and draws.count < FEWEST:
         return f"leaving rows out by weights needs {FEWEST} draws or more, and there are {draws.count}"
     size = 0 if draws is None else draws.count * fit.model.design.total
-    return f"its {size:,.0f} numbers take long; fit.loo() computes it" if size > _MOST else None
+    return (
+        f"its {size:,.0f} numbers take long; fit.loo() computes it"
+        if size > _MOST
+        else None
+    )
 
 
 @DIAGNOSTICS.register
@@ -43,18 +49,28 @@ class LeaveOneOutDiagnostic(Diagnostic):
         score = f"elpd {found.elpd:.1f} (SE {found.se:.1f}), {found.p:.1f} effective of {size} parameters"
         bad = np.flatnonzero(~(k <= good))
         if not len(bad):
-            return self.fine(f"no row rules the posterior, Pareto k at most {k.max():.2f}. {score}", statistic=k.max())
+            return self.fine(
+                f"no row rules the posterior, Pareto k at most {k.max():.2f}. {score}",
+                statistic=k.max(),
+            )
         order = bad[np.argsort(-k[bad])]
         # The label of the row behind every observation.
         rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
         names = (rows if labels is None else np.asarray(labels)[rows])[order]
-        few = ", ".join(f"{n} ({'k = ' if i == order[0] else ''}{k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
+        few = ", ".join(
+            f"{n} ({'k = ' if i == order[0] else ''}{k[i]:.2f})"
+            for n, i in zip(names[:_SHOWN], order)
+        )
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"
         approximate = "log_q" in fit.solution.posterior.stats
         far = f"too far from {'the draws of ' + fit.method.name if approximate else 'the posterior'} for its leave-one-out to be reliable"
         sentence = f"without {which} the posterior is {far}. {score}"
-        first = "fit with nuts, whose draws need no correction. Then " if approximate else ""
+        first = (
+            "fit with nuts, whose draws need no correction. Then "
+            if approximate
+            else ""
+        )
         wrong = (
             ". Effective parameters outnumber the parameters, which is a sign that the model does not fit"
             if found.p > size
@@ -62,5 +78,11 @@ class LeaveOneOutDiagnostic(Diagnostic):
         )
         remedy = f"{first}look at these rows and refit without them. If they are right, {heavier_tails(fit)}{wrong}"
         return [
-            self.say(Verdict.WARNING, sentence, remedy, rows=list(dict.fromkeys(names.tolist())), statistic=k[order[0]])
+            self.say(
+                Verdict.WARNING,
+                sentence,
+                remedy,
+                rows=list(dict.fromkeys(names.tolist())),
+                statistic=k[order[0]],
+            )
         ]

@@ -4,7 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails, other_spread
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    heavier_tails,
+    other_spread,
+)
 from probreg.assess.after.loo import no_loo
 from probreg.assess.after.observed import uniforms
 from probreg.assess.before.base import Finding
@@ -38,12 +43,17 @@ def loo_pit(fit: Fit) -> Array:
         log_ratio = log_w.reshape(-1, 1) - log_w.max()
     rows, correction = observation_rows(model)[0], log_ratio
     parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
-    ends = [_left_out(model, model.design.take(rows[part]), beta, known, correction) for part in parts]
+    ends = [
+        _left_out(model, model.design.take(rows[part]), beta, known, correction)
+        for part in parts
+    ]
     lower, upper = (np.concatenate(e) for e in zip(*ends))
     return np.clip(lower + uniforms(fit, rows) * (upper - lower), 1e-12, 1.0 - 1e-12)
 
 
-def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], correction: Array) -> tuple[Array, Array]:
+def _left_out(
+    model: Model, some: Design, beta: Array, known: dict[str, Any], correction: Array
+) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
     assert isinstance(likelihood, UnivariateLikelihood)  # `applies` has asked
@@ -82,11 +92,22 @@ class LooPitDiagnostic(Diagnostic):
         u = loo_pit(fit)
         p = float(array_stats.uniformity_test(u, method="pot_c")[0])
         n = len(u)
-        tilt, spread = (u.mean() - 0.5) * np.sqrt(12 * n), (12 * u.var() - 1) * np.sqrt(1.25 * n)
+        tilt, spread = (
+            (u.mean() - 0.5) * np.sqrt(12 * n),
+            (12 * u.var() - 1) * np.sqrt(1.25 * n),
+        )
         if p >= 0.01:
-            return self.fine(f"observations fall where the others foretell, {format_p(p)}", statistic=spread, p_value=p)
+            return self.fine(
+                f"observations fall where the others foretell, {format_p(p)}",
+                statistic=spread,
+                p_value=p,
+            )
         sentence = f"LOO-PIT values are not uniform ({format_p(p)}): {_shape(float(tilt), float(spread))}"
-        remedy = other_spread(fit) if not isinstance(fit.model.likelihood.support, str) else heavier_tails(fit)
+        remedy = (
+            other_spread(fit)
+            if not isinstance(fit.model.likelihood.support, str)
+            else heavier_tails(fit)
+        )
         return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
 
 

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, no_chains, number_of_chains
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    no_chains,
+    number_of_chains,
+)
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.inference.sampling.convergence import R_HAT
@@ -28,15 +33,28 @@ class MixingDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         table = fit.summary()
         names = np.array(
-            [": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else k for k in table.index]
+            [
+                ": ".join(str(p) for p in reversed(k) if p)
+                if isinstance(k, tuple)
+                else k
+                for k in table.index
+            ]
         )
-        r_hat, bulk, tail = (table[c].to_numpy(float) for c in ("r_hat", "ess_bulk", "ess_tail"))
+        r_hat, bulk, tail = (
+            table[c].to_numpy(float) for c in ("r_hat", "ess_bulk", "ess_tail")
+        )
         ess = np.fmin(bulk, tail)
         chains = number_of_chains(fit)
         found = (
             _disagreement(self, names, r_hat)
             if chains > 1
-            else [self.say(Verdict.NOTE, "a single chain cannot disagree with another", "run four, NUTS(chains=4)")]
+            else [
+                self.say(
+                    Verdict.NOTE,
+                    "a single chain cannot disagree with another",
+                    "run four, NUTS(chains=4)",
+                )
+            ]
         )
         found += _report_low_ess(self, names, ess, ESS_PER_CHAIN * chains)
         if found:
@@ -49,7 +67,9 @@ class MixingDiagnostic(Diagnostic):
         return self.fine(sentence, statistic=np.nanmax(r_hat))
 
 
-def _disagreement(check: MixingDiagnostic, names: np.ndarray, r_hat: np.ndarray) -> list[Finding]:
+def _disagreement(
+    check: MixingDiagnostic, names: np.ndarray, r_hat: np.ndarray
+) -> list[Finding]:
     bad = np.flatnonzero(~(r_hat <= R_HAT))  # nan too: a chain that did not move
     if not len(bad):
         return []
@@ -59,10 +79,20 @@ def _disagreement(check: MixingDiagnostic, names: np.ndarray, r_hat: np.ndarray)
     sentence = f"the chains disagree on {len(bad)} of {len(names)} parameters, R-hat above {R_HAT}: {few}"
     verdict = Verdict.PROBLEM if worst > R_HAT_BAD else Verdict.WARNING
     remedy = "draw more (NUTS(draws=4000, tune=2000)); if they still disagree, use a more informative prior"
-    return [check.say(verdict, sentence, remedy, columns=[str(names[i]) for i in order], statistic=worst)]
+    return [
+        check.say(
+            verdict,
+            sentence,
+            remedy,
+            columns=[str(names[i]) for i in order],
+            statistic=worst,
+        )
+    ]
 
 
-def _report_low_ess(check: MixingDiagnostic, names: np.ndarray, ess: np.ndarray, least: float) -> list[Finding]:
+def _report_low_ess(
+    check: MixingDiagnostic, names: np.ndarray, ess: np.ndarray, least: float
+) -> list[Finding]:
     bad = np.flatnonzero(ess < least)
     if not len(bad):
         return []

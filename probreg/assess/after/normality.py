@@ -54,13 +54,17 @@ class NormalityDiagnostic(Diagnostic):
         return of_classes(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        shape = normal_shape(counted_residuals(fit, "pearson")[rows_of_observations(fit)])
+        shape = normal_shape(
+            counted_residuals(fit, "pearson")[rows_of_observations(fit)]
+        )
         sentence = f"the residuals look {'normal' if shape.p_value >= 0.01 else 'other than normal'}: {shape}"
         remedy = (
             "matters little for coefficients of many rows, much for intervals of new observations; transform the response, "
             "or fit a student likelihood"
         )
-        return self.report_p_value(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)
+        return self.report_p_value(
+            sentence, remedy, statistic=shape.statistic, p_value=shape.p_value
+        )
 
 
 def normal_shape(z: Array) -> Shape:
@@ -72,7 +76,13 @@ def normal_shape(z: Array) -> Shape:
     # W = (sum_i a_i z_(i))^2 / sum_i (z_i - mean z)^2, a from the normal order statistics   (Shapiro & Wilk 1965).
     found = shapiro(z)
     _, _, _, skewness, kurtosis = jarque_bera(z)
-    return Shape("Shapiro-Wilk W", float(found.statistic), float(found.pvalue), skewness, kurtosis)
+    return Shape(
+        "Shapiro-Wilk W",
+        float(found.statistic),
+        float(found.pvalue),
+        skewness,
+        kurtosis,
+    )
 
 
 def jarque_bera(z: Array) -> Shape:
@@ -85,6 +95,11 @@ def jarque_bera(z: Array) -> Shape:
     # variances 6/n and 24/n; the sum of their squares over these is chi^2 on 2   (Jarque & Bera 1987).
     c = z - z.mean()
     s2 = np.mean(c**2)
-    skewness, excess = float(np.mean(c**3) / s2**1.5), float(np.mean(c**4) / s2**2 - 3.0)
+    skewness, excess = (
+        float(np.mean(c**3) / s2**1.5),
+        float(np.mean(c**4) / s2**2 - 3.0),
+    )
     statistic = len(z) / 6.0 * (skewness**2 + excess**2 / 4.0)
-    return Shape("Jarque-Bera chi2(2)", statistic, float(chdtrc(2, statistic)), skewness, excess)
+    return Shape(
+        "Jarque-Bera chi2(2)", statistic, float(chdtrc(2, statistic)), skewness, excess
+    )

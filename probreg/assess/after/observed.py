@@ -3,7 +3,10 @@
 import numpy as np
 
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import canonical_order as canonical_order, uniforms as uniforms
+from probreg.fits.residuals import (
+    canonical_order as canonical_order,
+    uniforms as uniforms,
+)
 
 Array = np.ndarray
 _MOST = 1_000_000
@@ -15,7 +18,9 @@ def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
     if design.weights is not None and (design.weights % 1 != 0).any():
         return "weights are no whole numbers, so that observations cannot be counted"
     if design.total > _MOST:
-        return f"there are more than {_MOST:,} observations, where a test finds any trifle"
+        return (
+            f"there are more than {_MOST:,} observations, where a test finds any trifle"
+        )
     if (free := design.total - design.moments.rank.rank) < least:
         return f"only {free:g} observations are left beside the coefficients, and {least} are needed"
     return None
@@ -24,4 +29,8 @@ def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
 def rows_of_observations(fit: Fit) -> Array:
     """The row of each observation."""
     w = fit.model.design.weights
-    return np.arange(fit.model.design.n) if w is None else np.repeat(np.arange(len(w)), w.astype(int))
+    return (
+        np.arange(fit.model.design.n)
+        if w is None
+        else np.repeat(np.arange(len(w)), w.astype(int))
+    )

@@ -5,7 +5,13 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import betainc, stdtr
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, heavier_tails
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    SIGNIFICANT,
+    STRONG,
+    Diagnostic,
+    heavier_tails,
+)
 from probreg.assess.after.influence_measures import externally_studentised
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
@@ -51,15 +57,22 @@ class OutlierDiagnostic(Diagnostic):
         least = float(np.nanmin(p))
         if not order:
             return self.fine(
-                f"no response is further out than n of them make likely ({format_p(least)})", p_value=least
+                f"no response is further out than n of them make likely ({format_p(least)})",
+                p_value=least,
             )
         names = row_names(fit.model)[order]
         one = len(order) == 1
-        whose = f"the response of row {names[0]} is" if one else f"the responses of rows {list_first(names)} are"
+        whose = (
+            f"the response of row {names[0]} is"
+            if one
+            else f"the responses of rows {list_first(names)} are"
+        )
         sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{format_p(least)})"
         remedy = "check the row" if one else "check the rows"
         if of_classes(fit.model) is None:
-            remedy += f"; if {'it is' if one else 'they are'} right, {heavier_tails(fit)}"
+            remedy += (
+                f"; if {'it is' if one else 'they are'} right, {heavier_tails(fit)}"
+            )
         verdict = Verdict.WARNING if least < STRONG else Verdict.NOTE
         return [self.say(verdict, sentence, remedy, rows=names.tolist(), p_value=least)]
 
@@ -74,7 +87,9 @@ def surprise(fit: Fit) -> Array:
         own = p[every, fit.model.design.observed.astype(int)]
         return np.where(p <= own[:, None] * (1 + 1e-12), p, 0.0).sum(1)
     if local_obstacle(fit) is None and (found := local(fit)).df is not None:
-        return 2.0 * stdtr(found.df - 1.0, -np.abs(np.nan_to_num(externally_studentised(fit, found))))
+        return 2.0 * stdtr(
+            found.df - 1.0, -np.abs(np.nan_to_num(externally_studentised(fit, found)))
+        )
     upper, below = tails(fit, every)
     return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
 
@@ -82,6 +97,9 @@ def surprise(fit: Fit) -> Array:
 def _of_counts(y: Array, p: Array) -> Array:
     """K times the least of 2 min(P(Y_k <= y_k), P(Y_k >= y_k)) over the classes, each of which is binomial (Bonferroni)."""
     n = y.sum(1, keepdims=True)
-    upto, below = (betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, 1.0 - p) for k in (y, y - 1.0))
+    upto, below = (
+        betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, 1.0 - p)
+        for k in (y, y - 1.0)
+    )
     upto, below = np.where(y >= n, 1.0, upto), np.where(y <= 0, 0.0, below)
     return np.minimum(2.0 * y.shape[1] * np.minimum(upto, 1.0 - below).min(1), 1.0)

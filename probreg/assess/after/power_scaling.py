@@ -46,7 +46,10 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
     slopes = []
     for step in (-_STEP, _STEP):
         w = np.exp(_log_weights(step * log_density, log_density))
-        slopes.append(_jensen_shannon_distance(gaps, (w / w.sum())[order]) / abs(np.log2(1.0 + step)))
+        slopes.append(
+            _jensen_shannon_distance(gaps, (w / w.sum())[order])
+            / abs(np.log2(1.0 + step))
+        )
     return np.mean(slopes, axis=0)
 
 
@@ -55,7 +58,9 @@ def _log_weights(log_w: Array, log_density: Array) -> Array:
     if len(log_w) < FEWEST:
         return log_w - log_w.max()
     efficiency = ess_tail(log_density[None]) / len(log_w)
-    return leave_rows_out(-log_w[:, None], efficiency=efficiency, weights=True).log_weights[0]
+    return leave_rows_out(
+        -log_w[:, None], efficiency=efficiency, weights=True
+    ).log_weights[0]
 
 
 def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
@@ -70,9 +75,13 @@ def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
     for p, q in ((P, Q), (1.0 - P, np.maximum(1.0 - Q, 0.0))):
         both = (gaps * (p + q)).sum(0)
         middle = np.log2((p + q) / 2.0)
-        with np.errstate(divide="ignore", invalid="ignore"):  # 0 log 0 is 0; draws that are all the same have no gaps
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # 0 log 0 is 0; draws that are all the same have no gaps
             log_q = np.where(q > 0, np.log2(q), 0.0)
-            cjs = (gaps * (p * (np.log2(p) - middle) + q * (log_q - middle))).sum(0) / both
+            cjs = (gaps * (p * (np.log2(p) - middle) + q * (log_q - middle))).sum(
+                0
+            ) / both
         found.append(np.sqrt(np.maximum(cjs, 0.0)))
     return np.maximum(*found)
 
@@ -114,27 +123,43 @@ def power_scaling(fit: Fit) -> DataFrame:
             f"power scaling weighs draws of a posterior, and {fit.method.name} gives a mode; use laplace"
         )
     if not has_prior(fit):
-        raise Incompatible("every prior of this model is flat or improper, so there is no prior to scale")
+        raise Incompatible(
+            "every prior of this model is flat or improper, so there is no prior to scale"
+        )
     draws, design = fit.solution.draws.flat, fit.model.design
     beta, aux = draws["beta"], {a: draws[a] for a in fit.model.unknown}
-    aux_and_hyper = aux | {name: draws[name] for of in needed_hyper(fit.model).values() for name in of.values()}
-    alone = np.repeat(~design.of_terms[design.head], len(fit.parameter_names) // len(design.head))
+    aux_and_hyper = aux | {
+        name: draws[name]
+        for of in needed_hyper(fit.model).values()
+        for name in of.values()
+    }
+    alone = np.repeat(
+        ~design.of_terms[design.head], len(fit.parameter_names) // len(design.head)
+    )
     reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
     values = np.column_stack([reported, *aux_and_hyper.values()])
     if not values.shape[1]:
-        raise Incompatible("every coefficient is of a smooth function, whose columns say nothing one by one")
+        raise Incompatible(
+            "every coefficient is of a smooth function, whose columns say nothing one by one"
+        )
     prior = sensitivity(values, log_prior_of_draws(fit.model, draws, proper=True))
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
-    index = pd.Index([*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter")
+    index = pd.Index(
+        [*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter"
+    )
     table = pd.DataFrame({"prior": prior, "likelihood": likelihood}, index=index)
-    table["reading"] = [_classify_sensitivity(p, lik) for p, lik in zip(prior, likelihood)]
+    table["reading"] = [
+        _classify_sensitivity(p, lik) for p, lik in zip(prior, likelihood)
+    ]
     return table
 
 
 def has_prior(fit: Fit) -> bool:
     """Some part of the prior is proper."""
     model = fit.model
-    return any(b.prior.proper for b in model.joint.blocks) or any(model.aux_prior(a).proper for a in model.unknown)
+    return any(b.prior.proper for b in model.joint.blocks) or any(
+        model.aux_prior(a).proper for a in model.unknown
+    )
 
 
 def _classify_sensitivity(prior: float, likelihood: float) -> str:
@@ -159,9 +184,15 @@ class PowerScalingDiagnostic(Diagnostic):
         if not has_prior(fit):
             return "every prior of this model is flat or improper, so there is no prior to scale"
         design = fit.model.design
-        if design.of_terms.all() and not fit.model.unknown and not needed_hyper(fit.model):
+        if (
+            design.of_terms.all()
+            and not fit.model.unknown
+            and not needed_hyper(fit.model)
+        ):
             return "every coefficient is of a smooth function, whose columns say nothing one by one"
-        known = design.reachable or fit.model.likelihood.least_squares  # whose moments are enough
+        known = (
+            design.reachable or fit.model.likelihood.least_squares
+        )  # whose moments are enough
         return None if known else design.rows_absent
 
     def run(self, fit: Fit) -> list[Finding]:
@@ -172,7 +203,9 @@ class PowerScalingDiagnostic(Diagnostic):
             sentence = f"no parameter hangs on the strength of its prior (largest sensitivity {worst:.2g}, good below {SENSITIVE})"
             return self.fine(sentence, statistic=worst)
         both = moved[moved["reading"] == _BOTH]
-        hyper = [name for of in needed_hyper(fit.model).values() for name in of.values()]
+        hyper = [
+            name for of in needed_hyper(fit.model).values() for name in of.values()
+        ]
         alone = moved[(moved["reading"] == _ALONE) & ~moved.index.isin(hyper)]
         above = moved[(moved["reading"] == _ALONE) & moved.index.isin(hyper)]
         found = []
@@ -180,25 +213,46 @@ class PowerScalingDiagnostic(Diagnostic):
             sentence = f"{_BOTH} {_list_parameters(both)}: a heavier or lighter prior gives another answer"
             remedy = "say where the prior comes from, and report the answer under a wider one beside it"
             found.append(
-                self.say(Verdict.NOTE, sentence, remedy, columns=list(both.index), statistic=both["prior"].max())
+                self.say(
+                    Verdict.NOTE,
+                    sentence,
+                    remedy,
+                    columns=list(both.index),
+                    statistic=both["prior"].max(),
+                )
             )
         if len(alone):
             sentence = f"{_ALONE} {_list_parameters(alone)}: the data hardly move it"
             remedy = "report it as an assumption, not as a finding, or collect data that tell of it"
             found.append(
-                self.say(Verdict.WARNING, sentence, remedy, columns=list(alone.index), statistic=alone["prior"].max())
+                self.say(
+                    Verdict.WARNING,
+                    sentence,
+                    remedy,
+                    columns=list(alone.index),
+                    statistic=alone["prior"].max(),
+                )
             )
         if len(above):
             # the data speak of hyperparameters through the coefficients, whose function they may settle all the same
             sentence = f"hyperparameters {_list_parameters(above)} follow their own prior; the function that they govern need not"
             remedy = "say where that prior comes from, and compare the function under another one"
             found.append(
-                self.say(Verdict.NOTE, sentence, remedy, columns=list(above.index), statistic=above["prior"].max())
+                self.say(
+                    Verdict.NOTE,
+                    sentence,
+                    remedy,
+                    columns=list(above.index),
+                    statistic=above["prior"].max(),
+                )
             )
         return found
 
 
 def _list_parameters(table: Any) -> str:
-    few = [f"{name} ({row.prior:.2f}, {row.likelihood:.2f})" for name, row in table.head(5).iterrows()]
+    few = [
+        f"{name} ({row.prior:.2f}, {row.likelihood:.2f})"
+        for name, row in table.head(5).iterrows()
+    ]
     more = f" and {len(table) - 5} more" if len(table) > 5 else ""
     return f"{', '.join(few)}{more} (sensitivity to prior, data)"

@@ -20,7 +20,10 @@ from probreg.system.terminal import format_p
 Array = np.ndarray
 _REPLICATES = 2000
 _FEWEST = 200  # replicates of many rows
-_NUMBERS, _AT_ONCE = 20_000_000, 100_000  # replicated observations in all, and in one block
+_NUMBERS, _AT_ONCE = (
+    20_000_000,
+    100_000,
+)  # replicated observations in all, and in one block
 _RARE = 1e-3  # two-sided; the smallest that 2,000 replicates tell apart
 
 
@@ -46,39 +49,54 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     chosen = _select_statistics(fit)
     sums = np.zeros((len(chosen), 3))
     total = 0
-    for y, replicate, eta, aux in ahead(_replicate_blocks(fit)):  # a second thread draws the next block
+    for y, replicate, eta, aux in ahead(
+        _replicate_blocks(fit)
+    ):  # a second thread draws the next block
         for statistic, into in zip(chosen, sums):
             made = statistic.value(replicate, eta, aux)
             seen = np.broadcast_to(statistic.value(y, eta, aux), made.shape)
             tie = np.isclose(made, seen, rtol=1e-12, atol=0.0)
             into += [seen.sum(), made.sum(), np.where(tie, 0.5, made > seen).sum()]
         total += len(replicate)
-    return [PredictiveCheck(t, *(float(v) / total for v in row)) for t, row in zip(chosen, sums)]
+    return [
+        PredictiveCheck(t, *(float(v) / total for v in row))
+        for t, row in zip(chosen, sums)
+    ]
 
 
 def _select_statistics(fit: Fit) -> list[Statistic]:
     """Return the test statistics for this fit; those of the row order only where rows are neither counted nor
     repeated."""
     design = fit.model.design
-    every = statistics(fit.model.likelihood, _eta(_observations(fit), fit.solution.beta))
+    every = statistics(
+        fit.model.likelihood, _eta(_observations(fit), fit.solution.beta)
+    )
     return [s for s in every if design.weights is None or not s.ordered]
 
 
 def _observations(fit: Fit) -> Design:
     """One row per observation."""
     design = fit.model.design
-    return design if design.weights is None else design.take(observation_rows(fit.model)[0])
+    return (
+        design
+        if design.weights is None
+        else design.take(observation_rows(fit.model)[0])
+    )
 
 
 def _eta(design: Design, beta: Array) -> Array:
     return plus_offset(design.X @ beta, design.offset)
 
 
-def _replicate_blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
+def _replicate_blocks(
+    fit: Fit,
+) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
     """Yield y (1, n), its replicates (S, n), eta and the nuisance parameters of each row, by blocks of draws."""
     model, flat, design = fit.model, fit.solution.posterior.flat, _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
-    chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)  # draws recur where there are fewer
+    chosen = (
+        np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
+    )  # draws recur where there are fewer
     rng, order = np.random.default_rng([fit.seed, 4]), canonical_order(design)
     some_rows, place = design.take(order), np.argsort(order)
     for some in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
@@ -87,7 +105,9 @@ def _replicate_blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[s
             aux = {**model.fixed, **{a: flat[a][some, None] for a in model.unknown}}
             likelihood = model.likelihood
             each = likelihood.at_rows(aux, some_rows.precision) | model.given(some_rows)
-            replicate = likelihood.drawn(likelihood.sample(rng, eta[:, order], **each))[:, place]
+            replicate = likelihood.drawn(likelihood.sample(rng, eta[:, order], **each))[
+                :, place
+            ]
             aux = likelihood.at_rows(aux, design.precision) | model.given(design)
             yield likelihood.drawn(design.observed)[None], replicate, eta, aux
 
@@ -119,8 +139,15 @@ class PredictiveDiagnostic(Diagnostic):
             return off
         least = min(checks, key=lambda c: c.two_sided)
         worst = f"{least.statistic.name} ({format_p(least.p_value)})"
-        many = f" in each of {len(checks)} statistics. Furthest apart" if len(checks) > 1 else ""
-        return self.fine(f"replicated data agree with the data{many}: {worst}", p_value=least.two_sided)
+        many = (
+            f" in each of {len(checks)} statistics. Furthest apart"
+            if len(checks) > 1
+            else ""
+        )
+        return self.fine(
+            f"replicated data agree with the data{many}: {worst}",
+            p_value=least.two_sided,
+        )
 
     def _odd(self, check: PredictiveCheck) -> Finding:
         p = max(check.two_sided, 1.0 / _REPLICATES)
@@ -129,4 +156,10 @@ class PredictiveDiagnostic(Diagnostic):
             f"posterior (two-sided p {'=' if check.two_sided >= p else '<'} {p:.2g})"
         )
         verdict = Verdict.WARNING if check.two_sided <= _RARE else Verdict.NOTE
-        return self.say(verdict, sentence, check.statistic.remedy, statistic=check.observed, p_value=p)
+        return self.say(
+            verdict,
+            sentence,
+            check.statistic.remedy,
+            statistic=check.observed,
+            p_value=p,
+        )

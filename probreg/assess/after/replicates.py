@@ -18,7 +18,11 @@ from typing import Any
 import numpy as np
 
 from probreg.assess.after.local import Local, local, local_obstacle
-from probreg.assess.after.observed import canonical_order, rows_of_observations, zero_weight_obstacle
+from probreg.assess.after.observed import (
+    canonical_order,
+    rows_of_observations,
+    zero_weight_obstacle,
+)
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
 
@@ -57,7 +61,9 @@ class Replicates:
     def W(self) -> Array:
         """The Fisher information of each observation, (S, n, m, m)."""
         m = self.eta.shape[-1]
-        return np.broadcast_to(self.likelihood.information(self.eta, **self.aux), (*self.eta.shape, m))
+        return np.broadcast_to(
+            self.likelihood.information(self.eta, **self.aux), (*self.eta.shape, m)
+        )
 
     @cached_property
     def WZ(self) -> Array:
@@ -76,7 +82,9 @@ class Replicates:
     @cached_property
     def pearson(self) -> Array:
         """s / sqrt(W) of one linear predictor, (S, n)."""
-        return self.score[..., 0] / np.sqrt(np.maximum(self.W[..., 0, 0], np.finfo(float).tiny))
+        return self.score[..., 0] / np.sqrt(
+            np.maximum(self.W[..., 0, 0], np.finfo(float).tiny)
+        )
 
     @cached_property
     def leverage(self) -> Array:
@@ -91,7 +99,9 @@ class Replicates:
         gap = np.eye(m) - np.swapaxes(self.leverage, -1, -2)
         lost = np.abs(np.linalg.det(gap)) < 1e-10
         gap = np.where(lost[..., None, None], np.eye(m), gap)
-        return np.where(lost[..., None], 0.0, np.linalg.solve(gap, self.score[..., None])[..., 0])
+        return np.where(
+            lost[..., None], 0.0, np.linalg.solve(gap, self.score[..., None])[..., 0]
+        )
 
     @cached_property
     def change(self) -> Array:
@@ -112,7 +122,12 @@ class Replicates:
         if self.df is None:
             return np.ones(self.eta.shape[:2])
         # r_i^2 = u_i u~_i / dispersion, the internally studentised residual
-        square = self.pearson * self.deletion_scores[..., 0] / np.sqrt(self.W[..., 0, 0]) / self.dispersion[:, None]
+        square = (
+            self.pearson
+            * self.deletion_scores[..., 0]
+            / np.sqrt(self.W[..., 0, 0])
+            / self.dispersion[:, None]
+        )
         with np.errstate(all="ignore"):  # no degree of freedom is left: nan
             return np.sqrt((self.df - square) / (self.df - 1.0))
 
@@ -131,11 +146,20 @@ def found_by(p: float) -> str:
 
 def drawable(fit: Fit) -> bool:
     """Null distributions of this fit can be drawn, and are needed: few observations, one by one."""
-    design, single = fit.model.design, local_obstacle(fit) is None and zero_weight_obstacle(fit, least=1) is None
-    return single and design.weight_kind != "sampling" and design.total * fit.model.shape[1] <= FEW
+    design, single = (
+        fit.model.design,
+        local_obstacle(fit) is None and zero_weight_obstacle(fit, least=1) is None,
+    )
+    return (
+        single
+        and design.weight_kind != "sampling"
+        and design.total * fit.model.shape[1] <= FEW
+    )
 
 
-def simulated_p_value(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: bool = False) -> float:
+def simulated_p_value(
+    fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: bool = False
+) -> float:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
     Drawing stops early where the probability is plainly not small. Where no data set of all reaches T, the answer is the
@@ -163,13 +187,25 @@ def _observed_replicate(fit: Fit, rows: Array) -> Replicates:
     assert isinstance(model.likelihood, SmoothLikelihood)
     Z = np.linalg.solve(np.swapaxes(found.root, 1, 2), found.Q)  # L_i' Z_i = Q_i
     P = np.eye(Z.shape[2]) - np.einsum("n,nak,nal->kl", found.w, found.Q, found.Q)
-    known = {k: np.asarray(v)[rows] if np.ndim(v) else float(v) for k, v in fit.aux_of_rows.items()}
+    known = {
+        k: np.asarray(v)[rows] if np.ndim(v) else float(v)
+        for k, v in fit.aux_of_rows.items()
+    }
     return Replicates(
-        model.likelihood, known, model.design.observed[rows][None], found.eta[rows][None], Z[rows], P, found.df, rows
+        model.likelihood,
+        known,
+        model.design.observed[rows][None],
+        found.eta[rows][None],
+        Z[rows],
+        P,
+        found.df,
+        rows,
     )
 
 
-def _draw_replicates(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> Iterator[Replicates]:
+def _draw_replicates(
+    fit: Fit, at: Replicates, rng: np.random.Generator, count: int
+) -> Iterator[Replicates]:
     """Yield blocks of data sets drawn from the model at its estimates."""
     n, m, k = at.Z.shape
     pull = _log_prior_gradient(fit, local(fit))
@@ -179,8 +215,18 @@ def _draw_replicates(fit: Fit, at: Replicates, rng: np.random.Generator, count: 
         count -= size
         eta = np.broadcast_to(at.eta, (size, n, m))
         y = at.likelihood.sample(rng, eta, **at.aux)
-        phi = np.einsum("nak,sna->sk", at.Z, at.likelihood.score(y, eta, **at.aux), optimize=True) + pull
-        yield replace(at, y=y, eta=eta + np.einsum("nak,sk->sna", at.Z, phi, optimize=True))
+        phi = (
+            np.einsum(
+                "nak,sna->sk",
+                at.Z,
+                at.likelihood.score(y, eta, **at.aux),
+                optimize=True,
+            )
+            + pull
+        )
+        yield replace(
+            at, y=y, eta=eta + np.einsum("nak,sk->sna", at.Z, phi, optimize=True)
+        )
 
 
 def _log_prior_gradient(fit: Fit, found: Local) -> Array:

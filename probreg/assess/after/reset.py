@@ -29,7 +29,9 @@ class ResetDiagnostic(Diagnostic):
     """
 
     name: ClassVar[str] = "reset"
-    question: ClassVar[str] = "Is the mean linear in the columns, on the scale of the link?"
+    question: ClassVar[str] = (
+        "Is the mean linear in the columns, on the scale of the link?"
+    )
     when: ClassVar[str] = "flat or normal priors"
     picture: ClassVar[str] = "plot.partial"
 
@@ -39,13 +41,26 @@ class ResetDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         test = reset(fit)
         if test is None:
-            return self.fine("powers of the fitted predictor are combinations of the columns")
-        miss = "do not say all" if test.p_value < 0.01 else "are not improved on by powers of the fit"
+            return self.fine(
+                "powers of the fitted predictor are combinations of the columns"
+            )
+        miss = (
+            "do not say all"
+            if test.p_value < 0.01
+            else "are not improved on by powers of the fit"
+        )
         remedy = "add squares, splines (bs) or products of columns, transform a column, or see the link"
         (found,) = self.report_p_value(
-            f"the columns as they stand {miss}: RESET {test}", remedy, statistic=test.statistic, p_value=test.p_value
+            f"the columns as they stand {miss}: RESET {test}",
+            remedy,
+            statistic=test.statistic,
+            p_value=test.p_value,
         )
-        return [found if fit.model.likelihood.width == 1 else replace(found, picture="plot.calibration")]
+        return [
+            found
+            if fit.model.likelihood.width == 1
+            else replace(found, picture="plot.calibration")
+        ]
 
 
 def reset(fit: Fit, power: int = 3) -> Added | None:
@@ -55,7 +70,9 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
     found, centred = local(fit), fit.model.design.intercept is not None
     test = added_test(found, powers(found.eta, found.w, power, centred))
     return with_simulated_p_value(
-        fit, test, lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred)
+        fit,
+        test,
+        lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred),
     )
 
 
@@ -70,4 +87,6 @@ def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
     size = np.sqrt(w @ c**2 / w.sum())[..., None, :]
     eta = c / np.where(size > 0, size, 1.0)
     m = eta.shape[-1]
-    return np.concatenate([eta[..., None] ** q * np.eye(m) for q in range(2, power + 1)], -1)
+    return np.concatenate(
+        [eta[..., None] ** q * np.eye(m) for q in range(2, power + 1)], -1
+    )

@@ -55,18 +55,33 @@ def statistics(likelihood: Likelihood, fitted: Array) -> tuple[Statistic, ...]:
         "largest value": np.max,
     }
     remedy = "another likelihood, or terms that the mean lacks"
-    return tuple(Statistic(name, partial(_of_response, f), remedy) for name, f in each.items())
+    return tuple(
+        Statistic(name, partial(_of_response, f), remedy) for name, f in each.items()
+    )
 
 
 @statistics.register
 def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
-    tails, shape = "likelihood=StudentT() for tails, or look at these rows", "a transformed response, such as log(y)"
+    tails, shape = (
+        "likelihood=StudentT() for tails, or look at these rows",
+        "a transformed response, such as log(y)",
+    )
     return (
-        Statistic("smallest residual", partial(_of_residuals, np.min, likelihood), tails),
-        Statistic("largest residual", partial(_of_residuals, np.max, likelihood), tails),
-        Statistic("skewness of residuals", partial(_of_residuals, _sample_skewness, likelihood), shape),
         Statistic(
-            "standard deviation of residuals", partial(_of_residuals, np.std, likelihood), "let sigma be unknown"
+            "smallest residual", partial(_of_residuals, np.min, likelihood), tails
+        ),
+        Statistic(
+            "largest residual", partial(_of_residuals, np.max, likelihood), tails
+        ),
+        Statistic(
+            "skewness of residuals",
+            partial(_of_residuals, _sample_skewness, likelihood),
+            shape,
+        ),
+        Statistic(
+            "standard deviation of residuals",
+            partial(_of_residuals, np.std, likelihood),
+            "let sigma be unknown",
         ),
     )
 
@@ -75,9 +90,17 @@ def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
 def _(likelihood: StudentT, fitted: Array) -> tuple[Statistic, ...]:
     remedy = "another number of degrees of freedom nu"
     return (
-        Statistic("smallest residual", partial(_of_residuals, np.min, likelihood), remedy),
-        Statistic("largest residual", partial(_of_residuals, np.max, likelihood), remedy),
-        Statistic("interquartile range of residuals", partial(_of_residuals, _iqr, likelihood), "let sigma be unknown"),
+        Statistic(
+            "smallest residual", partial(_of_residuals, np.min, likelihood), remedy
+        ),
+        Statistic(
+            "largest residual", partial(_of_residuals, np.max, likelihood), remedy
+        ),
+        Statistic(
+            "interquartile range of residuals",
+            partial(_of_residuals, _iqr, likelihood),
+            "let sigma be unknown",
+        ),
     )
 
 
@@ -90,8 +113,17 @@ def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
     group = _deciles(likelihood.mean(fitted))
     expected = _expected_shares(group, likelihood.mean)
     return (
-        Statistic("misfit of rates by fitted decile", partial(_misfit, expected, group, lambda y: y), curved),
-        Statistic("longest run of one outcome, in the order of rows", _longest_run, runs, ordered=True),
+        Statistic(
+            "misfit of rates by fitted decile",
+            partial(_misfit, expected, group, lambda y: y),
+            curved,
+        ),
+        Statistic(
+            "longest run of one outcome, in the order of rows",
+            _longest_run,
+            runs,
+            ordered=True,
+        ),
         Statistic("number of runs, in the order of rows", _runs, runs, ordered=True),
     )
 
@@ -100,7 +132,11 @@ def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
 def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
     curved, p = "a curve or an interaction in the formula", likelihood.mean(fitted)
     rates = [
-        Statistic(f"rate of class {c}", partial(_class_rate, k), "a weaker prior, or an intercept")
+        Statistic(
+            f"rate of class {c}",
+            partial(_class_rate, k),
+            "a weaker prior, or an intercept",
+        )
         for k, c in enumerate(likelihood.levels)
     ]
     mean, misfits = _cache_last(likelihood.mean), []
@@ -108,7 +144,11 @@ def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
         group = _deciles(p[:, k])
         expected = _expected_shares(group, lambda eta, k=k: mean(eta)[..., k])  # type: ignore[misc]
         value = partial(_misfit, expected, group, lambda y, k=k: (y == k).astype(float))  # type: ignore[misc]
-        misfits.append(Statistic(f"misfit of the rate of class {c} by fitted decile", value, curved))
+        misfits.append(
+            Statistic(
+                f"misfit of the rate of class {c} by fitted decile", value, curved
+            )
+        )
     return (*rates, *misfits)
 
 
@@ -119,9 +159,17 @@ def _(likelihood: Binomial, fitted: Array) -> tuple[Statistic, ...]:
         "robust standard errors (HC1, or cluster by group), and a posterior none"
     )
     return (
-        Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion_of_trials, likelihood), spread),
-        Statistic("smallest share of successes", partial(_of_trial_shares, np.min), spread),
-        Statistic("largest share of successes", partial(_of_trial_shares, np.max), spread),
+        Statistic(
+            "dispersion (mean squared Pearson residual)",
+            partial(_dispersion_of_trials, likelihood),
+            spread,
+        ),
+        Statistic(
+            "smallest share of successes", partial(_of_trial_shares, np.min), spread
+        ),
+        Statistic(
+            "largest share of successes", partial(_of_trial_shares, np.max), spread
+        ),
     )
 
 
@@ -132,12 +180,20 @@ def _(likelihood: Multinomial, fitted: Array) -> tuple[Statistic, ...]:
         "robust standard errors (HC1, or cluster by group), and a posterior none"
     )
     rates = [
-        Statistic(f"rate of class {c}", partial(_total_rate, k), "a weaker prior, or an intercept")
+        Statistic(
+            f"rate of class {c}",
+            partial(_total_rate, k),
+            "a weaker prior, or an intercept",
+        )
         for k, c in enumerate(likelihood.levels)
     ]
     return (
         *rates,
-        Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion_of_counts, likelihood), spread),
+        Statistic(
+            "dispersion (mean squared Pearson residual)",
+            partial(_dispersion_of_counts, likelihood),
+            spread,
+        ),
     )
 
 
@@ -149,7 +205,11 @@ def _(likelihood: CountLikelihood, fitted: Array) -> tuple[Statistic, ...]:
     )
     return (
         Statistic("share of zeros", lambda y, eta, aux: (y == 0).mean(-1), spread),
-        Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion, likelihood), spread),
+        Statistic(
+            "dispersion (mean squared Pearson residual)",
+            partial(_dispersion, likelihood),
+            spread,
+        ),
         Statistic("largest count", lambda y, eta, aux: y.max(-1), spread),
     )
 
@@ -157,12 +217,18 @@ def _(likelihood: CountLikelihood, fitted: Array) -> tuple[Statistic, ...]:
 # ---- the numbers ------------------------------------------------------------------------------------------------------
 
 
-def _of_response(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _of_response(
+    f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
     return f(y, axis=-1)
 
 
 def _of_residuals(
-    f: Callable[..., Array], likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+    f: Callable[..., Array],
+    likelihood: Likelihood,
+    y: Array,
+    eta: Array,
+    aux: Mapping[str, Any],
 ) -> Array:
     return f((y - eta[..., 0]) / likelihood.noise(aux), axis=-1)
 
@@ -177,25 +243,33 @@ def _iqr(r: Array, axis: int) -> Array:
     return np.subtract(*np.quantile(r, [0.75, 0.25], axis=axis))
 
 
-def _dispersion(likelihood: CountLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _dispersion(
+    likelihood: CountLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
     # mean of (y - mu)^2 / V(mu): 1 in expectation where the variance is that of the likelihood.
     mu = likelihood.mean(eta)
     return ((y - mu) ** 2 / likelihood.variance(mu, **aux)).mean(-1)
 
 
-def _dispersion_of_trials(likelihood: Binomial, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _dispersion_of_trials(
+    likelihood: Binomial, y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
     # mean of (k - n p)^2 / (n p (1 - p)): 1 in expectation for a binomial.
     p, n = likelihood.mean(eta), aux["trials"]
     return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
 
 
-def _dispersion_of_counts(likelihood: SoftmaxLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _dispersion_of_counts(
+    likelihood: SoftmaxLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
     """sum_k (y_k - n p_k)^2 / (n p_k) per row and degree of freedom."""
     mean = aux["trials"][:, None] * likelihood.mean(eta)
     return ((y - mean) ** 2 / mean).sum(-1).mean(-1) / (y.shape[-1] - 1.0)
 
 
-def _of_trial_shares(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _of_trial_shares(
+    f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
     return f(y / aux["trials"], axis=-1)
 
 
@@ -224,7 +298,9 @@ def _cache_last(fn: Callable[[Array], Any]) -> Callable[[Array], Any]:
     return of
 
 
-def _expected_shares(group: Array, p: Callable[[Array], Array]) -> Callable[[Array], tuple[Array, Array]]:
+def _expected_shares(
+    group: Array, p: Callable[[Array], Array]
+) -> Callable[[Array], tuple[Array, Array]]:
     """Return a function from eta to the expected share of each group and its variance, sum_i p_i (1 - p_i) / size^2,
     (S, groups) each."""
 
@@ -261,5 +337,8 @@ def _longest_run(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     # a run ends before each change and at the last row, so that runs are as long as these ends are apart, from row to row too
     ends = np.ones(y.shape, dtype=bool)
     ends[:, :-1] = y[:, 1:] != y[:, :-1]
-    length, count = np.diff(np.flatnonzero(ends), prepend=-1), np.count_nonzero(ends, axis=-1)
+    length, count = (
+        np.diff(np.flatnonzero(ends), prepend=-1),
+        np.count_nonzero(ends, axis=-1),
+    )
     return np.maximum.reduceat(length, np.cumsum(count) - count).astype(float)

@@ -10,7 +10,10 @@ from probreg.assess.before.base import (
     told_once,
 )
 from probreg.assess.before.cells import CellsCheck as CellsCheck
-from probreg.assess.before.condition import ConditionCheck as ConditionCheck, condition_indices as condition_indices
+from probreg.assess.before.condition import (
+    ConditionCheck as ConditionCheck,
+    condition_indices as condition_indices,
+)
 from probreg.assess.before.design_leverage import (
     DesignLeverageCheck as DesignLeverageCheck,
     design_leverage as design_leverage,
@@ -26,7 +29,10 @@ from probreg.assess.before.scale import ScaleCheck as ScaleCheck
 from probreg.assess.before.separation import SeparationCheck as SeparationCheck
 from probreg.assess.before.term_columns import terms as terms
 from probreg.assess.before.vif import VifCheck as VifCheck, vif as vif
-from probreg.inference.modes.separation import Separation as Separation, separation as separation
+from probreg.inference.modes.separation import (
+    Separation as Separation,
+    separation as separation,
+)
 from probreg.model.model import Model
 
 
@@ -55,5 +61,10 @@ def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findin
     'PROBLEM'
     """
     model.design.need_rows("a check before the fit")
-    found = [f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)]
-    return Findings.of(told_once(found, {name: cls.topic for name, cls in CHECKS.items()}), verbose=verbose)
+    found = [
+        f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)
+    ]
+    return Findings.of(
+        told_once(found, {name: cls.topic for name, cls in CHECKS.items()}),
+        verbose=verbose,
+    )

@@ -73,7 +73,9 @@ class Check(ABC):
     name: ClassVar[str]
     question: ClassVar[str]
     cheap: ClassVar[bool]
-    topic: ClassVar[str] = ""  # the check that speaks first, of several that may say the same of the same columns
+    topic: ClassVar[str] = (
+        ""  # the check that speaks first, of several that may say the same of the same columns
+    )
 
     @abstractmethod
     def run(self, model: Model) -> list[Finding]:
@@ -89,7 +91,9 @@ class Check(ABC):
         rows: Sequence[object] = (),
     ) -> Finding:
         """A finding of this check."""
-        return Finding(self.name, verdict, sentence, remedy, tuple(columns), tuple(rows))
+        return Finding(
+            self.name, verdict, sentence, remedy, tuple(columns), tuple(rows)
+        )
 
     def fine(self, sentence: str) -> list[Finding]:
         """The answer of a check that has nothing to report."""
@@ -106,7 +110,9 @@ class Check(ABC):
 
     def report_not_applicable(self, reason: str) -> list[Finding]:
         """Return the findings of a check that does not apply to this model."""
-        return [Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)]
+        return [
+            Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)
+        ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,12 +132,22 @@ class Findings:
     """
 
     items: tuple[Finding, ...]
-    names: Mapping[str, object] = field(default_factory=lambda: CHECKS)  # of all that could have answered
+    names: Mapping[str, object] = field(
+        default_factory=lambda: CHECKS
+    )  # of all that could have answered
     verbose: bool = False  # whether all are printed
-    earlier: frozenset[str] = frozenset()  # checks whose findings `pr.check` prints, and that are named here
+    earlier: frozenset[str] = (
+        frozenset()
+    )  # checks whose findings `pr.check` prints, and that are named here
 
     @classmethod
-    def of(cls, items: Sequence[Finding], names: Mapping[str, object] = CHECKS, *, verbose: bool = False) -> "Findings":
+    def of(
+        cls,
+        items: Sequence[Finding],
+        names: Mapping[str, object] = CHECKS,
+        *,
+        verbose: bool = False,
+    ) -> "Findings":
         return cls(tuple(sorted(items, key=lambda f: -f.verdict)), names, verbose)
 
     def show(self, *, verbose: bool = True) -> "Findings":
@@ -142,7 +158,11 @@ class Findings:
     def passed(self) -> tuple[str, ...]:
         """The names of the checks that were asked and found nothing; one that does not apply has not passed."""
         asked = {f.check: None for f in self.items if f.applies}
-        return tuple(name for name in asked if name not in {f.check for f in self.items if f.verdict})
+        return tuple(
+            name
+            for name in asked
+            if name not in {f.check for f in self.items if f.verdict}
+        )
 
     @property
     def worst(self) -> Verdict:
@@ -156,7 +176,9 @@ class Findings:
     def __getitem__(self, check: str) -> "Findings":
         """The findings of one check, by its name, printed in full. ProbregError for a name that is no check."""
         self.names[check]  # which knows, and says so when there is no such check
-        return replace(self, items=tuple(f for f in self.items if f.check == check), verbose=True)
+        return replace(
+            self, items=tuple(f for f in self.items if f.check == check), verbose=True
+        )
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.items)
@@ -166,45 +188,81 @@ class Findings:
 
     def __repr__(self) -> str:
         if self.verbose:
-            return clean_lines(*(line for f in self.items for line in _format_finding(f, ""))) or "no findings"
+            return (
+                clean_lines(
+                    *(line for f in self.items for line in _format_finding(f, ""))
+                )
+                or "no findings"
+            )
         shown, rest = self._attention(_LINES)
         lines = [_format_finding(f, self._checks_with_same_answer(f)) for f in shown]
-        for i, (one, after) in enumerate(pairwise(lines)):  # the same advice of one check is said once
+        for i, (one, after) in enumerate(
+            pairwise(lines)
+        ):  # the same advice of one check is said once
             if shown[i].check == shown[i + 1].check and one[1:] == after[1:]:
                 lines[i] = one[:1]
-        return clean_lines(*(line for each in lines for line in each), *rest) or "no findings"
+        return (
+            clean_lines(*(line for each in lines for line in each), *rest)
+            or "no findings"
+        )
 
     def _repr_html_(self) -> str:
         if self.verbose:
-            return notebook_html([], [_as_table([(f, f.advice) for f in self.items])], index=False)
+            return notebook_html(
+                [], [_as_table([(f, f.advice) for f in self.items])], index=False
+            )
         shown, rest = self._attention()
         table = (
-            [_as_table([(f, _join_parts(f.advice, self._checks_with_same_answer(f))) for f in shown])] if shown else []
+            [
+                _as_table(
+                    [
+                        (f, _join_parts(f.advice, self._checks_with_same_answer(f)))
+                        for f in shown
+                    ]
+                )
+            ]
+            if shown
+            else []
         )
         *told, last = rest or [""]
         others = [(f, f.advice) for f in self.items if f not in shown]
         folded = {last: _as_table(others)} if others else None
-        return notebook_html([], table, foot=told if others else [*told, last], folded=folded, index=False)
+        return notebook_html(
+            [],
+            table,
+            foot=told if others else [*told, last],
+            folded=folded,
+            index=False,
+        )
 
     def _attention(self, room: int | None = None) -> tuple[list[Finding], list[str]]:
         """The findings that are printed one by one, in so many lines, and the lines that count the others."""
         found = [f for f in self.items if f.verdict and not f.told_by]
-        before = [f for f in found if f.check in self.earlier and f.verdict < Verdict.PROBLEM]
+        before = [
+            f for f in found if f.check in self.earlier and f.verdict < Verdict.PROBLEM
+        ]
         own = [f for f in found if f not in before]
         most = _MOST
         if room is not None:
             ends = accumulate(
-                sum(len(wrap_line(visible(line))) for line in _format_finding(f, self._checks_with_same_answer(f)))
+                sum(
+                    len(wrap_line(visible(line)))
+                    for line in _format_finding(f, self._checks_with_same_answer(f))
+                )
                 for f in own
             )
             most = min(most, max(sum(end <= room for end in ends), 1))
         rest = [f"… {len(own) - most} more findings"] if len(own) > most else []
         if before:
             names = ", ".join(dict.fromkeys(f.check for f in before))
-            rest.append(f"{max(f.verdict for f in before).mark} before the fit: {names}; see pr.check(fit.model)")
+            rest.append(
+                f"{max(f.verdict for f in before).mark} before the fit: {names}; see pr.check(fit.model)"
+            )
         n, other = len(self.passed), "other " if found else ""
         if n:
-            rest.append(f"✓ {n} {other}check{'s' * (n > 1)} passed; .show(verbose=True) lists all")
+            rest.append(
+                f"✓ {n} {other}check{'s' * (n > 1)} passed; .show(verbose=True) lists all"
+            )
         elif rest:
             rest.append(".show(verbose=True) lists all")
         elif self.items and not found:
@@ -213,8 +271,14 @@ class Findings:
 
     def _checks_with_same_answer(self, of: Finding) -> str:
         """Return the names of the checks with the same answer as this finding."""
-        names = list(dict.fromkeys(f.check for f in self.items if f.told_by == of.check))
-        return f"{' and '.join(names)} {'say' if len(names) > 1 else 'says'} the same" if names else ""
+        names = list(
+            dict.fromkeys(f.check for f in self.items if f.told_by == of.check)
+        )
+        return (
+            f"{' and '.join(names)} {'say' if len(names) > 1 else 'says'} the same"
+            if names
+            else ""
+        )
 
 
 _MOST = 15  # findings that are printed one by one: with what to do 30 lines
@@ -224,7 +288,11 @@ _LINES = 34  # of them at most, where names are long
 def told_once(found: Sequence[Finding], topics: Mapping[str, str]) -> list[Finding]:
     """The findings, those marked that say what another of their topic says of the same columns and more, no less gravely."""
     out, tellers = list(found), list[Finding]()
-    about = [i for i, f in enumerate(found) if f.verdict and f.columns and topics.get(f.check)]
+    about = [
+        i
+        for i, f in enumerate(found)
+        if f.verdict and f.columns and topics.get(f.check)
+    ]
     for i in sorted(about, key=lambda i: _precedence(found[i], topics)):
         f = found[i]
         for by in tellers:
@@ -247,11 +315,17 @@ def _join_parts(*parts: str) -> str:
 
 def _format_finding(f: Finding, more: str) -> list[str]:
     advice = _join_parts(f.advice, more)
-    return [f"{f.verdict.mark} {f.check}: {f.sentence}", *([f"    → {advice}"] if advice else [])]
+    return [
+        f"{f.verdict.mark} {f.check}: {f.sentence}",
+        *([f"    → {advice}"] if advice else []),
+    ]
 
 
 def _as_table(found: Sequence[tuple[Finding, str]]) -> Any:
     import pandas as pd
 
-    cells = [(f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, advice) for f, advice in found]
+    cells = [
+        (f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, advice)
+        for f, advice in found
+    ]
     return pd.DataFrame(cells, columns=["verdict", "check", "finding", "what to do"])

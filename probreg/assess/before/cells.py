@@ -35,10 +35,15 @@ class CellsCheck(Check):
         weights = full_weights(model.design.weights, model.design.n)
         places = _two_valued(model.design, weights > 0)
         if not len(places):
-            return self.report_not_applicable("no column is 0 in some rows and 1 in the others")
+            return self.report_not_applicable(
+                "no column is 0 in some rows and 1 in the others"
+            )
         out: list[Finding] = []
         columns = [model.design.columns[j] for j in places]
-        single, empty = self._single(model, places, weights), self._empty(model, places, weights)
+        single, empty = (
+            self._single(model, places, weights),
+            self._empty(model, places, weights),
+        )
         for term, own in terms_of(model.design, columns).items():
             out += self._of_term(
                 term,
@@ -50,10 +55,18 @@ class CellsCheck(Check):
                 [f for c in own for f in empty.get(c, [])],
                 f"levels that do not meet every level of {model.design.response}",
             )
-        these = f"the {len(places)} columns of 0 and 1" if len(places) > 1 else "the column of 0 and 1"
+        these = (
+            f"the {len(places)} columns of 0 and 1"
+            if len(places) > 1
+            else "the column of 0 and 1"
+        )
         if not isinstance(model.likelihood, OfClasses):
-            return out or self.fine(f"every level of {these} has two observations or more")
-        return out or self.fine(f"every level of {these} is met with every level of the response")
+            return out or self.fine(
+                f"every level of {these} has two observations or more"
+            )
+        return out or self.fine(
+            f"every level of {these} is met with every level of the response"
+        )
 
     def _of_term(self, term: str, found: list[Finding], what: str) -> list[Finding]:
         """The findings of the columns of one term: a single one as it is, several in one sentence."""
@@ -61,31 +74,53 @@ class CellsCheck(Check):
         if len(columns) < 2:
             return found
         return [
-            self.say(Verdict.WARNING, f"{term} has {len(columns)} {what}: {few_of(columns)}", found[0].remedy, columns)
+            self.say(
+                Verdict.WARNING,
+                f"{term} has {len(columns)} {what}: {few_of(columns)}",
+                found[0].remedy,
+                columns,
+            )
         ]
 
-    def _single(self, model: Model, places: Array, weights: Array) -> dict[str, list[Finding]]:
+    def _single(
+        self, model: Model, places: Array, weights: Array
+    ) -> dict[str, list[Finding]]:
         """By column, where it is 0 or 1 in one observation alone."""
-        out, counts = dict[str, list[Finding]](), _by_value(model.design, places, weights[:, None])[..., 0]
+        out, counts = (
+            dict[str, list[Finding]](),
+            _by_value(model.design, places, weights[:, None])[..., 0],
+        )
         remedy = "merge it with another level, or give the column a prior"
         for k, v in np.argwhere(counts == 1):
             column = model.design.columns[places[k]]
             said = f"only one observation has {column} = {v}: its coefficient rests on that alone"
-            out.setdefault(column, []).append(self.say(Verdict.WARNING, said, remedy, (column,)))
+            out.setdefault(column, []).append(
+                self.say(Verdict.WARNING, said, remedy, (column,))
+            )
         return out
 
-    def _empty(self, model: Model, places: Array, weights: Array) -> dict[str, list[Finding]]:
+    def _empty(
+        self, model: Model, places: Array, weights: Array
+    ) -> dict[str, list[Finding]]:
         """By column, where it is 0 or 1 in no row of some class."""
-        likelihood, design, out = model.likelihood, model.design, dict[str, list[Finding]]()
+        likelihood, design, out = (
+            model.likelihood,
+            model.design,
+            dict[str, list[Finding]](),
+        )
         if not isinstance(likelihood, OfClasses):
             return out
-        counts = _by_value(design, places, (weights > 0)[:, None] * likelihood.tally(design.observed))
+        counts = _by_value(
+            design, places, (weights > 0)[:, None] * likelihood.tally(design.observed)
+        )
         for k, v in np.argwhere((counts == 0).any(-1)):
             column = design.columns[places[k]]
             lacking = [likelihood.classes[c] for c in np.flatnonzero(counts[k, v] == 0)]
             sentence = f"no row has {column} = {v} and {design.response} = {' or '.join(lacking)}"
             remedy = "merge levels, or give the column a prior; see separation"
-            out.setdefault(column, []).append(self.say(Verdict.WARNING, sentence, remedy, (column,)))
+            out.setdefault(column, []).append(
+                self.say(Verdict.WARNING, sentence, remedy, (column,))
+            )
         return out
 
 
@@ -98,7 +133,9 @@ def _two_valued(design: Design, used: Array) -> Array:
         found[(met > 0) & (met < used.sum())] = True  # of indicators
         found[X.head_places] = [_is_two_valued(x) for x in X.head[used].T]
     else:
-        found = np.array([bool(mine) and _is_two_valued(X[used, j]) for j, mine in enumerate(own)])
+        found = np.array(
+            [bool(mine) and _is_two_valued(X[used, j]) for j, mine in enumerate(own)]
+        )
     return np.flatnonzero(found & own)
 
 
@@ -109,6 +146,10 @@ def _is_two_valued(x: Array) -> bool:
 def _by_value(design: Design, places: Array, V: Array) -> Array:
     """The sums (k, 2, c) of V (n, c) over the rows in which each of the columns is 0, and in which it is 1."""
     X: Any = design.X
-    ones = (X.T @ V)[places] if design.coded else np.stack([V[X[:, j] == 1].sum(0) for j in places])
+    ones = (
+        (X.T @ V)[places]
+        if design.coded
+        else np.stack([V[X[:, j] == 1].sum(0) for j in places])
+    )
     zeros = V.sum(0) - ones
     return np.stack([zeros, ones], 1)

@@ -6,14 +6,21 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.assess.before.term_columns import few_of, terms_of, without_effects_by_group
+from probreg.assess.before.term_columns import (
+    few_of,
+    terms_of,
+    without_effects_by_group,
+)
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
 from probreg.system.terminal import percent
 
 Array = np.ndarray
-NOTED, SHARE = 30.0, 0.5  # Belsley, Kuh & Welsch (1980, section 3.2): index and variance proportion that matter
+NOTED, SHARE = (
+    30.0,
+    0.5,
+)  # Belsley, Kuh & Welsch (1980, section 3.2): index and variance proportion that matter
 
 
 @CHECKS.register
@@ -41,21 +48,40 @@ class ConditionCheck(Check):
         if len(_compared_columns(model, centred=True)) < 2:
             whose = " beside effects by group" if grouped else ""
             whose = " beside smooth functions" if model.design.of_terms.any() else whose
-            return self.report_not_applicable(f"a single column{whose} is no combination of others")
+            return self.report_not_applicable(
+                f"a single column{whose} is no combination of others"
+            )
         if surplus(model) is not None or model.design.moments.rank.dropped:
-            return self.report_not_applicable("some columns are exact combinations of others, see rank")
+            return self.report_not_applicable(
+                "some columns are exact combinations of others, see rank"
+            )
         index, share, names = _indices(model, centred=True)
         out = []
         for k in np.flatnonzero(index >= NOTED)[::-1]:
-            hit = [(names[j], float(share[k, j])) for j in np.argsort(-share[k]) if share[k, j] > SHARE]
+            hit = [
+                (names[j], float(share[k, j]))
+                for j in np.argsort(-share[k])
+                if share[k, j] > SHARE
+            ]
             by_term = terms_of(model.design, [name for name, _ in hit])
             if len(by_term) >= 2:  # columns of one term are no matter of the others
-                out.append(self._report_collinearity(float(index[k]), dict(hit), by_term))
+                out.append(
+                    self._report_collinearity(float(index[k]), dict(hit), by_term)
+                )
         centred = "" if model.design.intercept is None else "centred "
-        return out or self.fine(f"the largest condition index is {index[-1]:.3g}, of {centred}columns of unit length")
+        return out or self.fine(
+            f"the largest condition index is {index[-1]:.3g}, of {centred}columns of unit length"
+        )
 
-    def _report_collinearity(self, index: float, share: dict[str, float], by_term: dict[str, list[str]]) -> Finding:
-        whose = few_of([f"{term} ({percent(max(share[c] for c in cs), 2)})" for term, cs in by_term.items()])
+    def _report_collinearity(
+        self, index: float, share: dict[str, float], by_term: dict[str, list[str]]
+    ) -> Finding:
+        whose = few_of(
+            [
+                f"{term} ({percent(max(share[c] for c in cs), 2)})"
+                for term, cs in by_term.items()
+            ]
+        )
         sentence = f"condition index {index:.3g}: one near-combination makes up most of the variance of {whose}"
         remedy = "only combinations of these are told well; drop one, combine them, or give them a prior"
         return self.say(Verdict.NOTE, sentence, remedy, list(share))
@@ -74,7 +100,10 @@ def condition_indices(model: Model, *, centred: bool = False) -> Any:
     import xarray as xr
 
     index, share, names = _indices(model, centred=centred)
-    return xr.Dataset({"index": ("component", index), "proportion": (("component", "coef"), share)}, {"coef": names})
+    return xr.Dataset(
+        {"index": ("component", index), "proportion": (("component", "coef"), share)},
+        {"coef": names},
+    )
 
 
 def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
@@ -82,10 +111,18 @@ def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
     design = model.design
     if design.moments.rank.dropped:
         names = ", ".join(design.columns[j] for j in design.moments.rank.dropped)
-        raise DataError(f"condition indices are infinite: {names} is an exact combination; see check(model)['rank']")
+        raise DataError(
+            f"condition indices are infinite: {names} is an exact combination; see check(model)['rank']"
+        )
     columns = _compared_columns(model, centred=centred)
-    front = [] if len(columns) == len(design.columns) or design.intercept is None else [design.intercept]
-    F = np.asarray(triangular(design.moments.R[:, [*front, *columns]]), dtype=float)[len(front) :, len(front) :]
+    front = (
+        []
+        if len(columns) == len(design.columns) or design.intercept is None
+        else [design.intercept]
+    )
+    F = np.asarray(triangular(design.moments.R[:, [*front, *columns]]), dtype=float)[
+        len(front) :, len(front) :
+    ]
     _, d, Vt = np.linalg.svd(F / np.linalg.norm(F, axis=0))
     parts = (Vt / d[:, None]) ** 2
     return d[0] / d, parts / parts.sum(0), [design.columns[j] for j in columns]
@@ -94,4 +131,8 @@ def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
 def _compared_columns(model: Model, *, centred: bool) -> list[int]:
     """Return the columns to compare: all (without the intercept if `centred`) except those of smooth functions."""
     design = model.design
-    return [j for j, own in enumerate(design.of_terms) if not own and not (centred and j == design.intercept)]
+    return [
+        j
+        for j, own in enumerate(design.of_terms)
+        if not own and not (centred and j == design.intercept)
+    ]

@@ -35,7 +35,9 @@ class DesignLeverageCheck(Check):
             return of_levels
         design = model.design
         if surplus(model) is not None:
-            return self.report_not_applicable("with more columns than rows no row is told by the others")
+            return self.report_not_applicable(
+                "with more columns than rows no row is told by the others"
+            )
         w = full_weights(design.weights, design.n)
         found = far_rows(design_leverage(model), w, row_names(model))
         if not found.rows:
@@ -52,9 +54,13 @@ def design_leverage(model: Model) -> Array:
     """
     design = model.design
     design.need_rows("a leverage for each row")
-    head = set(design.head.tolist())  # a group of one row is no far row: its effect has a prior
+    head = set(
+        design.head.tolist()
+    )  # a group of one row is no far row: its effect has a prior
     kept = [j for j in design.moments.rank.kept if j in head]
-    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[:, kept]
+    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[
+        :, kept
+    ]
     w, counted = design.square_weights, design.weight_kind == "frequency"
     weighted = U if w is None else U * np.sqrt(w)[:, None]
     own = U if counted else weighted
@@ -70,7 +76,9 @@ class FarRows(NamedTuple):
     rows: tuple[object, ...] = ()
 
 
-def far_rows(h: Array, w: Array, names: Array, *, least: float = HIGH, mean: float | None = None) -> FarRows:
+def far_rows(
+    h: Array, w: Array, names: Array, *, least: float = HIGH, mean: float | None = None
+) -> FarRows:
     """The rows of positive weight with a leverage h (n,) of at least `least` and four times the mean, highest first."""
     mean = float(w @ h / w.sum()) if mean is None else mean
     far = h >= max(least, TIMES * mean)
@@ -78,25 +86,43 @@ def far_rows(h: Array, w: Array, names: Array, *, least: float = HIGH, mean: flo
         far |= h >= ALONE
     order = [i for i in np.argsort(-h) if w[i] > 0 and far[i]]
     if not order and mean >= ALONE:
-        return FarRows(Verdict.OK, "every row decides its own fit: there are as many coefficients as observations")
+        return FarRows(
+            Verdict.OK,
+            "every row decides its own fit: there are as many coefficients as observations",
+        )
     if not order:
         most = h[w > 0].max(initial=0)
         said = (
-            f"no leverage is four times the mean of {mean:.2g}" if most >= HALF else "no row lies far from the others"
+            f"no leverage is four times the mean of {mean:.2g}"
+            if most >= HALF
+            else "no row lies far from the others"
         )
         return FarRows(Verdict.OK, f"{said}: the largest leverage is {most:.3g}")
     top, alone = h[order[0]], h[order[0]] >= HALF
     what = "alone decides most of its own fit" if alone else "lies far from the others"
     what = "alone decides its own fit" if top >= ALONE else what
-    several = f"; {len(order) - 1} more: {list_first(names[order[1:]])}" if len(order) > 1 else ""
+    several = (
+        f"; {len(order) - 1} more: {list_first(names[order[1:]])}"
+        if len(order) > 1
+        else ""
+    )
     sentence = f"row {names[order[0]]} {what} (leverage {top:.3g}; the mean is {mean:.2g}){several}"
     remedy = "check that the row is right, and report the fit without it as well"
-    return FarRows(Verdict.WARNING if alone else Verdict.NOTE, sentence, remedy, tuple(names[order].tolist()))
+    return FarRows(
+        Verdict.WARNING if alone else Verdict.NOTE,
+        sentence,
+        remedy,
+        tuple(names[order].tolist()),
+    )
 
 
 def row_names(model: Model) -> Array:
     """Labels of the rows that count, or their numbers."""
-    return np.arange(model.design.n) if model.design.labels is None else np.asarray(model.design.labels)
+    return (
+        np.arange(model.design.n)
+        if model.design.labels is None
+        else np.asarray(model.design.labels)
+    )
 
 
 def list_first(names: Iterable[object], most: int = 3) -> str:

@@ -40,19 +40,36 @@ class EventCheck(Check):
             return self.fine(said)
         w = full_weights(design.weights, len(design.observed))
         counts = w @ likelihood.tally(design.observed)
-        told = ", ".join(f"{level}: {count:g}" for level, count in zip(likelihood.classes, counts, strict=True))
+        told = ", ".join(
+            f"{level}: {count:g}"
+            for level, count in zip(likelihood.classes, counts, strict=True)
+        )
         out = self.fine(f"{said}; counts: {told}")
         for level, count in zip(likelihood.classes, counts, strict=True):
             if count == 0:
                 sentence = f"no observation of {design.response} = {level} has a positive weight"
-                out.append(self.say(Verdict.PROBLEM, sentence, "leave the level out, or check the weights"))
+                out.append(
+                    self.say(
+                        Verdict.PROBLEM,
+                        sentence,
+                        "leave the level out, or check the weights",
+                    )
+                )
         return out + self._report_few_events(model, counts)
 
     def _report_few_events(self, model: Model, counts: np.ndarray) -> list[Finding]:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, OfClasses)  # `run` asks first
-        counted = [c for j, c in enumerate(design.columns) if j != design.intercept and not model.joint.informative[j]]
-        rarest = int(np.argmax(counts == counts.min())) if len(set(counts)) > 1 else len(counts) - 1
+        counted = [
+            c
+            for j, c in enumerate(design.columns)
+            if j != design.intercept and not model.joint.informative[j]
+        ]
+        rarest = (
+            int(np.argmax(counts == counts.min()))
+            if len(set(counts)) > 1
+            else len(counts) - 1
+        )
         if not counted or (per := counts[rarest] / len(counted)) >= FEW:
             return []
         plural = "s" * (len(counted) > 1)
@@ -65,6 +82,9 @@ class EventCheck(Check):
         verdict = Verdict.WARNING if per < FEWEST else Verdict.NOTE
         return [
             self.say(
-                verdict, sentence, "use fewer columns or a prior; estimates of so few lean away from zero", counted
+                verdict,
+                sentence,
+                "use fewer columns or a prior; estimates of so few lean away from zero",
+                counted,
             )
         ]

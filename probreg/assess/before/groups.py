@@ -25,7 +25,9 @@ class GroupsCheck(Check):
     """
 
     name: ClassVar[str] = "groups"
-    question: ClassVar[str] = "Can the rows tell the standard deviations of effects by group?"
+    question: ClassVar[str] = (
+        "Can the rows tell the standard deviations of effects by group?"
+    )
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
@@ -36,7 +38,9 @@ class GroupsCheck(Check):
         for key, term in terms.items():
             if has_improper_sd(model, term) and key in model.design.inputs:
                 out += self._of_term(model, term, np.asarray(model.design.inputs[key]))
-        return out or self.fine("the groups are enough to tell standard deviations of effects by group")
+        return out or self.fine(
+            "the groups are enough to tell standard deviations of effects by group"
+        )
 
     def _of_term(self, model: Model, term: GroupedTerm, inputs: Array) -> list[Finding]:
         G = term.shape[0]
@@ -46,14 +50,32 @@ class GroupsCheck(Check):
             return [self.say(Verdict.PROBLEM, said, remedy)]
         out = []
         if G < FEW_LEVELS:
-            said = f"{term.key}: {G} groups say little of a standard deviation over groups"
-            out.append(self.say(Verdict.WARNING, said, f"take {term.group} as a factor, or give sd a proper prior"))
+            said = (
+                f"{term.key}: {G} groups say little of a standard deviation over groups"
+            )
+            out.append(
+                self.say(
+                    Verdict.WARNING,
+                    said,
+                    f"take {term.group} as a factor, or give sd a proper prior",
+                )
+            )
         for k, effect in enumerate(term.effects):
             z = inputs[:, 1 + k]
-            if _is_constant(z) or len(term.effects) == 1 or _varies_within(inputs[:, 0], z):
+            if (
+                _is_constant(z)
+                or len(term.effects) == 1
+                or _varies_within(inputs[:, 0], z)
+            ):
                 continue
             said = f"{term.key}: {effect} does not vary within {term.group}, so that its effect by group is part of the intercept's"
-            out.append(self.say(Verdict.WARNING, said, f"leave {effect} out of the term, and keep it as a column"))
+            out.append(
+                self.say(
+                    Verdict.WARNING,
+                    said,
+                    f"leave {effect} out of the term, and keep it as a column",
+                )
+            )
         return out
 
 
@@ -65,5 +87,7 @@ def _varies_within(codes: Array, z: Array) -> bool:
     """Whether z takes several values in some group."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
-    spread = np.maximum.reduceat(z[order], starts) - np.minimum.reduceat(z[order], starts)
+    spread = np.maximum.reduceat(z[order], starts) - np.minimum.reduceat(
+        z[order], starts
+    )
     return bool((spread > _SAME * np.abs(z).max()).any())

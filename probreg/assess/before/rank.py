@@ -50,35 +50,78 @@ class RankCheck(Check):
             c for term in model.design.recipe.grouped.values() for c in term.columns
         }  # by design beside the intercept
         shared = [
-            (text, cols) for text, cols in _format_equations(moments.rank, names) if cols[0] not in told | grouped
+            (text, cols)
+            for text, cols in _format_equations(moments.rank, names)
+            if cols[0] not in told | grouped
         ]
         whole = {c: t.name for t in model.design.recipe.terms for c in t.columns}
         for text, cols in shared:
             if cols[0] not in whole:
                 out.append(
-                    self.say(Verdict.NOTE, f"{text}: the prior alone decides how they share the effect", "", cols)
+                    self.say(
+                        Verdict.NOTE,
+                        f"{text}: the prior alone decides how they share the effect",
+                        "",
+                        cols,
+                    )
                 )
-        for term in dict.fromkeys(whole[cols[0]] for _, cols in shared if cols[0] in whole):
+        for term in dict.fromkeys(
+            whole[cols[0]] for _, cols in shared if cols[0] in whole
+        ):
             of = [cols for _, cols in shared if whole.get(cols[0]) == term]
             others = dict.fromkeys(whole.get(c, c) for cols in of for c in cols[1:])
             said = f"{term}: combinations of {', '.join(o for o in others if o != term) or 'one another'} in {len(of)} columns"
-            out.append(self.say(Verdict.NOTE, f"{said}, which the prior alone tells apart", "", [c[0] for c in of]))
-        return (out + self._nearly(model)) or self.fine("every column says something that the others do not")
+            out.append(
+                self.say(
+                    Verdict.NOTE,
+                    f"{said}, which the prior alone tells apart",
+                    "",
+                    [c[0] for c in of],
+                )
+            )
+        return (out + self._nearly(model)) or self.fine(
+            "every column says something that the others do not"
+        )
 
-    def _report_unidentified(self, model: Model, found: list[tuple[str, tuple[str, ...]]]) -> list[Finding]:
+    def _report_unidentified(
+        self, model: Model, found: list[tuple[str, tuple[str, ...]]]
+    ) -> list[Finding]:
         """Return an equation for each column that neither data nor prior identifies; one finding for a term with
         several of them."""
-        out, of = list[Finding](), {c: t for t, cs in terms_of(model.design, model.design.columns).items() for c in cs}
-        for term, dropped in terms_of(model.design, [cols[0] for _, cols in found]).items():
+        out, of = (
+            list[Finding](),
+            {
+                c: t
+                for t, cs in terms_of(model.design, model.design.columns).items()
+                for c in cs
+            },
+        )
+        for term, dropped in terms_of(
+            model.design, [cols[0] for _, cols in found]
+        ).items():
             mine = [(text, cols) for text, cols in found if cols[0] in dropped]
             if len(mine) == 1:
                 ((text, cols),) = mine
-                out.append(self.say(Verdict.PROBLEM, f"{text}: {_explain_redundancy(cols)}", _REMEDY, cols))
+                out.append(
+                    self.say(
+                        Verdict.PROBLEM,
+                        f"{text}: {_explain_redundancy(cols)}",
+                        _REMEDY,
+                        cols,
+                    )
+                )
                 continue
             named = tuple(dict.fromkeys(c for _, cols in mine for c in cols))
             others = [t for t in dict.fromkeys(of[c] for c in named) if t != term]
             said = f"{term}: {len(mine)} of its columns are combinations of {few_of(others) or 'one another'}"
-            out.append(self.say(Verdict.PROBLEM, f"{said}: their shares cannot be told apart", _REMEDY, named))
+            out.append(
+                self.say(
+                    Verdict.PROBLEM,
+                    f"{said}: their shares cannot be told apart",
+                    _REMEDY,
+                    named,
+                )
+            )
         return out
 
     def _beside_levels(self, model: Model) -> list[Finding]:
@@ -102,35 +145,75 @@ class RankCheck(Check):
         told = f"{least:,} of {len(design.columns):,} columns at least are combinations of the others in all {design.n:,} rows"
         if len(free) > design.n:
             said = f"{told}, and {len(free):,} have no prior that decides"
-            return [self.say(Verdict.PROBLEM, said, "give all columns a prior, or use fewer of them", names)]
-        alone = rank_of(triangular(design.X[:, free], weights=design.square_weights)) if len(free) else _NOTHING
+            return [
+                self.say(
+                    Verdict.PROBLEM,
+                    said,
+                    "give all columns a prior, or use fewer of them",
+                    names,
+                )
+            ]
+        alone = (
+            rank_of(triangular(design.X[:, free], weights=design.square_weights))
+            if len(free)
+            else _NOTHING
+        )
         out = [
-            self.say(Verdict.PROBLEM, f"{t}: {_explain_redundancy(cols)}", _REMEDY, cols)
+            self.say(
+                Verdict.PROBLEM, f"{t}: {_explain_redundancy(cols)}", _REMEDY, cols
+            )
             for t, cols in _format_equations(alone, names)
         ]
-        if len(design.columns) - sum(len(t.columns) for t in design.recipe.grouped.values()) <= design.n:
-            return out or self.fine("more columns than rows, which effects by group make up")
-        return [*out, self.say(Verdict.NOTE, f"{told}: the prior alone decides how they share the effect")]
+        if (
+            len(design.columns)
+            - sum(len(t.columns) for t in design.recipe.grouped.values())
+            <= design.n
+        ):
+            return out or self.fine(
+                "more columns than rows, which effects by group make up"
+            )
+        return [
+            *out,
+            self.say(
+                Verdict.NOTE,
+                f"{told}: the prior alone decides how they share the effect",
+            ),
+        ]
 
     def _nearly(self, model: Model) -> list[Finding]:
-        keep = [j for j in model.design.moments.rank.kept if not model.design.of_terms[j]]
+        keep = [
+            j for j in model.design.moments.rank.kept if not model.design.of_terms[j]
+        ]
         if model.design.intercept in keep:
             keep.remove(model.design.intercept)
         if len(keep) < 2:
             return []
-        groups = list(terms_of(model.design, [model.design.columns[j] for j in keep]).items())
+        groups = list(
+            terms_of(model.design, [model.design.columns[j] for j in keep]).items()
+        )
         if len(groups) < 2:
             return []
         # The condition index of the terms, each with orthonormal columns, centred beside an intercept, and the
         # combination of them that varies least; a term of one column is that column at unit length.
         R, at = model.design.moments.R, model.design.intercept
-        front, number = [] if at is None else [at], {c: j for j, c in enumerate(model.design.columns)}
+        front, number = (
+            [] if at is None else [at],
+            {c: j for j, c in enumerate(model.design.columns)},
+        )
         ordered = [number[c] for _, cs in groups for c in cs]
-        S = np.asarray(triangular(R[:, [*front, *ordered]]), dtype=float)[len(front) :, len(front) :]
+        S = np.asarray(triangular(R[:, [*front, *ordered]]), dtype=float)[
+            len(front) :, len(front) :
+        ]
         parts = np.split(S, np.cumsum([len(cs) for _, cs in groups])[:-1], axis=1)
-        unit = [P / np.linalg.norm(P) if P.shape[1] == 1 else np.linalg.qr(P)[0] for P in parts]
+        unit = [
+            P / np.linalg.norm(P) if P.shape[1] == 1 else np.linalg.qr(P)[0]
+            for P in parts
+        ]
         values, vectors = np.linalg.svd(np.hstack(unit))[1:]
-        index, weights = float(values[0] / max(values[-1], np.finfo(float).tiny)), vectors[-1]
+        index, weights = (
+            float(values[0] / max(values[-1], np.finfo(float).tiny)),
+            vectors[-1],
+        )
         if index < NOTED:
             return []
         each = np.split(weights, np.cumsum([len(cs) for _, cs in groups])[:-1])
@@ -138,7 +221,10 @@ class RankCheck(Check):
         found = [i for i in np.argsort(-size, kind="stable") if size[i] > 0.1]
         columns = [c for i in found for c in groups[i][1]]
         said = _describe_combination(
-            [(float(each[i][0]) if len(each[i]) == 1 else np.nan, groups[i][0]) for i in found]
+            [
+                (float(each[i][0]) if len(each[i]) == 1 else np.nan, groups[i][0])
+                for i in found
+            ]
         )
         sentence = f"nearly collinear: {said} (condition index {index:.3g})"
         decided = model.joint.informative[[number[c] for c in columns]].all()
@@ -171,8 +257,12 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
     out = ""
     for c, name in zip(coefficients, names, strict=True):
         size = f"{abs(c):.4g}"
-        term = size if name == "Intercept" else name if size == "1" else f"{size} {name}"
-        out += f" {'-' if c < 0 else '+'} {term}" if out else ("-" if c < 0 else "") + term
+        term = (
+            size if name == "Intercept" else name if size == "1" else f"{size} {name}"
+        )
+        out += (
+            f" {'-' if c < 0 else '+'} {term}" if out else ("-" if c < 0 else "") + term
+        )
     return out
 
 
@@ -182,7 +272,11 @@ def _describe_combination(terms: Sequence[tuple[float, str]]) -> str:
     single = [(w, name) for w, name in terms if not np.isnan(w)]
     several = [f"the columns of {name}" for w, name in terms if np.isnan(w)]
     shown = single[:FEW]
-    formula = combination([w / shown[0][0] for w, _ in shown], [name for _, name in shown]) if shown else ""
+    formula = (
+        combination([w / shown[0][0] for w, _ in shown], [name for _, name in shown])
+        if shown
+        else ""
+    )
     more = f" and {len(single) - FEW} more columns" if len(single) > FEW else ""
     if not several:
         return f"{formula}{more}, each in its own standard deviations, hardly varies"
@@ -191,14 +285,26 @@ def _describe_combination(terms: Sequence[tuple[float, str]]) -> str:
     return f"a combination of {', '.join(names)}{f' and {rest} more terms' if rest else ''} hardly varies"
 
 
-def _format_equations(rank: ColumnRank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+def _format_equations(
+    rank: ColumnRank, names: Sequence[str]
+) -> list[tuple[str, tuple[str, ...]]]:
     """Return each dropped column as an equation, with the columns in it, the dropped one first."""
     out = []
     for j, row in zip(rank.dropped, rank.combos, strict=True):
-        used = [(float(b), names[k]) for b, k in zip(row, rank.kept, strict=True) if b != 0]
-        order = [*(u for u in used if u[1] != "Intercept"), *(u for u in used if u[1] == "Intercept")]
+        used = [
+            (float(b), names[k]) for b, k in zip(row, rank.kept, strict=True) if b != 0
+        ]
+        order = [
+            *(u for u in used if u[1] != "Intercept"),
+            *(u for u in used if u[1] == "Intercept"),
+        ]
         right = combination([b for b, _ in order], [name for _, name in order]) or "0"
-        out.append((f"{names[j]} = {right} in every row", (names[j], *(name for _, name in used))))
+        out.append(
+            (
+                f"{names[j]} = {right} in every row",
+                (names[j], *(name for _, name in used)),
+            )
+        )
     return out
 
 

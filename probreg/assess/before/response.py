@@ -27,7 +27,9 @@ class ResponseCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         likelihood, response = model.likelihood, model.design.response
         if likelihood.noise_scale is None:
-            return self.report_not_applicable(f"{likelihood.named} response is checked when the model is made")
+            return self.report_not_applicable(
+                f"{likelihood.named} response is checked when the model is made"
+            )
         if (two := two_values(model)) is None:
             return self.fine(f"{response} takes more than two values")
         mean = "E[y | x], here P(y = 1 | x)" if two == (0.0, 1.0) else "E[y | x]"
@@ -51,12 +53,18 @@ def two_values(model: Model) -> tuple[float, float] | None:
     some = design.sample
     y = some.observed if some.weights is None else some.observed[some.weights > 0]
     values, counts = np.unique(y, return_counts=True)
-    return (float(values[0]), float(values[1])) if len(values) == 2 and counts.min() >= _EACH else None
+    return (
+        (float(values[0]), float(values[1]))
+        if len(values) == 2 and counts.min() >= _EACH
+        else None
+    )
 
 
 def of_classes(model: Model) -> str | None:
     """Why the noise of a response of two values is not looked at, as the reason of a check that does not apply."""
     two = two_values(model)
     return (
-        None if two is None else f"{model.design.response} takes only {two[0]:g} and {two[1]:g}; see the check response"
+        None
+        if two is None
+        else f"{model.design.response} takes only {two[0]:g} and {two[1]:g}; see the check response"
     )

@@ -29,18 +29,36 @@ class RowsCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         design = model.design
-        out = self._balance(model) + [self.say(Verdict.NOTE, note) for note in design.notes]
+        out = self._balance(model) + [
+            self.say(Verdict.NOTE, note) for note in design.notes
+        ]
         weight = "" if design.weights is None else f" of total weight {design.total:g}"
-        return out or self.fine(f"{design.n} rows{weight} for {len(design.columns)} columns")
+        return out or self.fine(
+            f"{design.n} rows{weight} for {len(design.columns)} columns"
+        )
 
     def _balance(self, model: Model) -> list[Finding]:
         total, p = model.design.total, len(model.design.columns)
-        columns = [c for c, held in zip(model.design.columns, model.joint.informative, strict=True) if not held]
+        columns = [
+            c
+            for c, held in zip(
+                model.design.columns, model.joint.informative, strict=True
+            )
+            if not held
+        ]
         flat = len(columns)
         if total <= flat:
-            lack = "no residual degrees of freedom" if total == flat else "more unknowns than data"
+            lack = (
+                "no residual degrees of freedom"
+                if total == flat
+                else "more unknowns than data"
+            )
             sentence = f"{total:g} observations and {flat} coefficients with a flat prior: {lack}"
-            return [self.say(Verdict.PROBLEM, sentence, _remedy(model.design, flat), columns)]
+            return [
+                self.say(
+                    Verdict.PROBLEM, sentence, _remedy(model.design, flat), columns
+                )
+            ]
         if total <= p:
             sentence = f"{total:g} observations and {p} coefficients: the prior decides a part of them"
             return [

@@ -32,7 +32,9 @@ class SameLineCheck(Check):
         if not functions:
             return self.report_not_applicable("the model has no smooth function")
         out = self._twice(model) + self._without_means(model)
-        return out or self.fine("no term stands beside a smooth function that has it already")
+        return out or self.fine(
+            "no term stands beside a smooth function that has it already"
+        )
 
     def _twice(self, model: Model) -> list[Finding]:
         design, out = model.design, list[Finding]()
@@ -42,8 +44,15 @@ class SameLineCheck(Check):
         for name, lines in flat.items():
             of = {number[c] for c in lines}
             for other, columns in parts.items():
-                other_lines = [number[c] for c in flat[other]] if other in flat else list(columns)
-                if other in (name, "Intercept") or not of or not other_lines or (other in flat and other in found):
+                other_lines = (
+                    [number[c] for c in flat[other]] if other in flat else list(columns)
+                )
+                if (
+                    other in (name, "Intercept")
+                    or not of
+                    or not other_lines
+                    or (other in flat and other in found)
+                ):
                     continue
                 if _is_combination_of_lines(model, other_lines, sorted(of)):
                     found.setdefault(name, []).append(other)
@@ -53,7 +62,11 @@ class SameLineCheck(Check):
             remedy = f"leave out {said}: the smooth function is its line and what bends"
             if any(other in flat for other in others):
                 remedy = "a common function beside one of each level is not identified: leave out one of them"
-            named = [c for other in others for c in flat.get(other, [design.columns[j] for j in parts[other]])]
+            named = [
+                c
+                for other in others
+                for c in flat.get(other, [design.columns[j] for j in parts[other]])
+            ]
             out.append(self.say(Verdict.PROBLEM, sentence, remedy, named))
         return out
 
@@ -64,16 +77,29 @@ class SameLineCheck(Check):
             if len(term.levels) < 2:
                 continue
             each = [f for f in term_functions(design) if f.term_name == term.name]
-            inside = np.column_stack([(design.X[:, f.at] != 0).any(1) for f in each]).astype(float)
-            others = [j for j, c in enumerate(design.columns) if c not in set(term.columns)]
+            inside = np.column_stack(
+                [(design.X[:, f.at] != 0).any(1) for f in each]
+            ).astype(float)
+            others = [
+                j for j, c in enumerate(design.columns) if c not in set(term.columns)
+            ]
             if not _is_in_span(design.X[:, others], inside):
                 by = term.name.partition("by=")[2].partition(",")[0].rstrip(")").strip()
                 sentence = f"{term.name}: the levels of {by} have one mean, since {by} is no term of its own"
-                out.append(self.say(Verdict.NOTE, sentence, f"write {by} + {term.name}", list(term.flat)))
+                out.append(
+                    self.say(
+                        Verdict.NOTE,
+                        sentence,
+                        f"write {by} + {term.name}",
+                        list(term.flat),
+                    )
+                )
         return out
 
 
-def _is_combination_of_lines(model: Model, columns: list[int], lines: list[int]) -> bool:
+def _is_combination_of_lines(
+    model: Model, columns: list[int], lines: list[int]
+) -> bool:
     """Return whether these columns are combinations of the lines and the intercept."""
     at = model.design.intercept
     front = [*([] if at is None else [at]), *lines]

@@ -15,7 +15,10 @@ from probreg.priors.joint import first_of
 
 Array = np.ndarray
 APART = 1e4  # ratio of standard deviations that is worth a note
-NEAR_ONE = (0.1, 10.0)  # standard deviations for which one prior scale means much the same
+NEAR_ONE = (
+    0.1,
+    10.0,
+)  # standard deviations for which one prior scale means much the same
 PINNED = 0.01  # a prior that lets a one-sd change move the predictor by less holds the coefficient in place
 STILL = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation left
 
@@ -35,18 +38,30 @@ class ScaleCheck(Check):
     """
 
     name: ClassVar[str] = "scale"
-    question: ClassVar[str] = "Are the columns on scales that the priors were meant for?"
+    question: ClassVar[str] = (
+        "Are the columns on scales that the priors were meant for?"
+    )
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
         out = self._still(model) + self._report_different_scales(model)
         d, outcomes = model.design, model.likelihood.predictors_apart
-        stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks  # before they are bound to the rows
-        for block, before in zip(first_of(model.joint.blocks), first_of(stated), strict=True):
-            if model.design.of_terms[list(block.columns)].all():  # its columns have no unit of their own
+        stated = joint(
+            model.prior, d.columns, d.free, outcomes=outcomes
+        ).blocks  # before they are bound to the rows
+        for block, before in zip(
+            first_of(model.joint.blocks), first_of(stated), strict=True
+        ):
+            if model.design.of_terms[
+                list(block.columns)
+            ].all():  # its columns have no unit of their own
                 continue
-            out += self._report_prior_effect(model, block, of_rows=before.prior.data_dependent)
-        return out or self.fine("the columns vary on comparable scales, and no prior is far from them")
+            out += self._report_prior_effect(
+                model, block, of_rows=before.prior.data_dependent
+            )
+        return out or self.fine(
+            "the columns vary on comparable scales, and no prior is far from them"
+        )
 
     def _still(self, model: Model) -> list[Finding]:
         m, out = _spreads(model), []
@@ -66,10 +81,18 @@ class ScaleCheck(Check):
 
     def _report_different_scales(self, model: Model) -> list[Finding]:
         m = _spreads(model)
-        varied = np.flatnonzero((m.scale > 1e-13 * np.hypot(m.mean, m.scale)) & ~model.design.of_terms)
-        if len(varied) < 2 or (ratio := m.scale[varied].max() / m.scale[varied].min()) < APART:
+        varied = np.flatnonzero(
+            (m.scale > 1e-13 * np.hypot(m.mean, m.scale)) & ~model.design.of_terms
+        )
+        if (
+            len(varied) < 2
+            or (ratio := m.scale[varied].max() / m.scale[varied].min()) < APART
+        ):
             return []
-        low, high = (model.design.columns[varied[f(m.scale[varied])]] for f in (np.argmin, np.argmax))
+        low, high = (
+            model.design.columns[varied[f(m.scale[varied])]]
+            for f in (np.argmin, np.argmax)
+        )
         sentence = (
             f"the standard deviations of {high} and {low} differ by a factor of {ratio:.3g}, "
             "and so will their coefficients"
@@ -77,21 +100,35 @@ class ScaleCheck(Check):
         remedy = "harmless to the arithmetic; change a unit to read them side by side"
         return [self.say(Verdict.NOTE, sentence, remedy, (high, low))]
 
-    def _report_prior_effect(self, model: Model, block: BlockPrior, *, of_rows: bool) -> list[Finding]:
+    def _report_prior_effect(
+        self, model: Model, block: BlockPrior, *, of_rows: bool
+    ) -> list[Finding]:
         """Return the effect that a prior allows to one sd of each column, against 1 on the link scale, sigma, or the
         sd of y."""
         scale, spreads = prior_scale(block), _spreads(model)
         if scale is None:
             return []
         sd = spreads.scale
-        unit = spreads.y_scale if model.likelihood.noise_scale is not None and not block.prior.sigma_units else 1.0
+        unit = (
+            spreads.y_scale
+            if model.likelihood.noise_scale is not None and not block.prior.sigma_units
+            else 1.0
+        )
         far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         rows = model.design.sample.X
         met = [
-            (s * sd[j], j) for s, j in zip(scale, block.columns, strict=True) if sd[j] > 0 and not _indicator(rows, j)
+            (s * sd[j], j)
+            for s, j in zip(scale, block.columns, strict=True)
+            if sd[j] > 0 and not _indicator(rows, j)
         ]
-        pinned = [(move, j) for move, j in met if move < PINNED * unit and (of_rows or far[j])]
-        other = [(move, j) for move, j in met if move >= PINNED * unit and far[j] and not of_rows]
+        pinned = [
+            (move, j) for move, j in met if move < PINNED * unit and (of_rows or far[j])
+        ]
+        other = [
+            (move, j)
+            for move, j in met
+            if move >= PINNED * unit and far[j] and not of_rows
+        ]
         return [
             self._move(model, block, moves, verdict, of_rows=of_rows)
             for moves, verdict in ((pinned, Verdict.WARNING), (other, Verdict.NOTE))
@@ -99,9 +136,19 @@ class ScaleCheck(Check):
         ]
 
     def _move(
-        self, model: Model, block: BlockPrior, moves: list[tuple[float, int]], verdict: Verdict, *, of_rows: bool
+        self,
+        model: Model,
+        block: BlockPrior,
+        moves: list[tuple[float, int]],
+        verdict: Verdict,
+        *,
+        of_rows: bool,
     ) -> Finding:
-        columns, m, of = tuple(model.design.columns[j] for _, j in moves), _spreads(model), ""
+        columns, m, of = (
+            tuple(model.design.columns[j] for _, j in moves),
+            _spreads(model),
+            "",
+        )
         if block.prior.sigma_units:
             of = " sigma"
         elif model.likelihood.noise_scale is not None:
@@ -109,10 +156,16 @@ class ScaleCheck(Check):
         fixed = verdict is Verdict.WARNING
         if len(moves) == 1:
             ((move, j),) = moves
-            what, by, it = f"one sd of {columns[0]} ({m.scale[j]:.3g})", f"about {move:.3g}", "it"
+            what, by, it = (
+                f"one sd of {columns[0]} ({m.scale[j]:.3g})",
+                f"about {move:.3g}",
+                "it",
+            )
         else:
             low, high = min(moves)[0], max(moves)[0]
-            few = ", ".join(columns[:4]) + (f" and {len(columns) - 4} more" if len(columns) > 4 else "")
+            few = ", ".join(columns[:4]) + (
+                f" and {len(columns) - 4} more" if len(columns) > 4 else ""
+            )
             what, by, it = f"one sd of {few}", f"{low:.3g} to {high:.3g}", "them"
         sentence = (
             f"the {block.prior.name} prior lets {what} move the linear predictor by {by}{of}"
@@ -121,9 +174,7 @@ class ScaleCheck(Check):
         if of_rows:
             remedy = "state a greater scale"
         else:
-            remedy = (
-                f"state the scale of {'it' if len(moves) == 1 else 'each'} in its own units, or on standardised columns"
-            )
+            remedy = f"state the scale of {'it' if len(moves) == 1 else 'each'} in its own units, or on standardised columns"
             remedy += " (scaled=True)" if isinstance(block.prior, AffinePrior) else ""
         return self.say(verdict, sentence, remedy, columns)
 
@@ -146,7 +197,11 @@ def _spreads(model: Model) -> _Spreads:
     mean = w @ d.X / w.sum()
     scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
     y = d.observed
-    y_scale = float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum())) if y.ndim == 1 else np.nan
+    y_scale = (
+        float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
+        if y.ndim == 1
+        else np.nan
+    )
     return _Spreads(mean, scale, y_scale)
 
 
@@ -162,7 +217,9 @@ def prior_scale(block: BlockPrior) -> Array | None:
     match block.prior:
         case GaussianPrior() as prior if (sd := prior.independent(q)) is not None:
             return np.asarray(sd) if np.isfinite(sd).all() else None
-        case GaussianPrior() as prior if np.all(diagonal := np.diag(prior.precision(q))):
+        case GaussianPrior() as prior if np.all(
+            diagonal := np.diag(prior.precision(q))
+        ):
             return np.asarray(diagonal**-0.5)
         case AffinePrior() as prior:
             return np.broadcast_to(prior.scales, q)

@@ -30,14 +30,30 @@ class SeparationCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         named = model.likelihood.named
         if model.likelihood.may_diverge is False:
-            return self.report_not_applicable(f"the maximum of {named} likelihood is never at infinity")
+            return self.report_not_applicable(
+                f"the maximum of {named} likelihood is never at infinity"
+            )
         if not model.likelihood.may_diverge and not model.joint.informative.all():
-            return [self.say(Verdict.NOTE, f"unknown before the fit: {named} likelihood {_UNKNOWN}", _LOOK)]
+            return [
+                self.say(
+                    Verdict.NOTE,
+                    f"unknown before the fit: {named} likelihood {_UNKNOWN}",
+                    _LOOK,
+                )
+            ]
         if not model.likelihood.may_diverge:
-            return self.fine(f"every column has a prior, which keeps its estimate finite under {named} likelihood too")
+            return self.fine(
+                f"every column has a prior, which keeps its estimate finite under {named} likelihood too"
+            )
         if found := separation(model):
-            what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
-            whose = "any coefficient" if found.kind == "complete" else few_names(found.labels)
+            what = (
+                f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
+            )
+            whose = (
+                "any coefficient"
+                if found.kind == "complete"
+                else few_names(found.labels)
+            )
             return [
                 self.say(
                     Verdict.PROBLEM,
@@ -46,14 +62,27 @@ class SeparationCheck(Check):
                     found.columns,
                 )
             ]
-        if model.joint.informative.any() and (rows := separation(_without_priors(model))):
-            return [self.say(Verdict.WARNING, _describe_hidden_separation(rows), _HELD, rows.columns)]
-        return self.fine("the rows are not separated: every coefficient has a finite estimate")
+        if model.joint.informative.any() and (
+            rows := separation(_without_priors(model))
+        ):
+            return [
+                self.say(
+                    Verdict.WARNING,
+                    _describe_hidden_separation(rows),
+                    _HELD,
+                    rows.columns,
+                )
+            ]
+        return self.fine(
+            "the rows are not separated: every coefficient has a finite estimate"
+        )
 
 
 def _without_priors(model: Model) -> Model:
     """The model with flat priors, but for effects by group: a group whose rows are all alike is nothing to wonder at."""
-    groups: dict[Key, Prior] = {t.columns: Normal(1.0) for t in model.design.recipe.grouped.values()}
+    groups: dict[Key, Prior] = {
+        t.columns: Normal(1.0) for t in model.design.recipe.grouped.values()
+    }
     return replace(model, prior=groups or Flat())
 
 
@@ -61,9 +90,13 @@ def _describe_hidden_separation(found: Separation) -> str:
     """Describe a separation of rows that a prior hides."""
     what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
     by = [
-        label for label, (j, _) in zip(found.labels, np.argwhere(found.not_estimable)) if j != found.intercept
+        label
+        for label, (j, _) in zip(found.labels, np.argwhere(found.not_estimable))
+        if j != found.intercept
     ] or found.labels
-    named = ", ".join(by[:_NAMED]) + (f" and {len(by) - _NAMED} more" if len(by) > _NAMED else "")
+    named = ", ".join(by[:_NAMED]) + (
+        f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
+    )
     return f"{what} by {named}: the prior alone makes the estimates finite"
 
 

@@ -20,7 +20,10 @@ def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
     >>> terms_of(Model.from_formula("y ~ g", {"y": [1.0, 2.0, 4.0], "g": ["a", "b", "c"]}).design, ["g[T.c]", "g[T.b]"])
     {'g': ['g[T.c]', 'g[T.b]']}
     """
-    term, out = {design.columns[j]: name for name, at in terms(design).items() for j in at}, dict[str, list[str]]()
+    term, out = (
+        {design.columns[j]: name for name, at in terms(design).items() for j in at},
+        dict[str, list[str]](),
+    )
     for column in columns:
         out.setdefault(term[column], []).append(column)
     return out
@@ -32,7 +35,13 @@ def without_effects_by_group(model: Model) -> Model:
     if not design.recipe.grouped or not design.n:
         return model
     X = np.asarray(design.X[:, list(design.head)])
-    head = replace(design, X=X, columns=design.head_columns, free=design.free[design.head], kept=None)
+    head = replace(
+        design,
+        X=X,
+        columns=design.head_columns,
+        free=design.free[design.head],
+        kept=None,
+    )
     return replace(model, design=head, prior=Flat())
 
 
@@ -42,4 +51,6 @@ def few_of(names: Sequence[str]) -> str:
     >>> few_of(["a", "b"]), few_of("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return ", ".join(names[:FEW]) + (
+        f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    )

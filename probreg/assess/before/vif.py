@@ -6,7 +6,12 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.assess.before.term_columns import FEW, few_of, terms, without_effects_by_group
+from probreg.assess.before.term_columns import (
+    FEW,
+    few_of,
+    terms,
+    without_effects_by_group,
+)
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -38,15 +43,22 @@ class VifCheck(Check):
         if len([t for t in terms(design) if t != "Intercept"]) < 2:
             return self.report_not_applicable("a single term shares nothing")
         if surplus(model) is not None or design.moments.rank.dropped:
-            return self.report_not_applicable("some columns are exact combinations of others, see rank")
+            return self.report_not_applicable(
+                "some columns are exact combinations of others, see rank"
+            )
         gvif, df, of_terms = _inflations(model)
         per_df = gvif ** (1.0 / df)
         high = [i for i in np.argsort(-per_df) if per_df[i] >= HIGH]
         if not high:
             at = int(np.argmax(per_df))
-            return self.fine(f"the largest VIF per degree of freedom is {per_df[at]:.3g}, of {of_terms[at]}")
+            return self.fine(
+                f"the largest VIF per degree of freedom is {per_df[at]:.3g}, of {of_terms[at]}"
+            )
         names = [of_terms[i] for i in high]
-        wider, factors = (", ".join(f"{v[i]:.3g}" for i in high[:FEW]) for v in (np.sqrt(per_df), per_df))
+        wider, factors = (
+            ", ".join(f"{v[i]:.3g}" for i in high[:FEW])
+            for v in (np.sqrt(per_df), per_df)
+        )
         whose = "its interval is" if len(high) == 1 else "their intervals are"
         share = "shares" if len(high) == 1 else "share"
         worst = "; those of the worst five" if len(high) > FEW else ""
@@ -69,7 +81,11 @@ def vif(model: Model) -> Any:
     import xarray as xr
 
     gvif, df, names = _inflations(model)
-    parts = {"gvif": ("term", gvif), "df": ("term", df), "per_df": ("term", gvif ** (0.5 / df))}
+    parts = {
+        "gvif": ("term", gvif),
+        "df": ("term", df),
+        "per_df": ("term", gvif ** (0.5 / df)),
+    }
     return xr.Dataset(parts, {"term": names})
 
 
@@ -78,9 +94,15 @@ def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
     design = model.design
     if design.moments.rank.dropped:
         names = ", ".join(design.columns[j] for j in design.moments.rank.dropped)
-        raise DataError(f"no VIF: {names} is an exact combination of other columns; see check(model)['rank']")
+        raise DataError(
+            f"no VIF: {names} is an exact combination of other columns; see check(model)['rank']"
+        )
     R, columns = _correlation_root(model)
-    groups = {t: [columns.index(j) for j in at] for t, at in terms(design).items() if t != "Intercept"}
+    groups = {
+        t: [columns.index(j) for j in at]
+        for t, at in terms(design).items()
+        if t != "Intercept"
+    }
     values = [np.exp(2.0 * _log_inflation(R, at)) for at in groups.values()]
     df = np.array([len(at) for at in groups.values()])
     return np.array(values), df, list(groups)
@@ -91,7 +113,9 @@ def _correlation_root(model: Model) -> tuple[Array, list[int]]:
     at, p = model.design.intercept, model.shape[0]
     front = [] if at is None else [at]
     columns = [j for j in range(p) if j != at]
-    F = np.asarray(triangular(model.design.moments.R[:, [*front, *columns]]), dtype=float)
+    F = np.asarray(
+        triangular(model.design.moments.R[:, [*front, *columns]]), dtype=float
+    )
     S = F[len(front) :, len(front) :]
     return S / np.linalg.norm(S, axis=0), columns
 
@@ -101,6 +125,10 @@ def _log_inflation(R: Array, at: list[int]) -> float:
     others = [j for j in range(R.shape[1]) if j not in at]
 
     def log_det(columns: list[int]) -> float:
-        return float(np.log(np.abs(np.diag(np.linalg.qr(R[:, columns], mode="r")))).sum()) if columns else 0.0
+        return (
+            float(np.log(np.abs(np.diag(np.linalg.qr(R[:, columns], mode="r")))).sum())
+            if columns
+            else 0.0
+        )
 
     return log_det(at) + log_det(others) - log_det([*at, *others])

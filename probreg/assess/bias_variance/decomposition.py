@@ -22,7 +22,13 @@ from probreg.assess.bias_variance.simulation import (
     shares,
     simulate_predictions,
 )
-from probreg.assess.bias_variance.truth import Mean, Truth, linear_predictors, noise_variance, with_known_aux
+from probreg.assess.bias_variance.truth import (
+    Mean,
+    Truth,
+    linear_predictors,
+    noise_variance,
+    with_known_aux,
+)
 from probreg.data import Design
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
@@ -58,17 +64,41 @@ class BiasVariance:
         """The scale of least average error. Incompatible without a sweep."""
         if "scale" not in self.average.dims:
             raise Incompatible("there is one scale only: pass scales= to bias_variance")
-        return float(self.average["scale"][int(np.argmin(self.average["error"].values))])
+        return float(
+            self.average["scale"][int(np.argmin(self.average["error"].values))]
+        )
 
     def __str__(self) -> str:
-        made = "in closed form" if self.how == "closed form" else f"from {self.reps} simulated responses"
-        names = [n for n in ("bias2", "variance", "error", "error_se", "noise", "new_error", "df") if n in self.average]
+        made = (
+            "in closed form"
+            if self.how == "closed form"
+            else f"from {self.reps} simulated responses"
+        )
+        names = [
+            n
+            for n in (
+                "bias2",
+                "variance",
+                "error",
+                "error_se",
+                "noise",
+                "new_error",
+                "df",
+            )
+            if n in self.average
+        ]
         part = self.average[names]
-        table = part.to_dataframe() if part.dims else part.expand_dims(at=["average"]).to_dataframe()
+        table = (
+            part.to_dataframe()
+            if part.dims
+            else part.expand_dims(at=["average"]).to_dataframe()
+        )
         lost = int(self.average["failed"].sum())
         note = [f"note: {lost} fits had no estimate and were left out"] if lost else []
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
-        return clean_lines(head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note)
+        return clean_lines(
+            head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note
+        )
 
 
 @check_arguments
@@ -143,16 +173,33 @@ def bias_variance(
     target = model.design if x is None else model.design.at(x)
     given = with_known_aux(truth, model)
     eta, eta_x = linear_predictors(given, model, target, x)
-    models = [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
+    models = (
+        [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
+    )
     f = model.likelihood.mean(eta_x, **given.aux)
     if method == "auto" and all(linear(m) for m in models):
-        parts = [decompose_linear(m, eta, target, f, model.noise(given.aux)) for m in models]
+        parts = [
+            decompose_linear(m, eta, target, f, model.noise(given.aux)) for m in models
+        ]
         how: Literal["closed form", "simulation"] = "closed form"
     else:
-        draws = simulate_predictions(models, eta, given.aux, target, METHODS.resolve(method), reps, seed, progress)
+        draws = simulate_predictions(
+            models,
+            eta,
+            given.aux,
+            target,
+            METHODS.resolve(method),
+            reps,
+            seed,
+            progress,
+        )
         parts, how = [moments(g, f, shares(target)) for g in draws], "simulation"
     noise = noise_variance(
-        model.likelihood, eta_x, model.likelihood.at_rows(given.aux, target.precision), seed, model.given(target)
+        model.likelihood,
+        eta_x,
+        model.likelihood.at_rows(given.aux, target.precision),
+        seed,
+        model.given(target),
     )
     data, average = _tables(parts, f, noise, target, model.likelihood, scales)
     return BiasVariance(data, average, how, reps, model.design.response)
@@ -160,8 +207,15 @@ def bias_variance(
 
 def checked_scales(scales: Any) -> list[float]:
     out = np.asarray(scales)
-    if out.dtype.kind not in "fiu" or out.ndim != 1 or not len(out) or not (np.isfinite(out) & (out > 0)).all():
-        raise DataError(f"scales are one or more positive finite numbers, got {scales!r}")
+    if (
+        out.dtype.kind not in "fiu"
+        or out.ndim != 1
+        or not len(out)
+        or not (np.isfinite(out) & (out > 0)).all()
+    ):
+        raise DataError(
+            f"scales are one or more positive finite numbers, got {scales!r}"
+        )
     return [float(s) for s in out]
 
 
@@ -187,19 +241,34 @@ def _tables(
     import xarray as xr
 
     inner = ("obs",) if f.ndim == 1 else ("obs", "level")
-    coords: dict[str, Any] = {"obs": np.arange(target.n) if target.labels is None else np.asarray(target.labels)}
+    coords: dict[str, Any] = {
+        "obs": np.arange(target.n)
+        if target.labels is None
+        else np.asarray(target.labels)
+    }
     if f.ndim == 2:
         coords["level"] = [str(v) for v in likelihood.levels]
     lead: tuple[str, ...] = () if scales is None else ("scale",)
     front = {} if scales is None else {"scale": np.asarray(scales, dtype=float)}
 
     def stack_values(values: list[Any]) -> Array:
-        return np.asarray(values[0]) if scales is None else np.stack([np.asarray(v) for v in values])
+        return (
+            np.asarray(values[0])
+            if scales is None
+            else np.stack([np.asarray(v) for v in values])
+        )
 
-    variables_ = {k: ((*lead, *inner), stack_values([p.rows[k] for p in parts])) for k in PER_ROW}
-    data = xr.Dataset({"truth": (inner, f), "noise": (inner, noise), **variables_}, {**front, **coords})
+    variables_ = {
+        k: ((*lead, *inner), stack_values([p.rows[k] for p in parts])) for k in PER_ROW
+    }
+    data = xr.Dataset(
+        {"truth": (inner, f), "noise": (inner, noise), **variables_},
+        {**front, **coords},
+    )
     # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
     level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
     names = [k for k in (*AVERAGE, "df", "failed") if k in parts[0].average]
-    average = xr.Dataset({k: (lead, stack_values([p.average[k] for p in parts])) for k in names}, front)
+    average = xr.Dataset(
+        {k: (lead, stack_values([p.average[k] for p in parts])) for k in names}, front
+    )
     return data, average.assign(noise=level, new_error=average["error"] + level)

@@ -15,13 +15,26 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
 from probreg.inference import Auto, Method, Solution
-from probreg.inference.modes.closed_form import PriorRows, combinations, posterior_given_sigma
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    combinations,
+    posterior_given_sigma,
+)
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
 from probreg.system.progress import each_of
 
 Array = np.ndarray
-PER_ROW = ("fitted", "bias", "bias2", "variance", "error", "bias_se", "variance_se", "error_se")
+PER_ROW = (
+    "fitted",
+    "bias",
+    "bias2",
+    "variance",
+    "error",
+    "bias_se",
+    "variance_se",
+    "error_se",
+)
 AVERAGE = ("bias2", "variance", "error", "bias2_se", "variance_se", "error_se")
 
 
@@ -40,17 +53,23 @@ def linear(model: Model) -> bool:
     if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
         return False
     y = model.design.observed
-    other = replace(model, design=replace(model.design, y=1.0 - 3.0 * y)).joint  # a prior in units of sd(y) moves
-    return np.array_equal(other.precision(), model.joint.precision()) and np.array_equal(
-        other.center, model.joint.center
-    )
+    other = replace(
+        model, design=replace(model.design, y=1.0 - 3.0 * y)
+    ).joint  # a prior in units of sd(y) moves
+    return np.array_equal(
+        other.precision(), model.joint.precision()
+    ) and np.array_equal(other.center, model.joint.center)
 
 
-def decompose_linear(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> DecompositionParts:
+def decompose_linear(
+    model: Model, eta: Array, target: Design, f: Array, sigma: float
+) -> DecompositionParts:
     """E g is the fit to the noise-free response; Cov(beta) = sigma^2 A^-1 X'WX A^-1 with A = X'WX + P, W the weights, which
     are frequencies or precisions: X'W Cov(y) WX = sigma^2 X'WX for both."""
     design = replace(model.design, y=eta[:, 0])
-    given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), model.noise())
+    given = posterior_given_sigma(
+        design.moments, PriorRows.of(model.joint), model.noise()
+    )
     if given.rank.dropped:
         raise Incompatible(
             f"these columns are not identified: {combinations(given.rank, design.columns)}. Drop one, or give a proper prior"
@@ -62,11 +81,30 @@ def decompose_linear(model: Model, eta: Array, target: Design, f: Array, sigma: 
     variance = sigma**2 * ((target.X @ root @ (R @ root).T) ** 2).sum(1)
     bias = fitted - f
     nought = np.zeros_like(bias)
-    rows = dict(zip(PER_ROW, (fitted, bias, bias**2, variance, variance + bias**2, nought, nought, nought)))
+    rows = dict(
+        zip(
+            PER_ROW,
+            (
+                fitted,
+                bias,
+                bias**2,
+                variance,
+                variance + bias**2,
+                nought,
+                nought,
+                nought,
+            ),
+        )
+    )
     w = shares(target)
     average = {k: float(w @ rows[k]) for k in ("bias2", "variance")}
-    average |= {"error": average["bias2"] + average["variance"], "df": float(((R @ root) ** 2).sum())}
-    return DecompositionParts(rows, average | {k: 0.0 for k in AVERAGE if k.endswith("_se")} | {"failed": 0.0})
+    average |= {
+        "error": average["bias2"] + average["variance"],
+        "df": float(((R @ root) ** 2).sum()),
+    }
+    return DecompositionParts(
+        rows, average | {k: 0.0 for k in AVERAGE if k.endswith("_se")} | {"failed": 0.0}
+    )
 
 
 def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
@@ -85,12 +123,23 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
         """(reps, n[, K]) to (reps,)."""
         return (values.reshape(*values.shape[:2], -1).sum(-1) * share).sum(-1)
 
-    rows = (fitted, bias, bias**2, (away**2).mean(0), (off**2).mean(0), se(g), se(away**2), se(off**2))
+    rows = (
+        fitted,
+        bias,
+        bias**2,
+        (away**2).mean(0),
+        (off**2).mean(0),
+        se(g),
+        se(away**2),
+        se(off**2),
+    )
     # Standard errors over the draws; of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method).
     means = [over_rows(v).mean() for v in ((bias**2)[None], away**2, off**2)]
     errors = [se(over_rows(v)) for v in (2.0 * bias * away, away**2, off**2)]
     average = dict(zip(AVERAGE, map(float, (*means, *errors))))
-    return DecompositionParts(dict(zip(PER_ROW, rows)), average | {"failed": float(len(draws) - count)})
+    return DecompositionParts(
+        dict(zip(PER_ROW, rows)), average | {"failed": float(len(draws) - count)}
+    )
 
 
 def shares(target: Design) -> Array:
@@ -114,23 +163,36 @@ def simulate_predictions(
     likelihood = models[0].likelihood
     rows, weight = observation_rows(models[0])
     if weight is not None:
-        raise DataError("responses can be drawn for whole-number weights only: a row of weight 3 is three observations")
+        raise DataError(
+            "responses can be drawn for whole-number weights only: a row of weight 3 is three observations"
+        )
     design = replace(models[0].design.take(rows), weights=None)
     methods = [_check_method(method, m) for m in models]
     noise = likelihood.at_rows(aux, design.precision)
 
     def once(r: int) -> list[Array | None]:
-        y = likelihood.sample(np.random.default_rng([seed, r]), eta[rows], **noise, **models[0].given(design))
+        y = likelihood.sample(
+            np.random.default_rng([seed, r]),
+            eta[rows],
+            **noise,
+            **models[0].given(design),
+        )
         drawn = replace(design, y=np.asarray(y, dtype=float))
         out: list[Array | None] = []
         for m, chosen in zip(models, methods):
             this = replace(m, design=drawn)
             solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
-            out.append(_predict_mean(this, solution, target, seed) if solution.status.good else None)
+            out.append(
+                _predict_mean(this, solution, target, seed)
+                if solution.status.good
+                else None
+            )
         return out
 
     found = each_of(once, range(reps), "bias_variance, data sets", show=progress)
-    return [_stack_estimates(list(out), chosen) for out, chosen in zip(zip(*found), methods)]
+    return [
+        _stack_estimates(list(out), chosen) for out, chosen in zip(zip(*found), methods)
+    ]
 
 
 def _check_method(method: Method, model: Model) -> Method:

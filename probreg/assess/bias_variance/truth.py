@@ -14,7 +14,12 @@ from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
-from probreg.likelihoods import Likelihood, OfTrials, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.likelihoods import (
+    Likelihood,
+    OfTrials,
+    SoftmaxLikelihood,
+    UnivariateLikelihood,
+)
 from probreg.likelihoods.base import told_trials
 from probreg.model.model import Model
 
@@ -67,18 +72,28 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
                 f"the truth lacks {name}: Truth(..., aux={{{name!r}: ...}}), a model with {name} held, or a Fit would say it"
             )
         if not (np.isfinite(aux[name]) and aux[name] > 0):
-            raise DataError(f"the true {name} is {aux[name]!r}; it must be a positive finite number")
-    return Truth(given.mean, {k: float(aux[k]) for k in model.likelihood.aux}, given.data)
+            raise DataError(
+                f"the true {name} is {aux[name]!r}; it must be a positive finite number"
+            )
+    return Truth(
+        given.mean, {k: float(aux[k]) for k in model.likelihood.aux}, given.data
+    )
 
 
-def linear_predictors(truth: Truth, model: Model, target: Design, x: Any) -> tuple[Array, Array]:
+def linear_predictors(
+    truth: Truth, model: Model, target: Design, x: Any
+) -> tuple[Array, Array]:
     """The true eta (n, m) at the training rows and at `x`."""
     design, likelihood = model.design, model.likelihood
     if isinstance(truth.mean, Fit):
         return _of_fit(truth.mean, model, x)
     if callable(truth.mean):
         here = _of_mean(truth.mean, variables(design, truth.data), likelihood, design.n)
-        there = here if x is None else _of_mean(truth.mean, variables(target, x), likelihood, target.n)
+        there = (
+            here
+            if x is None
+            else _of_mean(truth.mean, variables(target, x), likelihood, target.n)
+        )
         return here, there
     beta = _as_coefficients(truth.mean, model)
     return linear_predictor(design, beta), linear_predictor(target, beta)
@@ -100,7 +115,9 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
     if ours == theirs or isinstance(ours, UnivariateLikelihood):
         return etas[0], etas[1]
-    here, away = (_inverse_mean(ours, theirs.mean(e)) for e in etas)  # another reference class
+    here, away = (
+        _inverse_mean(ours, theirs.mean(e)) for e in etas
+    )  # another reference class
     return here, away
 
 
@@ -108,7 +125,9 @@ def _as_coefficients(values: Any, model: Model) -> Array:
     """beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
     beta = as_array(values, "the truth")
     if beta.dtype.kind not in "fiu":
-        raise DataError(f"the truth is coefficients, a Fit, a function of the variables or a Truth, got {values!r}")
+        raise DataError(
+            f"the truth is coefficients, a Fit, a function of the variables or a Truth, got {values!r}"
+        )
     beta = (beta[:, None] if beta.ndim == 1 else beta).astype(float)
     p, m = model.shape
     outcomes = len(model.likelihood.outcomes) or 1
@@ -117,16 +136,28 @@ def _as_coefficients(values: Any, model: Model) -> Array:
             f"the true coefficients have shape {np.shape(values)}; expected {outcomes} finite per column: {', '.join(model.design.columns)}"
         )
     # Reported coefficients are beta D': beta = reported (D')^+.
-    return beta if beta.shape[1] == m else beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
+    return (
+        beta
+        if beta.shape[1] == m
+        else beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
+    )
 
 
-def _of_mean(function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int) -> Array:
+def _of_mean(
+    function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int
+) -> Array:
     mean = floats(function(values), "the function of the true mean")
-    expected = (n,) if isinstance(likelihood, UnivariateLikelihood) else (n, len(likelihood.levels))
+    expected = (
+        (n,)
+        if isinstance(likelihood, UnivariateLikelihood)
+        else (n, len(likelihood.levels))
+    )
     if mean.ndim == 0 and len(expected) == 1:
         mean = np.full(expected, float(mean))
     if mean.shape != expected:
-        raise DataError(f"the function of the true mean returned shape {mean.shape}, expected {expected}")
+        raise DataError(
+            f"the function of the true mean returned shape {mean.shape}, expected {expected}"
+        )
     return _inverse_mean(likelihood, mean)
 
 
@@ -136,12 +167,16 @@ def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
         if isinstance(likelihood, SoftmaxLikelihood):
             # log p_k = (C eta)_k + c with an unknown constant c: K linear equations in (eta, c).
             logs = np.log(mean / mean.sum(1, keepdims=True))
-            basis = np.c_[likelihood.contrast, np.ones(len(likelihood.levels))]  # scores are known up to a shift
+            basis = np.c_[
+                likelihood.contrast, np.ones(len(likelihood.levels))
+            ]  # scores are known up to a shift
             eta = np.linalg.solve(basis, logs.T).T[:, :-1]
         else:
             eta = np.asarray(likelihood.link.forward(mean))[:, None]
     if len(bad := np.flatnonzero(~np.isfinite(eta).all(1))):
-        raise DataError(f"the true mean of row {bad[0]} is {mean[bad[0]]}, which no {likelihood.name} response has")
+        raise DataError(
+            f"the true mean of row {bad[0]} is {mean[bad[0]]}, which no {likelihood.name} response has"
+        )
     return eta
 
 
@@ -151,7 +186,11 @@ def linear_predictor(design: Design, beta: Array) -> Array:
 
 
 def noise_variance(
-    likelihood: Likelihood, eta: Array, aux: Mapping[str, Any], seed: int, given: Mapping[str, Array]
+    likelihood: Likelihood,
+    eta: Array,
+    aux: Mapping[str, Any],
+    seed: int,
+    given: Mapping[str, Array],
 ) -> Array:
     """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
     mean = likelihood.mean(eta, **aux)
@@ -163,5 +202,13 @@ def noise_variance(
         return known
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
-    each = [{k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()} for i in range(len(eta))]
-    return np.stack([likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var() for e, a in zip(eta, each)])
+    each = [
+        {k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()}
+        for i in range(len(eta))
+    ]
+    return np.stack(
+        [
+            likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var()
+            for e, a in zip(eta, each)
+        ]
+    )

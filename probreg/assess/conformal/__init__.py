@@ -5,7 +5,10 @@ score a share `prob` of rows stays under, and the responses with no more than th
 set (Vovk, Gammerman & Shafer 2005). The model only decides how short it is.
 """
 
-from probreg.assess.conformal.conformal import Conformal as Conformal, conformal as conformal
+from probreg.assess.conformal.conformal import (
+    Conformal as Conformal,
+    conformal as conformal,
+)
 from probreg.assess.conformal.jackknife import JackknifePlus as JackknifePlus
 from probreg.assess.conformal.scores import SCORES as SCORES, Score as Score
 from probreg.assess.conformal.split import Split as Split

@@ -81,7 +81,9 @@ class ConformalRank:
 
     @property
     def k(self) -> int:
-        return int(np.ceil((self.n + 1) * self.prob - 1e-9))  # less a rounding of the product
+        return int(
+            np.ceil((self.n + 1) * self.prob - 1e-9)
+        )  # less a rounding of the product
 
     def upper(self, values: Array) -> Array:
         """The k-th smallest over the last axis."""
@@ -96,7 +98,10 @@ class ConformalRank:
 
 def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     """Each row as often as its frequency weight says, with a sentence on weights; Incompatible for sampling weights."""
-    design.need_rows("a conformal interval from the rows of the fit", "pass rows it has not seen, conformal(fit, data)")
+    design.need_rows(
+        "a conformal interval from the rows of the fit",
+        "pass rows it has not seen, conformal(fit, data)",
+    )
     w = design.weights
     if design.weight_kind == "sampling":
         raise Incompatible(
@@ -124,8 +129,14 @@ def noise_unit(design: Design) -> Array | float:
 
 def exchangeable(fit: Fit, theirs: str) -> str:
     """What rows must be for the guarantee, in words."""
-    precise = ", each with its precision" if fit.model.design.weight_kind == "precision" else ""
-    trials = ", each with its trials" if isinstance(fit.model.likelihood, OfTrials) else ""
+    precise = (
+        ", each with its precision"
+        if fit.model.design.weight_kind == "precision"
+        else ""
+    )
+    trials = (
+        ", each with its trials" if isinstance(fit.model.likelihood, OfTrials) else ""
+    )
     return f"the new row and {theirs} are exchangeable{precise}{trials}"
 
 

@@ -60,13 +60,20 @@ class Conformal:
 
         design = _design(self.fit.model, data, offset, weights, trials)
         with progress_bar("conformal, blocks of rows") as bar:
-            parts = [self.calibrated.region(part) for part in bar.over(blocks(design, self.calibrated.per_row))]
+            parts = [
+                self.calibrated.region(part)
+                for part in bar.over(blocks(design, self.calibrated.per_row))
+            ]
         found = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
         dims = ("obs", "level") if "set" in found else ("obs",)
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if "set" in found:
             coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
-        attrs = {"prob": self.prob, "kind": self.kind.name, "score": self.calibrated.measure}
+        attrs = {
+            "prob": self.prob,
+            "kind": self.kind.name,
+            "score": self.calibrated.measure,
+        }
         attrs["guarantee"] = self.guarantee
         return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
 
@@ -78,7 +85,12 @@ class Conformal:
         """Describe the regions, the rows that calibrate them, and their guarantee."""
         c = self.calibrated
         head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
-        return [head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes)]
+        return [
+            head,
+            f"{c.count} rows calibrate; {c.measure}",
+            self.guarantee,
+            *(f"note: {n}" for n in c.notes),
+        ]
 
     def _repr_html_(self) -> str:
         return notebook_html(self._region_lines)
@@ -151,9 +163,16 @@ def conformal(
         raise Incompatible(
             f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
         )
-    for name, value in (("y", y), ("offset", offset), ("weights", weights), ("trials", trials)):
+    for name, value in (
+        ("y", y),
+        ("offset", offset),
+        ("weights", weights),
+        ("trials", trials),
+    ):
         if data is None and value is not None:
-            raise DataError(f"{name}= belongs to data that the fit has not seen: pass them as data")
+            raise DataError(
+                f"{name}= belongs to data that the fit has not seen: pass them as data"
+            )
     # the marks of type II likelihood
     found = {"log_evidence", "log_likelihood_of_scales"} & set(fit.solution.stats)
     if data is None and fit.target == "mode" and found:
@@ -161,17 +180,25 @@ def conformal(
             "the prior's scale was found by evidence on all rows, those that would calibrate included: no guarantee is left. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
         )
-    unseen = None if data is None else unseen_rows(fit.model, data, y, offset, weights, trials)
+    unseen = (
+        None
+        if data is None
+        else unseen_rows(fit.model, data, y, offset, weights, trials)
+    )
     with progress_bar("conformal", show=progress):
         return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
 
 
-def unseen_rows(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
+def unseen_rows(
+    model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any
+) -> Design:
     """Rows with their response, coded as the model codes it."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response_column(model, data)
     design = model.at(data, y, offset=offset, trials=trials).design
-    return with_precision(design, weights, data, model.likelihood, model.design.weight_kind)
+    return with_precision(
+        design, weights, data, model.likelihood, model.design.weight_kind
+    )
 
 
 def _response_column(model: Model, data: Any) -> Any:
@@ -179,19 +206,29 @@ def _response_column(model: Model, data: Any) -> Any:
     try:
         return data[name]
     except (KeyError, TypeError, IndexError, ValueError):
-        raise DataError(f"the data hold no column {name!r}: pass the response as y=") from None
+        raise DataError(
+            f"the data hold no column {name!r}: pass the response as y="
+        ) from None
 
 
 def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
     if data is not None:
         at = model.design.at(data, offset=offset, trials=trials)
-        if at.recipe.grouped:  # rows of other groups are not exchangeable with those that calibrate
+        if (
+            at.recipe.grouped
+        ):  # rows of other groups are not exchangeable with those that calibrate
             refuse_unseen(
-                at, at.recipe.groups_at(data), "a conformal interval is of rows like those that calibrated it"
+                at,
+                at.recipe.groups_at(data),
+                "a conformal interval is of rows like those that calibrated it",
             )
-        return with_precision(at, weights, data, model.likelihood, model.design.weight_kind)
+        return with_precision(
+            at, weights, data, model.likelihood, model.design.weight_kind
+        )
     for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
         if value is not None:
-            raise DataError(f"{name}= goes with new data; the rows of the fit have the {name} they were fitted with")
+            raise DataError(
+                f"{name}= goes with new data; the rows of the fit have the {name} they were fitted with"
+            )
     model.design.need_rows("a prediction without data", "say at which data to predict")
     return model.design.whole

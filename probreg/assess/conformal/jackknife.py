@@ -18,10 +18,16 @@ from probreg.assess.conformal.base import (
 from probreg.data import Design
 from probreg.errors import Incompatible, such_rows
 from probreg.fits.fit import Fit
-from probreg.inference.modes.closed_form import PriorRows, combinations, posterior_given_sigma
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    combinations,
+    posterior_given_sigma,
+)
 from probreg.model.model import Model
 
-_ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
+_ALONE = (
+    1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
+)
 
 
 @KINDS.register
@@ -52,12 +58,16 @@ class JackknifePlus(ConformalMethod):
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
         if unseen is not None:
-            raise Incompatible("the jackknife+ leaves out rows of the fit itself; rows kept apart are for kind='split'")
+            raise Incompatible(
+                "the jackknife+ leaves out rows of the fit itself; rows kept apart are for kind='split'"
+            )
         _require_linear_estimate(fit.model)
         design, notes = rows_by_frequency(fit.model.design)
         ConformalRank(prob, design.n)
         model = fit.model
-        given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), model.noise())
+        given = posterior_given_sigma(
+            model.design.moments, PriorRows.of(model.joint), model.noise()
+        )
         if given.rank.dropped:
             raise Incompatible(
                 f"the jackknife+ needs columns that are not combinations of others: {combinations(given.rank, design.columns)}. "
@@ -74,7 +84,9 @@ class JackknifePlus(ConformalMethod):
                 f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone tells a coefficient. "
                 "Give a prior, or use kind='split'"
             )
-        return JackknifeCalibrated(fit, given.mean, root, rows, residual / left, prob, notes)
+        return JackknifeCalibrated(
+            fit, given.mean, root, rows, residual / left, prob, notes
+        )
 
 
 def _require_linear_estimate(model: Model) -> None:
@@ -83,7 +95,10 @@ def _require_linear_estimate(model: Model) -> None:
         raise Incompatible(
             f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"
         )
-    relative = not model.unknown or not (model.joint.informative & ~model.joint.sigma_units).any()
+    relative = (
+        not model.unknown
+        or not (model.joint.informative & ~model.joint.sigma_units).any()
+    )
     if not (model.joint.gaussian and relative):
         raise Incompatible(
             "the jackknife+ has a closed form for flat priors, and for normal ones where sigma is held or they are in units "
@@ -131,9 +146,19 @@ class JackknifeCalibrated(Calibrated):
 
     def region(self, design: Design) -> Mapping[str, Array]:
         # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
-        mean, rank = design.X @ self.beta + _shift(design), ConformalRank(self.prob, self.count)
+        mean, rank = (
+            design.X @ self.beta + _shift(design),
+            ConformalRank(self.prob, self.count),
+        )
         # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i stand as w_i^(1/2) (x_i, y_i).
         each = mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
         # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), and in those of the new row.
-        miss = np.abs(self.without) * np.broadcast_to(noise_unit(design), design.n)[:, None]
-        return {"mean": mean, "lower": rank.lower(each - miss), "upper": rank.upper(each + miss)}
+        miss = (
+            np.abs(self.without)
+            * np.broadcast_to(noise_unit(design), design.n)[:, None]
+        )
+        return {
+            "mean": mean,
+            "lower": rank.lower(each - miss),
+            "upper": rank.upper(each + miss),
+        }

@@ -36,7 +36,9 @@ class Score(ABC):
         return _class_probabilities(p) if p.likelihood.levels else p.mean()
 
     @abstractmethod
-    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+    def region(
+        self, p: Predictive, most: float, unit: Array | float = 1.0
+    ) -> dict[str, Array]:
         """The responses with a score of at most this: lower and upper (n,), or `set` (n, K) bool."""
 
 
@@ -53,7 +55,9 @@ class AbsoluteResidual(Score):
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
         return np.abs(y - p.mean()) / unit
 
-    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+    def region(
+        self, p: Predictive, most: float, unit: Array | float = 1.0
+    ) -> dict[str, Array]:
         # {y: |y - E y| / unit <= c} = E y -+ c unit.
         return {"lower": p.mean() - most * unit, "upper": p.mean() + most * unit}
 
@@ -72,10 +76,16 @@ class Pit(Score):
         # |(F(y-) + F(y)) / 2 - 1/2|
         return np.abs(p.pit(y, 0.5) - 0.5)
 
-    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
-        if most >= 0.5:  # a response so far out that its distribution function is 0 or 1, rounding included
+    def region(
+        self, p: Predictive, most: float, unit: Array | float = 1.0
+    ) -> dict[str, Array]:
+        if (
+            most >= 0.5
+        ):  # a response so far out that its distribution function is 0 or 1, rounding included
             bottom = -np.inf if isinstance(p.likelihood.support, str) else 0.0
-            top = np.broadcast_to(p.given.get("trials", np.inf), p.eta.shape[1:2]).astype(float)
+            top = np.broadcast_to(
+                p.given.get("trials", np.inf), p.eta.shape[1:2]
+            ).astype(float)
             return {"lower": np.full(p.eta.shape[1], bottom), "upper": top}
         # {y: |F(y) - 1/2| <= c} = [F^-1(1/2 - c), F^-1(1/2 + c)]; of counts those with (F(y - 1) + F(y)) / 2 in
         # [1/2 - c, 1/2 + c], so that an end outside it moves inward by one.
@@ -84,7 +94,9 @@ class Pit(Score):
             return {"lower": lower, "upper": upper}
         lower = np.where(p.pit(lower, 0.5) >= 0.5 - most, lower, lower + 1.0)
         upper = np.where(p.pit(upper, 0.5) <= 0.5 + most, upper, upper - 1.0)
-        middle = p.quantile(0.5)  # in place of an empty set, which only adds to what is held
+        middle = p.quantile(
+            0.5
+        )  # in place of an empty set, which only adds to what is held
         return {"lower": np.minimum(lower, middle), "upper": np.maximum(upper, middle)}
 
 
@@ -101,7 +113,9 @@ class Probability(Score):
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
         return _observed_scores(1.0 - _class_probabilities(p), y)
 
-    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+    def region(
+        self, p: Predictive, most: float, unit: Array | float = 1.0
+    ) -> dict[str, Array]:
         # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
         return {"set": 1.0 - _class_probabilities(p) <= most}
 
@@ -131,9 +145,13 @@ def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
 
 def score_for(likelihood: Likelihood, wanted: str | None) -> Score:
     if wanted is None:
-        return next(s for s in (AbsoluteResidual(), Pit(), Probability()) if s.suits(likelihood))
+        return next(
+            s for s in (AbsoluteResidual(), Pit(), Probability()) if s.suits(likelihood)
+        )
     score = SCORES.resolve(wanted)
     if not score.suits(likelihood):
         able = ", ".join(k for k, cls in SCORES.items() if cls().suits(likelihood))
-        raise Incompatible(f"{likelihood.named} response has no {score.name} score; it has: {able}")
+        raise Incompatible(
+            f"{likelihood.named} response has no {score.name} score; it has: {able}"
+        )
     return score

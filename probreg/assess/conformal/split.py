@@ -75,7 +75,11 @@ class Split(ConformalMethod):
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
             apart = "the fit stands as it is: these rows were kept apart from it"
             return _calibrate_scores(
-                fit, score, unseen, prob, (apart, *(PRECISE,) * (unseen.weight_kind == "precision"))
+                fit,
+                score,
+                unseen,
+                prob,
+                (apart, *(PRECISE,) * (unseen.weight_kind == "precision")),
             )
         design, said = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
@@ -84,13 +88,21 @@ class Split(ConformalMethod):
         rows, rest = np.sort(order[:cut]), np.sort(order[cut:])
         ConformalRank(prob, len(rest))  # before the work
         part = fit_again(fit, design.take(rows))
-        return _calibrate_scores(part, score, design.take(rest), prob, (f"fitted anew on {len(rows)} rows", *said))
+        return _calibrate_scores(
+            part,
+            score,
+            design.take(rest),
+            prob,
+            (f"fitted anew on {len(rows)} rows", *said),
+        )
 
 
 def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
     """The same model and method on these rows; NotConverged, in the name of `what` asks, where they have no estimate."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the guarantee does not need a good fit; one that does not exist is told below
+        warnings.simplefilter(
+            "ignore"
+        )  # the guarantee does not need a good fit; one that does not exist is told below
         part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
     if part.solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
@@ -100,9 +112,14 @@ def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
     return part
 
 
-def _calibrate_scores(fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]) -> "SplitCalibrated":
+def _calibrate_scores(
+    fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]
+) -> "SplitCalibrated":
     rank, draws = ConformalRank(prob, design.n), _predictive_size(fit)
-    y = [score.of(_predictive_at(fit, part), part.observed, noise_unit(part)) for part in blocks(design, draws)]
+    y = [
+        score.of(_predictive_at(fit, part), part.observed, noise_unit(part))
+        for part in blocks(design, draws)
+    ]
     # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
     scores = np.sort(np.concatenate(y))
     return SplitCalibrated(fit, score, scores, float(scores[rank.k - 1]), prob, notes)
@@ -125,7 +142,10 @@ class SplitCalibrated(Calibrated):
 
     @property
     def measure(self) -> str:
-        precise = self.fit.model.design.weight_kind == "precision" and self.score.name == "absolute"
+        precise = (
+            self.fit.model.design.weight_kind == "precision"
+            and self.score.name == "absolute"
+        )
         scaled = "sqrt(w) " if precise else ""
         return f"{scaled}{self.score.says} <= {self.most:.6g}"
 
@@ -145,7 +165,10 @@ class SplitCalibrated(Calibrated):
     def region(self, design: Design) -> Mapping[str, Array]:
         p = _predictive_at(self.fit, design)
         need_one_trial(p.likelihood, p.given.get("trials"))
-        return {"mean": self.score.centre(p), **self.score.region(p, self.most, noise_unit(design))}
+        return {
+            "mean": self.score.centre(p),
+            **self.score.region(p, self.most, noise_unit(design)),
+        }
 
 
 def _predictive_at(fit: Fit, design: Design) -> Predictive:

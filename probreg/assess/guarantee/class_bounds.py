@@ -30,9 +30,13 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
     why = None
     if judged.fit.model.likelihood.width > 1:
         why = "a row has several linear predictors"
-    elif judged.fit.target != "mode" and judged.fit.model.likelihood.link is not IDENTITY:
+    elif (
+        judged.fit.target != "mode" and judged.fit.model.likelihood.link is not IDENTITY
+    ):
         why = "a posterior mean of a curved link is no function of one linear predictor"
-    elif design.recipe.learned or any(t.basis.holds_rows for t in design.recipe.processes.values()):
+    elif design.recipe.learned or any(
+        t.basis.holds_rows for t in design.recipe.processes.values()
+    ):
         why = "columns of smooth functions and processes follow these rows, and the class with them"
     elif judged.n < p:
         why = f"{judged.n} rows are fewer than {p} columns"
@@ -43,10 +47,22 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
         # the call of a class by a threshold has the dimension of the predictor itself
         of: Of = "predictions" if loss.of_probabilities else "loss"
         bound = pseudo_dimension(
-            risk=judged.risk(loss), n=judged.n, dimension=p, delta=judged.delta, most=loss.most, of=of
+            risk=judged.risk(loss),
+            n=judged.n,
+            dimension=p,
+            delta=judged.delta,
+            most=loss.most,
+            of=of,
         )
         bound = replace(bound, theorem=f"{name} {p}")
-        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=("it holds whatever prior was chosen",)))
+        lines.append(
+            BoundLine(
+                bound.theorem,
+                loss.name,
+                bound,
+                notes=("it holds whatever prior was chosen",),
+            )
+        )
     return lines
 
 
@@ -64,31 +80,62 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
     # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
     (sign, log_det_P), log_det = np.linalg.slogdet(P), S.log_det()
     if not (sign > 0 and np.isfinite(log_det)):
-        return [BoundLine(name, judged.losses[0].name, None, "the covariance of the estimate is singular")]
-    divergence = max(0.0, 0.5 * float(np.sum(P * S.matrix()) + away @ P @ away - len(away) - log_det_P - log_det))
+        return [
+            BoundLine(
+                name,
+                judged.losses[0].name,
+                None,
+                "the covariance of the estimate is singular",
+            )
+        ]
+    divergence = max(
+        0.0,
+        0.5
+        * float(
+            np.sum(P * S.matrix()) + away @ P @ away - len(away) - log_det_P - log_det
+        ),
+    )
     risks = _risks_of_draws(judged, S)
     lines = []
     for loss, risk in zip(judged.losses, risks):
         bound = pac_bayes(
-            risk=risk, n=judged.n, divergence=divergence, delta=judged.share, most=loss.most, draws=judged.draws
+            risk=risk,
+            n=judged.n,
+            divergence=divergence,
+            delta=judged.share,
+            most=loss.most,
+            draws=judged.draws,
         )
         said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), half of delta pays for them"
-        lines.append(BoundLine(name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.selection_cost)))
+        lines.append(
+            BoundLine(
+                name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.selection_cost)
+            )
+        )
     return lines
 
 
 def draws_obstacle(judged: Judged) -> str | None:
     """Why there is no finite divergence from a prior that was fixed before the rows."""
     fit = judged.fit
-    model, joint, found = fit.model, fit.model.joint, fit.solution.stats.get("ratios_found")
+    model, joint, found = (
+        fit.model,
+        fit.model.joint,
+        fit.solution.stats.get("ratios_found"),
+    )
     if flat := flat_columns(fit):
         return f"from a flat prior, that of {flat}, every posterior is infinitely far"
     if not (joint.gaussian and joint.proper) or relative_prior(fit):
         return "the prior is not a normal one that was stated on the raw columns"
     if found or judged.chosen_from is None:
         return "the scale of the prior was found on these rows: state it, or pay for a grid by chosen_from="
-    name, in_units = scale_name(model.likelihood), joint.sigma_units.any() or model.likelihood.insensitive is not None
-    if (joint.sigma_units.any() and name in model.unknown) or (in_units and found is not None):
+    name, in_units = (
+        scale_name(model.likelihood),
+        joint.sigma_units.any() or model.likelihood.insensitive is not None,
+    )
+    if (joint.sigma_units.any() and name in model.unknown) or (
+        in_units and found is not None
+    ):
         return f"the prior is in units of {name}, which was found on these rows: hold it at a value"
     if judged.design.recipe.learned:
         return f"the columns of {', '.join(judged.design.recipe.learned)} follow these rows, and the prior with them"
@@ -104,12 +151,23 @@ def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
     # a lower triangular root, so that a seed gives the same draws in any coordinates
     L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
     rng = np.random.default_rng([judged.seed, 1])
-    size, left, total = max(1, _NUMBERS // (design.n * m)), judged.draws, np.zeros(len(judged.losses))
+    size, left, total = (
+        max(1, _NUMBERS // (design.n * m)),
+        judged.draws,
+        np.zeros(len(judged.losses)),
+    )
     while left:
         some = min(left, size)
-        beta = (fit.solution.beta.ravel() + rng.standard_normal((some, p * m)) @ L.T).reshape(some, p, m)
-        eta = plus_offset(np.einsum("np,spm->snm", design.X, beta, optimize=True), design.offset)
+        beta = (
+            fit.solution.beta.ravel() + rng.standard_normal((some, p * m)) @ L.T
+        ).reshape(some, p, m)
+        eta = plus_offset(
+            np.einsum("np,spm->snm", design.X, beta, optimize=True), design.offset
+        )
         h = lik.mean(eta, **fit.aux, **fit.model.given(design))
-        total += [float(loss.function(h, judged.response).mean(-1).sum()) for loss in judged.losses]
+        total += [
+            float(loss.function(h, judged.response).mean(-1).sum())
+            for loss in judged.losses
+        ]
         left -= some
     return list(total / judged.draws)

@@ -2,13 +2,31 @@
 
 from dataclasses import dataclass
 
-from probreg.arguments.scalars import Count, Fraction, Positive, Seed, Several, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Fraction,
+    Positive,
+    Seed,
+    Several,
+    check_arguments,
+)
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.conformal.conformal import unseen_rows
 from probreg.assess.guarantee.class_bounds import dimension_lines, draw_lines
 from probreg.assess.guarantee.held_out import fold_lines, split_lines, unseen_lines
-from probreg.assess.guarantee.judged import BoundLine, Judged, independent_rows, refuse_same_rows, scale_from_rows
-from probreg.assess.guarantee.losses import BoundedLoss, LossName, losses_for, read_range
+from probreg.assess.guarantee.judged import (
+    BoundLine,
+    Judged,
+    independent_rows,
+    refuse_same_rows,
+    scale_from_rows,
+)
+from probreg.assess.guarantee.losses import (
+    BoundedLoss,
+    LossName,
+    losses_for,
+    read_range,
+)
 from probreg.assess.guarantee.norm_ball import ball_lines
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -56,14 +74,21 @@ class RiskBounds:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         said = []
         for loss in self.losses:
-            middle = "" if loss.middle is None else f"; the middle of the range loses at most {loss.middle:.4g}"
+            middle = (
+                ""
+                if loss.middle is None
+                else f"; the middle of the range loses at most {loss.middle:.4g}"
+            )
             said.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
             said += self._said_of(loss)
-        own = {str(a): None for line in self.lines if line.bound is not None for a in line.bound.assumptions}
+        own = {
+            str(a): None
+            for line in self.lines
+            if line.bound is not None
+            for a in line.bound.assumptions
+        }
         shared = dict.fromkeys(map(str, self.assumptions)) | own
-        head = (
-            f"guarantees for {self.fit.method.name}: each holds with probability {1 - self.delta:.4g}, taken by itself"
-        )
+        head = f"guarantees for {self.fit.method.name}: each holds with probability {1 - self.delta:.4g}, taken by itself"
         return [head, *said, *shared]
 
     def _said_of(self, loss: BoundedLoss) -> list[str]:
@@ -161,21 +186,29 @@ def guarantee(
     ('hold-out of 200 rows', 0.08)
     """
     if data is None and y is not None:
-        raise DataError("y= belongs to data that the fit has not seen: pass them as data")
+        raise DataError(
+            "y= belongs to data that the fit has not seen: pass them as data"
+        )
     require_predictive(fit.solution, fit.method)
     design, lik = independent_rows(fit), fit.model.likelihood
     losses = losses_for(lik, fit.model.design, y_range, loss)
     ends = None if isinstance(lik, OfClasses) else read_range(y_range, fit.model.design)
-    if scale_from_rows(fit) or (chosen_from is not None and chosen_from < fit.model.scales_compared):
+    if scale_from_rows(fit) or (
+        chosen_from is not None and chosen_from < fit.model.scales_compared
+    ):
         chosen_from = None
-    judged = Judged(fit, design, losses, ends, delta, chosen_from, row_norm, draws, seed)
+    judged = Judged(
+        fit, design, losses, ends, delta, chosen_from, row_norm, draws, seed
+    )
     if data is None:
         lines = split_lines(judged, holdout)
     else:
         new = unseen_rows(fit.model, data, y, None, None, None)
         refuse_same_rows(fit.model.design, new)
         losses_for(lik, new, y_range, loss)  # of the new rows too
-        lines = unseen_lines(judged, fit, new, "it judges the fit as it is, on rows kept apart from it")
+        lines = unseen_lines(
+            judged, fit, new, "it judges the fit as it is, on rows kept apart from it"
+        )
     lines += fold_lines(judged, folds) if folds else []
     lines += ball_lines(judged) + dimension_lines(judged) + draw_lines(judged)
     return RiskBounds(fit, losses, tuple(lines), _common_assumptions(judged), delta)
@@ -190,5 +223,11 @@ def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
         said = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{met}"
         known.append(Assumption(said, None, None))
     if judged.chosen_from is not None:
-        known.append(Assumption("the model was chosen before the rows, but for what chosen_from counts", None, None))
+        known.append(
+            Assumption(
+                "the model was chosen before the rows, but for what chosen_from counts",
+                None,
+                None,
+            )
+        )
     return tuple(known)

@@ -19,9 +19,7 @@ def refit_obstacle(judged: Judged) -> str | None:
     if judged.chosen_from is None:
         return "its prior scale was chosen on all rows, also those held out: pass rows kept apart as data="
     if learned := judged.design.recipe.learned:
-        return (
-            f"the columns of {', '.join(learned)} follow all rows, also those held out: pass rows kept apart as data="
-        )
+        return f"the columns of {', '.join(learned)} follow all rows, also those held out: pass rows kept apart as data="
     return None
 
 
@@ -32,16 +30,29 @@ def split_lines(judged: Judged, share: float) -> list[BoundLine]:
     order = np.random.default_rng(judged.seed).permutation(judged.n)
     cut = round(share * judged.n)
     if cut < 2 or cut == judged.n:
-        raise DataError(f"holdout={share:g} of {judged.n} rows holds out {cut}: two or more, and not all of them")
+        raise DataError(
+            f"holdout={share:g} of {judged.n} rows holds out {cut}: two or more, and not all of them"
+        )
     out, kept = np.sort(order[:cut]), np.sort(order[cut:])
     part = fit_again(judged.fit, judged.design.take(kept), _WHAT)
-    return unseen_lines(judged, part, judged.design.take(out), f"it judges the fit on the other {len(kept)} rows")
+    return unseen_lines(
+        judged,
+        part,
+        judged.design.take(out),
+        f"it judges the fit on the other {len(kept)} rows",
+    )
 
 
-def unseen_lines(judged: Judged, fit: Fit, design: Design, note: str) -> list[BoundLine]:
+def unseen_lines(
+    judged: Judged, fit: Fit, design: Design, note: str
+) -> list[BoundLine]:
     """A fit on rows that it has not seen, by both inequalities."""
     return [
-        line for loss in judged.losses for line in _hold_out_lines(judged, loss, _losses(loss, fit, design), None, note)
+        line
+        for loss in judged.losses
+        for line in _hold_out_lines(
+            judged, loss, _losses(loss, fit, design), None, note
+        )
     ]
 
 
@@ -59,14 +70,26 @@ def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
             found[label == k] = _losses(loss, part, judged.design.take(label == k))
     note = "it judges the fits without a fold on average, not the fit on all rows"
     return [
-        line for loss, found in zip(judged.losses, each) for line in _hold_out_lines(judged, loss, found, label, note)
+        line
+        for loss, found in zip(judged.losses, each)
+        for line in _hold_out_lines(judged, loss, found, label, note)
     ]
 
 
 def _losses(loss: BoundedLoss, fit: Fit, design: Design) -> Array:
-    return loss.function(mean_at(fit, design), fit.model.likelihood.response(design.observed))
+    return loss.function(
+        mean_at(fit, design), fit.model.likelihood.response(design.observed)
+    )
 
 
-def _hold_out_lines(judged: Judged, loss: BoundedLoss, found: Array, label: Array | None, note: str) -> list[BoundLine]:
-    made = [hold_out(found, delta=judged.share, most=loss.most, kind=kind, folds=label) for kind in _KINDS]
-    return [BoundLine(bound.theorem, loss.name, bound, notes=(note, *judged.selection_cost)) for bound in made]
+def _hold_out_lines(
+    judged: Judged, loss: BoundedLoss, found: Array, label: Array | None, note: str
+) -> list[BoundLine]:
+    made = [
+        hold_out(found, delta=judged.share, most=loss.most, kind=kind, folds=label)
+        for kind in _KINDS
+    ]
+    return [
+        BoundLine(bound.theorem, loss.name, bound, notes=(note, *judged.selection_cost))
+        for bound in made
+    ]

@@ -38,7 +38,9 @@ class BoundLine:
         if self.bound is None:
             return f"{self.theorem}: none, {self.why}"
         b = self.bound
-        parts = [f"{b.empirical:.4g}"] + [f"{v:.4g}" for v in (b.complexity, b.deviation) if v]
+        parts = [f"{b.empirical:.4g}"] + [
+            f"{v:.4g}" for v in (b.complexity, b.deviation) if v
+        ]
         limit = f"at most {b.value:.4g} = {' + '.join(parts)}"
         if not b.applies:
             limit = "does not apply"
@@ -96,7 +98,12 @@ def mean_at(fit: Fit, design: Design) -> Array:
     per_row = atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)
     parts = blocks(design, per_row)
     return np.concatenate(
-        [predictive(fit.model, fit.solution, part, spread=False, seed=fit.seed).mean() for part in parts]
+        [
+            predictive(
+                fit.model, fit.solution, part, spread=False, seed=fit.seed
+            ).mean()
+            for part in parts
+        ]
     )
 
 
@@ -122,7 +129,10 @@ def flat_columns(fit: Fit) -> str:
 def relative_prior(fit: Fit) -> bool:
     """Whether a prior was stated relative to the rows."""
     prior = fit.model.prior
-    return any(p.data_dependent for p in ([prior] if isinstance(prior, Prior) else prior.values()))
+    return any(
+        p.data_dependent
+        for p in ([prior] if isinstance(prior, Prior) else prior.values())
+    )
 
 
 def independent_rows(fit: Fit) -> Design:

@@ -14,7 +14,9 @@ from probreg.likelihoods import Likelihood, OfClasses, OfTrials
 Array = np.ndarray
 LossName = Literal["squared", "absolute", "insensitive", "zero_one", "brier"]
 _NO_RANGE = "bounds need a loss that ends, and so a range of {name} stated before the data, y_range=(lo, hi)"
-_FROM_SAMPLE = "a range taken from the sample bounds no new row: state what {name} can be"
+_FROM_SAMPLE = (
+    "a range taken from the sample bounds no new row: state what {name} can be"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,12 @@ def losses_for(
     """The bounded losses of a response: one for a number, two for classes. DataError for a range that is none."""
     if isinstance(likelihood, OfClasses):
         if y_range is not None:
-            raise DataError("losses of classes have an upper end by themselves: leave y_range out")
-        every = _of_classes(likelihood, likelihood.response(design.observed[:1]).ndim == 1)
+            raise DataError(
+                "losses of classes have an upper end by themselves: leave y_range out"
+            )
+        every = _of_classes(
+            likelihood, likelihood.response(design.observed[:1]).ndim == 1
+        )
     else:
         lo, hi = read_range(y_range, design)
         every = _of_numbers(lo, hi, likelihood.insensitive)
@@ -64,7 +70,9 @@ def losses_for(
         return every if isinstance(likelihood, OfClasses) else every[:1]
     if not (found := tuple(one for one in every if one.name == wanted)):
         able = ", ".join(one.name for one in every)
-        raise Incompatible(f"{likelihood.named} response has no bounded loss {wanted!r}; it has: {able}")
+        raise Incompatible(
+            f"{likelihood.named} response has no bounded loss {wanted!r}; it has: {able}"
+        )
     return found
 
 
@@ -75,12 +83,23 @@ def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLos
     def apart(h: Array, y: Array) -> Array:
         return np.abs(np.clip(h, lo, hi) - y)
 
-    squared = BoundedLoss("squared", f"squared error {clipped}", M**2, lambda h, y: np.square(apart(h, y)), M, M**2 / 4)
-    absolute = BoundedLoss("absolute", f"absolute error {clipped}", M, apart, M, M / 2, 0.0)
+    squared = BoundedLoss(
+        "squared",
+        f"squared error {clipped}",
+        M**2,
+        lambda h, y: np.square(apart(h, y)),
+        M,
+        M**2 / 4,
+    )
+    absolute = BoundedLoss(
+        "absolute", f"absolute error {clipped}", M, apart, M, M / 2, 0.0
+    )
     if epsilon is None:
         return squared, absolute
     if epsilon >= M:
-        raise DataError(f"epsilon is {epsilon:g}, and no error is larger within a y_range of width {M:g}")
+        raise DataError(
+            f"epsilon is {epsilon:g}, and no error is larger within a y_range of width {M:g}"
+        )
     beyond = BoundedLoss(
         "insensitive",
         f"error beyond {epsilon:g} {clipped}",
@@ -105,10 +124,23 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
         return wrong.astype(float)
 
     words = "Brier score" + " of the share of trials" * isinstance(likelihood, OfTrials)
-    one = BoundedLoss("brier", words, 1.0 if pair else 2.0, brier, 1.0 if pair else None, 0.25 if pair else None)
+    one = BoundedLoss(
+        "brier",
+        words,
+        1.0 if pair else 2.0,
+        brier,
+        1.0 if pair else None,
+        0.25 if pair else None,
+    )
     if isinstance(likelihood, OfTrials):
         return (one,)
-    return BoundedLoss("zero_one", "share of wrong classes", 1.0, misclassification, of_probabilities=False), one
+    return BoundedLoss(
+        "zero_one",
+        "share of wrong classes",
+        1.0,
+        misclassification,
+        of_probabilities=False,
+    ), one
 
 
 def read_range(y_range: Any, design: Design) -> tuple[float, float]:
@@ -128,5 +160,7 @@ def read_range(y_range: Any, design: Design) -> tuple[float, float]:
     for end, extreme in ((lo, float(y.min())), (hi, float(y.max()))):
         # an end that one row has to the last digit, and that has more than six of them, was not known before that row
         if end == extreme and end != float(f"{end:.6g}") and np.sum(y == end) == 1:
-            raise DataError(f"y_range ends at {end!r}, the most extreme {name} here: {_FROM_SAMPLE.format(name=name)}")
+            raise DataError(
+                f"y_range ends at {end!r}, the most extreme {name} here: {_FROM_SAMPLE.format(name=name)}"
+            )
     return lo, hi

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.guarantee.judged import Array, BoundLine, Judged, flat_columns, relative_prior, scale_name
+from probreg.assess.guarantee.judged import (
+    Array,
+    BoundLine,
+    Judged,
+    flat_columns,
+    relative_prior,
+    scale_name,
+)
 from probreg.assess.guarantee.losses import BoundedLoss
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
@@ -50,7 +57,9 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
         Lam, delta, k = _double_radius(ball, judged.delta)
         said = f"Lam = {Lam:.4g}, step {k} of a grid that doubles, for ||f|| of these rows: delta / {k * (k + 1)} pays"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
-    forms: list[tuple[str, dict[str, Any]]] = [("trace of the rows", {"trace": float(ball.squares.sum())})]
+    forms: list[tuple[str, dict[str, Any]]] = [
+        ("trace of the rows", {"trace": float(ball.squares.sum())})
+    ]
     forms += [] if ball.r is None else [(f"r = {ball.r:.4g}", {"row_norm": ball.r})]
     for words, form in forms:
         bound = _of_ball(judged, loss, Lam, delta, form)
@@ -60,8 +69,16 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
     return lines
 
 
-def _of_ball(judged: Judged, loss: BoundedLoss, Lam: float, delta: float, form: dict[str, Any]) -> Bound:
-    given: dict[str, Any] = {"risk": judged.risk(loss), "n": judged.n, "norm": Lam, "width": loss.width, "delta": delta}
+def _of_ball(
+    judged: Judged, loss: BoundedLoss, Lam: float, delta: float, form: dict[str, Any]
+) -> Bound:
+    given: dict[str, Any] = {
+        "risk": judged.risk(loss),
+        "n": judged.n,
+        "norm": Lam,
+        "width": loss.width,
+        "delta": delta,
+    }
     if loss.epsilon is None:
         return kernel(**given, **form)
     return epsilon_insensitive(**given, **form, epsilon=loss.epsilon)
@@ -78,7 +95,9 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
     fit = judged.fit
     why = None
     if judged.chosen_from is None:
-        why = "lam was chosen on these rows, and the theorem is for one fixed before them"
+        why = (
+            "lam was chosen on these rows, and the theorem is for one fixed before them"
+        )
     elif ball.r is None:
         why = "no limit of k(x, x) is known before the rows: state row_norm="
     elif loss.epsilon != ball.epsilon:
@@ -92,7 +111,9 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
     said = f"lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows; |y - offset| <= {ball.B:.4g}"
-    return BoundLine("stability", loss.name, bound, notes=(said, *judged.selection_cost))
+    return BoundLine(
+        "stability", loss.name, bound, notes=(said, *judged.selection_cost)
+    )
 
 
 # ---- the model as a ridge problem ------------------------------------------------------------------------------------
@@ -129,9 +150,17 @@ def _ball(judged: Judged) -> Ball:
     fit, design = judged.fit, judged.design
     model = fit.model
     lik, joint = model.likelihood, model.joint
-    s = 1.0 if lik.least_squares and joint.sigma_units.all() else float(fit.aux[scale_name(lik)])
+    s = (
+        1.0
+        if lik.least_squares and joint.sigma_units.all()
+        else float(fit.aux[scale_name(lik)])
+    )
     P = joint.precision(s)
-    V = np.diag(1.0 / np.diag(P)) if not np.any(P - np.diag(np.diag(P))) else np.linalg.inv(P)
+    V = (
+        np.diag(1.0 / np.diag(P))
+        if not np.any(P - np.diag(np.diag(P)))
+        else np.linalg.inv(P)
+    )
     v = float(np.mean(np.diag(V)))
     # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
     lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
@@ -139,13 +168,22 @@ def _ball(judged: Judged) -> Ball:
     squares = np.einsum("ij,ij->i", design.X @ (V / v), design.X)
     B = _half_width(judged)
     epsilon = None if lik.least_squares else lik.insensitive
-    return Ball(lam, float(np.sqrt(v * beta @ P @ beta)), squares, _row_norm(judged, V / v), B, epsilon)
+    return Ball(
+        lam,
+        float(np.sqrt(v * beta @ P @ beta)),
+        squares,
+        _row_norm(judged, V / v),
+        B,
+        epsilon,
+    )
 
 
 def _half_width(judged: Judged) -> float:
     """B = max |y - offset| over the range of y."""
     assert judged.y_range is not None
-    offset = 0.0 if judged.design.offset is None else float(judged.design.offset.flat[0])
+    offset = (
+        0.0 if judged.design.offset is None else float(judged.design.offset.flat[0])
+    )
     return max(abs(end - offset) for end in judged.y_range)
 
 
@@ -156,12 +194,19 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
         own = judged.fit.model.design  # rows as they were given, before frequencies
         norms = np.sqrt(np.einsum("ij,ij->i", own.X @ V, own.X))
         if len(bad := np.flatnonzero(norms > r * (1 + 1e-9))):
-            raise DataError(f"row_norm is {r:g}, and row {own.places[bad[0]]} has the norm {norms[bad[0]]:.6g}")
+            raise DataError(
+                f"row_norm is {r:g}, and row {own.places[bad[0]]} has the norm {norms[bad[0]]:.6g}"
+            )
         return r
     terms = design.recipe.processes.values()
     if not terms or sum(len(t.columns) for t in terms) < len(design.columns):
         return None
     # k(x, x) = sum over terms of v_t k_t(x, x), v_t the variance of the columns of term t.
-    first = {t.key: float(V[design.columns.index(t.columns[0]), design.columns.index(t.columns[0])]) for t in terms}
+    first = {
+        t.key: float(
+            V[design.columns.index(t.columns[0]), design.columns.index(t.columns[0])]
+        )
+        for t in terms
+    }
     limit = sum(first[t.key] * t.basis.kernel.bound for t in terms)
     return float(np.sqrt(limit)) if np.isfinite(limit) else None

@@ -6,4 +6,7 @@ al. 2018). A departure is a fault of the method, the draws or the densities, nev
 """
 
 from probreg.assess.simulation.sbc import SBC as SBC, sbc as sbc
-from probreg.assess.simulation.simulate import Simulation as Simulation, simulate as simulate
+from probreg.assess.simulation.simulate import (
+    Simulation as Simulation,
+    simulate as simulate,
+)

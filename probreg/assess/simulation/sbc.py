@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Seed, Several, Workers, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Flag,
+    Seed,
+    Several,
+    Workers,
+    check_arguments,
+)
 from probreg.assess.simulation.simulate import draw, unroll_rows
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -23,7 +30,9 @@ from probreg.system.terminal import clean_lines, truncate_table
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
-PROB = 0.95  # with which all quantities together stay inside their bands, under the null
+PROB = (
+    0.95  # with which all quantities together stay inside their bands, under the null
+)
 _TILT = 3.0  # standard errors of the mean or variance of ranks that name the shape of a departure
 
 
@@ -57,7 +66,10 @@ class SBC:
     def _counts(self) -> Array:
         """#{rank < position}, (quantity, point)."""
         # rank < z (L + 1), L the draws: both sides are whole numbers, so that a half less keeps rounding out.
-        below = self.ranks.values.T[:, None, :] < (self.points * (self.draws + 1))[:, None] - 0.5
+        below = (
+            self.ranks.values.T[:, None, :]
+            < (self.points * (self.draws + 1))[:, None] - 0.5
+        )
         return below.sum(-1)
 
     @cached_property
@@ -67,7 +79,12 @@ class SBC:
 
         n = self.ranks.sizes["replicate"]
         p = [uniformity(c, self.points, n) for c in self._counts]
-        return xr.DataArray(p, {"quantity": self.ranks["quantity"].values}, ("quantity",), name="p_value")
+        return xr.DataArray(
+            p,
+            {"quantity": self.ranks["quantity"].values},
+            ("quantity",),
+            name="p_value",
+        )
 
     @cached_property
     def ecdf_difference(self) -> Any:
@@ -77,11 +94,17 @@ class SBC:
 
         n = self.ranks.sizes["replicate"]
         # F_n(z) - z with F_n(z) = #{rank < z (L + 1)} / n.
-        low, high = (v / n - self.points for v in simultaneous(self.points, n, 1.0 - self.level))
+        low, high = (
+            v / n - self.points for v in simultaneous(self.points, n, 1.0 - self.level)
+        )
         coords = {"quantity": self.ranks["quantity"].values, "point": self.points}
         difference = self._counts / n - self.points
         return xr.Dataset(
-            {"difference": (("quantity", "point"), difference), "lower": ("point", low), "upper": ("point", high)},
+            {
+                "difference": (("quantity", "point"), difference),
+                "lower": ("point", low),
+                "upper": ("point", high),
+            },
             coords,
             {"prob": self.prob},
         )
@@ -97,9 +120,14 @@ class SBC:
         even = (1.0 - (self.draws + 1.0) ** -2) / 12.0
         mean, spread = share.mean(0), share.var(0) / even
         p, n = self.p_value.values, len(share)
-        words = ["" if q >= self.level else _describe_departure(m, s, n) for q, m, s in zip(p, mean, spread)]
+        words = [
+            "" if q >= self.level else _describe_departure(m, s, n)
+            for q, m, s in zip(p, mean, spread)
+        ]
         columns = {"p_value": p, "mean_rank": mean, "spread": spread, "reading": words}
-        return pd.DataFrame(columns, index=pd.Index(self.ranks["quantity"].values, name="quantity"))
+        return pd.DataFrame(
+            columns, index=pd.Index(self.ranks["quantity"].values, name="quantity")
+        )
 
     @property
     def uniform(self) -> bool:
@@ -111,18 +139,26 @@ class SBC:
         """One sentence."""
         n, q = self.ranks.sizes["replicate"], self.ranks.sizes["quantity"]
         lost = sum(self.failures.values())
-        sets = f"{n} simulated data sets" + (f" of {n + lost}, the others without a posterior" if lost else "")
+        sets = f"{n} simulated data sets" + (
+            f" of {n + lost}, the others without a posterior" if lost else ""
+        )
         at = f"{sets}, {q} quantities at {1 - self.prob:.2g} together"
         if self.uniform:
             return f"{self.method}: ranks are uniform as far as {at} can tell."
-        off = [f"{name}: {row.reading} ({_p(row.p_value)})" for name, row in self.table.iterrows() if row.reading]
+        off = [
+            f"{name}: {row.reading} ({_p(row.p_value)})"
+            for name, row in self.table.iterrows()
+            if row.reading
+        ]
         return f"{self.method}: ranks are not uniform ({at}). " + "; ".join(off) + "."
 
     def __repr__(self) -> str:
         numbers = truncate_table(
             self.table,
             ".table",
-            formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
+            formatters={
+                "p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")
+            },
             float_format=lambda v: f"{v:.3f}",
         )
         return clean_lines(self.verdict, *numbers, *self._remarks)
@@ -132,8 +168,17 @@ class SBC:
 
     @property
     def _remarks(self) -> list[str]:
-        lost = [f"no posterior in {k} more, which are not ranked: {why}" for why, k in self.failures.items()]
-        return [*lost, *(f"ranked although troubled, {k}: {why}" for why, k in self.troubled.items())]
+        lost = [
+            f"no posterior in {k} more, which are not ranked: {why}"
+            for why, k in self.failures.items()
+        ]
+        return [
+            *lost,
+            *(
+                f"ranked although troubled, {k}: {why}"
+                for why, k in self.troubled.items()
+            ),
+        ]
 
 
 def _p(p: float) -> str:
@@ -223,15 +268,33 @@ def sbc(
     ready, chosen = unroll_rows(model), _posterior(method, model)
     _check_bins(draws, bins)
     work = partial(_replicate, ready, chosen, draws)
-    ranked = in_processes(work, [(seed, i) for i in range(reps)], "sbc, data sets", workers=workers, show=progress)
+    ranked = in_processes(
+        work,
+        [(seed, i) for i in range(reps)],
+        "sbc, data sets",
+        workers=workers,
+        show=progress,
+    )
     good = [r.ranks for r in ranked if r.ranks is not None]
     hyper = next((r.hyper for r in ranked if r.ranks is not None), ())
     failures = _count_reasons(r.trouble for r in ranked if r.ranks is None)
     if not good:
         worst = max(failures, key=lambda why: failures[why])
-        raise Incompatible(f"{chosen.name} fitted none of {reps} simulated data sets: {worst}")
-    troubled = _count_reasons(r.trouble for r in ranked if r.ranks is not None and r.trouble)
-    return SBC(_label_ranks(model, np.array(good), hyper), draws, bins, PROB, chosen.name, failures, troubled)
+        raise Incompatible(
+            f"{chosen.name} fitted none of {reps} simulated data sets: {worst}"
+        )
+    troubled = _count_reasons(
+        r.trouble for r in ranked if r.ranks is not None and r.trouble
+    )
+    return SBC(
+        _label_ranks(model, np.array(good), hyper),
+        draws,
+        bins,
+        PROB,
+        chosen.name,
+        failures,
+        troubled,
+    )
 
 
 def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
@@ -241,13 +304,20 @@ def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
     {'k is 0.9': 2, 'no mode': 1}
     """
     first: dict[str, str] = {}
-    return dict(Counter(first.setdefault(re.sub(r"-?[0-9][0-9.,e+-]*", "#", why), why) for why in reasons))
+    return dict(
+        Counter(
+            first.setdefault(re.sub(r"-?[0-9][0-9.,e+-]*", "#", why), why)
+            for why in reasons
+        )
+    )
 
 
 class _Ranked(NamedTuple):
     ranks: Array | None  # (quantity,)
     trouble: str
-    hyper: tuple[str, ...] = ()  # standard deviations and correlations among the quantities
+    hyper: tuple[
+        str, ...
+    ] = ()  # standard deviations and correlations among the quantities
 
 
 def _posterior(method: str | Method, model: Model) -> Method:
@@ -269,7 +339,9 @@ def _check_bins(draws: int, bins: int) -> None:
         )
 
 
-def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) -> _Ranked:
+def _replicate(
+    model: Model, method: Method, draws: int, seed: tuple[int, int]
+) -> _Ranked:
     rng = np.random.default_rng(seed)
     truth = draw(model, rng)
     try:
@@ -294,24 +366,38 @@ def _thin_draws(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]
     flat = solution.posterior.flat
     total = len(flat["beta"])
     if total < draws:
-        raise DataError(f"the method gives {total} draws and {draws} are ranked: raise its draws, or lower draws=")
+        raise DataError(
+            f"the method gives {total} draws and {draws} are ranked: raise its draws, or lower draws="
+        )
     some = np.linspace(0, total - 1, draws).round().astype(int)
     return flat["beta"][some], {k: v[some] for k, v in flat.items() if k != "beta"}
 
 
-def _quantities(model: Model, beta: Array, aux: Mapping[str, Array], hyper: Sequence[str]) -> Array:
+def _quantities(
+    model: Model, beta: Array, aux: Mapping[str, Array], hyper: Sequence[str]
+) -> Array:
     """(draw, quantity): reported coefficients, standard deviations and correlations of effects, unknown nuisance parameters,
     log-likelihood."""
     known = {a: aux[a] for a in model.unknown}
     others = [*(aux[name] for name in hyper), *known.values()]
-    parts = [reported_coefficients(model, beta).reshape(len(beta), -1), *(v[:, None] for v in others)]
-    return np.concatenate([*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1)
+    parts = [
+        reported_coefficients(model, beta).reshape(len(beta), -1),
+        *(v[:, None] for v in others),
+    ]
+    return np.concatenate(
+        [*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1
+    )
 
 
 def _label_ranks(model: Model, ranks: Array, hyper: Sequence[str]) -> Any:
     import xarray as xr
 
     outcomes = model.likelihood.outcomes
-    names = [f"{c}: {o}" for c in model.design.head_columns for o in outcomes] or list(model.design.head_columns)
-    coords = {"replicate": np.arange(len(ranks)), "quantity": [*names, *hyper, *model.unknown, LOG_LIKELIHOOD]}
+    names = [f"{c}: {o}" for c in model.design.head_columns for o in outcomes] or list(
+        model.design.head_columns
+    )
+    coords = {
+        "replicate": np.arange(len(ranks)),
+        "quantity": [*names, *hyper, *model.unknown, LOG_LIKELIHOOD],
+    }
     return xr.DataArray(ranks, coords, ("replicate", "quantity"), name="ranks")

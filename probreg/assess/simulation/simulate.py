@@ -21,7 +21,9 @@ class Simulation(NamedTuple):
     beta: Array  # (p, m)
     aux: dict[str, float]  # the unknown nuisance parameters
     model: Model
-    hyper: dict[str, float]  # standard deviations and correlations of effects that vary by a group
+    hyper: dict[
+        str, float
+    ]  # standard deviations and correlations of effects that vary by a group
 
 
 @check_arguments
@@ -73,7 +75,11 @@ def unroll_rows(model: Model) -> Model:
         raise Incompatible(
             "weights that stand for over a million rows are too many to simulate from one by one; leave the weights out"
         )
-    design = model.design if model.design.weights is None else replace(model.design.take(rows), weights=None)
+    design = (
+        model.design
+        if model.design.weights is None
+        else replace(model.design.take(rows), weights=None)
+    )
     return replace(model, design=design, prior=model.with_prior_frozen.prior)
 
 
@@ -82,7 +88,11 @@ def _improper(model: Model) -> list[str]:
     for b in model.joint.blocks:
         if not b.prior.proper and b.first:
             term = model.design.grouped_of(b.columns)
-            columns += [model.design.columns[i] for i in b.columns] if term is None else [term.key]
+            columns += (
+                [model.design.columns[i] for i in b.columns]
+                if term is None
+                else [term.key]
+            )
     return columns + [a for a in model.unknown if not model.aux_prior(a).proper]
 
 
@@ -90,9 +100,15 @@ def draw(model: Model, rng: np.random.Generator) -> Simulation:
     """The same for a model that is `unrolled`, without its checks."""
     aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
     known = {**model.fixed, **aux}
-    beta, drawn = model.joint.sample_with_hyper(rng, model.shape, model.likelihood.noise(known))
+    beta, drawn = model.joint.sample_with_hyper(
+        rng, model.shape, model.likelihood.noise(known)
+    )
     names = hyper_names(model.joint, model.design)
     hyper = {names[i][k]: float(v) for i, of in drawn.items() for k, v in of.items()}
-    known = model.likelihood.at_rows(known, model.design.precision) | model.given(model.design)
+    known = model.likelihood.at_rows(known, model.design.precision) | model.given(
+        model.design
+    )
     y = model.likelihood.sample(rng, model.eta(beta), **known)
-    return Simulation(beta, aux, replace(model, design=replace(model.design, y=y)), hyper)
+    return Simulation(
+        beta, aux, replace(model, design=replace(model.design, y=y)), hyper
+    )

@@ -25,7 +25,9 @@ def within(low: Array, high: Array, at: Array, n: int) -> float:
         if not len(reached):
             return 0.0
         # P(N_i+1 = k) = sum_j P(N_i+1 = k | N_i = j) P(N_i = j), summed over the j inside the band only.
-        step = _binomial_mass(reached[:, None] - state, n - state, (z - before) / (1.0 - before))
+        step = _binomial_mass(
+            reached[:, None] - state, n - state, (z - before) / (1.0 - before)
+        )
         state, mass, before = reached, step @ mass, float(z)
     return float(mass.sum())
 
@@ -36,7 +38,13 @@ def _binomial_mass(k: Array, n: Array, p: float) -> Array:
     inside = (k >= 0) & (k <= n)
     k = np.where(inside, k, 0)
     # log C(n, k) + k log p + (n - k) log(1 - p)
-    log_p = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * np.log(p) + (n - k) * np.log1p(-p)
+    log_p = (
+        gammaln(n + 1.0)
+        - gammaln(k + 1.0)
+        - gammaln(n - k + 1.0)
+        + k * np.log(p)
+        + (n - k) * np.log1p(-p)
+    )
     return np.where(inside, np.exp(log_p), 0.0)
 
 
@@ -49,12 +57,16 @@ def _tails(at: Array, n: int) -> Array:
     return 2.0 * np.minimum(below, above)
 
 
-def _acceptance_region(tails: Array, gamma: float, *, strict: bool = False) -> tuple[Array, Array]:
+def _acceptance_region(
+    tails: Array, gamma: float, *, strict: bool = False
+) -> tuple[Array, Array]:
     """The smallest and largest count whose tail probability is at least (above, if strict) gamma."""
     keep = tails > gamma if strict else tails >= gamma
     n = keep.shape[1] - 1
     empty = ~keep.any(1)
-    return np.where(empty, 1, keep.argmax(1)), np.where(empty, 0, n - keep[:, ::-1].argmax(1))
+    return np.where(empty, 1, keep.argmax(1)), np.where(
+        empty, 0, n - keep[:, ::-1].argmax(1)
+    )
 
 
 def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
@@ -65,7 +77,11 @@ def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
     >>> low.tolist(), high.tolist()
     ([15, 39, 65], [35, 61, 85])
     """
-    tails, least, most = _tails(at, n), 0.0, 1.0 - prob  # Bonferroni's bound lies between, a point alone is the most
+    tails, least, most = (
+        _tails(at, n),
+        0.0,
+        1.0 - prob,
+    )  # Bonferroni's bound lies between, a point alone is the most
     # The largest gamma whose band {k: tail(k) >= gamma} still holds all counts with probability prob.
     for _ in range(40):
         middle = (least + most) / 2
@@ -83,5 +99,9 @@ def uniformity(counts: Array, at: Array, n: int) -> float:
     """
     tails = _tails(at, n)
     # p = 1 - P(every point has a tail probability above the smallest that was seen).
-    smallest = float(tails[np.arange(len(at)), np.asarray(counts, int)].min()) * (1.0 + 1e-9)
-    return max(0.0, 1.0 - within(*_acceptance_region(tails, smallest, strict=True), at, n))
+    smallest = float(tails[np.arange(len(at)), np.asarray(counts, int)].min()) * (
+        1.0 + 1e-9
+    )
+    return max(
+        0.0, 1.0 - within(*_acceptance_region(tails, smallest, strict=True), at, n)
+    )

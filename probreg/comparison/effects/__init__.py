@@ -6,4 +6,8 @@ only from those before it: averages, scenarios (strangers), result, verbs.
 """
 
 from probreg.comparison.effects.result import Effects as Effects
-from probreg.comparison.effects.verbs import comparisons as comparisons, predictions as predictions, slopes as slopes
+from probreg.comparison.effects.verbs import (
+    comparisons as comparisons,
+    predictions as predictions,
+    slopes as slopes,
+)

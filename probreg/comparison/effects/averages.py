@@ -19,7 +19,9 @@ from probreg.numerics.linalg import on_all_cores
 
 Array = np.ndarray
 Aux = Mapping[str, Array]
-_NUMBERS = 65_536  # draws times rows times classes at once: what a processor keeps near it
+_NUMBERS = (
+    65_536  # draws times rows times classes at once: what a processor keeps near it
+)
 _STEP = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
 
 
@@ -38,11 +40,15 @@ class RowGroup:
 class Target(Protocol):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
 
-    def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
+    def values(
+        self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
+    ) -> Array:
         """`residual` (..., n, m) each: what is added to the linear predictors of `sums`, where something is."""
         ...
 
-    def averages(self, model: Model, draws: "DrawsAtOnce", groups: Sequence[RowGroup]) -> Array:
+    def averages(
+        self, model: Model, draws: "DrawsAtOnce", groups: Sequence[RowGroup]
+    ) -> Array:
         """The averages over groups at some draws, (s, G, K)."""
         ...
 
@@ -84,13 +90,21 @@ class AverageMean:
     X: Array
     offset: Array | None
     inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process
-    kept: dict[str, Array] = field(default_factory=dict)  # the linear predictors of the last estimate
+    kept: dict[str, Array] = field(
+        default_factory=dict
+    )  # the linear predictors of the last estimate
 
-    def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
+    def values(
+        self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
+    ) -> Array:
         eta = self.eta(beta)
-        return _mean_by_outcome(model.likelihood, eta + residual[0] if residual else eta, aux)
+        return _mean_by_outcome(
+            model.likelihood, eta + residual[0] if residual else eta, aux
+        )
 
-    def averages(self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]) -> Array:
+    def averages(
+        self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]
+    ) -> Array:
         return _group_averages(draws.mean_at(model, self), groups)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
@@ -114,23 +128,41 @@ class AverageSlope:
 
     at: AverageMean
     D: Array
-    differences: Mapping[str, RowSums] = field(default_factory=dict)  # of each process, whose columns have the slopes D
+    differences: Mapping[str, RowSums] = field(
+        default_factory=dict
+    )  # of each process, whose columns have the slopes D
 
-    def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
+    def values(
+        self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
+    ) -> Array:
         # d mu(x beta) / dv = J(eta) (dx/dv) beta
         eta, v = self.at.eta(beta), self.D @ beta
         if residual:
             eta, v = eta + residual[1], v + residual[0]
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
 
-    def averages(self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]) -> Array:
+    def averages(
+        self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]
+    ) -> Array:
         if draws.residual:
-            return _group_averages(self.values(model, draws.beta, draws.aux, draws.residual), groups)
+            return _group_averages(
+                self.values(model, draws.beta, draws.aux, draws.residual), groups
+            )
         J = draws.slope_at(model, self.at)
         if self.one is not None:
             # sum_i s_i J_i beta_j: the slope of eta is the same in every row
-            return np.stack([np.einsum("skm,sm->sk", _group_average(J, g), draws.beta[:, self.one]) for g in groups], 1)
-        return _group_averages(np.einsum("snkm,snm->snk", J, self.D @ draws.beta), groups)
+            return np.stack(
+                [
+                    np.einsum(
+                        "skm,sm->sk", _group_average(J, g), draws.beta[:, self.one]
+                    )
+                    for g in groups
+                ],
+                1,
+            )
+        return _group_averages(
+            np.einsum("snkm,snm->snk", J, self.D @ draws.beta), groups
+        )
 
     @cached_property
     def one(self) -> int | None:
@@ -138,7 +170,11 @@ class AverageSlope:
         if not isinstance(self.D, np.ndarray) or not len(self.D):
             return None
         moving = np.flatnonzero(self.D.any(0))
-        return int(moving[0]) if len(moving) == 1 and (self.D[:, moving[0]] == 1.0).all() else None
+        return (
+            int(moving[0])
+            if len(moving) == 1 and (self.D[:, moving[0]] == 1.0).all()
+            else None
+        )
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
@@ -147,7 +183,10 @@ class AverageSlope:
         eta, v = self.at.eta(beta), self.D @ beta
         J = jacobian(model.likelihood, eta)
         # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X
-        return [(J, self.D), (_mean_hessian_product(model.likelihood, eta, v), self.at.X)]
+        return [
+            (J, self.D),
+            (_mean_hessian_product(model.likelihood, eta, v), self.at.X),
+        ]
 
 
 def jacobian(likelihood: Likelihood, eta: Array) -> Array:
@@ -175,7 +214,9 @@ def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array
     return (8.0 * across(1) - across(2)) / (12.0 * _STEP) * size[..., None]
 
 
-def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux) -> tuple[Array, Array, Array]:
+def average(
+    model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux
+) -> tuple[Array, Array, Array]:
     """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and what is averaged, (n, K)."""
     h, pairs = target.values(model, beta, aux), target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
@@ -192,25 +233,38 @@ def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, a
     return value, gradient.reshape(*value.shape, -1), h
 
 
-def moves_of_rows(h: Array, value: Array, groups: Sequence[RowGroup], units: Array) -> Array:
+def moves_of_rows(
+    h: Array, value: Array, groups: Sequence[RowGroup], units: Array
+) -> Array:
     """Return the influence (n, G, K) of one unit of each row on the averages of h (n, K): share_i (h_i - average) / units_i."""
     out = np.zeros((len(h), *value.shape))
     for number, g in enumerate(groups):
         # a row of weight zero has no units
-        each = np.divide(g.share, g.select(units), out=np.zeros(len(g.rows)), where=g.select(units) > 0)
+        each = np.divide(
+            g.share,
+            g.select(units),
+            out=np.zeros(len(g.rows)),
+            where=g.select(units) > 0,
+        )
         out[g.rows, number] = each[:, None] * (g.select(h) - value[number])
     return out
 
 
 def _outer(L: Array, X: Array) -> Array:
     """sum_i L_i (K, m) kron x_i (p), (K, p, m)."""
-    return np.moveaxis((X.T @ L.reshape(len(L), -1)).reshape(X.shape[1], *L.shape[1:]), 0, 1)
+    return np.moveaxis(
+        (X.T @ L.reshape(len(L), -1)).reshape(X.shape[1], *L.shape[1:]), 0, 1
+    )
 
 
 def _group_average(h: Array, g: RowGroup) -> Array:
     """sum_i s_i h_i of (s, n, ...)."""
     # einsum of one row of numbers and a stack is no product of matrices; tensordot is
-    return np.asarray(np.tensordot(h if len(g.rows) == h.shape[1] else h[:, g.rows], g.share, ((1,), (0,))))
+    return np.asarray(
+        np.tensordot(
+            h if len(g.rows) == h.shape[1] else h[:, g.rows], g.share, ((1,), (0,))
+        )
+    )
 
 
 def _group_averages(h: Array, groups: Sequence[RowGroup]) -> Array:
@@ -225,7 +279,9 @@ def averages_of_draws(
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of
     some atoms."""
-    n = max((g.rows.max(initial=0) + 1 for _, groups in asked for g in groups), default=1)
+    n = max(
+        (g.rows.max(initial=0) + 1 for _, groups in asked for g in groups), default=1
+    )
 
     def part(atoms: slice) -> list[Array]:
         some = {k: v[atoms] for k, v in draws.items()}
@@ -233,7 +289,11 @@ def averages_of_draws(
         means: dict[int, Array] = {}
         slopes: dict[int, Array] = {}
         return [
-            target.averages(model, DrawsAtOnce(beta, some, residual(target, atoms), means, slopes), groups)
+            target.averages(
+                model,
+                DrawsAtOnce(beta, some, residual(target, atoms), means, slopes),
+                groups,
+            )
             for target, groups in asked
         ]
 
@@ -243,6 +303,10 @@ def averages_of_draws(
 
 def _split_draws(S: int, n: int, model: Model) -> list[slice]:
     """Split S draws into slices that fit in the processor's cache."""
-    classes = 1 if isinstance(model.likelihood, UnivariateLikelihood) else len(model.likelihood.levels)
+    classes = (
+        1
+        if isinstance(model.likelihood, UnivariateLikelihood)
+        else len(model.likelihood.levels)
+    )
     size = max(1, _NUMBERS // (n * classes * model.shape[1]))
     return [slice(i, min(i + size, S)) for i in range(0, S, size)]

@@ -34,7 +34,9 @@ class EffectSums:
 
     off: OffSpan
     sums: dict[str, RowSums]
-    places: dict[int, list[slice]]  # by the identity of the target, in the order of its slopes
+    places: dict[
+        int, list[slice]
+    ]  # by the identity of the target, in the order of its slopes
 
     @property
     def n(self) -> int:
@@ -45,43 +47,83 @@ class EffectSums:
         """What is counted, as the end of a sentence."""
         groups = [p.key for p in self.off.of_groups]
         processes = [key for key in self.sums if key not in groups]
-        said = f"; what the columns of {', '.join(processes)} leave of the process is counted" if processes else ""
-        return said + (f"; the effects of new groups in {', '.join(groups)} are counted" if groups else "")
+        said = (
+            f"; what the columns of {', '.join(processes)} leave of the process is counted"
+            if processes
+            else ""
+        )
+        return said + (
+            f"; the effects of new groups in {', '.join(groups)} are counted"
+            if groups
+            else ""
+        )
 
-    def weights(self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link) -> list[object]:
+    def weights(
+        self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link
+    ) -> list[object]:
         """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
         from scipy.sparse import csc_array
 
         model, beta = fit.model, fit.solution.beta
         aux = {k: np.asarray(v) for k, v in fit.aux.items()}
-        found: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(model.shape[1])]
+        found: list[list[tuple[Array, Array, Array]]] = [
+            [] for _ in range(model.shape[1])
+        ]
         first = 0
         for effect in terms:
             for term in effect:
                 h = term.target.values(model, beta, aux)
-                pairs = zip(term.target.slopes(model, beta), self.places[id(term.target)], strict=True)
+                pairs = zip(
+                    term.target.slopes(model, beta),
+                    self.places[id(term.target)],
+                    strict=True,
+                )
                 shapes = [(L, place) for (L, _), place in pairs]
                 for number, g in enumerate(term.groups):
                     slope = link.slope(link.forward(g.share @ h[g.rows]))
                     for L, place in shapes:
-                        w = term.sign * g.share[:, None, None] * L[g.rows] / slope[:, None]
+                        w = (
+                            term.sign
+                            * g.share[:, None, None]
+                            * L[g.rows]
+                            / slope[:, None]
+                        )
                         row = first + number * h.shape[1] + np.arange(h.shape[1])
-                        at = np.broadcast_arrays(row[None, :], place.start + g.rows[:, None])
+                        at = np.broadcast_arrays(
+                            row[None, :], place.start + g.rows[:, None]
+                        )
                         for k, into in enumerate(found):
-                            into.append((at[0].ravel(), at[1].ravel(), w[:, :, k].ravel()))
+                            into.append(
+                                (at[0].ravel(), at[1].ravel(), w[:, :, k].ravel())
+                            )
             first += len(effect[0].groups) * h.shape[1]
-        parts = [[np.concatenate([entry[k] for entry in each]) for k in range(3)] for each in found]
-        return [csc_array((value, (row, at)), shape=(first, self.n)) for row, at, value in parts]
+        parts = [
+            [np.concatenate([entry[k] for entry in each]) for k in range(3)]
+            for each in found
+        ]
+        return [
+            csc_array((value, (row, at)), shape=(first, self.n))
+            for row, at, value in parts
+        ]
 
-    def covariance(self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link) -> Array:
+    def covariance(
+        self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link
+    ) -> Array:
         """What it adds to the covariance (E, E) of the linearised effects, in the units of the solution's scale."""
         return self.off.covariance(self.sums, self.weights(fit, terms, link))
 
     def draws_of_linear(
-        self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link, size: int, rng: np.random.Generator
+        self,
+        fit: Fit,
+        terms: Sequence[Sequence[EtaTarget]],
+        link: Link,
+        size: int,
+        rng: np.random.Generator,
     ) -> Array | float:
         """What it adds to each draw of effects that are linear in eta, (S, E)."""
-        return self.off.draws_of_sums(self.sums, self.weights(fit, terms, link), size, rng)
+        return self.off.draws_of_sums(
+            self.sums, self.weights(fit, terms, link), size, rng
+        )
 
     @cached_property
     def _mean_of_sums(self) -> Array | None:
@@ -89,20 +131,30 @@ class EffectSums:
 
     def means(self, target: Target) -> Sequence[Array]:
         """Return the mean, over the draws, of the term that is added to the predictors of a target; () if it is 0."""
-        return () if self._mean_of_sums is None else [self._mean_of_sums[place] for place in self.places[id(target)]]
+        return (
+            ()
+            if self._mean_of_sums is None
+            else [self._mean_of_sums[place] for place in self.places[id(target)]]
+        )
 
     def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:
         """Draws of all sums, for effects that are not linear in them."""
         return self.off.joint(self.sums, size, fit.model.shape[1], rng)
 
 
-def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectSums | None:
+def effect_sums(
+    fit: Fit, targets: Sequence[Target], *, closed: bool
+) -> EffectSums | None:
     """The sums of all targets; None for a model without processes. `closed`: they are for a covariance in the units of the solution's
     scale, and not for draws."""
     if not fit.model.design.recipe.processes and not fit.model.design.recipe.grouped:
         return None
     noise = noise_of_scale(fit.model, fit.solution) if closed else None
-    off = off_span_of(fit.model, fit.solution, None if noise is None else {fit.model.noise_scale: noise})
+    off = off_span_of(
+        fit.model,
+        fit.solution,
+        None if noise is None else {fit.model.noise_scale: noise},
+    )
     if off is None:
         return None
     parts: list[Mapping[str, RowSums]] = []
@@ -115,6 +167,17 @@ def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectS
             places[id(target)].append(slice(first, first + n))
             parts.append(each)
             first += n
-    sums = {p.key: RowSums.concatenate([part[p.key] for part in parts]) for p in off.processes}
-    met = [p for p in off.processes if not isinstance(p, GroupEffects) or p.new_in(sums[p.key])]
-    return EffectSums(OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places) if met else None
+    sums = {
+        p.key: RowSums.concatenate([part[p.key] for part in parts])
+        for p in off.processes
+    }
+    met = [
+        p
+        for p in off.processes
+        if not isinstance(p, GroupEffects) or p.new_in(sums[p.key])
+    ]
+    return (
+        EffectSums(OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places)
+        if met
+        else None
+    )

@@ -21,11 +21,28 @@ from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
 from probreg.inference.uncertainty.clusters import group_codes
-from probreg.inference.uncertainty.covariance import Settings, check_estimator, check_settings
-from probreg.inference.uncertainty.found_scales import satterthwaite, why_no_satterthwaite
-from probreg.inference.uncertainty.influence import INFLUENCE, SampledRows, influence_covariance, is_constant
+from probreg.inference.uncertainty.covariance import (
+    Settings,
+    check_estimator,
+    check_settings,
+)
+from probreg.inference.uncertainty.found_scales import (
+    satterthwaite,
+    why_no_satterthwaite,
+)
+from probreg.inference.uncertainty.influence import (
+    INFLUENCE,
+    SampledRows,
+    influence_covariance,
+    is_constant,
+)
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
-from probreg.inference.uncertainty.multiplicity import NO_TESTS, Adjusted, adjusted, require_tests
+from probreg.inference.uncertainty.multiplicity import (
+    NO_TESTS,
+    Adjusted,
+    adjusted,
+    require_tests,
+)
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import map_of_columns
@@ -58,8 +75,14 @@ class Effects:
     average_over: str = "sample"
 
     def __repr__(self) -> str:
-        body = truncate_table(self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}")
-        return clean_lines(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
+        body = truncate_table(
+            self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}"
+        )
+        return clean_lines(
+            self.what,
+            f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}",
+            *body,
+        )
 
     def _repr_html_(self) -> str:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"
@@ -86,7 +109,10 @@ class AveragedEffect:
     def terms(self) -> list[EtaTarget]:
         """Its targets with their signs."""
         signs = (1.0,) if len(self.targets) == 1 else (-1.0, 1.0)
-        return [EtaTarget(sign, target, self.groups) for sign, target in zip(signs, self.targets)]
+        return [
+            EtaTarget(sign, target, self.groups)
+            for sign, target in zip(signs, self.targets)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +148,12 @@ class Scale:
 
 
 def evaluate_effects(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, *, what: str
+    fit: Fit,
+    quantities: list[AveragedEffect],
+    scale: Scale,
+    asked: EffectQuestion,
+    *,
+    what: str,
 ) -> Effects:
     """The table of these quantities, by the delta method for a mode, from the draws for a posterior; with a family p-values and
     simultaneous intervals; for sampled rows the standard errors include the sampling of the rows."""
@@ -131,14 +162,20 @@ def evaluate_effects(
     labels = [row for q in quantities for row in _effect_labels(fit, q)]
     posterior = fit.solution.draws
     if posterior is not None and asked.covariance is not None:
-        raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
+        raise Incompatible(
+            "covariance= is for point estimates: the intervals of a posterior come from its draws"
+        )
     if asked.family is not None and posterior is not None:
         raise Incompatible(NO_TESTS)
-    by_draws = posterior is not None and not (posterior.elliptical and _is_linear(fit, scale))
+    by_draws = posterior is not None and not (
+        posterior.elliptical and _is_linear(fit, scale)
+    )
     if posterior is not None and not by_draws and asked.sample is not None:
         # the closed form is of fixed rows
         by_draws = _linearised_all(fit, quantities, scale, asked.sample)[2] is not None
-    left = effect_sums(fit, [t for q in quantities for t in q.targets], closed=not by_draws)
+    left = effect_sums(
+        fit, [t for q in quantities for t in q.targets], closed=not by_draws
+    )
     if by_draws:
         found = _of_draws(fit, quantities, scale, asked, left)
     elif left is None or _is_linear(fit, scale):
@@ -150,13 +187,23 @@ def evaluate_effects(
         kind += left.words
     prob, over = asked.prob, "population" if asked.sample is not None else "sample"
     if asked.sample is not None:
-        where = "the effect is the same in every row" if not sampled else "the rows are a sample of it"
+        where = (
+            "the effect is the same in every row"
+            if not sampled
+            else "the rows are a sample of it"
+        )
         what = f"{what}; average over the population ({where})"
     else:
         what = f"{what}; average over the sample (the rows are fixed)"
     table = pd.DataFrame(labels).assign(**columns)
     method = fit.described["method"]
-    table.attrs = {"prob": prob, "kind": kind, "method": method, "what": what, "average_over": over}
+    table.attrs = {
+        "prob": prob,
+        "kind": kind,
+        "method": method,
+        "what": what,
+        "average_over": over,
+    }
     return Effects(table, what, prob, kind, method, scale.link.name, cov, draws, over)
 
 
@@ -171,11 +218,17 @@ def _is_linear(fit: Fit, scale: Scale) -> bool:
     return fit.model.likelihood.least_squares and scale.back is IDENTITY
 
 
-Found = tuple[dict[str, Array], str, Array, Array | None, bool]  # columns, kind, covariance, draws, rows are a sample
+Found = tuple[
+    dict[str, Array], str, Array, Array | None, bool
+]  # columns, kind, covariance, draws, rows are a sample
 
 
 def _of_delta(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, left: EffectSums | None
+    fit: Fit,
+    quantities: list[AveragedEffect],
+    scale: Scale,
+    asked: EffectQuestion,
+    left: EffectSums | None,
 ) -> Found:
     prob, family = asked.prob, asked.family
     z, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
@@ -197,24 +250,53 @@ def _of_delta(
     if asked.covariance is None and left is None and _is_linear(fit, scale):
         each = _satterthwaite(fit, G)
         if each is not None and rows is not None:
-            each = _joined_df(cov.diagonal(), rows.covariance().diagonal(), each, rows.count - 1.0)
-    together = None if family is None else _together(fit, family, z, cov, df if each is None else each, prob)
-    half = (quantile(prob, df if each is None else each) if together is None else together.critical) * se
+            each = _joined_df(
+                cov.diagonal(), rows.covariance().diagonal(), each, rows.count - 1.0
+            )
+    together = (
+        None
+        if family is None
+        else _together(fit, family, z, cov, df if each is None else each, prob)
+    )
+    half = (
+        quantile(prob, df if each is None else each)
+        if together is None
+        else together.critical
+    ) * se
     error = se * np.abs(scale.back.slope(z))
     if posterior:
-        error = error * (np.sqrt(df / (df - 2.0)) if df is not None and df > 2 else 1.0 if df is None else np.inf)
+        error = error * (
+            np.sqrt(df / (df - 2.0))
+            if df is not None and df > 2
+            else 1.0
+            if df is None
+            else np.inf
+        )
     law = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
     if each is not None:
-        few = f"{each.min():.4g}" if np.ptp(each) < 0.01 * each.max() else f"{each.min():.4g} to {each.max():.4g}"
+        few = (
+            f"{each.min():.4g}"
+            if np.ptp(each) < 0.01 * each.max()
+            else f"{each.min():.4g} to {each.max():.4g}"
+        )
         law = f"Student-t (Satterthwaite's {few} degrees of freedom)"
     where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
     kind = f"{law}, exact" if posterior else f"{law} Wald{where}, delta method, {which}"
     if np.isnan(se).all():
         carries = f"{fit.method.name} carries no standard errors here"
-        kind = "none: the fit is exact, its residuals are rounding" if exact_fit(fit) else f"none: {carries}"
+        kind = (
+            "none: the fit is exact, its residuals are rounding"
+            if exact_fit(fit)
+            else f"none: {carries}"
+        )
     name = "sd" if posterior else "std_error"
     back = scale.back.inverse
-    columns = {"estimate": back(z), name: error, "lower": back(z - half), "upper": back(z + half)}
+    columns = {
+        "estimate": back(z),
+        name: error,
+        "lower": back(z - half),
+        "upper": back(z + half),
+    }
     if together is not None:
         columns, kind = (
             columns | {"p_unadjusted": together.alone, "p_value": together.p},
@@ -234,13 +316,23 @@ def _covariance_of(
     kind = asked.covariance
     if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
         return _by_influence(fit, G, rows, kind, asked)
-    own = fit.solution.replicates is None and fit.model.flat and fit.solution.draws is None
+    own = (
+        fit.solution.replicates is None
+        and fit.model.flat
+        and fit.solution.draws is None
+    )
     if rows is not None and kind is None and own and not exact_fit(fit):
         try:
             return _by_influence(fit, G, rows, "HC0", asked)
-        except (Incompatible, NotConverged, DataError):  # without scores the covariance of the fit is used, and printed
+        except (
+            Incompatible,
+            NotConverged,
+            DataError,
+        ):  # without scores the covariance of the fit is used, and printed
             pass
-    V, df, words = fit.spread(kind, groups=asked.clusters, data=asked.data, lags=asked.lags)
+    V, df, words = fit.spread(
+        kind, groups=asked.clusters, data=asked.data, lags=asked.lags
+    )
     B = V.half(G)
     cov = B @ B.T
     return cov if rows is None else cov + rows.covariance(), df, words
@@ -251,9 +343,19 @@ def _by_influence(
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
     check_estimator(fit.method, kind)
     check_settings(asked.clusters, asked.lags, "stata", kind)
-    codes = group_codes(asked.clusters, fit.model.design, asked.data) if kind == "cluster" else []
-    cov, df, words = influence_covariance(fit.model, fit.solution, G, rows, kind, Settings(codes, asked.lags))
-    return cov, None if fit.solution.df is None else df, words  # as in intervals: t goes with least squares
+    codes = (
+        group_codes(asked.clusters, fit.model.design, asked.data)
+        if kind == "cluster"
+        else []
+    )
+    cov, df, words = influence_covariance(
+        fit.model, fit.solution, G, rows, kind, Settings(codes, asked.lags)
+    )
+    return (
+        cov,
+        None if fit.solution.df is None else df,
+        words,
+    )  # as in intervals: t goes with least squares
 
 
 def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
@@ -265,17 +367,30 @@ def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
 def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     """Degrees of freedom of combinations G (R, p) of the flat coefficients of REML; None for others, and with effects of groups."""
     found, head = fit.solution.found, fit.model.design.head
-    if found is None or why_no_satterthwaite(fit.solution) or np.delete(G, head, axis=1).any():
+    if (
+        found is None
+        or why_no_satterthwaite(fit.solution)
+        or np.delete(G, head, axis=1).any()
+    ):
         return None
     each = satterthwaite(found).df(G[:, head])
     return each if (each > 0).all() and np.isfinite(each).all() else None
 
 
-def _together(fit: Fit, family: Family, z: Array, cov: Array, df: float | Array | None, prob: float) -> Adjusted:
+def _together(
+    fit: Fit,
+    family: Family,
+    z: Array,
+    cov: Array,
+    df: float | Array | None,
+    prob: float,
+) -> Adjusted:
     """The adjustment of the tests z = 0. Incompatible where there are no tests."""
     se = np.sqrt(np.diagonal(cov))
     require_tests(has_tests(fit), se)
-    return adjusted(z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of)
+    return adjusted(
+        z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of
+    )
 
 
 class _LinearEffect(NamedTuple):
@@ -288,27 +403,47 @@ class _LinearEffect(NamedTuple):
 
 
 def _linearise_effect(
-    fit: Fit, q: AveragedEffect, scale: Scale, sample: RowSample | None = None, left: EffectSums | None = None
+    fit: Fit,
+    q: AveragedEffect,
+    scale: Scale,
+    sample: RowSample | None = None,
+    left: EffectSums | None = None,
 ) -> _LinearEffect:
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
-    value, gradient, moves, size = np.zeros(()), np.zeros(()), np.zeros(()), np.zeros(())
+    value, gradient, moves, size = (
+        np.zeros(()),
+        np.zeros(()),
+        np.zeros(()),
+        np.zeros(()),
+    )
     for term in q.terms:
         a, g, h = average(fit.model, term.target, q.groups, fit.solution.beta, known)
         z = scale.link.forward(a)
         slope = scale.link.slope(z)
-        value, gradient = value + term.sign * z, gradient + term.sign * g / slope[..., None]
+        value, gradient = (
+            value + term.sign * z,
+            gradient + term.sign * g / slope[..., None],
+        )
         size = np.maximum(size, np.abs(a / slope))
         if sample is not None:
             added = () if left is None else left.means(term.target)
-            if len(added):  # rows differ as the process does, of which columns may say nothing there
+            if len(
+                added
+            ):  # rows differ as the process does, of which columns may say nothing there
                 # what is added is less the columns at the mean of the draws
-                h = term.target.values(fit.model, fit.solution.posterior.flat["beta"].mean(0), known, added)
+                h = term.target.values(
+                    fit.model, fit.solution.posterior.flat["beta"].mean(0), known, added
+                )
                 a = np.stack([g.share @ h[g.rows] for g in q.groups])
                 slope = scale.link.slope(scale.link.forward(a))
                 size = np.maximum(size, np.abs(a / slope))
-            moves = moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
+            moves = (
+                moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
+            )
     out = value.ravel(), gradient.reshape(value.size, -1)
-    return _LinearEffect(*out, None if sample is None else moves.reshape(len(moves), -1), size.ravel())
+    return _LinearEffect(
+        *out, None if sample is None else moves.reshape(len(moves), -1), size.ravel()
+    )
 
 
 def _linearised_all(
@@ -320,19 +455,30 @@ def _linearised_all(
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
     found = [_linearise_effect(fit, q, scale, sample, left) for q in quantities]
-    z, G = np.concatenate([f.value for f in found]), np.concatenate([f.gradient for f in found])
+    z, G = (
+        np.concatenate([f.value for f in found]),
+        np.concatenate([f.gradient for f in found]),
+    )
     if sample is None:
         return z, G, None
     moves = np.concatenate([f.moves for f in found if f.moves is not None], 1)
-    contrasts = all(len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities)
-    if contrasts and is_constant(moves, np.concatenate([f.size for f in found]), sample.units):
+    contrasts = all(
+        len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities
+    )
+    if contrasts and is_constant(
+        moves, np.concatenate([f.size for f in found]), sample.units
+    ):
         return z, G, None
     eta = None if sample.here is None else sample.here.eta(fit.solution.beta)
     return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters, eta)
 
 
 def _of_draws(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, asked: EffectQuestion, left: EffectSums | None
+    fit: Fit,
+    quantities: list[AveragedEffect],
+    scale: Scale,
+    asked: EffectQuestion,
+    left: EffectSums | None,
 ) -> Found:
     posterior = atoms(fit)
     rng, size = np.random.default_rng([fit.seed, 7]), len(posterior["beta"])
@@ -340,15 +486,29 @@ def _of_draws(
     joint = None if left is None or linear else (left, left.joint(fit, size, rng))
     z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
     if left is not None and linear:
-        z = z + left.draws_of_linear(fit, [q.terms for q in quantities], scale.link, size, rng)
-    rows = None if asked.sample is None else _linearised_all(fit, quantities, scale, asked.sample, left)[2]
+        z = z + left.draws_of_linear(
+            fit, [q.terms for q in quantities], scale.link, size, rng
+        )
+    rows = (
+        None
+        if asked.sample is None
+        else _linearised_all(fit, quantities, scale, asked.sample, left)[2]
+    )
     kind = f"equal-tailed, from {len(z)} draws"
     estimate = scale.back.inverse(z).mean(0)
     if rows is not None:
-        z, kind = z + _row_noise(rows, fit.seed, size), f"{kind} of the parameters and of the sample of rows"
+        z, kind = (
+            z + _row_noise(rows, fit.seed, size),
+            f"{kind} of the parameters and of the sample of rows",
+        )
     shown = scale.back.inverse(z)
     lower, upper = equal_tail(shown, asked.prob)
-    columns = {"estimate": estimate, "sd": shown.std(0, ddof=1), "lower": lower, "upper": upper}
+    columns = {
+        "estimate": estimate,
+        "sd": shown.std(0, ddof=1),
+        "lower": lower,
+        "upper": upper,
+    }
     return columns, kind, np.atleast_2d(np.cov(z.T)), shown, rows is not None
 
 
@@ -356,7 +516,9 @@ def _row_noise(rows: SampledRows, seed: int, size: int) -> Array:
     """Return draws (S, R) of the sampling error of the rows: the normal limit of the Bayesian bootstrap of the averages."""
     value, vector = np.linalg.eigh(rows.covariance())
     root = vector * np.sqrt(np.where(value > 0.0, value, 0.0))
-    return np.asarray(np.random.default_rng([seed, 8]).standard_normal((size, len(value))) @ root.T)
+    return np.asarray(
+        np.random.default_rng([seed, 8]).standard_normal((size, len(value))) @ root.T
+    )
 
 
 def _of_asymptotic(
@@ -375,13 +537,17 @@ def _of_asymptotic(
     prob, family = asked.prob, asked.family
     _, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
     _estimable(fit, G)
-    V, _, words = fit.spread(asked.covariance, groups=asked.clusters, data=asked.data, lags=asked.lags)
+    V, _, words = fit.spread(
+        asked.covariance, groups=asked.clusters, data=asked.data, lags=asked.lags
+    )
     beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
     held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
     here = {"beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))}
     here |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
     joint = (left, drawn)
-    z = np.concatenate(_effect_draws(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1)
+    z = np.concatenate(
+        _effect_draws(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1
+    )
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
     middle = [
         _contrast([scale.link.forward(a.mean(0)) for a in each]).ravel()
@@ -398,7 +564,12 @@ def _of_asymptotic(
         error = lower = upper = np.full(len(error), np.nan)
         kind = f"none: {fit.method.name} carries no standard errors here"
     center, cov = np.concatenate(middle), np.atleast_2d(np.cov(z.T))
-    columns = {"estimate": back(center), "std_error": error, "lower": lower, "upper": upper}
+    columns = {
+        "estimate": back(center),
+        "std_error": error,
+        "lower": lower,
+        "upper": upper,
+    }
     if family is not None:
         together = _together(fit, family, center, cov, None, prob)
         half = together.critical * np.sqrt(np.diagonal(cov))
@@ -412,7 +583,10 @@ Joint = tuple[EffectSums, JointDraws]
 
 
 def _averages(
-    fit: Fit, quantities: Sequence[AveragedEffect], draws: Mapping[str, Array], joint: Joint | None
+    fit: Fit,
+    quantities: Sequence[AveragedEffect],
+    draws: Mapping[str, Array],
+    joint: Joint | None,
 ) -> list[list[Array]]:
     """(S, G, K) of each target of each effect."""
 
@@ -423,7 +597,12 @@ def _averages(
         return [np.asarray(drawn.at(place, atoms)) for place in left.places[id(target)]]
 
     found = iter(
-        averages_of_draws(fit.model, [(t, q.groups) for q in quantities for t in q.targets], draws, residual_draws)
+        averages_of_draws(
+            fit.model,
+            [(t, q.groups) for q in quantities for t in q.targets],
+            draws,
+            residual_draws,
+        )
     )
     return [[next(found) for _ in q.targets] for q in quantities]
 
@@ -434,11 +613,16 @@ def _contrast(each: list[Array]) -> Array:
 
 
 def _effect_draws(
-    fit: Fit, quantities: Sequence[AveragedEffect], scale: Scale, draws: Mapping[str, Array], joint: Joint | None
+    fit: Fit,
+    quantities: Sequence[AveragedEffect],
+    scale: Scale,
+    draws: Mapping[str, Array],
+    joint: Joint | None,
 ) -> list[Array]:
     """The draws (S, R) of each effect on the scale of the link."""
     each = [
-        _contrast([scale.link.forward(a) for a in averages]) for averages in _averages(fit, quantities, draws, joint)
+        _contrast([scale.link.forward(a) for a in averages])
+        for averages in _averages(fit, quantities, draws, joint)
     ]
     return [z.reshape(len(z), -1) for z in each]
 
@@ -447,7 +631,11 @@ def atoms(fit: Fit) -> dict[str, Array]:
     """Posterior draws as beta (S, p, m) and each auxiliary parameter (S, 1)."""
     draws = fit.solution.posterior.flat
     held = {a: np.full((len(draws["beta"]), 1), v) for a, v in fit.model.fixed.items()}
-    return {"beta": draws["beta"], **held, **{a: draws[a][:, None] for a in fit.model.unknown}}
+    return {
+        "beta": draws["beta"],
+        **held,
+        **{a: draws[a][:, None] for a in fit.model.unknown},
+    }
 
 
 def _estimable(fit: Fit, G: Array) -> None:
@@ -455,7 +643,11 @@ def _estimable(fit: Fit, G: Array) -> None:
     if fit.solution.null_space is None:
         return
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-    if len(bad := np.flatnonzero((np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1))):
+    if len(
+        bad := np.flatnonzero(
+            (np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1)
+        )
+    ):
         raise Incompatible(
             f"{len(bad)} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "
             "Ask for effects that keep the relations of the training rows, drop a column, or give a prior."

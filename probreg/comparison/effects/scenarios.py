@@ -33,7 +33,9 @@ from probreg.model.model import Model
 Array = np.ndarray
 _MOST_GROUPS = 200
 _MOST_CELLS = 100_000
-_STEP = 2.0**-10  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
+_STEP = (
+    2.0**-10
+)  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
 # steps k, and weights of x + k h over 12 h
 _CENTRAL = ((-2.0, -1.0, 0.0, 1.0, 2.0), (1.0, -8.0, 0.0, 8.0, -1.0))
 _FORWARD = ((0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0))
@@ -51,12 +53,18 @@ class Population:
     weights: Array
     offset: Array | None
     what: str
-    origin: Mapping[str, Any]  # the table before anything was set: its range is where columns are known to exist
+    origin: Mapping[
+        str, Any
+    ]  # the table before anything was set: its range is where columns are known to exist
     groups: GroupsLike = "typical"  # whose effects a row of a model with groups has
-    codes: Mapping[str, Array] = field(default_factory=dict)  # of new groups: their numbers (n,), by the term
+    codes: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # of new groups: their numbers (n,), by the term
     # means at moved rows, which contrasts share
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
-    coded: dict[str, dict[Any, Array]] = field(default_factory=dict)  # of a category the columns of each level
+    coded: dict[str, dict[Any, Array]] = field(
+        default_factory=dict
+    )  # of a category the columns of each level
     as_fitted: bool = False  # these are the rows of the design as they are, so that its matrix is theirs
     units: Array | None = (
         None  # (n,) of rows of the model the units in each row, copies or trials, independent of one another
@@ -96,14 +104,22 @@ class Population:
 
     def _at_level(self, name: str, to: Array) -> AverageMean | None:
         """The mean with a category at one level, whose columns are then the same in every row; None where there is more to it."""
-        if not isinstance(self.here.X, np.ndarray) or not self.n or self.design.recipe.grouped or (to != to[0]).any():
+        if (
+            not isinstance(self.here.X, np.ndarray)
+            or not self.n
+            or self.design.recipe.grouped
+            or (to != to[0]).any()
+        ):
             return None
         if not (columns := list(self.design.recipe.own_levels(name))):
             return None
         if name not in self.coded:
             # a matrix of one row takes as long as one of some thousand: all levels at once
             levels = categories(self.design)[name]
-            first = {key: np.repeat(np.asarray(values)[:1], len(levels)) for key, values in self.table.items()}
+            first = {
+                key: np.repeat(np.asarray(values)[:1], len(levels))
+                for key, values in self.table.items()
+            }
             rows = self.design.recipe.matrix({**first, name: levels})[:, columns]
             self.coded[name] = dict(zip(levels, rows, strict=True))
         if to[0] not in self.coded[name]:
@@ -113,7 +129,11 @@ class Population:
         return replace(self.here, X=X, kept={})
 
     def _own_column(self, name: str) -> int | None:
-        return self.design.recipe.own_column(name) if isinstance(self.here.X, np.ndarray) else None
+        return (
+            self.design.recipe.own_column(name)
+            if isinstance(self.here.X, np.ndarray)
+            else None
+        )
 
     def _rebuild_rows(self, moved: Mapping[str, Any]) -> AverageMean:
         made = self._design_at({**self.table, **moved}, self.offset)
@@ -123,21 +143,36 @@ class Population:
 
     def _design_at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
         made, recipe = self.design.at(table, offset=offset), self.design.recipe
-        return rows_of_groups(made, self.groups, recipe.groups_at(table)) if recipe.grouped else made
+        return (
+            rows_of_groups(made, self.groups, recipe.groups_at(table))
+            if recipe.grouped
+            else made
+        )
 
     def with_groups(self, groups: GroupsLike) -> "Population":
         """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
         if not self.design.recipe.grouped:
             return self
-        own = replace(self, groups=groups, met={}, what=f"{self.what}; {words_of(groups, identity=True)}")
-        new = {key for key, how in groups_by_term(self.design.recipe, groups).items() if how == "new"}
+        own = replace(
+            self,
+            groups=groups,
+            met={},
+            what=f"{self.what}; {words_of(groups, identity=True)}",
+        )
+        new = {
+            key
+            for key, how in groups_by_term(self.design.recipe, groups).items()
+            if how == "new"
+        }
         if not new:
             return own
         # numbers of new groups stand in the order of all rows, of which differences take parts
         return replace(
             own,
             codes={
-                key: x[:, 0].copy() for key, x in own._design_at(self.table, self.offset).inputs.items() if key in new
+                key: x[:, 0].copy()
+                for key, x in own._design_at(self.table, self.offset).inputs.items()
+                if key in new
             },
         )
 
@@ -145,7 +180,10 @@ class Population:
         """The same rows with variables set to one value each."""
         return replace(
             self,
-            table={**self.table, **{k: _repeat_value(v, self.n) for k, v in values.items()}},
+            table={
+                **self.table,
+                **{k: _repeat_value(v, self.n) for k, v in values.items()},
+            },
             met={},
             as_fitted=False,
         )
@@ -155,7 +193,9 @@ class Population:
         x = np.asarray(self.table[name], dtype=float)
         if len(missing := np.flatnonzero(np.isnan(x))):
             self.design.at(self.table, offset=self.offset)  # names the rows
-            raise DataError(f"{name!r} is missing a value in row {missing[0]}: there is no slope there")
+            raise DataError(
+                f"{name!r} is missing a value in row {missing[0]}: there is no slope there"
+            )
         if (column := self._own_column(name)) is not None:
             return self._slope_of_one(column)
         seen = np.asarray(self.origin[name], dtype=float)
@@ -164,10 +204,15 @@ class Population:
         h = float(2.0 ** np.round(np.log2(_STEP * spread)))
         low, high = float(seen.min()), float(seen.max())
         # steps k and weights c of each row: its derivative is sum_j c_ij X(x_i + k_ij h) / (12 h)
-        steps, weights = (np.tile(np.array(each), (self.n, 1)) for each in (_CENTRAL[0], _CENTRAL[1]))
+        steps, weights = (
+            np.tile(np.array(each), (self.n, 1)) for each in (_CENTRAL[0], _CENTRAL[1])
+        )
         below, above = x - 2 * h < low, x + 2 * h > high
         for where, sign in ((below, 1.0), (above & ~below, -1.0)):
-            steps[where], weights[where] = sign * np.array(_FORWARD[0]), sign * np.array(_FORWARD[1])
+            steps[where], weights[where] = (
+                sign * np.array(_FORWARD[0]),
+                sign * np.array(_FORWARD[1]),
+            )
         weights /= 12.0 * h
         made = [self.mean(name, x + k * h) for k in steps.T]
         moved = {}
@@ -175,20 +220,33 @@ class Population:
             rows = np.stack([at.inputs[key] for at in made], 1)
             # a process of other variables has no slope in this one, not even by rounding
             still = (rows == rows[:, :1]).all()
-            moved[key] = _no_difference(self.n, width) if still else RowSums(weights, rows)
-        return AverageSlope(self.here, combine_columns([at.X for at in made], weights), moved)
+            moved[key] = (
+                _no_difference(self.n, width) if still else RowSums(weights, rows)
+            )
+        return AverageSlope(
+            self.here, combine_columns([at.X for at in made], weights), moved
+        )
 
     def _slope_of_one(self, column: int) -> AverageSlope:
         """The derivative along a column itself: 1 there, 0 elsewhere."""
         D = np.zeros(self.here.X.shape)
         D[:, column] = 1.0
-        return AverageSlope(self.here, D, {key: _no_difference(self.n, w) for key, w in self._widths.items()})
+        return AverageSlope(
+            self.here,
+            D,
+            {key: _no_difference(self.n, w) for key, w in self._widths.items()},
+        )
 
     @property
     def _widths(self) -> dict[str, int]:
         """The numbers that enter each process in a row."""
-        widths = {key: term.basis.width for key, term in self.design.recipe.processes.items()}
-        return widths | {key: 1 + len(term.effects) for key, term in self.design.recipe.grouped.items()}
+        widths = {
+            key: term.basis.width for key, term in self.design.recipe.processes.items()
+        }
+        return widths | {
+            key: 1 + len(term.effects)
+            for key, term in self.design.recipe.grouped.items()
+        }
 
 
 def _finite(x: Array) -> bool:
@@ -210,7 +268,12 @@ def _repeat_value(value: Any, n: int) -> Array:
 
 
 def population(
-    design: Design, data: Any, also: Sequence[str], *, fill: bool = False, trials: Array | None = None
+    design: Design,
+    data: Any,
+    also: Sequence[str],
+    *,
+    fill: bool = False,
+    trials: Array | None = None,
 ) -> Population:
     """The training rows with their frequency weights, or the rows of another table, each counted once.
 
@@ -219,10 +282,15 @@ def population(
     table where it has their column.
     """
     if data is None:
-        design.need_rows("an average over the rows of the model", "pass data=, the rows to average over")
+        design.need_rows(
+            "an average over the rows of the model",
+            "pass data=, the rows to average over",
+        )
     if data is None or (design.n and _same_rows(design, data)):
         table = variables(design, data, also)
-        held = design.offset is None or (all(v in table for v in read_by(design)) and not _array_offset(design))
+        held = design.offset is None or (
+            all(v in table for v in read_by(design)) and not _array_offset(design)
+        )
         weights = full_weights(design.weights, design.n)
         counted = "" if design.weights is None else f" (weight {design.total:g})"
         what = f"the {design.n} rows of the model{counted}"
@@ -235,7 +303,15 @@ def population(
         as_fitted = data is None and not design.recipe.grouped
         own_offset = None if held else design.offset
         return Population(
-            design, table, weights, own_offset, what, table, as_fitted=as_fitted, units=units, trials=trials is not None
+            design,
+            table,
+            weights,
+            own_offset,
+            what,
+            table,
+            as_fitted=as_fitted,
+            units=units,
+            trials=trials is not None,
         )
     from probreg.data.formula.columns import read_table
 
@@ -247,10 +323,16 @@ def population(
         )
     n = len(given.rows)
     own = dict(given.only(tuple(names)).columns)
-    each = None if trials is None or isinstance(design.recipe, ArrayColumns) else design.recipe.trials_at(data)
+    each = (
+        None
+        if trials is None or isinstance(design.recipe, ArrayColumns)
+        else design.recipe.trials_at(data)
+    )
     if each is not None:
         what = f"the {each.sum():.12g} trials of {n} given rows"
-        return Population(design, own, np.asarray(each, dtype=float), None, what, own, trials=True)
+        return Population(
+            design, own, np.asarray(each, dtype=float), None, what, own, trials=True
+        )
     return Population(design, own, np.ones(n), None, f"{n} given rows, each once", own)
 
 
@@ -258,7 +340,11 @@ def trials_of(model: Model) -> Array | None:
     """The trials (n,) of the rows of a model whose rows count trials; none for rows elsewhere, and None for other models."""
     if not isinstance(model.likelihood, OfTrials):
         return None
-    return model.likelihood.given(model.design.observed)["trials"] if model.design.n else np.ones(0)
+    return (
+        model.likelihood.given(model.design.observed)["trials"]
+        if model.design.n
+        else np.ones(0)
+    )
 
 
 def balance_levels(of: Population) -> Population:
@@ -280,21 +366,41 @@ def balance_levels(of: Population) -> Population:
             means[name] = float(np.average(x, weights=of.weights))
     n = int(np.prod([len(each) for each in lists.values()]))
     if n > _MOST_CELLS:
-        raise DataError(f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged")
-    table: dict[str, Any] = {name: _repeat_value(mean, n) for name, mean in means.items()}
+        raise DataError(
+            f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged"
+        )
+    table: dict[str, Any] = {
+        name: _repeat_value(mean, n) for name, mean in means.items()
+    }
     for name, column in zip(lists, zip(*itertools.product(*lists.values()))):
-        table[name] = np.array(column, dtype=object if isinstance(column[0], str) else None)
+        table[name] = np.array(
+            column, dtype=object if isinstance(column[0], str) else None
+        )
     table |= {name: _repeat_value("any", n) for name in groups}
-    offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
+    offset = (
+        None
+        if of.offset is None
+        else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
+    )
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
     return replace(
-        of, table=table, weights=np.ones(n), offset=offset, what=what, met={}, as_fitted=False, units=None, trials=False
+        of,
+        table=table,
+        weights=np.ones(n),
+        offset=offset,
+        what=what,
+        met={},
+        as_fitted=False,
+        units=None,
+        trials=False,
     )
 
 
 def _array_offset(design: Design) -> bool:
     recipe: Any = design.recipe
-    return design.offset is not None and (isinstance(recipe, ArrayColumns) or recipe.offset is None)
+    return design.offset is not None and (
+        isinstance(recipe, ArrayColumns) or recipe.offset is None
+    )
 
 
 def _same_rows(design: Design, data: Any) -> bool:
@@ -308,34 +414,52 @@ def _same_rows(design: Design, data: Any) -> bool:
 # ---- groups and values -------------------------------------------------------------------------------------------------
 
 
-def row_groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], list[RowGroup]]:
+def row_groups(
+    of: Population, by: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[RowGroup]]:
     """The groups of rows that share the values of the variables `by`, in the order of these; one group without any."""
     for name in by:
         if name not in of.table:
-            raise DataError(f"by={name!r} is no variable of these rows; there are: {', '.join(of.table)}")
+            raise DataError(
+                f"by={name!r} is no variable of these rows; there are: {', '.join(of.table)}"
+            )
     if not by:
         return [{}], [RowGroup(np.arange(of.n), of.weights / of.weights.sum())]
     columns = [np.asarray(of.table[name]) for name in by]
-    lists = [list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist() for x in columns]
+    lists = [
+        list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist()
+        for x in columns
+    ]
     keys = list(zip(*lists))
     seen = sorted(set(keys), key=lambda k: tuple((isinstance(v, str), v) for v in k))
     if len(seen) > _MOST_GROUPS:
-        raise DataError(f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one")
+        raise DataError(
+            f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one"
+        )
     rows: dict[Any, list[int]] = {key: [] for key in seen}
     for i, key in enumerate(keys):
         rows[key].append(i)
-    found = [RowGroup(np.array(r), of.weights[r] / of.weights[r].sum()) for r in rows.values()]
+    found = [
+        RowGroup(np.array(r), of.weights[r] / of.weights[r].sum())
+        for r in rows.values()
+    ]
     return [dict(zip(by, key)) for key in seen], found
 
 
-def settings(of: Population, at: Mapping[str, Any] | None) -> Iterator[tuple[dict[str, Any], Population]]:
+def settings(
+    of: Population, at: Mapping[str, Any] | None
+) -> Iterator[tuple[dict[str, Any], Population]]:
     """Every combination of the values in `at`, with the rows set to it."""
     if not isinstance(at, Mapping | None):
-        raise DataError(f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown_value(at)}")
+        raise DataError(
+            f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown_value(at)}"
+        )
     wanted = dict(at or {})
     for name in wanted:
         _require_variable(of, name, "at")
-    lists = [v if isinstance(v, list | tuple | np.ndarray) else [v] for v in wanted.values()]
+    lists = [
+        v if isinstance(v, list | tuple | np.ndarray) else [v] for v in wanted.values()
+    ]
     for values in itertools.product(*lists):
         said = dict(zip(wanted, values))
         yield said, of.set_to(**said) if said else of
@@ -343,7 +467,9 @@ def settings(of: Population, at: Mapping[str, Any] | None) -> Iterator[tuple[dic
 
 def _require_variable(of: Population, name: str, where: str) -> None:
     """DataError unless `name` is a variable behind the columns."""
-    if name in of.design.recipe.of_groups_alone and not is_known(of.design.recipe, of.groups, name):
+    if name in of.design.recipe.of_groups_alone and not is_known(
+        of.design.recipe, of.groups, name
+    ):
         raise DataError(
             f"{where}: {name!r} names groups, and it moves nothing where {words_of(of.groups, identity=True)}; "
             "ask with groups='known'"
@@ -351,10 +477,21 @@ def _require_variable(of: Population, name: str, where: str) -> None:
     if name not in of.table:
         raise DataError(
             f"{where}: {name!r} is no variable of this model; there are: {', '.join(of.table) or 'none'}"
-            + (". Pass data=, the table it was fitted to" if name in read_by(of.design) else "")
+            + (
+                ". Pass data=, the table it was fitted to"
+                if name in read_by(of.design)
+                else ""
+            )
         )
-    if of.offset is not None and name in read_by(of.design) and not _array_offset(of.design) and _in_offset(of, name):
-        raise DataError(f"{where}: {name!r} stands in the offset too; pass data=, the table the model was fitted to")
+    if (
+        of.offset is not None
+        and name in read_by(of.design)
+        and not _array_offset(of.design)
+        and _in_offset(of, name)
+    ):
+        raise DataError(
+            f"{where}: {name!r} stands in the offset too; pass data=, the table the model was fitted to"
+        )
 
 
 def _in_offset(of: Population, name: str) -> bool:
@@ -388,7 +525,9 @@ def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
 
 def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
     def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
-        low, high = _weighted_quantiles(x, w if (w % 1 == 0).all() else np.ones(len(x)), tails)
+        low, high = _weighted_quantiles(
+            x, w if (w % 1 == 0).all() else np.ones(len(x)), tails
+        )
         return low, high, f"{low:g} to {high:g}"
 
     return ends
@@ -400,7 +539,10 @@ def _weighted_quantiles(x: Array, w: Array, tails: Sequence[float]) -> Array:
     below = np.cumsum(w[order])
     at = np.array(tails) * (below[-1] - 1.0)
     low, high = (
-        x[order][np.searchsorted(below, np.floor(at) + k, side="right").clip(max=len(x) - 1)] for k in (0.0, 1.0)
+        x[order][
+            np.searchsorted(below, np.floor(at) + k, side="right").clip(max=len(x) - 1)
+        ]
+        for k in (0.0, 1.0)
     )
     return np.asarray(low + (at - np.floor(at)) * (high - low))
 
@@ -420,22 +562,38 @@ def moves(of: Population, name: str, how: Any) -> list[Contrast]:
     _require_variable(of, name, "variables")
     levels = level_values(of, name)
     if levels is None and name in of.design.recipe.of_groups_alone:
-        raise DataError(f"{name!r} names groups together with other columns; at= sets them one by one")
+        raise DataError(
+            f"{name!r} names groups together with other columns; at= sets them one by one"
+        )
     if levels is not None:
         return [_of_levels(of, name, a, b) for a, b in _level_pairs(name, levels, how)]
     x = np.asarray(of.table[name], dtype=float)
     low, high, said = _numeric(name, x, of.weights, how)
-    return [Contrast(name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape))]
+    return [
+        Contrast(
+            name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape)
+        )
+    ]
 
 
 def level_values(of: Population, name: str) -> list[Any] | None:
     """The levels of a category or of a column of True and False; None for a number."""
-    levels = categories(of.design).get(name) or list(group_levels(of.design.recipe, name)) or None
-    return [False, True] if levels is None and np.asarray(of.table[name]).dtype.kind == "b" else levels
+    levels = (
+        categories(of.design).get(name)
+        or list(group_levels(of.design.recipe, name))
+        or None
+    )
+    return (
+        [False, True]
+        if levels is None and np.asarray(of.table[name]).dtype.kind == "b"
+        else levels
+    )
 
 
 def _of_levels(of: Population, name: str, a: Any, b: Any) -> Contrast:
-    return Contrast(name, f"{b} against {a}", _repeat_value(a, of.n), _repeat_value(b, of.n))
+    return Contrast(
+        name, f"{b} against {a}", _repeat_value(a, of.n), _repeat_value(b, of.n)
+    )
 
 
 def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]]:
@@ -452,12 +610,22 @@ def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]
 def _numeric(name: str, x: Array, w: Array, how: Any) -> tuple[Any, Any, str]:
     if how is None:
         two = np.unique(x)
-        return (0.0, 1.0, "1 against 0") if np.array_equal(two, [0.0, 1.0]) else (x, x + 1.0, "+1")
+        return (
+            (0.0, 1.0, "1 against 0")
+            if np.array_equal(two, [0.0, 1.0])
+            else (x, x + 1.0, "+1")
+        )
     if isinstance(how, str) and how in NUMERIC:
         return NUMERIC[how](x, w)
     pair = how if isinstance(how, tuple) else (how,)
-    if len(pair) <= 2 and all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in pair):
-        return (*pair, f"{pair[0]:g} to {pair[1]:g}") if len(pair) == 2 else (x, x + pair[0], f"{pair[0]:+g}")
+    if len(pair) <= 2 and all(
+        isinstance(v, int | float | np.number) and np.isfinite(v) for v in pair
+    ):
+        return (
+            (*pair, f"{pair[0]:g} to {pair[1]:g}")
+            if len(pair) == 2
+            else (x, x + pair[0], f"{pair[0]:+g}")
+        )
     raise DataError(
         f"{name!r} is a number: it moves by a number, from one to another (a pair), or by {', '.join(map(repr, NUMERIC))}; got {how!r}"
     )

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Names, Natural, Probability, Word, check_arguments, shown_value
+from probreg.arguments.scalars import (
+    Names,
+    Natural,
+    Probability,
+    Word,
+    check_arguments,
+    shown_value,
+)
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.effects.result import (
     PLAIN,
@@ -40,7 +47,11 @@ from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
 
-MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG, "odds ratio")}
+MEASURES = {
+    "difference": PLAIN,
+    "ratio": RATIO,
+    "odds_ratio": Scale(LOGIT, LOG, "odds ratio"),
+}
 
 
 @check_arguments
@@ -123,7 +134,9 @@ def predictions(
     asked = _sample_population(asked, of)
     names, rows = row_groups(of, keys)
     effects = [
-        AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.here,), rows, names)
+        AveragedEffect(
+            {f"{k} =": v for k, v in said.items()}, (setting.here,), rows, names
+        )
         for said, setting in settings(of, at)
     ]
     link = fit.model.likelihood.link
@@ -216,7 +229,9 @@ def comparisons(
     [['b against a', 4.0]]
     """
     if measure not in MEASURES:
-        raise DataError(f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}")
+        raise DataError(
+            f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}"
+        )
     check_adjust(adjust)
     asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
     of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
@@ -234,7 +249,9 @@ def comparisons(
     scale = MEASURES[measure]
     what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
     family = None if adjust is None else Family(adjust, _all_pairs(of, wanted))
-    return evaluate_effects(fit, effects, scale, replace(asked, family=family), what=what)
+    return evaluate_effects(
+        fit, effects, scale, replace(asked, family=family), what=what
+    )
 
 
 @check_arguments
@@ -332,19 +349,25 @@ def _question(
 ) -> EffectQuestion:
     """How averages are evaluated, without their rows."""
     if average_over not in (None, "population", "sample"):
-        raise DataError(f"average_over is 'population' or 'sample', got {average_over!r}")
+        raise DataError(
+            f"average_over is 'population' or 'sample', got {average_over!r}"
+        )
     if average_over == "population" and grid is not None:
         raise DataError(
             "average_over='population' is of the rows of the model, and grid= replaces them: leave one of the two out"
         )
     clustered = isinstance(covariance, str) and covariance == "cluster"
-    known = isinstance(groups, Mapping) or (isinstance(groups, str) and groups in ("typical", "known", "new"))
+    known = isinstance(groups, Mapping) or (
+        isinstance(groups, str) and groups in ("typical", "known", "new")
+    )
     if not clustered and not known:
         raise DataError(
             f"groups is 'known', 'new' or 'typical', or with covariance='cluster' the labels of clusters; got {shown_value(groups)}"
         )
     if clustered and isinstance(groups, str) and groups == "typical":
-        raise DataError("covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these")
+        raise DataError(
+            "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
+        )
     fixed = data is not None or bool(at) or grid is not None
     sample = (
         RowSample(np.ones(0), False, ())
@@ -352,7 +375,12 @@ def _question(
         else None
     )
     return EffectQuestion(
-        prob, covariance, groups if clustered else None, lags, data if clustered else None, sample=sample
+        prob,
+        covariance,
+        groups if clustered else None,
+        lags,
+        data if clustered else None,
+        sample=sample,
     )
 
 
@@ -370,31 +398,58 @@ def _sample_population(asked: EffectQuestion, of: Population) -> EffectQuestion:
             "average_over='population' is of the rows of the model, and data= has other rows, which are fixed: leave it out"
         )
     grouped = of.design.recipe.grouped
-    codes = [x[:, 0].astype(int) for key, x in of.design.inputs.items() if key in grouped]
+    codes = [
+        x[:, 0].astype(int) for key, x in of.design.inputs.items() if key in grouped
+    ]
     return replace(
-        asked, sample=RowSample(of.units, of.trials, ways_of_groups(codes), of.here if of.as_fitted else None)
+        asked,
+        sample=RowSample(
+            of.units,
+            of.trials,
+            ways_of_groups(codes),
+            of.here if of.as_fitted else None,
+        ),
     )
 
 
 def _population(
-    fit: Fit, data: Any, by: str | Sequence[str] | None, groups: GroupsLike, grid: str | None, unit: str | None
+    fit: Fit,
+    data: Any,
+    by: str | Sequence[str] | None,
+    groups: GroupsLike,
+    grid: str | None,
+    unit: str | None,
 ) -> tuple[Population, tuple[str, ...]]:
     require_predictive(fit.solution, fit.method)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
     if grid not in (None, "balanced"):
-        raise DataError(f"grid is None (the rows as they are) or 'balanced', got {grid!r}")
+        raise DataError(
+            f"grid is None (the rows as they are) or 'balanced', got {grid!r}"
+        )
     recipe = fit.model.design.recipe
     if groups != "typical" and not recipe.grouped:
-        raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
+        raise DataError(
+            f"groups={groups!r} goes with effects that vary by a group, and this model has none"
+        )
     if grid and recipe.grouped and "known" in groups_by_term(recipe, groups).values():
         raise DataError(
             "a balanced grid has no groups: groups='typical' has effects of zero, 'new' those of one new group"
         )
-    if named := [n for n in keys if n in recipe.of_groups_alone and not is_known(recipe, groups, n)]:
+    if named := [
+        n
+        for n in keys
+        if n in recipe.of_groups_alone and not is_known(recipe, groups, n)
+    ]:
         raise DataError(
             f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
         )
-    found = population(fit.model.design, data, keys, fill=groups == "typical", trials=_trials(fit, unit))
+    found = population(
+        fit.model.design,
+        data,
+        keys,
+        fill=groups == "typical",
+        trials=_trials(fit, unit),
+    )
     return (balance_levels(found) if grid else found).with_groups(groups), keys
 
 
@@ -438,7 +493,9 @@ def _parse_variables(of: Population, variables: Any) -> dict[str, Any]:
     if variables is None:
         found = dict.fromkeys(_own_variables(of))
         if not found:
-            raise DataError("this model has no variable to compare: its columns are an intercept alone")
+            raise DataError(
+                "this model has no variable to compare: its columns are an intercept alone"
+            )
         return found
     if not len(variables):
         raise DataError("variables is empty: name at least one")
@@ -450,7 +507,11 @@ def _parse_variables(of: Population, variables: Any) -> dict[str, Any]:
 def _own_variables(of: Population) -> list[str]:
     from probreg.data.formula.variables import read_by
 
-    return [v for v in read_by(of.design) if v in of.table and v not in of.design.recipe.of_groups_alone]
+    return [
+        v
+        for v in read_by(of.design)
+        if v in of.table and v not in of.design.recipe.of_groups_alone
+    ]
 
 
 def _parse_slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
@@ -458,10 +519,14 @@ def _parse_slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
     grouped = categories(of.design)
     numbers = [v for v in named if v not in grouped]
     if variables is None and not numbers:
-        raise DataError(f"no variable of this model is a number: {', '.join(named)}; use comparisons")
+        raise DataError(
+            f"no variable of this model is a number: {', '.join(named)}; use comparisons"
+        )
     chosen = numbers if variables is None else list(named)
     for name in chosen:
         _require_variable(of, name, "variables")
         if name in grouped or name in of.design.recipe.of_groups_alone:
-            raise DataError(f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})")
+            raise DataError(
+                f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})"
+            )
     return [(name, of.slope(name)) for name in chosen]

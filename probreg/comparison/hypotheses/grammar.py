@@ -31,7 +31,9 @@ _SIGNS = re.compile(r"<=|>=|==|[=<>+\-*/(),]")
 _RELATIONS = {"=": "=", "==": "=", "<": "<", ">": ">", "<=": "<", ">=": ">"}
 _QUOTED = re.compile(r"`(?:[^`\\]|\\.)*`", re.DOTALL)
 _WORD = re.compile(r"[^\s,=<>+*/()`-]+(\s*:\s*[^\s,=<>+*/()`-]+)*")
-_OPERATOR = re.compile(r"[-+*/(),]|^\s*[\d.]")  # without one of these a name has one reading
+_OPERATOR = re.compile(
+    r"[-+*/(),]|^\s*[\d.]"
+)  # without one of these a name has one reading
 _CALL = re.compile(r"[^\W\d][\w.]*\s*\(")
 _PLAIN = re.compile(r"\w+")
 _COLON = re.compile(r"\s*:\s*")
@@ -60,7 +62,10 @@ class Restriction:
     def format_combination(self, names: Sequence[str]) -> str:
         """Format the linear combination as text."""
         terms = [(c, _quote_name(names[j])) for j, c in self.weights.items() if c]
-        said = " ".join(f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):.6g} '}{name}" for c, name in terms)
+        said = " ".join(
+            f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):.6g} '}{name}"
+            for c, name in terms
+        )
         return said.removeprefix("+ ")
 
 
@@ -95,7 +100,9 @@ class Names:
             each = [columns[j] for j in at]
             whole[term] = tuple(k for c in each for k in alone[c])
             for o in outcomes:
-                whole[f"{o}: {term}"] = whole[f"{term}: {o}"] = tuple(k for c in each for k in alone[f"{o}: {c}"])
+                whole[f"{o}: {term}"] = whole[f"{term}: {o}"] = tuple(
+                    k for c in each for k in alone[f"{o}: {c}"]
+                )
         return cls({**whole, **alone}, frozenset(whole), frozenset(smooth))
 
     def at(self, text: str, place: int) -> "HypothesisToken | None":
@@ -121,8 +128,14 @@ class Names:
     def refuse_ambiguous(self, name: str) -> None:
         """Raise DataError for a name without backquotes that also reads as a sum of other names."""
         if name not in self._ambiguous:
-            others = Names({n: where for n, where in self.known.items() if n != name}, self.terms, self.smooth)
-            self._ambiguous[name] = _OPERATOR.search(name) is not None and _is_sum(name, others)
+            others = Names(
+                {n: where for n, where in self.known.items() if n != name},
+                self.terms,
+                self.smooth,
+            )
+            self._ambiguous[name] = _OPERATOR.search(name) is not None and _is_sum(
+                name, others
+            )
         if self._ambiguous[name]:
             raise DataError(
                 f"{name!r} is a coefficient and also a sum of others: write the coefficient as {quote_name(name)}, or put spaces "
@@ -145,7 +158,11 @@ class Names:
     @cached_property
     def _by_spelling(self) -> Mapping[str, str]:
         """The names by their factors, joined by colons without spaces."""
-        return {_COLON.sub(":", name): name for names in self._by_letter.values() for name in names}
+        return {
+            _COLON.sub(":", name): name
+            for names in self._by_letter.values()
+            for name in names
+        }
 
     @cached_property
     def _longest(self) -> int:
@@ -158,7 +175,9 @@ class Names:
         while (factor := _read_factor(text, place, self._longest)) is not None:
             written, place = factor
             factors.append(written)
-            if (name := self._by_spelling.get(":".join(factors))) and _is_whole_word(text, place, name):
+            if (name := self._by_spelling.get(":".join(factors))) and _is_whole_word(
+                text, place, name
+            ):
                 best, end = name, place
             colon = _COLON.match(text, place)
             if colon is None:
@@ -170,16 +189,30 @@ class Names:
         factors = sorted(part.strip() for part in word.split(":"))
         near = [n for n in self.known if sorted(n.split(":")) == factors]
         near = near or difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
-        few = list(self.known) if len(self.known) <= 12 else [*list(self.known)[:12], "..."]
-        return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are: {', '.join(few)}"
+        few = (
+            list(self.known)
+            if len(self.known) <= 12
+            else [*list(self.known)[:12], "..."]
+        )
+        return (
+            f"; did you mean {' or '.join(map(repr, near))}?"
+            if near
+            else f"; there are: {', '.join(few)}"
+        )
 
 
-def _of_columns(columns: Sequence[str], outcomes: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def _of_columns(
+    columns: Sequence[str], outcomes: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
     """The numbers of each coefficient by its names, and of each column for all outcomes."""
     if not outcomes:
         return {c: (j,) for j, c in enumerate(columns)}
     m = len(outcomes)
-    each = {(c, o): (j * m + k,) for j, c in enumerate(columns) for k, o in enumerate(outcomes)}
+    each = {
+        (c, o): (j * m + k,)
+        for j, c in enumerate(columns)
+        for k, o in enumerate(outcomes)
+    }
     bare = {c: tuple(range(j * m, (j + 1) * m)) for j, c in enumerate(columns)}
     before = {f"{o}: {c}": where for (c, o), where in each.items()}
     return {**before, **{f"{c}: {o}": where for (c, o), where in each.items()}, **bare}
@@ -252,7 +285,9 @@ def _quote_name(name: str) -> str:
 
 def _is_whole_word(text: str, end: int, name: str) -> bool:
     """Return whether a name ends at a word boundary, and not before a colon."""
-    return end >= len(text) or not (text[end:].lstrip().startswith(":") or (_wordy(name[-1]) and _wordy(text[end])))
+    return end >= len(text) or not (
+        text[end:].lstrip().startswith(":") or (_wordy(name[-1]) and _wordy(text[end]))
+    )
 
 
 def _unquote_name(text: str) -> str:
@@ -299,8 +334,12 @@ def _token(text: str, place: int, names: Names) -> HypothesisToken:
         return token
     if text[place] == "`":
         if (closed := _QUOTED.match(text, place)) is None:
-            raise DataError(f"the hypothesis {shown_formula(text)}: a backquote is not closed")
-        if (name := names.find_coefficient(word := _unquote_name(closed.group()))) is None:
+            raise DataError(
+                f"the hypothesis {shown_formula(text)}: a backquote is not closed"
+            )
+        if (
+            name := names.find_coefficient(word := _unquote_name(closed.group()))
+        ) is None:
             raise _unknown_name_error(text, word, names)
         return HypothesisToken("name", closed.group(), place, name)
     if found := _NUMBER.match(text, place):
@@ -311,7 +350,11 @@ def _token(text: str, place: int, names: Names) -> HypothesisToken:
         return HypothesisToken("number", found.group(), place)
     if found := _SIGNS.match(text, place):
         return HypothesisToken(found.group(), found.group(), place)
-    raise _unknown_name_error(text, found.group() if (found := _WORD.match(text, place)) else text[place], names)
+    raise _unknown_name_error(
+        text,
+        found.group() if (found := _WORD.match(text, place)) else text[place],
+        names,
+    )
 
 
 def _unknown_name_error(text: str, word: str, names: Names) -> DataError:
@@ -334,7 +377,9 @@ class LinearExpression:
         return LinearExpression(self.constant + sign * other.constant, parts)
 
     def times(self, c: float) -> "LinearExpression":
-        return LinearExpression(c * self.constant, {name: c * v for name, v in self.parts.items()})
+        return LinearExpression(
+            c * self.constant, {name: c * v for name, v in self.parts.items()}
+        )
 
 
 @dataclass
@@ -370,8 +415,12 @@ class Reader:
             said = self.text[start : self.token.place].strip()
             found += self.expand_restriction(left.plus(right, -1.0), relation, said)
             left = right
-        if not found and left.constant == 0.0 and list(left.parts.values()) == [1.0]:  # a name alone is that name = 0
-            return self.expand_restriction(left, "=", self.text[start : self.token.place].strip())
+        if (
+            not found and left.constant == 0.0 and list(left.parts.values()) == [1.0]
+        ):  # a name alone is that name = 0
+            return self.expand_restriction(
+                left, "=", self.text[start : self.token.place].strip()
+            )
         if not found:
             raise DataError(
                 f"the hypothesis {shown_formula(self.text)} has no relation after {_end_of(self.text[start : self.token.place])}: "
@@ -379,16 +428,26 @@ class Reader:
             )
         return found
 
-    def expand_restriction(self, difference: LinearExpression, relation: str, said: str) -> list[Restriction]:
+    def expand_restriction(
+        self, difference: LinearExpression, relation: str, said: str
+    ) -> list[Restriction]:
         """Return one restriction, or one for each outcome or column of a term if a name covers several."""
         used = {n: self.names.known[n] for n, c in difference.parts.items() if c}
         if not used:
-            numbers = [n for n in self.names.known if n and _is_arithmetic(n) and n in said]
-            hint = f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}" if numbers else ""
+            numbers = [
+                n for n in self.names.known if n and _is_arithmetic(n) and n in said
+            ]
+            hint = (
+                f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
+                if numbers
+                else ""
+            )
             raise DataError(
                 f"the hypothesis {shown_formula(self.text)}: no coefficient is left in {shown_formula(said)}{hint}"
             )
-        if len(used) > 1 and (whole := next((n for n in used if n in self.names.terms), None)):
+        if len(used) > 1 and (
+            whole := next((n for n in used if n in self.names.terms), None)
+        ):
             raise DataError(
                 f"the hypothesis {shown_formula(self.text)}: the term {whole!r} stands for all its columns, alone in its relation, as in "
                 f"'{whole} = 0'; name its columns to compare them"
@@ -427,10 +486,16 @@ class Reader:
                 )
             if sign == "/":
                 if other.constant == 0.0:
-                    raise DataError(f"the hypothesis {shown_formula(self.text)} divides by zero")
+                    raise DataError(
+                        f"the hypothesis {shown_formula(self.text)} divides by zero"
+                    )
                 total = total.times(1.0 / other.constant)
             else:
-                total = other.times(total.constant) if other.parts else total.times(other.constant)
+                total = (
+                    other.times(total.constant)
+                    if other.parts
+                    else total.times(other.constant)
+                )
         return total
 
     def factor(self) -> LinearExpression:
@@ -445,7 +510,11 @@ class Reader:
         self.i += 1
         if token.kind == "number":
             value = float(token.text)
-            return self.parse_unsigned().times(value) if self.token.kind == "name" else LinearExpression(value)
+            return (
+                self.parse_unsigned().times(value)
+                if self.token.kind == "name"
+                else LinearExpression(value)
+            )
         if token.kind == "name":
             name = token.name
             if name in self.names.smooth:
@@ -457,7 +526,9 @@ class Reader:
         if token.kind == "(":
             self.depth += 1
             if self.depth > _DEEPEST:
-                raise DataError(f"the hypothesis {shown_formula(self.text)} nests more than {_DEEPEST} parentheses")
+                raise DataError(
+                    f"the hypothesis {shown_formula(self.text)} nests more than {_DEEPEST} parentheses"
+                )
             inner = self.sum()
             self.expect(")")
             self.depth -= 1
@@ -474,7 +545,8 @@ class Reader:
     def expect(self, kind: str) -> None:
         if not self.next_is(kind):
             raise self.unexpected_token_error(
-                self.token, {"end": "a relation, a comma or the end"}.get(kind, repr(kind))
+                self.token,
+                {"end": "a relation, a comma or the end"}.get(kind, repr(kind)),
             )
         self.i += 0 if kind == "end" else 1
 
@@ -502,7 +574,11 @@ def parse(
     {0: 1.0, 2: -1.0} = 0.0
     """
     if not isinstance(text, str) or not text.strip():
-        met = text if isinstance(text, str | bool | int | float) or text is None else type(text)
+        met = (
+            text
+            if isinstance(text, str | bool | int | float) or text is None
+            else type(text)
+        )
         raise DataError(
             f"a hypothesis is a text such as 'x1 = x2', got {met!r}; nested fits are tested by compare_models(fits, test='lr')"
         )

@@ -10,7 +10,10 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import reported_marginals
 from probreg.inference.exact.quadrature import log_mean_over, predictors_given_sigma
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
-from probreg.inference.uncertainty.intervals.marginals import above_zero, of_coefficients
+from probreg.inference.uncertainty.intervals.marginals import (
+    above_zero,
+    of_coefficients,
+)
 from probreg.priors import InverseGamma
 
 Array = np.ndarray
@@ -56,8 +59,14 @@ def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
         return {"weight": weight, "mean": mean @ L.T, "sd": sd @ np.abs(L).T}
     if "log_sigma" not in known or fit.model.design.recipe.processes:
         return None
-    given = predictors_given_sigma(fit.model, over_own(fit, L), np.exp(known["log_sigma"]))
-    return None if given is None else {"weight": weight, "mean": given.mean, "sd": given.sd}
+    given = predictors_given_sigma(
+        fit.model, over_own(fit, L), np.exp(known["log_sigma"])
+    )
+    return (
+        None
+        if given is None
+        else {"weight": weight, "mean": given.mean, "sd": given.sd}
+    )
 
 
 def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
@@ -66,16 +75,31 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         # sd of a Student-t is scale (df / (df - 2))^(1/2)
-        wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
+        wider = (
+            1.0
+            if s.df is None
+            else np.sqrt(s.df / (s.df - 2.0))
+            if s.df > 2
+            else np.inf
+        )
         half = quantile(prob, s.df) * scale
-        return {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}
+        return {
+            "estimate": value,
+            "sd": wider * scale,
+            "lower": value - half,
+            "upper": value + half,
+        }
     if (m := _mixtures(fit, L)) is not None:
         value = m["weight"] @ m["mean"]
         sd = np.sqrt(m["weight"] @ (np.square(m["sd"]) + np.square(m["mean"] - value)))
         lower, upper = of_coefficients(m, prob, "eti")
     else:
         theta = combinations_drawn(fit, L).reshape(-1, len(L))
-        value, sd, (lower, upper) = theta.mean(0), theta.std(0, ddof=1), equal_tail(theta, prob)
+        value, sd, (lower, upper) = (
+            theta.mean(0),
+            theta.std(0, ddof=1),
+            equal_tail(theta, prob),
+        )
     return {"estimate": value, "sd": sd, "lower": lower, "upper": upper}
 
 
@@ -85,10 +109,14 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         t = sign * float((value[0] - r[0]) / scale[0])
-        how = "exact" if fit.model.likelihood.least_squares else "of the normal posterior"
+        how = (
+            "exact" if fit.model.likelihood.least_squares else "of the normal posterior"
+        )
         return float(ndtr(t) if s.df is None else stdtr(s.df, t)), how
     if (m := _mixtures(fit, L)) is not None:
-        return float(above_zero(m["weight"], sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])), "exact"
+        return float(
+            above_zero(m["weight"], sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])
+        ), "exact"
     return None
 
 
@@ -103,7 +131,12 @@ def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     if len(r) == 1 and (known := _above(fit, L, r, float(sign[0]))) is not None:
         return Belief("P(hypothesis)", known[0], 0.0, known[1])
     met = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
-    return Belief("P(hypothesis)", float(met.mean()), error_of_draws(met.astype(float)), f"share of {met.size} draws")
+    return Belief(
+        "P(hypothesis)",
+        float(met.mean()),
+        error_of_draws(met.astype(float)),
+        f"share of {met.size} draws",
+    )
 
 
 def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
@@ -122,12 +155,19 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
         return Belief(name, level, 0.0, "exact, the region of highest density")
     if q == 1 and (known := _above(fit, L, r, 1.0)) is not None:
-        return Belief(name, abs(1.0 - 2.0 * known[0]), 0.0, f"equal-tailed interval, {known[1]}")
+        return Belief(
+            name, abs(1.0 - 2.0 * known[0]), 0.0, f"equal-tailed interval, {known[1]}"
+        )
     theta = combinations_drawn(fit, L)
     if q == 1:
         above = (theta[..., 0] > r[0]).astype(float)
         level = abs(1.0 - 2.0 * float(above.mean()))
-        return Belief(name, level, 2.0 * error_of_draws(above), f"equal-tailed interval, from {above.size} draws")
+        return Belief(
+            name,
+            level,
+            2.0 * error_of_draws(above),
+            f"equal-tailed interval, from {above.size} draws",
+        )
     flat = theta.reshape(-1, q)
     centre, V = flat.mean(0), np.cov(flat.T)
     reach = float((centre - r) @ np.linalg.solve(V, centre - r))
@@ -161,18 +201,30 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     if not set(np.flatnonzero(involved)) <= set(own):
         return None
     if not has_exact_law(fit):
-        posterior, prior_density = _log_mixture_density(fit, L, r), _log_prior_density(fit, L, r)
-        return None if posterior is None or prior_density is None else posterior - prior_density
+        posterior, prior_density = (
+            _log_mixture_density(fit, L, r),
+            _log_prior_density(fit, L, r),
+        )
+        return (
+            None
+            if posterior is None or prior_density is None
+            else posterior - prior_density
+        )
     unknown = bool(model.unknown)
     V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
     df: float | None = None
     if unknown:
         prior = model.noise_prior
-        if not isinstance(prior, InverseGamma) or not model.joint.sigma_units[own].all():
+        if (
+            not isinstance(prior, InverseGamma)
+            or not model.joint.sigma_units[own].all()
+        ):
             return None
         df, V = 2.0 * prior.shape, V * prior.scale / prior.shape
     after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
-    before = _log_density(r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df)
+    before = _log_density(
+        r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df
+    )
     return float(after - before)
 
 
@@ -182,13 +234,22 @@ def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
     if known is None or "log_sigma" not in known or fit.model.design.recipe.processes:
         return None
     given = predictors_given_sigma(fit.model, L, np.exp(known["log_sigma"]))
-    return None if given is None else float(logsumexp(_log_density(r, given.mean, given.half, None), b=known["weight"]))
+    return (
+        None
+        if given is None
+        else float(
+            logsumexp(_log_density(r, given.mean, given.half, None), b=known["weight"])
+        )
+    )
 
 
 def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
     """Return log p(L beta = r) under the prior, integrated over sigma where it is in units of sigma; None if that is not finite."""
     joint, own = fit.model.joint, np.flatnonzero(fit.model.joint.informative)
-    centre, root = L @ joint.center, np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)]))
+    centre, root = (
+        L @ joint.center,
+        np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)])),
+    )
 
     def conditional_log_density(u: Array) -> Array:
         """Return log p(L beta = r | sigma) at each log sigma."""
@@ -206,7 +267,11 @@ def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Arra
     centres (..., q) and halves (..., q, k)."""
     q, d = len(x), x - centre
     R = np.linalg.qr(np.swapaxes(half, -1, -2), mode="r")
-    W = np.square(np.linalg.solve(np.swapaxes(R, -1, -2), np.broadcast_to(d, R.shape[:-1])[..., None])).sum((-1, -2))
+    W = np.square(
+        np.linalg.solve(
+            np.swapaxes(R, -1, -2), np.broadcast_to(d, R.shape[:-1])[..., None]
+        )
+    ).sum((-1, -2))
     root = np.log(np.abs(np.diagonal(R, axis1=-2, axis2=-1))).sum(-1)
     if df is None:
         return -0.5 * (q * np.log(2.0 * np.pi) + W) - root

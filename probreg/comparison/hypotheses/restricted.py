@@ -17,7 +17,12 @@ from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.base import Status, held_at_limits
 from probreg.inference.covariance import ParameterCovariance
-from probreg.inference.uncertainty.constrained import Surface, identified, start, surface
+from probreg.inference.uncertainty.constrained import (
+    Surface,
+    identified,
+    start,
+    surface,
+)
 from probreg.inference.uncertainty.information import BlockEstimate, expected_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -59,7 +64,9 @@ def independent(L: Array, r: Array) -> Restrictions:
 
     size = np.linalg.norm(L, axis=1)
     if (size == 0).any():
-        raise DataError(f"restriction {int(np.argmin(size)) + 1} holds no coefficient that this model has")
+        raise DataError(
+            f"restriction {int(np.argmin(size)) + 1} holds no coefficient that this model has"
+        )
     A, b = L / size[:, None], r / size
     _, R, order = qr(A.T, mode="economic", pivoting=True)
     d = np.abs(np.diagonal(R))
@@ -67,7 +74,9 @@ def independent(L: Array, r: Array) -> Restrictions:
     beta = np.linalg.lstsq(A[kept], b[kept])[0]
     off = np.abs(A @ beta - b)
     if (off > 1e-8 * (1.0 + np.abs(b))).any():
-        raise DataError(f"restriction {int(off.argmax()) + 1} contradicts the others: no coefficients meet them all")
+        raise DataError(
+            f"restriction {int(off.argmax()) + 1} contradicts the others: no coefficients meet them all"
+        )
     return Restrictions(L[kept], r[kept])
 
 
@@ -85,7 +94,9 @@ def estimable(fit: Fit, L: Array) -> None:
 # ---- the tests ---------------------------------------------------------------------------------------------------------
 
 
-def wald(found: Restrictions, beta: Array, V: ParameterCovariance, df: float | None) -> list[Test]:
+def wald(
+    found: Restrictions, beta: Array, V: ParameterCovariance, df: float | None
+) -> list[Test]:
     """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
     gap, q = found.L @ beta - found.r, found.q
     try:
@@ -108,7 +119,13 @@ def root(t: float, df: float | None, tail: int = 0) -> Test:
     below = float(ndtr(t) if df is None else stdtr(df, t))
     above = float(ndtr(-t) if df is None else stdtr(df, -t))
     p = {0: 2.0 * min(below, above), 1: above, -1: below}[tail]
-    return Test("z" if df is None else "t", t, "normal" if df is None else "t", () if df is None else (df,), p)
+    return Test(
+        "z" if df is None else "t",
+        t,
+        "normal" if df is None else "t",
+        () if df is None else (df,),
+        p,
+    )
 
 
 def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
@@ -122,11 +139,16 @@ def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
         fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
         at = restricted_mode(fit, found)
         lr = 2.0 * (likelihood_limit(fit) - float(fit.model.log_lik(at.beta, **at.aux)))
-        singular = fit.solution.status is Status.NO_MAXIMUM or fit.solution.null_space is not None
+        singular = (
+            fit.solution.status is Status.NO_MAXIMUM
+            or fit.solution.null_space is not None
+        )
         score = _score_statistic(fit.model, at, found, singular=singular)
     q = found.q
     each = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
-    return [Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each.items()]
+    return [
+        Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each.items()
+    ]
 
 
 def likelihood_limit(fit: Fit) -> float:
@@ -140,7 +162,10 @@ def likelihood_limit(fit: Fit) -> float:
 
 def _of_least_squares(fit: Fit, found: Restrictions) -> tuple[float, float]:
     """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
-    s, n = ClosedForm().solve(fit.model, np.random.default_rng(0)), fit.model.design.total  # whatever the method was
+    s, n = (
+        ClosedForm().solve(fit.model, np.random.default_rng(0)),
+        fit.model.design.total,
+    )  # whatever the method was
     gap = found.L @ s.beta.ravel() - found.r
     W = s.scale.wald(found.L, gap)
     if not fit.model.unknown:
@@ -192,7 +217,9 @@ def _to_raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
     return model.design.frame.to_raw(theta[:size].reshape(model.shape)), aux
 
 
-def _score_statistic(model: Model, at: Restricted, found: Restrictions, *, singular: bool) -> float | None:
+def _score_statistic(
+    model: Model, at: Restricted, found: Restrictions, *, singular: bool
+) -> float | None:
     """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation.
 
     The information is `singular` where columns are combinations of others, and in a limit, where rows with a certain response have
@@ -202,7 +229,11 @@ def _score_statistic(model: Model, at: Restricted, found: Restrictions, *, singu
     assert isinstance(model.likelihood, SmoothLikelihood)
     T = map_of_columns(model.design.frame.T, model.shape[1])
     known = BlockEstimate(
-        model.likelihood, model.design.frame, at.beta, {**model.fixed, **at.aux}, tuple(range(model.shape[1]))
+        model.likelihood,
+        model.design.frame,
+        at.beta,
+        {**model.fixed, **at.aux},
+        tuple(range(model.shape[1])),
     )
     (information,) = model.design.fold(partial(expected_part, at=known))
     gamma = model.design.frame.from_raw(at.beta)

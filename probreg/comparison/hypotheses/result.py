@@ -42,18 +42,25 @@ class Hypothesis:
                 for t in self.tests.values()
             ]
         else:
-            rows = [{"what": b.name, "value": b.value, "mcse": b.mcse, "how": b.how} for b in self.beliefs]
+            rows = [
+                {"what": b.name, "value": b.value, "mcse": b.mcse, "how": b.how}
+                for b in self.beliefs
+            ]
         return pd.DataFrame(rows)
 
     def __getitem__(self, name: str) -> Test:
         """The test of that name. KeyError with the names there are."""
         if name not in self.tests:
-            raise KeyError(f"no test is called {name!r} here; there are: {', '.join(self.tests) or 'none'}")
+            raise KeyError(
+                f"no test is called {name!r} here; there are: {', '.join(self.tests) or 'none'}"
+            )
         return self.tests[name]
 
     def __repr__(self) -> str:
         def table_lines(table: Any, rest: str) -> list[str]:
-            return truncate_table(table, rest, index=False, float_format=lambda v: f"{v:.5g}")
+            return truncate_table(
+                table, rest, index=False, float_format=lambda v: f"{v:.5g}"
+            )
 
         head, *rest = self._heading
         return clean_lines(
@@ -66,18 +73,35 @@ class Hypothesis:
 
     def _repr_html_(self) -> str:
         head, *rest = self._heading
-        return notebook_html([head], [self.estimates, self._printed_table], [*rest, *self.notes], index=False)
+        return notebook_html(
+            [head],
+            [self.estimates, self._printed_table],
+            [*rest, *self.notes],
+            index=False,
+        )
 
     @property
     def _printed_table(self) -> Any:
         """Return the table to print, in which probabilities are never 0 or 1."""
         table = self.table
-        return table if self.tests else table.assign(value=[format_probability(v) for v in table["value"]])
+        return (
+            table
+            if self.tests
+            else table.assign(value=[format_probability(v) for v in table["value"]])
+        )
 
     @property
     def _heading(self) -> list[str]:
         """Return the null or the claim, and the Bayes factor if it is exact."""
-        word = "null" if self.tests or self.log_bayes_factor is not None or self.notes else "claim"
+        word = (
+            "null"
+            if self.tests or self.log_bayes_factor is not None or self.notes
+            else "claim"
+        )
         bayes = self.log_bayes_factor
-        exact = [] if bayes is None else [f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"]
+        exact = (
+            []
+            if bayes is None
+            else [f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"]
+        )
         return [f"{word}: {self.null}", *exact]

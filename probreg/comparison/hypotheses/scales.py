@@ -47,7 +47,9 @@ def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
                 f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
             )
         return None
-    return ScaleQuestion(name, met["relation"].replace("==", "=")[0], float(met["value"]))
+    return ScaleQuestion(
+        name, met["relation"].replace("==", "=")[0], float(met["value"])
+    )
 
 
 def _remove_spaces(name: str) -> str:
@@ -56,7 +58,11 @@ def _remove_spaces(name: str) -> str:
 
 def of_scale(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
     """The probability of an inequality under a posterior; the likelihood ratio of an equality at scales found by evidence."""
-    return _of_draws(fit, text, asked, prob) if fit.target == "posterior" else _of_ratio(fit, text, asked, prob)
+    return (
+        _of_draws(fit, text, asked, prob)
+        if fit.target == "posterior"
+        else _of_ratio(fit, text, asked, prob)
+    )
 
 
 def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
@@ -67,10 +73,19 @@ def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
     draws = fit.solution.posterior[asked.name]
     met = draws > asked.value if asked.relation == ">" else draws < asked.value
     lower, upper = equal_tail(draws.ravel(), prob)
-    columns = {"estimate": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
+    columns = {
+        "estimate": draws.mean(),
+        "sd": draws.std(ddof=1),
+        "lower": lower,
+        "upper": upper,
+    }
     error = error_of_draws(met.astype(float))
-    belief = Belief("P(hypothesis)", float(met.mean()), error, f"share of {met.size} draws")
-    return Hypothesis(text, asked.words, _combination_table(asked, columns), {}, (belief,))
+    belief = Belief(
+        "P(hypothesis)", float(met.mean()), error, f"share of {met.size} draws"
+    )
+    return Hypothesis(
+        text, asked.words, _combination_table(asked, columns), {}, (belief,)
+    )
 
 
 def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
@@ -83,15 +98,32 @@ def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
         raise Incompatible(
             f"there is no test of {text!r}: a likelihood ratio is of an equality; a posterior has the probability of an inequality"
         )
-    statistic, name = ratio_at(found, asked.name, asked.value), "RLRT" if found.criterion == "REML" else "LR"
+    statistic, name = (
+        ratio_at(found, asked.name, asked.value),
+        "RLRT" if found.criterion == "REML" else "LR",
+    )
     lower, upper = fit.aux_interval(asked.name, prob)
-    columns = {"estimate": found.values[asked.name], "lower": float(lower), "upper": float(upper)}
-    test = Test(name, statistic, "chi2", (1.0,), float(scipy.stats.chi2.sf(statistic, 1)))
-    about = "" if found.stated.likelihood.least_squares else "the likelihoods are by Laplace's method"
+    columns = {
+        "estimate": found.values[asked.name],
+        "lower": float(lower),
+        "upper": float(upper),
+    }
+    test = Test(
+        name, statistic, "chi2", (1.0,), float(scipy.stats.chi2.sf(statistic, 1))
+    )
+    about = (
+        ""
+        if found.stated.likelihood.least_squares
+        else "the likelihoods are by Laplace's method"
+    )
     if found.points > 1:
         about = f"the likelihoods are by {found.points} points of adaptive quadrature"
     return Hypothesis(
-        text, asked.words, _combination_table(asked, columns), {name: test}, notes=(about,) if about else ()
+        text,
+        asked.words,
+        _combination_table(asked, columns),
+        {name: test},
+        notes=(about,) if about else (),
     )
 
 
@@ -99,5 +131,11 @@ def _combination_table(asked: ScaleQuestion, columns: dict[str, Any]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(
-        [{"combination": asked.name, "value": asked.value, **{k: float(np.asarray(v)) for k, v in columns.items()}}]
+        [
+            {
+                "combination": asked.name,
+                "value": asked.value,
+                **{k: float(np.asarray(v)) for k, v in columns.items()},
+            }
+        ]
     )

@@ -38,7 +38,9 @@ class Question(NamedTuple):
 
     term: GroupedTerm
     effect: int
-    predictor: int | None = None  # of several that have standard deviations of their own
+    predictor: int | None = (
+        None  # of several that have standard deviations of their own
+    )
     outcome: str = ""
 
     @property
@@ -57,7 +59,10 @@ def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
     asked = _question(fit, text)
     criterion = _criterion(fit)
     full, null = _models(fit, asked)
-    found = {name: _maximum(model, criterion) for name, model in (("full", full), ("null", null))}
+    found = {
+        name: _maximum(model, criterion)
+        for name, model in (("full", full), ("null", null))
+    }
     own = fit.solution.stats[_STAT[criterion]]
     if abs(found["full"] - own) > _AGREE * (1.0 + abs(own)):
         raise Incompatible(
@@ -65,7 +70,15 @@ def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
         )
     statistic = max(2.0 * (found["full"] - found["null"]), 0.0)
     c, name = asked.correlations, "RLRT" if criterion == "REML" else "LR"
-    tests = {name: Test(name, statistic, f"chi2 mixture {c}:{c + 1}", (float(c), c + 1.0), mixture_p(statistic, c))}
+    tests = {
+        name: Test(
+            name,
+            statistic,
+            f"chi2 mixture {c}:{c + 1}",
+            (float(c), c + 1.0),
+            mixture_p(statistic, c),
+        )
+    }
     notes = [
         f"the p-value is of half chi-square({c}) and half chi-square({c + 1}), since a standard deviation of zero is at the edge"
         if c
@@ -108,7 +121,11 @@ def _question(fit: Fit, text: str) -> Question:
     assert met is not None
     grouped = list(fit.model.design.recipe.grouped.values())
     # effects as coefficients are called, in any spelling of the formula
-    spelled = {e: Names({e: (0,)}).find_coefficient(met["effect"]) for t in grouped for e in t.effects}
+    spelled = {
+        e: Names({e: (0,)}).find_coefficient(met["effect"])
+        for t in grouped
+        for e in t.effects
+    }
     effect: str = next((e for e, name in spelled.items() if name), str(met["effect"]))
     terms = [t for t in grouped if t.group == met["group"] and effect in t.effects]
     if not terms:
@@ -120,20 +137,29 @@ def _question(fit: Fit, text: str) -> Question:
         raise Incompatible(
             f"there is no test of {text!r}: a posterior has no point mass at zero. Fit by evidence, or compare models by elpd"
         )
-    outcomes, effect_at = fit.model.likelihood.predictors_apart, terms[0].effects.index(effect)
+    outcomes, effect_at = (
+        fit.model.likelihood.predictors_apart,
+        terms[0].effects.index(effect),
+    )
     if not outcomes and met["outcome"] is None:
         return Question(terms[0], effect_at)
     if met["outcome"] not in outcomes:
         each = ", ".join(f"sd({effect} | {met['group']})[{name}]" for name in outcomes)
-        raise DataError(f"the hypothesis {shown_formula(text)}: expected one of {each or 'sd(effect | group)'}")
-    return Question(terms[0], effect_at, outcomes.index(met["outcome"]), f"[{met['outcome']}]")
+        raise DataError(
+            f"the hypothesis {shown_formula(text)}: expected one of {each or 'sd(effect | group)'}"
+        )
+    return Question(
+        terms[0], effect_at, outcomes.index(met["outcome"]), f"[{met['outcome']}]"
+    )
 
 
 def _criterion(fit: Fit) -> str:
     for criterion, stat in _STAT.items():
         if np.isfinite(fit.solution.stats.get(stat, np.nan)):
             return criterion
-    raise Incompatible("a test of a standard deviation is of a fit by evidence (REML or ML); this one is not")
+    raise Incompatible(
+        "a test of a standard deviation is of a fit by evidence (REML or ML); this one is not"
+    )
 
 
 def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
@@ -142,7 +168,8 @@ def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
     name, e = term.effects[asked.effect], asked.effect
     kept = [b for b in model.joint.blocks if model.design.grouped_of(b.columns) is None]
     prior: dict[Any, Prior] = mapping_of(
-        (b for b in kept if b.stated and not isinstance(b.prior, Flat)), model.design.columns
+        (b for b in kept if b.stated and not isinstance(b.prior, Flat)),
+        model.design.columns,
     )
     prior |= {key[1:-1]: Covariance() for key in model.design.recipe.grouped}
     held = max(float(_sds(fit, asked)[e]) * _NONE, np.finfo(float).tiny)
@@ -153,7 +180,9 @@ def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
     none = _fixed_sd_prior(term, name, held)
     if asked.predictor is not None:
         outcomes = range(model.shape[1])
-        none = PerPredictor(tuple(none if k == asked.predictor else Covariance() for k in outcomes))
+        none = PerPredictor(
+            tuple(none if k == asked.predictor else Covariance() for k in outcomes)
+        )
     return full, full.with_prior(prior | {term.key[1:-1]: none})
 
 
@@ -162,10 +191,15 @@ def _fixed_sd_prior(term: GroupedTerm, name: str, sd: float) -> Prior:
 
 
 def _maximum(model: Model, criterion: Any) -> float:
-    unknown = any(isinstance(b.prior, HierarchicalPrior) and b.prior.hyper for b in model.joint.blocks)
+    unknown = any(
+        isinstance(b.prior, HierarchicalPrior) and b.prior.hyper
+        for b in model.joint.blocks
+    )
     if not unknown and not model.likelihood.least_squares and not model.unknown:
         return _at_mode(model, criterion)
-    return float(fit_model(model, Evidence(criterion=criterion)).solution.stats[_STAT[criterion]])
+    return float(
+        fit_model(model, Evidence(criterion=criterion)).solution.stats[_STAT[criterion]]
+    )
 
 
 def _at_mode(model: Model, criterion: str) -> float:
@@ -177,26 +211,40 @@ def _at_mode(model: Model, criterion: str) -> float:
     return (
         own
         if criterion == "ML"
-        else own + 0.5 * flat.sum() * np.log(2.0 * np.pi) + 0.5 * found.solution.scale.log_det(np.flatnonzero(flat))
+        else own
+        + 0.5 * flat.sum() * np.log(2.0 * np.pi)
+        + 0.5 * found.solution.scale.log_det(np.flatnonzero(flat))
     )
 
 
-def _bootstrap(fit: Fit, asked: Question, criterion: str, observed: float, replicates: int) -> tuple[float, int]:
+def _bootstrap(
+    fit: Fit, asked: Question, criterion: str, observed: float, replicates: int
+) -> tuple[float, int]:
     """(1 + ratios at least as large) / (1 + replicates), of responses drawn at the null's estimate."""
     if replicates < _LEAST:
-        raise DataError(f"bootstrap={replicates} is too few for a p-value below 0.05: at least {_LEAST}")
+        raise DataError(
+            f"bootstrap={replicates} is too few for a p-value below 0.05: at least {_LEAST}"
+        )
     full, null = _models(fit, asked)
-    at, rng = fit_model(null, Evidence(criterion=criterion)), np.random.default_rng([fit.seed, 13])  # type: ignore[arg-type]
+    at, rng = (
+        fit_model(null, Evidence(criterion=criterion)),  # type: ignore[arg-type]
+        np.random.default_rng([fit.seed, 13]),
+    )
     responses = [_simulate_response(at, rng) for _ in range(replicates)]
 
     def ratio(i: int) -> float:
         try:
-            pair = [replace(m, design=replace(m.design, y=responses[i], kept=None)) for m in (full, null)]
+            pair = [
+                replace(m, design=replace(m.design, y=responses[i], kept=None))
+                for m in (full, null)
+            ]
             return 2.0 * (_maximum(pair[0], criterion) - _maximum(pair[1], criterion))
         except ProbregError:
             return np.nan
 
-    ratios = np.array(each_of(ratio, range(replicates), "bootstrap of the likelihood ratio"))
+    ratios = np.array(
+        each_of(ratio, range(replicates), "bootstrap of the likelihood ratio")
+    )
     known = ratios[np.isfinite(ratios)]
     return float((1 + (known >= observed - 1e-9).sum()) / (1 + len(known))), len(known)
 
@@ -208,10 +256,15 @@ def _simulate_response(at: Fit, rng: np.random.Generator) -> Array:
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
             shape = (1, len(b.columns), b.width(beta.shape[1]))
-            b.put(beta, b.prior.sample(rng, shape, sigma if b.prior.sigma_units else 1.0)[0])
+            b.put(
+                beta,
+                b.prior.sample(rng, shape, sigma if b.prior.sigma_units else 1.0)[0],
+            )
     known = model.likelihood.at_rows({**model.fixed, **at.aux}, model.design.precision)
     given = model.given(model.design)
-    return np.asarray(model.likelihood.sample(rng, model.eta(beta), **known, **given), dtype=float)
+    return np.asarray(
+        model.likelihood.sample(rng, model.eta(beta), **known, **given), dtype=float
+    )
 
 
 def _sds(fit: Fit, asked: Question) -> Array:
@@ -231,4 +284,10 @@ def _estimates(fit: Fit, asked: Question) -> Any:
     import pandas as pd
 
     name = f"sd({asked.term.effects[asked.effect]} | {asked.term.group}){asked.outcome}"
-    return pd.DataFrame({"combination": [name], "value": [0.0], "estimate": [_sds(fit, asked)[asked.effect]]})
+    return pd.DataFrame(
+        {
+            "combination": [name],
+            "value": [0.0],
+            "estimate": [_sds(fit, asked)[asked.effect]],
+        }
+    )

@@ -18,7 +18,13 @@ from probreg.comparison.hypotheses.posterior import (
     over_own,
     savage_dickey,
 )
-from probreg.comparison.hypotheses.restricted import estimable, independent, likelihood_tests, root, wald
+from probreg.comparison.hypotheses.restricted import (
+    estimable,
+    independent,
+    likelihood_tests,
+    root,
+    wald,
+)
 from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.comparison.hypotheses.scales import asked_of_scale, of_scale
 from probreg.comparison.hypotheses.variance import asks_variance, of_variance
@@ -32,9 +38,18 @@ from probreg.fits.prediction import require_predictive
 from probreg.inference import Newton
 from probreg.inference.base import Status
 from probreg.inference.uncertainty.covariance import Spread
-from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
+from probreg.inference.uncertainty.found_scales import (
+    Satterthwaite,
+    satterthwaite,
+    why_no_satterthwaite,
+)
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
-from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
+from probreg.inference.uncertainty.multiplicity import (
+    NO_TESTS,
+    adjusted,
+    check_adjust,
+    require_tests,
+)
 from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
@@ -136,17 +151,27 @@ def hypothesis(
     if not unbounded:
         require_predictive(fit.solution, fit.method)
     check_adjust(adjust)
-    if covariance is None and (groups is not None or lags is not None or data is not None):
-        raise DataError("groups=, lags= and data= go with covariance='cluster' or covariance='HAC'")
+    if covariance is None and (
+        groups is not None or lags is not None or data is not None
+    ):
+        raise DataError(
+            "groups=, lags= and data= go with covariance='cluster' or covariance='HAC'"
+        )
     if bootstrap is not None and not asks_variance(text):
-        raise Incompatible("bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'")
+        raise Incompatible(
+            "bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'"
+        )
     if asks_variance(text):
         if adjust is not None or covariance is not None:
-            raise Incompatible("adjust= and covariance= are for coefficients: a standard deviation of zero is one test")
+            raise Incompatible(
+                "adjust= and covariance= are for coefficients: a standard deviation of zero is one test"
+            )
         return of_variance(fit, text, bootstrap)
     if (asked := asked_of_scale(fit, text)) is not None:
         if adjust is not None or covariance is not None:
-            raise Incompatible("adjust= and covariance= are for coefficients: a scale against a number is one test")
+            raise Incompatible(
+                "adjust= and covariance= are for coefficients: a scale against a number is one test"
+            )
         return of_scale(fit, text, asked, prob)
     if isinstance(text, str) and text.rstrip().endswith(_LINEAR):
         if adjust is not None:
@@ -158,7 +183,11 @@ def hypothesis(
     design = fit.model.design
     smooth = {t.name for t in design.recipe.terms}
     number = {int(j): i for i, j in enumerate(design.head)}
-    whole = {name: [number[j] for j in at] for name, at in terms(design).items() if number.keys() >= set(at)}
+    whole = {
+        name: [number[j] for j in at]
+        for name, at in terms(design).items()
+        if number.keys() >= set(at)
+    }
     read = parse(text, design.head_columns, outcomes, terms=whole, smooth=smooth)
     estimable(fit, over_own(fit, matrix(read, len(fit.parameter_names))[0]))
     relations = {one.relation for one in read}
@@ -168,90 +197,153 @@ def hypothesis(
         )
     if fit.target == "posterior":
         if covariance is not None:
-            raise Incompatible("covariance= is for point estimates: a posterior has its own spread")
+            raise Incompatible(
+                "covariance= is for point estimates: a posterior has its own spread"
+            )
         if adjust is not None:
             raise Incompatible(NO_TESTS)
         return _of_posterior(fit, text, read, prob=prob)
     if unbounded and _touches_limit(fit, read):
-        if covariance is not None or adjust is not None or "likelihood" not in _parse_tests(tests):
+        if (
+            covariance is not None
+            or adjust is not None
+            or "likelihood" not in _parse_tests(tests)
+        ):
             require_predictive(fit.solution, fit.method)
         return _of_limit(fit, text, read, prob=prob)
-    given = None if covariance is None else fit.spread(covariance, groups=groups, data=data, lags=lags)
+    given = (
+        None
+        if covariance is None
+        else fit.spread(covariance, groups=groups, data=data, lags=lags)
+    )
     found = _of_mode(fit, text, read, prob=prob, given=given, tests=_parse_tests(tests))
-    return found if adjust is None else _in_family(fit, found, read, prob=prob, given=given, adjust=adjust)
+    return (
+        found
+        if adjust is None
+        else _in_family(fit, found, read, prob=prob, given=given, adjust=adjust)
+    )
 
 
 def _has_limit(fit: Fit) -> bool:
     """A maximum likelihood fit some of whose coefficients run to infinity, where the likelihood has a limit."""
     s = fit.solution
     at_infinity = s.status is Status.NO_MAXIMUM and s.not_estimable is not None
-    return at_infinity and fit.target == "mode" and fit.model.flat and Newton().obstacle(fit.model) is None
+    return (
+        at_infinity
+        and fit.target == "mode"
+        and fit.model.flat
+        and Newton().obstacle(fit.model) is None
+    )
 
 
 def _touches_limit(fit: Fit, read: list[Restriction]) -> bool:
     assert fit.solution.not_estimable is not None
     L, _ = matrix(read, len(fit.parameter_names))
-    return bool((np.abs(L) @ fit.solution.not_estimable[fit.model.design.head].ravel()).any())
+    return bool(
+        (np.abs(L) @ fit.solution.not_estimable[fit.model.design.head].ravel()).any()
+    )
 
 
-def _of_limit(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
+def _of_limit(
+    fit: Fit, text: str, read: list[Restriction], *, prob: float
+) -> Hypothesis:
     """The tests of the likelihood of coefficients that run to infinity, which have no estimate and no Wald test."""
     if read[0].relation != "=":
         raise Incompatible(
             f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "
             "give a prior and ask the posterior"
         )
-    if (pseudo := without_likelihood(fit.model.design.weight_kind, "likelihood ratio and score test")) is not None:
+    if (
+        pseudo := without_likelihood(
+            fit.model.design.weight_kind, "likelihood ratio and score test"
+        )
+    ) is not None:
         raise Incompatible(pseudo)
     L, r = matrix(read, len(fit.parameter_names))
     nothing = np.full(len(read), np.nan)
-    table = _restriction_table(fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing))
+    table = _restriction_table(
+        fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing)
+    )
     tests = likelihood_tests(fit, independent(over_own(fit, L), r))
     notes: tuple[str, ...] = (
         "a coefficient has no finite estimate, so there is no Wald test; the likelihood ratio uses the limit of the likelihood",
     )
     if "score" not in {t.name for t in tests}:
-        notes += ("no score test: under the hypothesis the rows have no information about these coefficients",)
-    return Hypothesis(text, _null(fit, read), table, {t.name: t for t in tests}, notes=notes)
+        notes += (
+            "no score test: under the hypothesis the rows have no information about these coefficients",
+        )
+    return Hypothesis(
+        text, _null(fit, read), table, {t.name: t for t in tests}, notes=notes
+    )
 
 
 def _parse_tests(tests: str | Sequence[str]) -> tuple[str, ...]:
     chosen = (tests,) if isinstance(tests, str) else tuple(tests)
     if wrong := [t for t in chosen if t not in ("wald", "likelihood")]:
-        raise DataError(f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}")
+        raise DataError(
+            f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}"
+        )
     return chosen
 
 
 def _of_mode(
-    fit: Fit, text: str, read: list[Restriction], *, prob: float, given: Spread | None, tests: tuple[str, ...]
+    fit: Fit,
+    text: str,
+    read: list[Restriction],
+    *,
+    prob: float,
+    given: Spread | None,
+    tests: tuple[str, ...],
 ) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
     V, df, words = given or fit.spread()
     degrees = _satterthwaite(fit) if given is None else None
     contrast = fit.model.joint.contrast
-    shifted = contrast is not None and L.reshape(len(L), -1, len(contrast)).sum(-1).any()
+    shifted = (
+        contrast is not None and L.reshape(len(L), -1, len(contrast)).sum(-1).any()
+    )
     each = df if degrees is None else degrees.df(L)
-    beta, L = fit.solution.beta.ravel(), over_own(fit, L)  # from here on over the model's own coefficients
+    beta, L = (
+        fit.solution.beta.ravel(),
+        over_own(fit, L),
+    )  # from here on over the model's own coefficients
     B = V.half(L)
     if np.isnan(B).any():
         none = words.get("kind") == "none"
-        why = words["definition"] if none else "; ".join(fit.solution.notes) or fit.described["status"]
-        raise Incompatible(f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}")
+        why = (
+            words["definition"]
+            if none
+            else "; ".join(fit.solution.notes) or fit.described["status"]
+        )
+        raise Incompatible(
+            f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}"
+        )
     if shifted:
         raise Incompatible(
             f"there is no test of {text!r}: the penalty of all classes fixes a shift that is common to the classes of a column. "
             "Test a difference between two classes"
         )
     if exact_fit(fit):
-        raise Incompatible(f"the fit is exact: residuals are rounding, so that no test of {text!r} has a value")
+        raise Incompatible(
+            f"the fit is exact: residuals are rounding, so that no test of {text!r} has a value"
+        )
     se = np.linalg.norm(B, axis=1)
     half = quantile(prob, each) * se
     value = L @ beta
     estimates = _restriction_table(
-        fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half}
+        fit,
+        read,
+        {
+            "estimate": value,
+            "std_error": se,
+            "lower": value - half,
+            "upper": value + half,
+        },
     )
     notes: tuple[str, ...] = (
-        () if fit.model.flat else _of_found_scales(fit, L, degrees is not None, str(words.get("kind")))
+        ()
+        if fit.model.flat
+        else _of_found_scales(fit, L, degrees is not None, str(words.get("kind")))
     )
     notes += (f"covariance: {words.get('kind', 'given')}",) if given is not None else ()
     if read[0].relation != "=":
@@ -263,7 +355,9 @@ def _of_mode(
         sign = 1 if read[0].relation == ">" else -1
         test = root(
             float((value[0] - r[0]) / se[0]),
-            df if degrees is None else float(degrees.df(L[:, fit.model.design.head])[0]),
+            df
+            if degrees is None
+            else float(degrees.df(L[:, fit.model.design.head])[0]),
             tail=sign,
         )
         opposite = _OPPOSITE[read[0].relation]
@@ -285,7 +379,9 @@ def _of_mode(
         notes += () if more else (lost,)
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
-    return Hypothesis(text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes)
+    return Hypothesis(
+        text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes
+    )
 
 
 def _why_no_likelihood_tests(fit: Fit) -> str | None:
@@ -299,7 +395,11 @@ def _why_no_likelihood_tests(fit: Fit) -> str | None:
 def _satterthwaite(fit: Fit) -> Satterthwaite | None:
     """Degrees of freedom of REML, where they are approximated."""
     found = fit.solution.found
-    return None if found is None or why_no_satterthwaite(fit.solution) else satterthwaite(found)
+    return (
+        None
+        if found is None or why_no_satterthwaite(fit.solution)
+        else satterthwaite(found)
+    )
 
 
 def _of_found_scales(fit: Fit, L: Array, degrees: bool, kind: str) -> tuple[str, ...]:
@@ -307,7 +407,11 @@ def _of_found_scales(fit: Fit, L: Array, degrees: bool, kind: str) -> tuple[str,
     under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
     if not flat_at_found_scales(fit) or L[:, under].any():
         return (PENALISED,)
-    criterion = "REML" if fit.solution.found is not None and fit.solution.found.criterion == "REML" else "ML"
+    criterion = (
+        "REML"
+        if fit.solution.found is not None and fit.solution.found.criterion == "REML"
+        else "ML"
+    )
     first = (
         ("denominator degrees of freedom: Satterthwaite's",)
         if degrees
@@ -324,11 +428,19 @@ def _of_found_scales(fit: Fit, L: Array, degrees: bool, kind: str) -> tuple[str,
 
 
 def _in_family(
-    fit: Fit, found: Hypothesis, read: list[Restriction], *, prob: float, given: Spread | None, adjust: str
+    fit: Fit,
+    found: Hypothesis,
+    read: list[Restriction],
+    *,
+    prob: float,
+    given: Spread | None,
+    adjust: str,
 ) -> Hypothesis:
     """The equalities with adjusted p-values, and intervals that hold for all together."""
     if read[0].relation != "=":
-        raise Incompatible("adjust= is for equalities, each against both sides; an inequality is tested alone")
+        raise Incompatible(
+            "adjust= is for equalities, each against both sides; an inequality is tested alone"
+        )
     L, r = matrix(read, len(fit.parameter_names))
     V, df, _ = given or fit.spread()
     L = over_own(fit, L)
@@ -344,26 +456,44 @@ def _in_family(
     ends = {"lower": value - made.critical * se, "upper": value + made.critical * se}
     ends |= {"p_unadjusted": made.alone, "p_value": made.p}
     note = f"p-values and intervals of the equalities are simultaneous: {made.words}"
-    return replace(found, estimates=found.estimates.assign(**ends), notes=(*found.notes, note))
+    return replace(
+        found, estimates=found.estimates.assign(**ends), notes=(*found.notes, note)
+    )
 
 
 def _of_function(fit: Fit, text: str) -> Hypothesis:
     """The test that a smooth function, or every function of a term, has no range."""
-    functions = functions_called(fit.model.design, text.rstrip().removesuffix(_LINEAR).strip())
+    functions = functions_called(
+        fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
+    )
     found: LinearityTest = linearity_test(fit, functions)
     names = [f.label for f in functions]
     flat = {len(f.of.flat) for f in functions}
-    what = "a straight line" if flat == {1} else "constant" if flat == {0} else "in the null space of its penalty"
+    what = (
+        "a straight line"
+        if flat == {1}
+        else "constant"
+        if flat == {0}
+        else "in the null space of its penalty"
+    )
     table = fit.smooths.loc[names, ["edf", "columns"]].reset_index()
-    notes: tuple[str, ...] = ("the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",)
+    notes: tuple[str, ...] = (
+        "the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",
+    )
     if len(term_functions(fit.model.design)) > len(functions):
-        notes += ("the scales of the other smooth functions are taken as known, relative to the noise",)
+        notes += (
+            "the scales of the other smooth functions are taken as known, relative to the noise",
+        )
     test = Test(found.name, found.statistic, "simulated", (), found.p)
-    null = f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {what}: tau = 0"
+    null = (
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {what}: tau = 0"
+    )
     return Hypothesis(text, null, table, {found.name: test}, notes=notes)
 
 
-def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
+def _of_posterior(
+    fit: Fit, text: str, read: list[Restriction], *, prob: float
+) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
     estimates = _restriction_table(fit, read, described_combinations(fit, L, prob))
     if read[0].relation != "=":
@@ -376,15 +506,26 @@ def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) 
     note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"
     belief = of_equalities(fit, kept, internal.r)
     return Hypothesis(
-        text, _null(fit, read), estimates, {}, (belief,), savage_dickey(fit, internal.L, internal.r), (note,)
+        text,
+        _null(fit, read),
+        estimates,
+        {},
+        (belief,),
+        savage_dickey(fit, internal.L, internal.r),
+        (note,),
     )
 
 
-def _restriction_table(fit: Fit, read: list[Restriction], columns: dict[str, Array]) -> Any:
+def _restriction_table(
+    fit: Fit, read: list[Restriction], columns: dict[str, Array]
+) -> Any:
     import pandas as pd
 
     names = fit.parameter_names
-    left = {"combination": [one.format_combination(names) for one in read], "value": [one.value for one in read]}
+    left = {
+        "combination": [one.format_combination(names) for one in read],
+        "value": [one.value for one in read],
+    }
     return pd.DataFrame(left | columns)
 
 

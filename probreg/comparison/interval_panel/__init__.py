@@ -1,5 +1,14 @@
 """Every interval of one quantity side by side, why they differ, and how often each holds the truth."""
 
-from probreg.comparison.interval_panel.coverage import Coverage as Coverage, coverage as coverage
-from probreg.comparison.interval_panel.kinds import INTERVALS as INTERVALS, Interval as Interval
-from probreg.comparison.interval_panel.panel import IntervalPanel as IntervalPanel, interval_panel as interval_panel
+from probreg.comparison.interval_panel.coverage import (
+    Coverage as Coverage,
+    coverage as coverage,
+)
+from probreg.comparison.interval_panel.kinds import (
+    INTERVALS as INTERVALS,
+    Interval as Interval,
+)
+from probreg.comparison.interval_panel.panel import (
+    IntervalPanel as IntervalPanel,
+    interval_panel as interval_panel,
+)

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Probability, Seed, Workers, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Flag,
+    Probability,
+    Seed,
+    Workers,
+    check_arguments,
+)
 from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -23,7 +30,9 @@ from probreg.system.progress import each_of
 from probreg.system.terminal import clean_lines, percent, truncate_lines, truncate_table
 
 Array = np.ndarray
-Ends = Mapping[str, tuple[Array, Array] | str]  # by kind: lower and upper, or why there are none
+Ends = Mapping[
+    str, tuple[Array, Array] | str
+]  # by kind: lower and upper, or why there are none
 _FAR = 3.0  # Monte Carlo errors beyond which a share is not what was claimed
 
 
@@ -64,7 +73,11 @@ class Coverage:
 def _verdict(of: Coverage, kind: str) -> str:
     off = of.off.xs(kind, level="kind")
     failed = of.failures.get(kind, {})
-    lost = "; no interval: " + ", ".join(f"{n} {why}" for why, n in failed.items()) if failed else ""
+    lost = (
+        "; no interval: " + ", ".join(f"{n} {why}" for why, n in failed.items())
+        if failed
+        else ""
+    )
     if off.isna().all():
         return f"{kind}: never{lost}"
     worst = str(off.abs().idxmax())
@@ -153,13 +166,31 @@ def coverage(
     job = _Job(_expand_frequencies(model), beta, aux, wanted, prob, n)
     with one_blas_thread():
         seeds = [np.random.default_rng([seed, k]) for k in range(reps)]
-        ends = each_of(partial(_once, job), seeds, "coverage, data sets", workers=workers, show=progress)
+        ends = each_of(
+            partial(_once, job),
+            seeds,
+            "coverage, data sets",
+            workers=workers,
+            show=progress,
+        )
     names = _coefficient_names(model)
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
-    failures = {k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str))) for k in wanted}
-    table = _coverage_table(values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted})
+    failures = {
+        k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str)))
+        for k in wanted
+    }
+    table = _coverage_table(
+        values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted}
+    )
     rows = job.model.design.n if n is None else n
-    return Coverage(job.prob, reps, rows, values | dict(aux), table, {k: v for k, v in failures.items() if v})
+    return Coverage(
+        job.prob,
+        reps,
+        rows,
+        values | dict(aux),
+        table,
+        {k: v for k, v in failures.items() if v},
+    )
 
 
 def _default_kinds(model: Model) -> list[str]:
@@ -183,7 +214,12 @@ def _expand_frequencies(model: Model) -> Model:
     d.need_rows("a simulation of responses")
     if d.weights is None:
         return model
-    return replace(model, design=replace(d.take(np.repeat(np.arange(d.n), d.weights.astype(int))), weights=None))
+    return replace(
+        model,
+        design=replace(
+            d.take(np.repeat(np.arange(d.n), d.weights.astype(int))), weights=None
+        ),
+    )
 
 
 def _coefficient_names(model: Model) -> list[str]:
@@ -195,16 +231,25 @@ def _coefficient_names(model: Model) -> list[str]:
     )
 
 
-def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[str, float]]:
+def _true(
+    model: Model, truth: Fit | Mapping[str, float]
+) -> tuple[Array, dict[str, float]]:
     """beta (p, m) and the nuisance parameters."""
     if isinstance(truth, Fit):
-        if truth.model.shape != model.shape or truth.model.design.columns != model.design.columns:
+        if (
+            truth.model.shape != model.shape
+            or truth.model.design.columns != model.design.columns
+        ):
             raise DataError("truth is a fit with other columns than the model")
         if truth.solution.status is Status.NO_MAXIMUM:
-            raise DataError("truth is a fit without an estimate (separated): give parameters by name")
+            raise DataError(
+                "truth is a fit without an estimate (separated): give parameters by name"
+            )
         return truth.solution.beta, {a: truth.aux[a] for a in model.likelihood.aux}
     if not isinstance(truth, Mapping):
-        raise Incompatible(f"truth is a Fit or values by name, got {type(truth).__name__}")
+        raise Incompatible(
+            f"truth is a Fit or values by name, got {type(truth).__name__}"
+        )
     names, width = _coefficient_names(model), len(model.likelihood.outcomes) or 1
     wanted = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
     if wrong := (set(wanted) - set(truth)) | (set(truth) - {*wanted, *model.fixed}):
@@ -213,7 +258,10 @@ def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[s
         )
     shown_beta = np.array([float(truth[k]) for k in names]).reshape(-1, width)
     beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
-    return beta, {a: float(truth[a]) if a in truth else model.fixed[a] for a in model.likelihood.aux}
+    return beta, {
+        a: float(truth[a]) if a in truth else model.fixed[a]
+        for a in model.likelihood.aux
+    }
 
 
 def _once(job: _Job, rng: np.random.Generator) -> Ends:
@@ -243,7 +291,9 @@ def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
             return type(error).__name__
 
 
-def _interval_or_error(made: Fit | str, interval: Interval, prob: float) -> tuple[Array, Array] | str:
+def _interval_or_error(
+    made: Fit | str, interval: Interval, prob: float
+) -> tuple[Array, Array] | str:
     if isinstance(made, str):
         return made
     try:
@@ -270,7 +320,9 @@ def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -
 
     rows = {}
     for kind, pairs in ends.items():
-        low, high = (np.array([p[i] for p in pairs]).reshape(-1, len(truth)) for i in (0, 1))
+        low, high = (
+            np.array([p[i] for p in pairs]).reshape(-1, len(truth)) for i in (0, 1)
+        )
         for j, (name, value) in enumerate(truth.items()):
             rows[name, kind] = _coverage_statistics(low[:, j], high[:, j], value)
     table = pd.DataFrame.from_dict(rows, orient="index")
@@ -280,7 +332,9 @@ def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -
 
 def _coverage_statistics(low: Array, high: Array, value: float) -> dict[str, float]:
     if not len(low):
-        return dict.fromkeys(("held", "mcse", "above", "below", "width"), np.nan) | {"count": 0}
+        return dict.fromkeys(("held", "mcse", "above", "below", "width"), np.nan) | {
+            "count": 0
+        }
     held = float(((low <= value) & (value <= high)).mean())
     with np.errstate(invalid="ignore"):
         width = float(np.median(high - low))

@@ -48,7 +48,9 @@ class Interval:
 
     def of(self, fit: Fit, prob: float) -> tuple[Array, Array]:
         """Ends of all coefficients, raveled column first; the errors of `Fit.interval`."""
-        more: dict[str, Any] = {} if self.covariance is None else {"covariance": self.covariance}
+        more: dict[str, Any] = (
+            {} if self.covariance is None else {"covariance": self.covariance}
+        )
         found = fit.interval(prob, kind=self.kind, **more)
         return found["lower"].values.ravel(), found["upper"].values.ravel()
 
@@ -77,14 +79,18 @@ INTERVALS: Mapping[str, Interval] = MappingProxyType(
 )
 
 
-def parse_kinds(kinds: "Iterable[str] | Mapping[str, Interval] | None") -> dict[str, Interval]:
+def parse_kinds(
+    kinds: "Iterable[str] | Mapping[str, Interval] | None",
+) -> dict[str, Interval]:
     """Return the intervals by name. DataError for an unknown name."""
     if kinds is None:
         return dict(INTERVALS)
     if isinstance(kinds, str):
         raise DataError(f"kinds are several: write [{kinds!r}]")
     if not isinstance(kinds, Iterable):
-        raise DataError(f"kinds is a list of names or a mapping to Interval(...), got {shown_value(kinds)}")
+        raise DataError(
+            f"kinds is a list of names or a mapping to Interval(...), got {shown_value(kinds)}"
+        )
     if isinstance(kinds, Mapping):
         if wrong := [k for k, v in kinds.items() if not isinstance(v, Interval)]:
             raise Incompatible(

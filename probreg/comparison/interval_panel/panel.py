@@ -9,7 +9,12 @@ import numpy as np
 from probreg.arguments.scalars import Probability, check_arguments
 from probreg.arguments.types import DataFrame, RowsLike
 from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
-from probreg.comparison.interval_panel.quantity import Estimand, at_row, coefficient, ends_asked
+from probreg.comparison.interval_panel.quantity import (
+    Estimand,
+    at_row,
+    coefficient,
+    ends_asked,
+)
 from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -43,18 +48,27 @@ class IntervalPanel:
             if reason:
                 said.setdefault(reason, {}).setdefault(fit, []).append(kind)
         return tuple(
-            "; ".join(f"{fit} {', '.join(kinds)}" for fit, kinds in of.items()) + f": {reason}"
+            "; ".join(f"{fit} {', '.join(kinds)}" for fit, kinds in of.items())
+            + f": {reason}"
             for reason, of in said.items()
         )
 
     def __repr__(self) -> str:
         body = table_lines(self.held[SHOWN], float_format=lambda v: f"{v:.5g}")
-        missing = ["no interval:", *(f"  {m}" for m in self.missing)] if self.missing else []
-        return clean_lines(f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing)
+        missing = (
+            ["no interval:", *(f"  {m}" for m in self.missing)] if self.missing else []
+        )
+        return clean_lines(
+            f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing
+        )
 
     def _repr_html_(self) -> str:
         lines = [f"no interval: {m}" for m in self.missing]
-        return notebook_html([f"{100 * self.prob:g} % intervals of {self.quantity}"], [self.held[SHOWN]], lines)
+        return notebook_html(
+            [f"{100 * self.prob:g} % intervals of {self.quantity}"],
+            [self.held[SHOWN]],
+            lines,
+        )
 
 
 @check_arguments
@@ -104,11 +118,18 @@ def interval_panel(
     """
     several = _fits_by_name(fits)
     if (coef is None) == (at is None):
-        raise DataError("interval_panel is of one quantity: give the name of a coefficient, or one row at=")
+        raise DataError(
+            "interval_panel is of one quantity: give the name of a coefficient, or one row at="
+        )
     if coef is not None and not isinstance(coef, str):
-        raise DataError(f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at=")
+        raise DataError(
+            f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at="
+        )
     wanted = parse_kinds(kinds)
-    quantities = {n: at_row(f, at) if coef is None else coefficient(f, coef) for n, f in several.items()}
+    quantities = {
+        n: at_row(f, at) if coef is None else coefficient(f, coef)
+        for n, f in several.items()
+    }
     rows = []
     for name, q in quantities.items():
         new = [] if coef is not None else [_new(name, several[name], at, prob)]
@@ -126,14 +147,19 @@ def _describe_estimand(q: Estimand, coef: str | None) -> tuple[str, str]:
     model, link = q.origin.model, q.origin.model.likelihood.link.name
     y = model.design.response
     if coef is None:
-        return f"the mean of {y} at the row", f"units of {y}" if link == "identity" else f"mean of {y}"
+        return (
+            f"the mean of {y} at the row",
+            f"units of {y}" if link == "identity" else f"mean of {y}",
+        )
     scale = f"units of {y}" if link == "identity" else f"{link} of the mean of {y}"
     return coef, f"{scale} per unit of {model.design.columns[q.column]}"
 
 
 def _fits_by_name(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
     several = (
-        {fits.method.name: fits} if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
+        {fits.method.name: fits}
+        if isinstance(fits, Fit)
+        else {named_as_text(n): fit for n, fit in dict(fits).items()}
     )
     if not several:
         raise DataError("interval_panel needs at least one fit")
@@ -144,23 +170,34 @@ def _fits_by_name(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
     return several
 
 
-def _new(name: str, fit: Fit, at: Any, prob: float) -> tuple[str, str, float, float, float, str]:
+def _new(
+    name: str, fit: Fit, at: Any, prob: float
+) -> tuple[str, str, float, float, float, str]:
     try:
         said = fit.predict(at, prob)
     except NotConverged as why:
         return name, NEW, np.nan, np.nan, np.nan, str(why)
     if "new_lower" not in said:
-        return name, NEW, float(said["mean"].values[0]), np.nan, np.nan, str(said.attrs["kind"])
-    mean, lower, upper = (float(said[v].values[0]) for v in ("mean", "new_lower", "new_upper"))
+        return (
+            name,
+            NEW,
+            float(said["mean"].values[0]),
+            np.nan,
+            np.nan,
+            str(said.attrs["kind"]),
+        )
+    mean, lower, upper = (
+        float(said[v].values[0]) for v in ("mean", "new_lower", "new_upper")
+    )
     return name, NEW, mean, lower, upper, ""
 
 
 def _interval_table(rows: list[tuple[Any, ...]]) -> Any:
     import pandas as pd
 
-    table = pd.DataFrame(rows, columns=["fit", "kind", "estimate", "lower", "upper", "reason"]).set_index(
-        ["fit", "kind"]
-    )
+    table = pd.DataFrame(
+        rows, columns=["fit", "kind", "estimate", "lower", "upper", "reason"]
+    ).set_index(["fit", "kind"])
     with np.errstate(invalid="ignore"):
         table.insert(3, "width", table["upper"] - table["lower"])
     return table

@@ -41,23 +41,37 @@ class Estimand:
 
     @property
     def column(self) -> int:
-        return int(self.fit.model.design.head[self.index // max(len(self.fit.model.likelihood.outcomes), 1)])
+        return int(
+            self.fit.model.design.head[
+                self.index // max(len(self.fit.model.likelihood.outcomes), 1)
+            ]
+        )
 
     def ends(self, interval: Interval, prob: float) -> tuple[float, float]:
         """On the scale of the coefficients. ProbregError, with the reason, where the fit has no such interval."""
         if interval.kind in _OF_DRAWS and self.fit.target == "mode":
             raise Incompatible("an interval of draws, and a mode has none")
-        if (interval.kind in _OF_SAMPLES or interval.covariance) and self.fit.target == "posterior":
-            raise Incompatible("of an estimate over repeated samples, and a posterior is none")
+        if (
+            interval.kind in _OF_SAMPLES or interval.covariance
+        ) and self.fit.target == "posterior":
+            raise Incompatible(
+                "of an estimate over repeated samples, and a posterior is none"
+            )
         if interval.kind == "t" and self.fit.solution.df is None:
-            raise Incompatible("no degrees of freedom: Student's t goes with least squares")
+            raise Incompatible(
+                "no degrees of freedom: Student's t goes with least squares"
+            )
         if interval.kind == "bootstrap" and self.fit.solution.replicates is None:
             raise Incompatible("no replicates: fit with Bootstrap(method)")
         if self.mean:
             if interval.kind == "bootstrap":
-                raise Incompatible("replicates are of the coefficients, not of a prediction")
+                raise Incompatible(
+                    "replicates are of the coefficients, not of a prediction"
+                )
             if interval.kind == "hdi":
-                raise Incompatible("the shortest interval depends on the scale it is measured on; see eti")
+                raise Incompatible(
+                    "the shortest interval depends on the scale it is measured on; see eti"
+                )
             if not self.fit.model.flat and interval.name not in ("t", "wald", "eti"):
                 raise Incompatible("at a row this kind is found for flat priors only")
         lower, upper = interval.of(self.fit, prob)
@@ -68,15 +82,23 @@ class Estimand:
         if not self.mean:
             return value
         with np.errstate(over="ignore"):
-            return float(self.fit.model.likelihood.link.inverse(np.array(value + self.shift)))
+            return float(
+                self.fit.model.likelihood.link.inverse(np.array(value + self.shift))
+            )
 
 
 def coefficient(fit: Fit, name: str) -> Estimand:
     """DataError unless the fit has a coefficient of this name."""
     names = fit.parameter_names
     if name not in names:
-        hint = " (a class is named too, as in 'x: b')" if fit.model.likelihood.outcomes else ""
-        raise DataError(f"no coefficient is called {name!r}; there are: {', '.join(names[:20])}{hint}")
+        hint = (
+            " (a class is named too, as in 'x: b')"
+            if fit.model.likelihood.outcomes
+            else ""
+        )
+        raise DataError(
+            f"no coefficient is called {name!r}; there are: {', '.join(names[:20])}{hint}"
+        )
     j = names.index(name)
     return Estimand(fit, j, fit, np.eye(len(names))[j])
 
@@ -99,9 +121,15 @@ def at_row(fit: Fit, data: Any) -> Estimand:
             "fit.predict gives its interval"
         )
     x = design.X[0]
-    j = int(np.argmax(np.abs(x))) if fit.model.design.intercept is None else fit.model.design.intercept
+    j = (
+        int(np.argmax(np.abs(x)))
+        if fit.model.design.intercept is None
+        else fit.model.design.intercept
+    )
     if not x[j]:
-        raise DataError("the row is zero in every column, so its mean is known without data")
+        raise DataError(
+            "the row is zero in every column, so its mean is known without data"
+        )
     shift = 0.0 if design.offset is None else float(design.offset[0, 0])
     return Estimand(_reparametrise_fit(fit, x, j), j, fit, x, shift, mean=True)
 
@@ -115,13 +143,23 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
     X = X - np.outer(X[:, j], np.where(np.arange(len(x)) == j, 0.0, x))
     draws = s.draws
     if draws is not None:
-        draws = replace(draws, values={**draws.values, "beta": A @ draws["beta"]}, marginals=None)
+        draws = replace(
+            draws, values={**draws.values, "beta": A @ draws["beta"]}, marginals=None
+        )
     known = None if s.conditional is None else s.conditional.transformed(A)
-    solution = replace(s, beta=A @ s.beta, scale=s.scale.transformed(A), conditional=known, draws=draws)
-    return replace(fit, model=replace(model, design=replace(model.design, X=X, kept=None)), solution=solution)
+    solution = replace(
+        s, beta=A @ s.beta, scale=s.scale.transformed(A), conditional=known, draws=draws
+    )
+    return replace(
+        fit,
+        model=replace(model, design=replace(model.design, X=X, kept=None)),
+        solution=solution,
+    )
 
 
-def ends_asked(quantity: Estimand, interval: Interval, prob: float) -> tuple[float, float, str]:
+def ends_asked(
+    quantity: Estimand, interval: Interval, prob: float
+) -> tuple[float, float, str]:
     """Lower, upper and no reason; or nan twice and why there is none."""
     try:
         lower, upper = quantity.ends(interval, prob)

@@ -24,7 +24,11 @@ from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of
 from probreg.inference import ClosedForm
-from probreg.inference.covariance import DenseCovariance, ParameterCovariance, root_of_curvature
+from probreg.inference.covariance import (
+    DenseCovariance,
+    ParameterCovariance,
+    root_of_curvature,
+)
 from probreg.inference.sampling.importance import smoothed
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
@@ -51,7 +55,9 @@ def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
         design = fit.model.design
         for key, term in design.recipe.grouped.items():
             if term.group == group and key in design.inputs:
-                return np.asarray(term.levels, dtype=object)[design.inputs[key][:, 0].astype(int)]
+                return np.asarray(term.levels, dtype=object)[
+                    design.inputs[key][:, 0].astype(int)
+                ]
             known.append(term.group)
         if group in design.read:
             return np.asarray(design.read[group])
@@ -75,7 +81,11 @@ def _obstacle(fit: Fit) -> str | None:
         return "rows with frequencies have no leave-one-group-out: give each observation a row of its own"
     if fit.model.design.n == 0:
         return "the rows are not in memory, so that no group can be left out"
-    if fit.target == "mode" and not fit.model.flat and not has_standard_error(fit.solution):
+    if (
+        fit.target == "mode"
+        and not fit.model.flat
+        and not has_standard_error(fit.solution)
+    ):
         return "this mode has no standard errors, so that what the other groups say of it is not known"
     return None
 
@@ -99,16 +109,26 @@ def _leave_out_exactly(fit: Fit, group: str, each: list[Array]) -> LeftOut:
         if fit.model.flat and fit.model.unknown:
             return _of_least_squares(fit, each)
         sigma = float(fit.model.noise(fit.aux))
-        found = _group_log_density(fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each)
+        found = _group_log_density(
+            fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each
+        )
         said: tuple[str, ...] = ()
         if fit.solution.stats.get("ratios_found"):
-            said = (f"the scales were found on all rows and are held while each {group} is left out",)
+            said = (
+                f"the scales were found on all rows and are held while each {group} is left out",
+            )
         return LeftOut(found, "closed form", (*said, *_missing_notes(found, group)))
-    log_p = np.array([_group_log_density(fit.model, *at, each) for at in _at_draws(fit)])
-    return _leave_out_by_importance(log_p, group, "closed form given the scales, weighed over their draws")
+    log_p = np.array(
+        [_group_log_density(fit.model, *at, each) for at in _at_draws(fit)]
+    )
+    return _leave_out_by_importance(
+        log_p, group, "closed form given the scales, weighed over their draws"
+    )
 
 
-def _group_log_density(model: Model, beta: Array, V: ParameterCovariance, sigma: float, each: list[Array]) -> Array:
+def _group_log_density(
+    model: Model, beta: Array, V: ParameterCovariance, sigma: float, each: list[Array]
+) -> Array:
     """Return log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
     at = WhitenedRows.of(model, beta, sigma)
     out = np.empty(len(each))
@@ -119,7 +139,11 @@ def _group_log_density(model: Model, beta: Array, V: ParameterCovariance, sigma:
             continue
         # log N(y_g; y_g - R^-1 e, sigma^2 R^-1) = -n/2 log 2 pi - n log sigma + log |R| / 2 - e'R^-1 e / 2
         z = vector.T @ at.e[rows]
-        out[i] = 0.5 * np.log(value).sum() - 0.5 * (z**2 / value).sum() + np.log(at.root[rows] / sigma).sum()
+        out[i] = (
+            0.5 * np.log(value).sum()
+            - 0.5 * (z**2 / value).sum()
+            + np.log(at.root[rows] / sigma).sum()
+        )
         out[i] -= 0.5 * len(rows) * np.log(2.0 * np.pi)
     return out
 
@@ -151,11 +175,16 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     d = model.design
     root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
     y = d.observed if d.offset is None else d.observed - d.offset[:, 0]
-    G, c = (d.X * root[:, None]).T @ (d.X * root[:, None]), (d.X * root[:, None]).T @ (root * y)
+    G, c = (
+        (d.X * root[:, None]).T @ (d.X * root[:, None]),
+        (d.X * root[:, None]).T @ (root * y),
+    )
     S = len(draws["beta"])
     for s in np.unique(np.linspace(0, S - 1, min(S, _DRAWS)).astype(int)):
         at = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
-        sigma = float(model.noise({a: at[a] for a in model.unknown} | dict(model.fixed)))
+        sigma = float(
+            model.noise({a: at[a] for a in model.unknown} | dict(model.fixed))
+        )
         M, flat, centre = _prior_root(model, at, sigma)
         # beta = centre + M u, u ~ N(0, I) but for flat coordinates: H = M'X'WX M / sigma^2 + I
         H = M.T @ G @ M / sigma**2 + np.diag((~flat).astype(float))
@@ -172,7 +201,9 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
         )
 
 
-def _prior_root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, Array, Array]:
+def _prior_root(
+    model: Model, at: Mapping[str, float], sigma: float
+) -> tuple[Array, Array, Array]:
     """Return M (p, p), a mask of flat coordinates, and the centre at the scales of a draw."""
     p = model.shape[0]
     M, flat, centre = np.eye(p), np.ones(p, dtype=bool), np.zeros(p)
@@ -181,16 +212,28 @@ def _prior_root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Ar
         own, q = list(b.columns), len(b.columns)
         prior, unit = b.prior, sigma if b.prior.sigma_units else 1.0
         inside = hyper_at(model.joint, model.design, i, at) if names.get(i) else {}
-        if (each_group := prior.root_of_groups({k: float(v) for k, v in inside.items()})) is not None:
+        if (
+            each_group := prior.root_of_groups({k: float(v) for k, v in inside.items()})
+        ) is not None:
             L = block_diag(*[each_group] * (q // len(each_group)))
         elif isinstance(prior, HierarchicalPrior):
             values = {k: at[called] for k, called in names[i].items()}
-            L, prior = np.diag(np.broadcast_to(prior.spread(**values), q) * prior.base.independent(q)), prior.base  # type: ignore[attr-defined]
+            L, prior = (
+                np.diag(
+                    np.broadcast_to(prior.spread(**values), q)
+                    * prior.base.independent(q)  # type: ignore[attr-defined]
+                ),
+                prior.base,
+            )
         elif isinstance(prior, GaussianPrior):
             each = prior.independent(q)
             if each is not None and not np.isfinite(each).all():
                 continue
-            L = np.diag(each) if each is not None else np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
+            L = (
+                np.diag(each)
+                if each is not None
+                else np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
+            )
         else:
             continue
         M[np.ix_(own, own)], flat[own] = unit * L, False
@@ -205,7 +248,11 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
     model, rng = fit.model, np.random.default_rng([fit.seed, 11])
     if fit.solution.draws is not None:
         draws = fit.solution.posterior.flat
-        some = np.unique(np.linspace(0, len(draws["beta"]) - 1, min(len(draws["beta"]), _ATOMS)).astype(int))
+        some = np.unique(
+            np.linspace(
+                0, len(draws["beta"]) - 1, min(len(draws["beta"]), _ATOMS)
+            ).astype(int)
+        )
         beta, aux = draws["beta"], {a: draws[a][:, None] for a in model.unknown}
         how = "effects of the group by quadrature, weighed over draws"
     else:
@@ -220,10 +267,14 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
     if not terms:
         how = how.removeprefix("effects of the group by quadrature, ")
     known = {a: v[some] for a, v in known.items()}
-    log_p = np.stack([_of_group(model, beta, some, known, terms, rows, rng) for rows in each], 1)
+    log_p = np.stack(
+        [_of_group(model, beta, some, known, terms, rows, rng) for rows in each], 1
+    )
     said: tuple[str, ...] = ()
     if fit.solution.stats.get("ratios_found"):
-        said = (f"the scales were found on all rows and are held while each {group} is left out",)
+        said = (
+            f"the scales were found on all rows and are held while each {group} is left out",
+        )
     found = _leave_out_by_importance(log_p, group, how)
     return replace(found, concerns=(*said, *found.concerns))
 
@@ -246,23 +297,42 @@ def _of_group(
     known = model.likelihood.at_rows(aux, d.precision)
 
     def log_likelihood(added: Array | float) -> Array:
-        return np.asarray(model.likelihood.log_prob(d.observed, eta + added, **known)).sum(-1)
+        return np.asarray(
+            model.likelihood.log_prob(d.observed, eta + added, **known)
+        ).sum(-1)
 
     if not own:
         return log_likelihood(0.0)
     S, m = len(some), model.shape[1]
-    roots = [np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[some] for p in terms]
-    L = np.stack([np.kron(block_diag(*[r[s] for r in roots]), np.eye(m)) for s in range(S)])
+    roots = [
+        np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[some] for p in terms
+    ]
+    L = np.stack(
+        [np.kron(block_diag(*[r[s] for r in roots]), np.eye(m)) for s in range(S)]
+    )
     b = beta[:, own].reshape(len(beta), -1)
     size = b.shape[1]
     # points b_j ~ q = N(mean, C) of what the draws say of the effects of this group
-    C = _WIDER * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(float(np.var(b)), _TINY)
+    C = _WIDER * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
+        float(np.var(b)), _TINY
+    )
     factor, z = np.linalg.cholesky(C), _normal_points(size)
     points = b.mean(0) + z @ factor.T
     log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
-    u = np.linalg.solve(L + _TINY * np.eye(size), np.broadcast_to(points.T, (S, size, len(points))))
-    log_prior = -0.5 * (u**2).sum(1) - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + _TINY).sum(1)[:, None]
-    out = np.stack([log_likelihood((d.X[:, own] @ point.reshape(len(own), m))[None]) for point in points], 1)
+    u = np.linalg.solve(
+        L + _TINY * np.eye(size), np.broadcast_to(points.T, (S, size, len(points)))
+    )
+    log_prior = (
+        -0.5 * (u**2).sum(1)
+        - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + _TINY).sum(1)[:, None]
+    )
+    out = np.stack(
+        [
+            log_likelihood((d.X[:, own] @ point.reshape(len(own), m))[None])
+            for point in points
+        ],
+        1,
+    )
     # E over q of p(y | b) N(b; 0, S) / q(b)
     return np.asarray(logsumexp(out + log_prior - log_q, axis=1) - np.log(len(points)))
 
@@ -280,7 +350,9 @@ def _normal_points(size: int) -> Array:
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    return np.asarray(ndtri(qmc.Sobol(size, rng=np.random.default_rng(0)).random(_NODES)))
+    return np.asarray(
+        ndtri(qmc.Sobol(size, rng=np.random.default_rng(0)).random(_NODES))
+    )
 
 
 # ---- what is common --------------------------------------------------------------------------------------------------------
@@ -295,12 +367,23 @@ def _leave_out_by_importance(log_p: Array, group: str, how: str) -> LeftOut:
             continue
         weights = smoothed(-each)
         # sum_s w_s p_s / sum_s w_s, w_s = 1 / p_s smoothed
-        out[g], k[g] = logsumexp(weights.log_weight + each) - logsumexp(weights.log_weight), weights.k
+        out[g], k[g] = (
+            logsumexp(weights.log_weight + each) - logsumexp(weights.log_weight),
+            weights.k,
+        )
     bad = np.flatnonzero(k > _K)
     said = f"Pareto k is above {_K} for {len(bad)} of {len(k)} groups: their terms are not to be trusted"
-    return LeftOut(out, how, (*((said,) if len(bad) else ()), *_missing_notes(out, group)))
+    return LeftOut(
+        out, how, (*((said,) if len(bad) else ()), *_missing_notes(out, group))
+    )
 
 
 def _missing_notes(log_p: Array, group: str) -> tuple[str, ...]:
     bad = int(np.isnan(log_p).sum())
-    return (f"without {bad} of {len(log_p)} groups ({group}) some coefficient has no estimate",) if bad else ()
+    return (
+        (
+            f"without {bad} of {len(log_p)} groups ({group}) some coefficient has no estimate",
+        )
+        if bad
+        else ()
+    )

@@ -54,7 +54,10 @@ def leave_one_out(fit: Fit) -> LeftOut:
         and all(fit.model.aux_prior(a).name == "reference" for a in fit.model.unknown)
     ):
         return _of_least_squares(fit, rows, weight)
-    if not isinstance(fit.model.likelihood, SmoothLikelihood) or not fit.model.joint.smooth:
+    if (
+        not isinstance(fit.model.likelihood, SmoothLikelihood)
+        or not fit.model.joint.smooth
+    ):
         return LeftOut(
             np.full(len(rows), np.nan),
             "none",
@@ -79,9 +82,16 @@ def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
     d = model.design
     root = _root_precision(model)
     # h_i = w_i x_i'V x_i with V the covariance at unit variance.
-    h = _left_out_weight(model) * root**2 * (s.conditional or s.scale).of_rows(d.X)[:, 0, 0] / unit
+    h = (
+        _left_out_weight(model)
+        * root**2
+        * (s.conditional or s.scale).of_rows(d.X)[:, 0, 0]
+        / unit
+    )
     rest = 1.0 - h
-    return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
+    return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(
+        rest < 1e-10, 0.0, rest
+    )
 
 
 def _root_precision(model: Model) -> Array:
@@ -92,13 +102,19 @@ def _root_precision(model: Model) -> Array:
 
 def _left_out_weight(model: Model) -> Array | float:
     """The weight that leaving one out takes from its row: one of a frequency, all of a sampling weight."""
-    return full_weights(model.design.weights, model.design.n) if model.design.weight_kind == "sampling" else 1.0
+    return (
+        full_weights(model.design.weights, model.design.n)
+        if model.design.weight_kind == "sampling"
+        else 1.0
+    )
 
 
 def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """N(y_i; x_i b(-i), RSS(-i) / (n - 1)), or the given sigma."""
     model, n = fit.model, fit.model.design.total
-    s = ClosedForm().solve(model, np.random.default_rng(0))  # the hat matrix, whatever the method was
+    s = ClosedForm().solve(
+        model, np.random.default_rng(0)
+    )  # the hat matrix, whatever the method was
     sigma = model.noise(s.aux)
     unit = sigma**2 if s.df is None else s.stats["rss"] / s.df
     a = _left_out_weight(model)
@@ -106,9 +122,17 @@ def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         e, rest = _residuals(model, s, unit)
         e = np.where(rest > 0, e, np.nan)
         # n sigma_ml^2 = RSS; without a of the row RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a.
-        variance = sigma**2 if not model.unknown else (n * sigma**2 - a * e**2 / rest) / (n - a)
-        log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (2.0 * variance)
-    return _collect_observations(log_p + np.log(_root_precision(model)), rows, weight, "closed form", fit)
+        variance = (
+            sigma**2
+            if not model.unknown
+            else (n * sigma**2 - a * e**2 / rest) / (n - a)
+        )
+        log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (
+            2.0 * variance
+        )
+    return _collect_observations(
+        log_p + np.log(_root_precision(model)), rows, weight, "closed form", fit
+    )
 
 
 def normal_given_scales(prior: object, *, drawn: bool) -> bool:
@@ -116,16 +140,26 @@ def normal_given_scales(prior: object, *, drawn: bool) -> bool:
     if isinstance(prior, VaryingEffects):
         return drawn or not prior.hyper
     if isinstance(prior, HierarchicalPrior):
-        return drawn and isinstance(prior.base, GaussianPrior) and prior.base.independent(1) is not None
+        return (
+            drawn
+            and isinstance(prior.base, GaussianPrior)
+            and prior.base.independent(1) is not None
+        )
     return isinstance(prior, GaussianPrior)
 
 
 def _normal_at_known_scales(fit: Fit) -> bool:
     """A mode with Gaussian noise and normal priors, all scales of which are known or held."""
     model = fit.model
-    stated = [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
+    stated = (
+        [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
+    )
     # a prior that is stated relative to the rows is another without one of them
-    plain = not (fit.solution.sandwich or fit.solution.replicates or any(p.data_dependent for p in stated))
+    plain = not (
+        fit.solution.sandwich
+        or fit.solution.replicates
+        or any(p.data_dependent for p in stated)
+    )
     normal = all(normal_given_scales(b.prior, drawn=False) for b in model.joint.blocks)
     return plain and model.likelihood.least_squares and not model.unknown and normal
 
@@ -138,14 +172,24 @@ def _of_normal_mode(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         # y_i - x_i b_(i) = e_i / (1 - h_i), in units of w_i^(-1/2)
         gap = np.where(rest > 0, e, np.nan) / rest
     log_p = -0.5 * np.log(2.0 * np.pi * sigma**2) - gap**2 / (2.0 * sigma**2)
-    how = "closed form at held scales" if fit.solution.stats.get("ratios_found") else "closed form"
-    return _collect_observations(log_p + np.log(_root_precision(fit.model)), rows, weight, how, fit)
+    how = (
+        "closed form at held scales"
+        if fit.solution.stats.get("ratios_found")
+        else "closed form"
+    )
+    return _collect_observations(
+        log_p + np.log(_root_precision(fit.model)), rows, weight, how, fit
+    )
 
 
 def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """Student-t on 2a - 1 degrees of freedom about x_i m(-i), scale^2 = b(-i) / a(-i) / (1 - h_i); normal with sigma."""
     s = fit.solution
-    unit = fit.model.fixed[fit.model.noise_scale] ** 2 if s.df is None else s.stats["sigma2_scale"]
+    unit = (
+        fit.model.fixed[fit.model.noise_scale] ** 2
+        if s.df is None
+        else s.stats["sigma2_scale"]
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         e, rest = _residuals(fit.model, s, unit)
         rest = np.where(rest > 0, rest, np.nan)
@@ -156,12 +200,22 @@ def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
             # 2 a_(i) = 2 a - 1, 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b.
             df = s.df - 1.0
             scale2 = (s.df * unit - e**2 / rest) / df / rest
-            constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
-            log_p = constant - 0.5 * np.log(scale2) - (df + 1) / 2 * np.log1p((e / rest) ** 2 / (df * scale2))
-    return _collect_observations(log_p + np.log(_root_precision(fit.model)), rows, weight, "closed form", fit)
+            constant = (
+                gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
+            )
+            log_p = (
+                constant
+                - 0.5 * np.log(scale2)
+                - (df + 1) / 2 * np.log1p((e / rest) ** 2 / (df * scale2))
+            )
+    return _collect_observations(
+        log_p + np.log(_root_precision(fit.model)), rows, weight, "closed form", fit
+    )
 
 
-def _collect_observations(log_p: Array, rows: Array, weight: Array | None, how: str, fit: Fit) -> LeftOut:
+def _collect_observations(
+    log_p: Array, rows: Array, weight: Array | None, how: str, fit: Fit
+) -> LeftOut:
     """Return one entry per observation; a row with a frequency that is not repeated counts by its weight."""
     elpd = log_p[rows] * (1.0 if weight is None else weight)
     return LeftOut(elpd, how, _missing_notes(log_p, fit))
@@ -171,11 +225,21 @@ def _missing_notes(log_p: Array, fit: Fit) -> tuple[str, ...]:
     bad = np.flatnonzero(np.isnan(log_p))
     if not len(bad):
         return ()
-    labels = np.arange(fit.model.design.n) if fit.model.design.labels is None else fit.model.design.labels
+    labels = (
+        np.arange(fit.model.design.n)
+        if fit.model.design.labels is None
+        else fit.model.design.labels
+    )
     few = ", ".join(str(labels[i]) for i in bad[:5]) + (" ..." if len(bad) > 5 else "")
     # of least squares a row alone decides a coefficient; elsewhere it is known only that steps found no mode
-    lost = "some coefficient has no estimate" if fit.model.likelihood.least_squares else "Newton steps found no mode"
-    return (f"without row{'s' if len(bad) > 1 else ''} {few} {lost}, so there is no sum over rows",)
+    lost = (
+        "some coefficient has no estimate"
+        if fit.model.likelihood.least_squares
+        else "Newton steps found no mode"
+    )
+    return (
+        f"without row{'s' if len(bad) > 1 else ''} {few} {lost}, so there is no sum over rows",
+    )
 
 
 # ---- importance sampling -----------------------------------------------------------------------------------------------
@@ -197,6 +261,11 @@ def log_mean_density(fit: Fit) -> Array:
     d, s = fit.model.design, fit.solution
     size = max(1, _NUMBERS // (atom_count(fit.model, s) * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
-    each = [predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(part.observed) for part in blocks]
+    each = [
+        predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(
+            part.observed
+        )
+        for part in blocks
+    ]
     log_p = np.concatenate(each)
     return log_p[rows] * (1.0 if weight is None else weight)

@@ -47,29 +47,51 @@ def without_each_row(fit: Fit) -> WithoutEachRow | str:
     """Of every row, or why they are too many."""
     n = fit.model.design.n
     fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
-    plain, log_p, rows = _same_model_of_fewer_rows(fit), np.full(n, np.nan), np.arange(n)
+    plain, log_p, rows = (
+        _same_model_of_fewer_rows(fit),
+        np.full(n, np.nan),
+        np.arange(n),
+    )
     if plain and n > _FEW and _at_mode(fit):
         log_p, rows = _one_step(fit)
     if len(rows) > _REFITS:
-        many = f"{n} rows" if len(rows) == n else f"{len(rows)} of {n} rows, of which one Newton step says too little,"
+        many = (
+            f"{n} rows"
+            if len(rows) == n
+            else f"{len(rows)} of {n} rows, of which one Newton step says too little,"
+        )
         return f"{many} are too many to refit without each (at most {_REFITS}): give heldout="
     if plain:
         log_p[rows] = _of_parts(fit, rows)
     left = rows[np.isnan(log_p[rows])]
     with one_blas_thread():
-        log_p[left] = each_of(partial(_without, fit), left.tolist(), "refits without one row")
-    how = f"{n} refits" if len(rows) == n else f"one Newton step, {len(rows)} of {n} rows refitted"
+        log_p[left] = each_of(
+            partial(_without, fit), left.tolist(), "refits without one row"
+        )
+    how = (
+        f"{n} refits"
+        if len(rows) == n
+        else f"one Newton step, {len(rows)} of {n} rows refitted"
+    )
     return WithoutEachRow(log_p, how)
 
 
 def _same_model_of_fewer_rows(fit: Fit) -> bool:
     """Whether priors are the same without a row, and weights count observations."""
     model, w = fit.model, fit.model.design.weights
-    if model.design.weight_kind == "sampling":  # the weights of the other rows change too
+    if (
+        model.design.weight_kind == "sampling"
+    ):  # the weights of the other rows change too
         return False
-    stated = [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
+    stated = (
+        [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
+    )
     whole = w is None or bool((w % 1 == 0).all())
-    return whole and fit.solution.found is None and not any(p.data_dependent for p in stated)
+    return (
+        whole
+        and fit.solution.found is None
+        and not any(p.data_dependent for p in stated)
+    )
 
 
 def _estimated_aux(fit: Fit) -> dict[str, float]:
@@ -89,7 +111,10 @@ def _one_step(fit: Fit) -> tuple[Array, Array]:
 
     model, beta, aux = fit.model, fit.solution.beta, _estimated_aux(fit)
     out = without_each(model, beta, aux)
-    log_p, before = _log_prob(model, out.eta, out.aux), _log_prob(model, model.eta(beta), aux)
+    log_p, before = (
+        _log_prob(model, out.eta, out.aux),
+        _log_prob(model, model.eta(beta), aux),
+    )
     moved = np.abs(out.eta - model.eta(beta)).max(1) / model.noise(aux)
     for name, value in aux.items():
         moved = np.maximum(moved, np.abs(np.log(out.aux[name] / value)))
@@ -97,17 +122,28 @@ def _one_step(fit: Fit) -> tuple[Array, Array]:
     return log_p, doubtful(-log_p, -before, moved, weight, _ALLOWED)
 
 
-def _log_prob(model: Model, eta: Array, aux: Mapping[str, Array | float], rows: Array | slice = slice(None)) -> Array:
+def _log_prob(
+    model: Model,
+    eta: Array,
+    aux: Mapping[str, Array | float],
+    rows: Array | slice = slice(None),
+) -> Array:
     d = model.design
-    known = model.likelihood.at_rows({**model.fixed, **aux}, None if d.precision is None else d.precision[rows])
-    with np.errstate(invalid="ignore", over="ignore"):  # eta of a mode that was lost may be infinite
+    known = model.likelihood.at_rows(
+        {**model.fixed, **aux}, None if d.precision is None else d.precision[rows]
+    )
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # eta of a mode that was lost may be infinite
         return np.array(model.likelihood.log_prob(d.observed[rows], eta, **known))
 
 
 def _of_parts(fit: Fit, rows: Array) -> Array:
     """log p of some rows (r,) at the modes without one observation of each, of many at once; nan where any doubt is left."""
     model, out = fit.model, np.full(len(rows), np.nan)
-    size = max(1, _AT_ONCE // (model.shape[0] * model.shape[1] + len(model.unknown)) ** 2)
+    size = max(
+        1, _AT_ONCE // (model.shape[0] * model.shape[1] + len(model.unknown)) ** 2
+    )
     weight = full_weights(model.design.weights, model.design.n)
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
@@ -116,8 +152,12 @@ def _of_parts(fit: Fit, rows: Array) -> Array:
         parts = RowsInParts.of(model, part, np.maximum(weight - 1.0, 0.0))
         if parts is None:
             return out
-        left, _ = parts.without(model, parts.rows.point(fit.solution.beta, _estimated_aux(fit)))
-        out[start : start + size] = np.where(left.good, _log_prob(model, left.eta, left.aux, some), np.nan)
+        left, _ = parts.without(
+            model, parts.rows.point(fit.solution.beta, _estimated_aux(fit))
+        )
+        out[start : start + size] = np.where(
+            left.good, _log_prob(model, left.eta, left.aux, some), np.nan
+        )
     return out
 
 
@@ -131,20 +171,32 @@ def _without(fit: Fit, row: int) -> float:
     except DataError:
         return np.nan
     k = shape[0] * shape[1]
-    point = np.append(d.frame.from_raw(fit.solution.beta), np.log([fit.solution.aux[a] for a in model.unknown]))
+    point = np.append(
+        d.frame.from_raw(fit.solution.beta),
+        np.log([fit.solution.aux[a] for a in model.unknown]),
+    )
     for _ in range(40):
         aux = _aux_from_logs(model, point[k:])
         with np.errstate(all="ignore"):  # without a maximum the point runs away
-            local = rest.value_grad_hessian_standardised(point[:k].reshape(shape), **aux)
+            local = rest.value_grad_hessian_standardised(
+                point[:k].reshape(shape), **aux
+            )
         if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
             break
         step, convex = newton_step(local)
         size = float(np.sqrt(max(local.gradient @ step, 0.0)))
-        point = point + step * min(1.0, 3.0 / size) if size > 0 else point  # at most three standard errors at a time
+        point = (
+            point + step * min(1.0, 3.0 / size) if size > 0 else point
+        )  # at most three standard errors at a time
         if convex and size < _NEAR:
             if _runs_away(rest, d.frame.to_raw(point[:k].reshape(shape))):
                 return np.nan
-            return _log_density(model, row, d.frame.to_raw(point[:k].reshape(shape)), _aux_from_logs(model, point[k:]))
+            return _log_density(
+                model,
+                row,
+                d.frame.to_raw(point[:k].reshape(shape)),
+                _aux_from_logs(model, point[k:]),
+            )
     return _anew(rest, row)
 
 
@@ -177,7 +229,9 @@ def _runs_away(rest: Model, beta: Array) -> bool:
     return float(np.abs(rest.eta(beta)).max()) > _FAR and bool(separation(rest))
 
 
-def _log_density(model: Model, row: int, beta: Array, aux: Mapping[str, float]) -> float:
+def _log_density(
+    model: Model, row: int, beta: Array, aux: Mapping[str, float]
+) -> float:
     one = model.design.take(slice(row, row + 1))
     eta = plus_offset(one.X @ beta, one.offset)
     known = model.likelihood.at_rows({**model.fixed, **aux}, one.precision)

@@ -17,7 +17,11 @@ from probreg.comparison.hypotheses.restricted import likelihood_limit
 from probreg.comparison.hypotheses.variance import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import estimated_coefficients, is_maximum_likelihood, tested_at_found_scales
+from probreg.fits.goodness import (
+    estimated_coefficients,
+    is_maximum_likelihood,
+    tested_at_found_scales,
+)
 from probreg.inference.uncertainty.found_scales import FoundScales
 from probreg.model.model import Model
 from probreg.system.terminal import format_number
@@ -39,7 +43,9 @@ class _Candidate(NamedTuple):
 
     @property
     def flat(self) -> tuple[str, ...]:
-        return tuple(np.array(self.model.design.columns)[self.model.design.head].tolist())
+        return tuple(
+            np.array(self.model.design.columns)[self.model.design.head].tolist()
+        )
 
     @property
     def criterion(self) -> str:
@@ -50,7 +56,11 @@ class _Candidate(NamedTuple):
         """The effects of each grouping, those with correlations in one set."""
         out: dict[str, list[frozenset[str]]] = {}
         for t in self.model.design.recipe.grouped.values():
-            sets = [frozenset(t.effects)] if t.correlated else [frozenset([e]) for e in t.effects]
+            sets = (
+                [frozenset(t.effects)]
+                if t.correlated
+                else [frozenset([e]) for e in t.effects]
+            )
             out.setdefault(t.group, []).extend(sets)
         return out
 
@@ -61,7 +71,10 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
 
     if len(fits) < 2:
         raise Incompatible("a likelihood ratio is of two fits or more")
-    several = sorted((_candidate(name, fit) for name, fit in fits.items()), key=lambda c: c.parameters)
+    several = sorted(
+        (_candidate(name, fit) for name, fit in fits.items()),
+        key=lambda c: c.parameters,
+    )
     rows, notes = [], dict[str, None]()
     for small, large in pairwise(several):
         _require_alike(small, large)
@@ -76,14 +89,27 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
                 f"{small.name} has a standard deviation estimated as zero: p of the ratio against it is approximate"
             ] = None
         rows.append(
-            {"fit": large.name, "against": small.name, "statistic": statistic, "df": df, "p": p, "p_chi2": plain}
+            {
+                "fit": large.name,
+                "against": small.name,
+                "statistic": statistic,
+                "df": df,
+                "p": p,
+                "p_chi2": plain,
+            }
         )
     if several[0].criterion == "REML":
-        notes["the ratios are of restricted likelihoods (REML) of the same flat columns"] = None
-    if not several[0].model.likelihood.least_squares and any(c.effects for c in several):
+        notes[
+            "the ratios are of restricted likelihoods (REML) of the same flat columns"
+        ] = None
+    if not several[0].model.likelihood.least_squares and any(
+        c.effects for c in several
+    ):
         points = max(c.found.points for c in several if c.found is not None)
         notes[
-            "the likelihoods are by Laplace's method" if points == 1 else f"the likelihoods are by {points} points"
+            "the likelihoods are by Laplace's method"
+            if points == 1
+            else f"the likelihoods are by {points} points"
         ] = None
     return pd.DataFrame(rows), tuple(notes)
 
@@ -100,10 +126,15 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
             "Fit with Evidence(criterion='ML') and without priors"
         )
     terms = found.stated.design.recipe.grouped.values()
-    sizes = [len(t.effects) * (len(t.effects) + 1) // 2 if t.correlated else len(t.effects) for t in terms]
+    sizes = [
+        len(t.effects) * (len(t.effects) + 1) // 2 if t.correlated else len(t.effects)
+        for t in terms
+    ]
     noise = 1 if found.stated.likelihood.least_squares else len(found.stated.unknown)
     if sum(sizes) + noise != found.count:
-        raise Incompatible(f"{name!r} has no likelihood ratio: standard deviations, correlations or sigma were stated")
+        raise Incompatible(
+            f"{name!r} has no likelihood ratio: standard deviations, correlations or sigma were stated"
+        )
     k = estimated_coefficients(fit) + len(fit.model.unknown) + found.count
     return _Candidate(name, found.stated, found, k, found.value)
 
@@ -121,13 +152,25 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
         )
     a, b = small.model, large.model
     if a.likelihood != b.likelihood:
-        raise Incompatible(f"{pair}: the likelihoods differ, {a.likelihood!r} and {b.likelihood!r}")
+        raise Incompatible(
+            f"{pair}: the likelihoods differ, {a.likelihood!r} and {b.likelihood!r}"
+        )
     if a.fixed != b.fixed:
-        held = [", ".join(f"{name} = {value:g}" for name, value in m.fixed.items()) or "nothing" for m in (a, b)]
-        raise Incompatible(f"{pair}: {held[0]} is held fixed in one, {held[1]} in the other")
+        held = [
+            ", ".join(f"{name} = {value:g}" for name, value in m.fixed.items())
+            or "nothing"
+            for m in (a, b)
+        ]
+        raise Incompatible(
+            f"{pair}: {held[0]} is held fixed in one, {held[1]} in the other"
+        )
     if small.found and large.found and small.found.points != large.found.points:
-        raise Incompatible(f"{pair}: they are by {small.found.points} and {large.found.points} points of quadrature")
-    one, two = (np.zeros(1) if m.design.offset is None else m.design.offset for m in (a, b))
+        raise Incompatible(
+            f"{pair}: they are by {small.found.points} and {large.found.points} points of quadrature"
+        )
+    one, two = (
+        np.zeros(1) if m.design.offset is None else m.design.offset for m in (a, b)
+    )
     if np.any(one != two):  # of the same rows, or none
         raise Incompatible(f"{pair}: their offsets differ")
 
@@ -138,12 +181,16 @@ def _require_nested(small: _Candidate, large: _Candidate) -> None:
     if small.parameters == large.parameters:
         raise Incompatible(f"{pair}: both have {small.parameters} parameters")
     if (column := _column_outside(small, large)) is not None:
-        raise Incompatible(f"{pair}: it has {column} among its columns, which is no combination of the other's")
+        raise Incompatible(
+            f"{pair}: it has {column} among its columns, which is no combination of the other's"
+        )
     for group, sets in small.effects.items():
         for own in sets:
             if not any(own <= other for other in large.effects.get(group, [])):
                 what = ", ".join(sorted(own))
-                raise Incompatible(f"{pair}: {what} of {group}, correlated as there, is not among the other's effects")
+                raise Incompatible(
+                    f"{pair}: {what} of {group}, correlated as there, is not among the other's effects"
+                )
 
 
 def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
@@ -154,7 +201,9 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     X, Y = (c.model.design.X[:, c.model.design.head] for c in (large, small))
     for name in more:
         y = Y[:, small.flat.index(name)]
-        if np.linalg.norm(y - X @ np.linalg.lstsq(X, y)[0]) > _WITHIN * np.linalg.norm(y):
+        if np.linalg.norm(y - X @ np.linalg.lstsq(X, y)[0]) > _WITHIN * np.linalg.norm(
+            y
+        ):
             return name
     return None
 

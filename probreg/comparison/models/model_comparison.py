@@ -16,7 +16,11 @@ from scipy.special import logsumexp
 from probreg.arguments.scalars import Flag, Word, check_arguments
 from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_group_out import group_labels_of, leave_group_out
-from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
+from probreg.comparison.models.leave_one_out import (
+    LeftOut,
+    leave_one_out,
+    log_mean_density,
+)
 from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_lines
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
@@ -54,7 +58,9 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
     """
     if not np.isfinite(log_density).all():
         i, k = np.argwhere(~np.isfinite(log_density))[0]
-        raise DataError(f"observation {i} has log density {log_density[i, k]} under model {k}: no weights can be found")
+        raise DataError(
+            f"observation {i} has log density {log_density[i, k]} under model {k}: no weights can be found"
+        )
     p = np.asfortranarray(np.exp(log_density - log_density.max(1, keepdims=True)))
     w = np.full(p.shape[1], 1.0 / p.shape[1])
     share = np.full(len(p), 1.0 / len(p)) if share is None else share
@@ -75,7 +81,9 @@ def _em_step(p: Array, share: Array, w: Array) -> tuple[Array, float, float]:
     return new / new.sum(), float(gain.max()), float(share @ np.log(mixture))
 
 
-def _longer_step(p: Array, share: Array, w: Array, first: Array, second: Array, score: float) -> Array:
+def _longer_step(
+    p: Array, share: Array, w: Array, first: Array, second: Array, score: float
+) -> Array:
     """From w, which EM takes to `first` and on to `second`: as far as weights stay above 0 and the score is no less than at `first`."""
     # w(a) = w - 2 a r + a^2 v with r = first - w, v = (second - first) - r; a = -|r| / |v|, and a = -1 is `second`
     r = first - w
@@ -135,7 +143,9 @@ class ModelComparison:
         told = {c: _format_integer if c == "k" else _format_decimal for c in some}
         body = table_lines(self.table[some], formatters=told, na_rep="") if some else []
         tests = [] if self.tests is None else ratio_lines(self.tests)
-        return clean_lines(self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes))
+        return clean_lines(
+            self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes)
+        )
 
     def _repr_html_(self) -> str:
         tables = [self.table] if self.tests is None else [self.table, self.tests]
@@ -147,7 +157,9 @@ def _format_integer(value: float) -> str:
 
 
 def _format_decimal(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+    return (
+        "" if np.isnan(value) else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+    )
 
 
 @check_arguments
@@ -212,7 +224,11 @@ def compare_models(
     several = fits_by_name(fits, "compare_models")
     for fit in several.values():
         if test is not None or leave_out is not None:
-            what = "a likelihood ratio test" if leave_out is None else "leave-one-group-out"
+            what = (
+                "a likelihood ratio test"
+                if leave_out is None
+                else "leave-one-group-out"
+            )
             refuse_sampling(fit.model.design.weight_kind, what)
     base = next(iter(several))
     for name, fit in several.items():
@@ -221,28 +237,43 @@ def compare_models(
     size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
         if leave_out is None:
-            out = {name: _left_out(fit, size) for name, fit in bar.over(several.items())}
+            out = {
+                name: _left_out(fit, size) for name, fit in bar.over(several.items())
+            }
         else:
             labels = group_labels_of(several, leave_out)
-            out = {name: _group_left_out(fit, leave_out, labels) for name, fit in bar.over(several.items())}
-        rows = {name: _model_row(fit, out[name], heldout) for name, fit in several.items()}
+            out = {
+                name: _group_left_out(fit, leave_out, labels)
+                for name, fit in bar.over(several.items())
+            }
+        rows = {
+            name: _model_row(fit, out[name], heldout) for name, fit in several.items()
+        }
     if leave_out is None:
         found = _comparison(several, out, rows)
     else:
-        rows = {name: row | {"p_loo": np.nan} for name, row in rows.items()}  # of rows, not of groups
+        rows = {
+            name: row | {"p_loo": np.nan} for name, row in rows.items()
+        }  # of rows, not of groups
         found = _of_groups(_comparison(several, out, rows), leave_out, labels)
     return replace(found, tests=tests, notes=(*found.notes, *said))
 
 
 def _left_out(fit: Fit, size: int) -> LeftOut:
     """Of `size` observations, which is 0 where no fit has its rows in memory."""
-    if (why := _unusable(fit) or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)) is None:
+    if (
+        why := _unusable(fit)
+        or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)
+    ) is None:
         return leave_one_out(fit)
     return LeftOut(np.full(size, np.nan), "none", (why,))
 
 
 def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
-    if (why := _unusable(fit) or fit.model.design.rows_obstacle("leave-one-group-out", _INSTEAD)) is None:
+    if (
+        why := _unusable(fit)
+        or fit.model.design.rows_obstacle("leave-one-group-out", _INSTEAD)
+    ) is None:
         return leave_group_out(fit, group, labels)
     return LeftOut(np.full(len(dict.fromkeys(labels.tolist())), np.nan), "none", (why,))
 
@@ -261,13 +292,20 @@ _INSTEAD = "give heldout=, or compare them on a part that fits in memory"
 def _unusable(fit: Fit) -> str | None:
     if fit.solution.status is Status.NO_MAXIMUM:
         return f"{fit.solution.status.value} ({fit.solution.detail})"
-    if exact_fit(fit) or any(fit.solution.aux.get(a) == 0 for a in held_at_limits(fit.model, fit.solution).unknown):
+    if exact_fit(fit) or any(
+        fit.solution.aux.get(a) == 0
+        for a in held_at_limits(fit.model, fit.solution).unknown
+    ):
         return "the fit meets every response exactly, so that its density has no bound"
-    return None if fit.method.probabilities else f"{fit.method.name} has no probabilities"
+    return (
+        None if fit.method.probabilities else f"{fit.method.name} has no probabilities"
+    )
 
 
 def _comparison(
-    fits: Mapping[str, Fit], out: Mapping[str, LeftOut], rows: Mapping[str, dict[str, Any]]
+    fits: Mapping[str, Fit],
+    out: Mapping[str, LeftOut],
+    rows: Mapping[str, dict[str, Any]],
 ) -> ModelComparison:
     import pandas as pd
     import xarray as xr
@@ -285,17 +323,24 @@ def _comparison(
     notes = [f"{name}: {said}" for name, o in out.items() for said in o.concerns]
     if scored.any():
         best = int(np.nanargmax(np.where(scored, total, np.nan)))
-        gaps = [_sum_and_error(each[:, j] - each[:, best], weight) for j in range(len(total))]
+        gaps = [
+            _sum_and_error(each[:, j] - each[:, best], weight)
+            for j in range(len(total))
+        ]
         table["elpd_diff"], table["se_diff"] = np.array(gaps).T
         table.loc[scored, "weight"] = _shared_weights(
-            each[:, scored], [fits[name] for name in np.array(list(fits))[scored]], weight
+            each[:, scored],
+            [fits[name] for name in np.array(list(fits))[scored]],
+            weight,
         )
         table = table.iloc[np.argsort(-np.where(scored, total, -np.inf), kind="stable")]
     first = next(iter(fits.values())).model
     table.attrs["what"] = (
         f"{first.design.response}: {first.design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
     )
-    return ModelComparison(table, pointwise, (*notes, *_comparison_notes(fits, first.design.total)))
+    return ModelComparison(
+        table, pointwise, (*notes, *_comparison_notes(fits, first.design.total))
+    )
 
 
 def _sampling_weight(fit: Fit) -> Array | None:
@@ -304,22 +349,32 @@ def _sampling_weight(fit: Fit) -> Array | None:
     return design.weights if design.weight_kind == "sampling" and design.n else None
 
 
-def _shared_weights(log_density: Array, fits: Sequence[Fit], weight: Array | None) -> Array:
+def _shared_weights(
+    log_density: Array, fits: Sequence[Fit], weight: Array | None
+) -> Array:
     """Stacking weights (K,) of (N, K), where fits of one answer share the weight of their mean density: equal densities, and posteriors of
     one model, whose densities differ by the error of their draws. Sampling weights (N,) are factors of the log densities."""
     share = None
     if weight is not None:
         counted = weight > 0.0
-        log_density, share = log_density[counted] / weight[counted, None], weight[counted] / weight.sum()
+        log_density, share = (
+            log_density[counted] / weight[counted, None],
+            weight[counted] / weight.sum(),
+        )
     group = np.arange(len(fits))
     for k, fit in enumerate(fits):
         for j in range(k):
-            near = np.abs(log_density[:, k] - log_density[:, j]).max(initial=0.0) < _EQUAL
+            near = (
+                np.abs(log_density[:, k] - log_density[:, j]).max(initial=0.0) < _EQUAL
+            )
             if near or (fit.target == "posterior" and _is_same_model(fit, fits[j])):
                 group[k] = group[j]
                 break
     kept = np.unique(group)
-    mean = [logsumexp(log_density[:, group == g], axis=1) - np.log((group == g).sum()) for g in kept]
+    mean = [
+        logsumexp(log_density[:, group == g], axis=1) - np.log((group == g).sum())
+        for g in kept
+    ]
     by_group = dict(zip(kept, stacking(np.stack(mean, 1), share)))
     return np.array([by_group[g] / (group == g).sum() for g in group])
 
@@ -328,12 +383,25 @@ def _is_same_model(one: Fit, other: Fit) -> bool:
     a, b = one.model, other.model
     if a is b:
         return one.target == other.target
-    alike = one.target == other.target and a.likelihood == b.likelihood and a.design.columns == b.design.columns
-    if not (alike and repr(a.joint) == repr(b.joint) and a.fixed == b.fixed and repr(a.aux) == repr(b.aux)):
+    alike = (
+        one.target == other.target
+        and a.likelihood == b.likelihood
+        and a.design.columns == b.design.columns
+    )
+    if not (
+        alike
+        and repr(a.joint) == repr(b.joint)
+        and a.fixed == b.fixed
+        and repr(a.aux) == repr(b.aux)
+    ):
         return False
     x, y = a.design, b.design
     offsets = [np.zeros((d.n, 1)) if d.offset is None else d.offset for d in (x, y)]
-    return x.n == y.n and np.array_equal(offsets[0], offsets[1]) and np.array_equal(np.asarray(x.X), np.asarray(y.X))
+    return (
+        x.n == y.n
+        and np.array_equal(offsets[0], offsets[1])
+        and np.array_equal(np.asarray(x.X), np.asarray(y.X))
+    )
 
 
 def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
@@ -343,7 +411,11 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
             "sampling weights: elpd_loo is sum_i w_i log p(y_i | other rows), w of sum n, an estimate for the population; a "
             "pseudo-likelihood has no AIC or BIC"
         )
-    without = {name: why for name, f in fits.items() if (why := why_no_criterion(f)) is not None}
+    without = {
+        name: why
+        for name, f in fits.items()
+        if (why := why_no_criterion(f)) is not None
+    }
     if restricted := [name for name, why in without.items() if why == NOT_OF_REML]:
         said.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
     if penalised := [name for name, why in without.items() if why != NOT_OF_REML]:
@@ -361,26 +433,48 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
             "Fit them with pr.Evidence(criterion='ML'), or judge them by elpd"
         )
     if n < 100:
-        said.append(f"with {n:g} observations the standard errors of differences are themselves uncertain")
+        said.append(
+            f"with {n:g} observations the standard errors of differences are themselves uncertain"
+        )
     return said
 
 
 def _flat_apart(fits: Mapping[str, Fit]) -> bool:
     """Whether evidences are of models with other flat columns."""
-    known = [f for f in fits.values() if np.isfinite(f.solution.stats.get("log_evidence", np.nan))]
-    return len({tuple(np.compress(~f.model.joint.informative, f.model.design.columns)) for f in known}) > 1
+    known = [
+        f
+        for f in fits.values()
+        if np.isfinite(f.solution.stats.get("log_evidence", np.nan))
+    ]
+    return (
+        len(
+            {
+                tuple(np.compress(~f.model.joint.informative, f.model.design.columns))
+                for f in known
+            }
+        )
+        > 1
+    )
 
 
 def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
     """The same where effects vary by a group, whose evidence is the restricted likelihood."""
-    return _flat_apart(fits) and any(f.model.design.recipe.grouped for f in fits.values())
+    return _flat_apart(fits) and any(
+        f.model.design.recipe.grouped for f in fits.values()
+    )
 
 
 def _log_likelihood_or_nan(fit: Fit) -> float:
     """Return the log likelihood at the estimate; nan for unusable fits, REML (no likelihood of y) and sampling weights."""
     found = fit.solution.found
-    restricted = found is not None and found.criterion == "REML" and fit.target == "mode"
-    without = restricted or fit.model.design.weight_kind == "sampling" or _unusable(fit) is not None
+    restricted = (
+        found is not None and found.criterion == "REML" and fit.target == "mode"
+    )
+    without = (
+        restricted
+        or fit.model.design.weight_kind == "sampling"
+        or _unusable(fit) is not None
+    )
     return np.nan if without else fit.log_likelihood
 
 
@@ -391,7 +485,13 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     sampled = fit.model.design.weight_kind == "sampling"
     if sampled or why_no_criterion(fit) is not None or _unusable(fit) is not None:
         at = _log_likelihood_or_nan(fit)
-        criteria = {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
+        criteria = {
+            "k": np.nan,
+            "log_lik": at,
+            "AIC": np.nan,
+            "AICc": np.nan,
+            "BIC": np.nan,
+        }
     else:
         k = fit.n_parameters
         small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
@@ -403,15 +503,30 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
             "AICc": fit.aic + small if found is None else np.nan,
             "BIC": fit.bic,
         }
-    row: dict[str, Any] = {**criteria, "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
+    row: dict[str, Any] = {
+        **criteria,
+        "log_evidence": fit.solution.stats.get("log_evidence", np.nan),
+    }
     usable = _unusable(fit) is None
     inside = usable and fit.model.design.n > 0
-    row |= {"elpd_loo": elpd, "se_loo": se, "elpd_diff": np.nan, "se_diff": np.nan, "weight": np.nan}
-    within = out.within if out.within is not None or not inside else log_mean_density(fit)
-    row["p_loo"] = float(within.sum()) - elpd if inside and within is not None else np.nan
+    row |= {
+        "elpd_loo": elpd,
+        "se_loo": se,
+        "elpd_diff": np.nan,
+        "se_diff": np.nan,
+        "weight": np.nan,
+    }
+    within = (
+        out.within if out.within is not None or not inside else log_mean_density(fit)
+    )
+    row["p_loo"] = (
+        float(within.sum()) - elpd if inside and within is not None else np.nan
+    )
     if heldout is not None:
         row["heldout"], row["se_heldout"] = (
-            _sum_and_error(held_out_log_density(fit, heldout)) if usable else (np.nan, np.nan)
+            _sum_and_error(held_out_log_density(fit, heldout))
+            if usable
+            else (np.nan, np.nan)
         )
     return row | {"method": fit.described["method"], "loo": out.how}
 
@@ -437,10 +552,20 @@ def held_out_log_density(fit: Fit, data: Any) -> Array:
 
         table = read_columns(data)
         counts = isinstance(likelihood, OfTrials) and bool(likelihood.levels)
-        wanted = likelihood.classes if isinstance(likelihood, OfTrials) and counts else (design.response,)
+        wanted = (
+            likelihood.classes
+            if isinstance(likelihood, OfTrials) and counts
+            else (design.response,)
+        )
         if absent := [name for name in wanted if name not in table]:
-            raise DataError(f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}")
-        values = np.stack([np.asarray(table[c]) for c in wanted], 1) if counts else table[design.response]
+            raise DataError(
+                f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}"
+            )
+        values = (
+            np.stack([np.asarray(table[c]) for c in wanted], 1)
+            if counts
+            else table[design.response]
+        )
     with rows_named(own_labels(data, len(values))):
         y = likelihood.encode(np.asarray(values))
     return fit.predictive(data).log_prob(y)

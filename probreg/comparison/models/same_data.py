@@ -36,9 +36,15 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
         raise DataError(
             f"{pair}: the weights are {d.weight_kind} and {e.weight_kind}. Fit both with weights of one kind"
         )
-    if why := _difference(first, other) if d.n and e.n else _total_difference(first, other):
+    if (
+        why := _difference(first, other)
+        if d.n and e.n
+        else _total_difference(first, other)
+    ):
         raise DataError(f"{pair}: their rows are not the same data, {why}")
-    if isinstance(first.model.likelihood.support, str) != isinstance(other.model.likelihood.support, str):
+    if isinstance(first.model.likelihood.support, str) != isinstance(
+        other.model.likelihood.support, str
+    ):
         raise Incompatible(
             f"{pair}: {first.model.likelihood.named} and {other.model.likelihood.named} likelihood. One gives densities, "
             "the other probabilities of single values, and their logarithms differ by the unit of the response"
@@ -47,7 +53,11 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
 
 def _difference(first: Fit, other: Fit) -> str:
     """The first row in which the responses or the weights differ."""
-    pairs = (("response", _response_levels), ("weights", _observation_weights), ("precisions", _precisions))
+    pairs = (
+        ("response", _response_levels),
+        ("weights", _observation_weights),
+        ("precisions", _precisions),
+    )
     for what, x, y in ((what, of(first), of(other)) for what, of in pairs):
         if not np.array_equal(x, y):
             if x.shape != y.shape:
@@ -64,8 +74,16 @@ def _describe_response_shape(y: Array) -> str:
 def _total_difference(first: Fit, other: Fit) -> str:
     """The same of rows that are read by the block, told by sums over them; another order of the rows is no difference."""
     x, y = _totals(first), _totals(other)
-    unlike = [k for k in sorted({*x, *y}) if not np.isclose(x.get(k, 0.0), y.get(k, 0.0), rtol=1e-9, atol=0.0)]
-    return f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}" if unlike else ""
+    unlike = [
+        k
+        for k in sorted({*x, *y})
+        if not np.isclose(x.get(k, 0.0), y.get(k, 0.0), rtol=1e-9, atol=0.0)
+    ]
+    return (
+        f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}"
+        if unlike
+        else ""
+    )
 
 
 def _totals(fit: Fit) -> dict[str, float]:
@@ -74,7 +92,9 @@ def _totals(fit: Fit) -> dict[str, float]:
     levels = () if isinstance(likelihood, OfTrials) else likelihood.levels
     if isinstance(likelihood, OfTrials):
         (sums,) = fit.model.design.fold(partial(_tallies, likelihood=likelihood))
-        return dict(zip((f"the number of {c!r}" for c in likelihood.classes), sums.tolist()))
+        return dict(
+            zip((f"the number of {c!r}" for c in likelihood.classes), sums.tolist())
+        )
     words = [f"the weight of {level!r}" for level in map(str, levels)] or [
         "the sum of y",
         "the sum of y^2",

@@ -13,9 +13,18 @@ from probreg.comparison.tuning.criteria import (
     Criterion as Criterion,
     PredictionLoss as PredictionLoss,
 )
-from probreg.comparison.tuning.cross_validation import CrossValidation as CrossValidation, folds_of as folds_of
+from probreg.comparison.tuning.cross_validation import (
+    CrossValidation as CrossValidation,
+    folds_of as folds_of,
+)
 from probreg.comparison.tuning.evidence import EvidenceCriterion as EvidenceCriterion
 from probreg.comparison.tuning.information import AIC as AIC, BIC as BIC, GCV as GCV
-from probreg.comparison.tuning.leave_one_out import PSIS as PSIS, LeaveOneOut as LeaveOneOut
-from probreg.comparison.tuning.scale_path import RegularisationPath as RegularisationPath, path as path
+from probreg.comparison.tuning.leave_one_out import (
+    PSIS as PSIS,
+    LeaveOneOut as LeaveOneOut,
+)
+from probreg.comparison.tuning.scale_path import (
+    RegularisationPath as RegularisationPath,
+    path as path,
+)
 from probreg.comparison.tuning.tune import TuningResult as TuningResult, tune as tune

@@ -30,7 +30,9 @@ class PredictionLoss(ABC):
         return None
 
     @abstractmethod
-    def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    def __call__(
+        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+    ) -> Array:
         """The loss of each row, (n,), at its linear predictors eta (n, m)."""
 
 
@@ -46,7 +48,9 @@ class LogLoss(PredictionLoss):
 
     name, title = "log", "negative log density"
 
-    def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    def __call__(
+        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+    ) -> Array:
         return -likelihood.log_prob(y, eta, **aux)
 
 
@@ -58,7 +62,9 @@ class Squared(PredictionLoss):
 
     name, title = "squared", "squared error"
 
-    def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    def __call__(
+        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+    ) -> Array:
         mean = likelihood.mean(eta, **aux)
         # (y - E y)^2, of classes sum_k (1[y = k] - p_k)^2   (Brier 1950).
         square = np.square(mean - likelihood.response(y))
@@ -74,9 +80,15 @@ class ZeroOneLoss(PredictionLoss):
 
     def obstacle(self, likelihood: Likelihood) -> str | None:
         single = likelihood.levels and not isinstance(likelihood, OfTrials)
-        return None if single else f"zero_one counts wrong classes, and {likelihood.named} response has none"
+        return (
+            None
+            if single
+            else f"zero_one counts wrong classes, and {likelihood.named} response has none"
+        )
 
-    def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    def __call__(
+        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+    ) -> Array:
         mean = likelihood.mean(eta, **aux)
         # 1[y is not argmax_k p_k]; of two classes the event where p > 1/2.
         likely = mean.argmax(-1) if mean.ndim == eta.ndim else mean > 0.5
@@ -90,7 +102,9 @@ class PredictiveDensityLoss(PredictionLoss):
 
     name, title = "predictive", "negative log posterior predictive density"
 
-    def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    def __call__(
+        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+    ) -> Array:
         raise Incompatible(
             "the predictive density integrates over the coefficients: it has no value at a point prediction"
         )
@@ -127,9 +141,13 @@ class Criterion(ABC):
     """A rule that puts a number on every scale."""
 
     name: ClassVar[str]
-    holds_out: ClassVar[bool] = False  # takes a loss, and its score has a standard error
+    holds_out: ClassVar[bool] = (
+        False  # takes a loss, and its score has a standard error
+    )
     deals: ClassVar[bool] = False  # takes folds, groups and a seed for them
-    of_modes: ClassVar[bool] = True  # judges the modes of a path, in any coordinates, and no other fit
+    of_modes: ClassVar[bool] = (
+        True  # judges the modes of a path, in any coordinates, and no other fit
+    )
     grid: ClassVar[int] = 50  # scales when none are given
 
     @abstractmethod
@@ -152,7 +170,9 @@ def modes(model: Model, grid: Array) -> PathSolution:
     try:
         return mode_path(model, grid)
     except NotConverged as error:
-        loose = model.unknown and (model.joint.informative & ~model.joint.sigma_units).any()
+        loose = (
+            model.unknown and (model.joint.informative & ~model.joint.sigma_units).any()
+        )
         if loose and model.design.count <= model.shape[0]:
             raise NotConverged(f"{_SIGMA} ({error})") from error
         raise
@@ -183,7 +203,9 @@ def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Ar
     # mean = sum_k w_k v_k / W, se^2 = sum_k w_k (v_k - mean)^2 / (W (count - 1)).
     total = weight.sum()
     mean = parts @ weight / total
-    return mean, np.sqrt(np.square(parts - mean[:, None]) @ weight / total / max(count - 1.0, 1.0))
+    return mean, np.sqrt(
+        np.square(parts - mean[:, None]) @ weight / total / max(count - 1.0, 1.0)
+    )
 
 
 def likelihood_alone(model: Model, aux: Mapping[str, float]) -> Model:

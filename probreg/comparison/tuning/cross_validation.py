@@ -33,7 +33,9 @@ from probreg.model.model import Model
 from probreg.system.progress import each_of, progress_bar
 
 
-def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0) -> Array:
+def folds_of(
+    model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
+) -> Array:
     """(n,) fold of each row, 0 to K - 1: one label per row as given, or K folds of nearly equal weight by lot.
 
     Rows of one of `groups` (a column of the design, or one label per row) share a fold; classes are spread evenly over the
@@ -47,32 +49,55 @@ def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
     model.design.need_rows("cross-validation")
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer):
         if groups is not None:
-            raise DataError("folds= already says the fold of every row: leave groups= out, or give a number of folds")
+            raise DataError(
+                "folds= already says the fold of every row: leave groups= out, or give a number of folds"
+            )
         try:
             values = np.asarray(folds)
         except ValueError:
-            raise DataError("folds is a number of folds or one label per row, got rows of different lengths") from None
+            raise DataError(
+                "folds is a number of folds or one label per row, got rows of different lengths"
+            ) from None
         return _folds_from_labels(
-            model.design.counted_rows(values) if len(values.shape) and len(values) == model.design.rows else values, n
+            model.design.counted_rows(values)
+            if len(values.shape) and len(values) == model.design.rows
+            else values,
+            n,
         )
     codes = np.arange(n) if groups is None else _group_codes(groups, model)
     units = int(codes.max()) + 1
     if not 2 <= folds <= units:
         what = "rows" if groups is None else "groups"
-        raise DataError(f"folds is a number from 2 to the {units} {what} there are, got {folds}")
+        raise DataError(
+            f"folds is a number from 2 to the {units} {what} there are, got {folds}"
+        )
     weight = full_weights(model.design.weights, n)
-    coded = model.likelihood.levels and model.design.observed.ndim == 1 and groups is None
+    coded = (
+        model.likelihood.levels and model.design.observed.ndim == 1 and groups is None
+    )
     stratum = model.design.observed.astype(int) if coded else np.zeros(n, int)
     kind = stratum[np.unique(codes, return_index=True)[1]]
-    return _assign_folds(np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed))[codes]
+    return _assign_folds(
+        np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed)
+    )[codes]
 
 
 def _folds_from_labels(labels: Any, n: int) -> Array:
     values = as_array(labels, "folds")
     if values.ndim != 1 or len(values) != n:
-        raise DataError(f"folds is a number or one label per row ({n} rows), got shape {values.shape}")
-    if len(bad := [i for i, label in enumerate(values.tolist()) if label is None or label != label]):
-        raise DataError(f"the fold of row {bad[0]} is missing ({such_rows(len(bad))}): give one label per row")
+        raise DataError(
+            f"folds is a number or one label per row ({n} rows), got shape {values.shape}"
+        )
+    if len(
+        bad := [
+            i
+            for i, label in enumerate(values.tolist())
+            if label is None or label != label
+        ]
+    ):
+        raise DataError(
+            f"the fold of row {bad[0]} is missing ({such_rows(len(bad))}): give one label per row"
+        )
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) < 2:
         raise DataError(f"every row is in fold {levels[0]}: give at least two folds")
@@ -82,18 +107,26 @@ def _folds_from_labels(labels: Any, n: int) -> Array:
 def _group_codes(groups: Any, model: Model) -> Array:
     known = [c.split("[")[0] for c in model.design.columns]
     if isinstance(groups, str) and groups not in (*known, *model.design.columns):
-        raise DataError(f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row")
+        raise DataError(
+            f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row"
+        )
     ways = group_codes(groups, model.design)
     if len(ways) > 1:
         raise DataError("folds keep groups together one way: give one label per row")
     return ways[0]
 
 
-def _assign_folds(weight: Array, kind: Array, folds: int, rng: np.random.Generator) -> Array:
+def _assign_folds(
+    weight: Array, kind: Array, folds: int, rng: np.random.Generator
+) -> Array:
     """Each unit to the fold that has least of its kind, then least of all; heavy units first, ties by lot."""
     order = rng.permutation(len(weight))
     order = order[np.lexsort((-weight[order], kind[order]))]
-    out, load, of_kind = np.empty(len(weight), int), [0.0] * folds, [[0.0] * folds for _ in range(int(kind.max()) + 1)]
+    out, load, of_kind = (
+        np.empty(len(weight), int),
+        [0.0] * folds,
+        [[0.0] * folds for _ in range(int(kind.max()) + 1)],
+    )
     for i, w, own in zip(order.tolist(), weight[order].tolist(), kind[order].tolist()):
         # argmin over folds of (weight of this kind, weight), in that order.
         k = min(zip(of_kind[own], load, range(folds)))[2]
@@ -144,7 +177,9 @@ def losses_by_fold(found: PathSolution, fold: Array, loss: PredictionLoss) -> Ar
     return out
 
 
-def _by_shared_curvature(found: PathSolution, parts: RowsInParts, loss: PredictionLoss, out: Array) -> Array:
+def _by_shared_curvature(
+    found: PathSolution, parts: RowsInParts, loss: PredictionLoss, out: Array
+) -> Array:
     """Fills in the losses (S, n); which folds (S, K) are in doubt."""
     model, missing = parts.rows.model, None
     doubt = np.ones((len(found.scales), len(parts.slices)), bool)
@@ -155,13 +190,22 @@ def _by_shared_curvature(found: PathSolution, parts: RowsInParts, loss: Predicti
             point = parts.rows.point(found.beta[i], estimated_aux_at(found, i))
             left, missing = parts.without(found.model(i), point, missing)
             doubt[i] = ~left.good
-            for k in np.flatnonzero(left.good) if model.unknown else [0] * bool(left.good.any()):
+            for k in (
+                np.flatnonzero(left.good)
+                if model.unknown
+                else [0] * bool(left.good.any())
+            ):
                 own = parts.slices[k] if model.unknown else slice(None)
                 aux = {**model.fixed, **{a: float(v[k]) for a, v in left.aux.items()}}
                 aux = model.likelihood.at_rows(
-                    aux, None if model.design.precision is None else model.design.precision[own]
+                    aux,
+                    None
+                    if model.design.precision is None
+                    else model.design.precision[own],
                 )
-                out[i, parts.order[own]] = loss(model.likelihood, model.design.observed[own], left.eta[own], aux)
+                out[i, parts.order[own]] = loss(
+                    model.likelihood, model.design.observed[own], left.eta[own], aux
+                )
     return doubt
 
 
@@ -189,7 +233,9 @@ class CrossValidation(Criterion):
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         if loss.name == "predictive":
-            return "cv judges the mode's own prediction: score='predictive' goes with loo"
+            return (
+                "cv judges the mode's own prediction: score='predictive' goes with loo"
+            )
         return loss.obstacle(model.likelihood)
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
@@ -206,16 +252,24 @@ class CrossValidation(Criterion):
         if not isinstance(ask.folds, int | np.integer):
             how = "the folds are those given"
         elif ask.groups is not None:
-            how = f"folds dealt by lot with seed {ask.seed}, the rows of a group together"
+            how = (
+                f"folds dealt by lot with seed {ask.seed}, the rows of a group together"
+            )
         else:
             how = f"folds dealt by lot with seed {ask.seed}" + (
                 ", classes spread evenly" * bool(model.likelihood.levels)
             )
         whole = "; a row of weight w counts as w observations and goes to one fold as a whole"
         dealt = (how + (whole if model.design.weights is not None else ""),)
-        return Assessment(score, said, se, parts=each, notes=(*dealt, *_missing_notes(score)))
+        return Assessment(
+            score, said, se, parts=each, notes=(*dealt, *_missing_notes(score))
+        )
 
 
 def _missing_notes(score: Array) -> tuple[str, ...]:
     lost = int(np.isnan(score).sum())
-    return (f"at {lost} of {len(score)} scales some fold has no mode, so no score",) if lost else ()
+    return (
+        (f"at {lost} of {len(score)} scales some fold has no mode, so no score",)
+        if lost
+        else ()
+    )

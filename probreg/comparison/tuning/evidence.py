@@ -60,7 +60,12 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
     # beta integrated out: p(y | sigma) = prod w_i^(1/2) (2 pi sigma^2)^(-(n - f)/2) |P|^(1/2) / |R| exp(-RSS_P / (2 sigma^2)),
     # f the flat columns, n the observations, w the precisions of the rows.
     power = model.design.total - len(ridge.flat)
-    value = 0.5 * model.design.log_precision + ridge.log_integral(scales) - 0.5 * power * _LOG_2PI - ridge.bound(scales)
+    value = (
+        0.5 * model.design.log_precision
+        + ridge.log_integral(scales)
+        - 0.5 * power * _LOG_2PI
+        - ridge.bound(scales)
+    )
     if not model.unknown:
         sigma = model.fixed[model.noise_scale]
         return value - power * np.log(sigma) - rss / (2.0 * sigma**2)
@@ -76,7 +81,11 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
 def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
     """(a0, b0, log constant) with p(sigma) d sigma = exp(constant) v^(-a0-1) exp(-b0/v) dv, v = sigma^2."""
     if isinstance(prior, InverseGamma):
-        return prior.shape, prior.scale, prior.shape * np.log(prior.scale) - float(gammaln(prior.shape))
+        return (
+            prior.shape,
+            prior.scale,
+            prior.shape * np.log(prior.scale) - float(gammaln(prior.shape)),
+        )
     return 0.0, 0.0, -float(np.log(2.0))
 
 
@@ -89,7 +98,9 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     # of a Gaussian model through a basis of few anchors: less tau^2 trace(K - Q) / (2 sigma^2), sigma at the mode
     sigma, blocks = model.noise(aux), model.joint.blocks
     left = variance_left_at_rows(model) if model.likelihood.least_squares else {}
-    bound = 0.5 * sum(v if blocks[i].prior.sigma_units else v / sigma**2 for i, v in left.items())
+    bound = 0.5 * sum(
+        v if blocks[i].prior.sigma_units else v / sigma**2 for i, v in left.items()
+    )
     value = at.value + 0.5 * (len(at.gradient) * _LOG_2PI - log_det) + moved - bound
     return float(value) if sign > 0 else float("nan")
 
@@ -105,29 +116,52 @@ class EvidenceCriterion(Criterion):
     name = "evidence"
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        if has_closed_evidence(model) or (isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth):
+        if has_closed_evidence(model) or (
+            isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth
+        ):
             return None
         return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv, loo or psis"
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         closed = has_closed_evidence(found.base)
         value = (
-            evidence_along(found) if closed else np.array([_evidence_at(found, i) for i in range(len(found.scales))])
+            evidence_along(found)
+            if closed
+            else np.array([_evidence_at(found, i) for i in range(len(found.scales))])
         )
-        how = "in closed form" if closed else "by the Laplace approximation about each mode"
+        how = (
+            "in closed form"
+            if closed
+            else "by the Laplace approximation about each mode"
+        )
         over = " and sigma" if found.base.unknown else ""
         notes: tuple[str, ...] = ()
         if not found.base.joint.informative.all():
-            notes = ("columns with a flat prior count with density 1: the evidence compares scales, not models",)
+            notes = (
+                "columns with a flat prior count with density 1: the evidence compares scales, not models",
+            )
         few = found.base.likelihood.least_squares and variance_left_at_rows(found.base)
-        what = "-log p(y | scale)" + " (its lower bound for a basis of few anchors)" * bool(few)
-        said = f"the negative log evidence {what}, coefficients{over} integrated out {how}"
-        return Assessment(-value, said, np.full(len(value), np.nan), {"log_evidence": value}, notes=notes)
+        what = (
+            "-log p(y | scale)"
+            + " (its lower bound for a basis of few anchors)" * bool(few)
+        )
+        said = (
+            f"the negative log evidence {what}, coefficients{over} integrated out {how}"
+        )
+        return Assessment(
+            -value,
+            said,
+            np.full(len(value), np.nan),
+            {"log_evidence": value},
+            notes=notes,
+        )
 
 
 def evidence_along(found: PathSolution) -> Array:
     """log p(y | scale) (S,) in closed form, from the one decomposition of a path that has it; nan where there is no mode."""
-    ridge = RidgeModes.of(found.base, found.scales) if found.ridge is None else found.ridge
+    ridge = (
+        RidgeModes.of(found.base, found.scales) if found.ridge is None else found.ridge
+    )
     good = np.array([has_mode(found, i) for i in range(len(found.scales))])
     return np.where(good, log_evidence_at(ridge, found.scales), np.nan)
 

@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, PredictionLoss, Request, has_mode
+from probreg.comparison.tuning.criteria import (
+    CRITERIA,
+    Array,
+    Assessment,
+    Criterion,
+    PredictionLoss,
+    Request,
+    has_mode,
+)
 from probreg.inference import METHODS, PathSolution
 from probreg.model.model import Model
 
@@ -22,7 +30,10 @@ def criteria(found: PathSolution) -> Criteria:
     good = np.array([has_mode(found, i) for i in range(len(found.scales))])
     # AIC = 2 k - 2 log p(y | mode), BIC = log(n) k - 2 log p(y | mode).
     k = np.where(good, found.df + len(found.aux), np.nan)
-    return Criteria(2.0 * k - 2.0 * found.log_lik, np.log(found.base.design.total) * k - 2.0 * found.log_lik)
+    return Criteria(
+        2.0 * k - 2.0 * found.log_lik,
+        np.log(found.base.design.total) * k - 2.0 * found.log_lik,
+    )
 
 
 class _Counted(Criterion):
@@ -51,7 +62,9 @@ class BIC(_Counted):
     name = "bic"
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        return _criterion_assessment(found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic)
+        return _criterion_assessment(
+            found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic
+        )
 
 
 @CRITERIA.register
@@ -68,16 +81,24 @@ class GCV(Criterion):
         return f"gcv is of Gaussian models with normal priors, sigma held or in their units ({why}): use loo or cv"
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        assert found.ridge is not None  # where the closed form serves, a path is of one decomposition
+        assert (
+            found.ridge is not None
+        )  # where the closed form serves, a path is of one decomposition
         n, rss = found.base.design.total, found.ridge.rss(found.scales)
         good = np.array([has_mode(found, i) for i in range(len(found.scales))])
         # GCV = n RSS / (n - tr H)^2
-        score = np.where(good & (found.df < n), n * rss / np.square(n - found.df), np.nan)
+        score = np.where(
+            good & (found.df < n), n * rss / np.square(n - found.df), np.nan
+        )
         said = "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
         return Assessment(score, said, np.full(len(score), np.nan), {"rss": rss})
 
 
-def _criterion_assessment(found: PathSolution, name: str, price: str, score: Array) -> Assessment:
+def _criterion_assessment(
+    found: PathSolution, name: str, price: str, score: Array
+) -> Assessment:
     more = f", plus {len(found.aux)} for {', '.join(found.aux)}" if found.aux else ""
     said = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
-    return Assessment(score, said, np.full(len(score), np.nan), {"log_likelihood": found.log_lik})
+    return Assessment(
+        score, said, np.full(len(score), np.nan), {"log_likelihood": found.log_lik}
+    )

@@ -45,7 +45,9 @@ from probreg.numerics.frame import between_outcomes
 from probreg.system.progress import each_of
 
 _LADDER = ("conjugate", "quadrature", "nuts")
-_SHARE = 1e-2  # of the standard error of the score: what one Newton step may leave out of it
+_SHARE = (
+    1e-2  # of the standard error of the score: what one Newton step may leave out of it
+)
 _K = 0.7  # Pareto k above which importance sampling is not to be trusted
 
 
@@ -82,11 +84,15 @@ class PSIS(Criterion):
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         method = self.choose_method(found.base)
         each = each_of(
-            lambda i: _leave_out(fit(found.model(i), method, seed=ask.seed)), range(len(found.scales)), "scales"
+            lambda i: _leave_out(fit(found.model(i), method, seed=ask.seed)),
+            range(len(found.scales)),
+            "scales",
         )
         # elpd = sum_i log p(y_i | y without i), of which -elpd / n is the mean loss; se of the sum over n.
         n = found.base.design.total
-        elpd, se, bad = (np.array([getattr(e, name) for e in each]) for name in ("elpd", "se", "bad"))
+        elpd, se, bad = (
+            np.array([getattr(e, name) for e in each]) for name in ("elpd", "se", "bad")
+        )
         said = (
             "the mean leave-one-out negative log posterior predictive density per observation, by PSIS over the draws of "
             f"{method.name}"
@@ -95,7 +101,9 @@ class PSIS(Criterion):
         if bad.any():
             worst = f"Pareto k is above {_K} for up to {bad.max()} observations (column bad_k): their terms are not to be trusted"
             notes = (worst,)
-        return Assessment(-elpd / n, said, se / n, {"elpd_loo": elpd, "bad_k": bad}, notes=notes)
+        return Assessment(
+            -elpd / n, said, se / n, {"elpd_loo": elpd, "bad_k": bad}, notes=notes
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,9 @@ class _LeftOut:
 
 def _leave_out(fitted: Fit) -> _LeftOut:
     found = fitted.loo()
-    return _LeftOut(float(found.elpd), float(found.se), int((np.asarray(found.pareto_k) > _K).sum()))
+    return _LeftOut(
+        float(found.elpd), float(found.se), int((np.asarray(found.pareto_k) > _K).sum())
+    )
 
 
 class Without(NamedTuple):
@@ -117,7 +127,9 @@ class Without(NamedTuple):
     eta: Array
     aux: dict[str, Array]
     h: Array | None = None
-    rss: Array | None = None  # (n,) the least penalised sum of squares without the observation
+    rss: Array | None = (
+        None  # (n,) the least penalised sum of squares without the observation
+    )
     power: float = 0.0  # its degrees of freedom
 
 
@@ -139,10 +151,18 @@ def ridge_without_each(ridge: RidgeModes, scales: Array) -> list[Without]:
     eta = model.design.observed - out.residual
     # sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma.
     power = model.design.total + len(ridge.columns) - 1.0
-    held = {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)} if model.unknown else {}
+    held = (
+        {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)}
+        if model.unknown
+        else {}
+    )
     return [
         Without(
-            eta[i][:, None], {a: v[i] for a, v in held.items()}, 1.0 - out.rest[i], out.rss[i], power - model.shape[0]
+            eta[i][:, None],
+            {a: v[i] for a, v in held.items()},
+            1.0 - out.rest[i],
+            out.rss[i],
+            power - model.shape[0],
         )
         for i in range(len(scales))
     ]
@@ -153,7 +173,9 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     assert isinstance(likelihood, SmoothLikelihood)  # a path has asked for it
     moving = model.unknown if model.joint.smooth else ()
     eta, known, m = model.eta(beta), {**model.fixed, **aux}, model.shape[1]
-    _, g, W = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(known, d.precision))
+    _, g, W = likelihood.value_grad_hessian(
+        d.observed, eta, **likelihood.at_rows(known, d.precision)
+    )
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
     h = _leverage_blocks(model, beta, aux)
     g, W = g[:, pick], W[:, pick][:, :, pick]
@@ -161,7 +183,9 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     # z_i by -J_i (H - J_i'W_i J_i)^-1 J_i'g_i = -(I - h_i W_i)^-1 h_i g_i (Woodbury).
     left = np.eye(len(pick)) - h @ W
     sound = np.linalg.det(left) > 1e-10
-    step = np.linalg.solve(np.where(sound[:, None, None], left, np.eye(len(pick))), h @ g[..., None])[..., 0]
+    step = np.linalg.solve(
+        np.where(sound[:, None, None], left, np.eye(len(pick))), h @ g[..., None]
+    )[..., 0]
     step = np.where(sound[:, None], step, np.nan)
     out = {a: np.full(d.n, v) for a, v in aux.items()}
     out |= {a: aux[a] * np.exp(-step[:, m + i]) for i, a in enumerate(moving)}
@@ -175,7 +199,9 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
         H, use = model.value_grad_hessian(beta, **aux).curvature, np.ones(p * m, bool)
     else:
         nonsmooth = NonsmoothTerms.of(model)
-        H = nonsmooth.between_scores(likelihood_alone(model, aux).value_grad_hessian(beta).curvature)
+        H = nonsmooth.between_scores(
+            likelihood_alone(model, aux).value_grad_hessian(beta).curvature
+        )
         H = H + smooth_prior_curvature(model, beta, **aux)
         use = ~nonsmooth.at(nonsmooth.phi(beta, model.noise(aux))).ravel()
     k = len(H) - len(use)
@@ -191,7 +217,11 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
         for b in range(m):
             h[:, a, b] = ((X @ V4[:, a, :, b]) * X).sum(1)
     cross = np.einsum("np,pac->nac", X, V[: p * m, p * m :].reshape(p, m, k))
-    h[:, :m, m:], h[:, m:, :m], h[:, m:, m:] = cross, cross.swapaxes(1, 2), V[p * m :, p * m :]
+    h[:, :m, m:], h[:, m:, :m], h[:, m:, m:] = (
+        cross,
+        cross.swapaxes(1, 2),
+        V[p * m :, p * m :],
+    )
     return h
 
 
@@ -200,7 +230,9 @@ def _inverse_hessian(H: Array) -> Array:
     d = np.sqrt(np.abs(np.diagonal(H)))
     d = np.where(d > 0, d, 1.0)
     # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(H)^(1/2).
-    return np.linalg.pinv(H / np.outer(d, d), rcond=1e-14, hermitian=True) / np.outer(d, d)
+    return np.linalg.pinv(H / np.outer(d, d), rcond=1e-14, hermitian=True) / np.outer(
+        d, d
+    )
 
 
 def predictive_loss(model: Model, found: Without) -> Array:
@@ -217,7 +249,11 @@ def predictive_loss(model: Model, found: Without) -> Array:
     df = found.power
     variance = found.rss / df / rest
     constant = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * np.log(df * np.pi)
-    return 0.5 * np.log(variance) - constant + (df + 1.0) / 2.0 * np.log1p(e**2 / (df * variance))
+    return (
+        0.5 * np.log(variance)
+        - constant
+        + (df + 1.0) / 2.0 * np.log1p(e**2 / (df * variance))
+    )
 
 
 @CRITERIA.register
@@ -243,15 +279,26 @@ class LeaveOneOut(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         model = found.base
-        each = [None] * len(found.scales) if found.ridge is None else ridge_without_each(found.ridge, found.scales)
-        made = each_of(lambda i: _losses(found, i, ask.loss, each[i]), range(len(each)), "scales")
-        parts, refits = np.stack([losses for losses, _ in made]), sum(count for _, count in made)
+        each = (
+            [None] * len(found.scales)
+            if found.ridge is None
+            else ridge_without_each(found.ridge, found.scales)
+        )
+        made = each_of(
+            lambda i: _losses(found, i, ask.loss, each[i]), range(len(each)), "scales"
+        )
+        parts, refits = (
+            np.stack([losses for losses, _ in made]),
+            sum(count for _, count in made),
+        )
         _require_estimates(found, parts)
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         how, notes = _how(model, refits, parts.size)
         subject = "" if ask.loss.name == "predictive" else " of the mode"
-        said = f"the mean leave-one-out {ask.loss.title} per observation{subject}, {how}"
+        said = (
+            f"the mean leave-one-out {ask.loss.title} per observation{subject}, {how}"
+        )
         return Assessment(score, said, se, parts=parts, notes=notes)
 
 
@@ -268,7 +315,9 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
     )
 
 
-def _losses(found: PathSolution, i: int, loss: PredictionLoss, out: Without | None) -> tuple[Array, int]:
+def _losses(
+    found: PathSolution, i: int, loss: PredictionLoss, out: Without | None
+) -> tuple[Array, int]:
     """Of each observation at the i-th scale, by `out` where it is known; and how many were refitted."""
     model = found.base
     if not has_mode(found, i):
@@ -281,16 +330,26 @@ def _losses(found: PathSolution, i: int, loss: PredictionLoss, out: Without | No
     losses = _losses_at(model, loss, out.eta, out.aux)
     if exact or not _refits(model):
         return losses, 0
-    whole = _losses_at(model, loss, model.eta(found.beta[i]), estimated_aux_at(found, i))
-    moved = np.abs(out.eta - model.eta(found.beta[i])).max(1) / model.noise(estimated_aux_at(found, i))
+    whole = _losses_at(
+        model, loss, model.eta(found.beta[i]), estimated_aux_at(found, i)
+    )
+    moved = np.abs(out.eta - model.eta(found.beta[i])).max(1) / model.noise(
+        estimated_aux_at(found, i)
+    )
     weight = full_weights(model.design.weights, model.design.n)
-    allowed = _SHARE * float(mean_and_error(losses[None], weight, weight.sum())[1][0]) * weight.sum()
+    allowed = (
+        _SHARE
+        * float(mean_and_error(losses[None], weight, weight.sum())[1][0])
+        * weight.sum()
+    )
     rows = doubtful(losses, whole, moved, weight, allowed)
     losses[rows] = refitted_losses(found, i, loss, rows)
     return losses, len(rows)
 
 
-def _losses_at(model: Model, loss: PredictionLoss, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _losses_at(
+    model: Model, loss: PredictionLoss, eta: Array, aux: Mapping[str, Any]
+) -> Array:
     aux = model.likelihood.at_rows({**model.fixed, **aux}, model.design.precision)
     return np.array(loss(model.likelihood, model.design.observed, eta, aux))
 
@@ -300,19 +359,29 @@ def _refits(model: Model) -> bool:
     return model.joint.smooth and model.design.n > model.shape[0] * model.shape[1]
 
 
-def doubtful(losses: Array, whole: Array, moved: Array, weight: Array, allowed: float) -> Array:
+def doubtful(
+    losses: Array, whole: Array, moved: Array, weight: Array, allowed: float
+) -> Array:
     """The rows whose losses by one Newton step are to be refitted, so that what the step leaves out of the others moves their sum
     by no more than `allowed`. `whole` (n,) are the losses with the row itself, `moved` (n,) how far its linear
     predictor went, in units of the noise where there is one, `weight` (n,) how often a row counts."""
     # the second step is about |move| / 2 of the first
-    error = np.nan_to_num(np.abs(losses - whole) * np.minimum(moved / 2.0, 1.0), nan=np.inf, posinf=np.inf)
+    error = np.nan_to_num(
+        np.abs(losses - whole) * np.minimum(moved / 2.0, 1.0), nan=np.inf, posinf=np.inf
+    )
     order = np.argsort(error)
     over = np.flatnonzero(~(np.cumsum(error[order] * weight[order]) <= allowed))
     # rows that are alike are refitted alike
-    return np.flatnonzero(error >= (1.0 - 1e-6) * error[order[over[0]]]) if len(over) else over
+    return (
+        np.flatnonzero(error >= (1.0 - 1e-6) * error[order[over[0]]])
+        if len(over)
+        else over
+    )
 
 
-def refitted_losses(found: PathSolution, i: int, loss: PredictionLoss, rows: Array) -> Array:
+def refitted_losses(
+    found: PathSolution, i: int, loss: PredictionLoss, rows: Array
+) -> Array:
     """Of some rows (r,) at the i-th scale, by the modes without one observation of each."""
     model, at, out = found.base, found.model(i), np.full(len(rows), np.nan)
     weight = full_weights(model.design.weights, model.design.n)
@@ -321,16 +390,27 @@ def refitted_losses(found: PathSolution, i: int, loss: PredictionLoss, rows: Arr
     parts = RowsInParts.of(model, part, weight - 1.0) if len(rows) else None
     left = None
     if parts is not None:
-        left, _ = parts.without(at, parts.rows.point(found.beta[i], estimated_aux_at(found, i)))
-        aux = model.likelihood.at_rows(
-            {**model.fixed, **left.aux}, None if model.design.precision is None else model.design.precision[rows]
+        left, _ = parts.without(
+            at, parts.rows.point(found.beta[i], estimated_aux_at(found, i))
         )
-        out = np.array(loss(model.likelihood, model.design.observed[rows], left.eta, aux))
+        aux = model.likelihood.at_rows(
+            {**model.fixed, **left.aux},
+            None if model.design.precision is None else model.design.precision[rows],
+        )
+        out = np.array(
+            loss(model.likelihood, model.design.observed[rows], left.eta, aux)
+        )
     for k in range(len(rows)) if left is None else np.flatnonzero(~left.good):
         fewer = weight - (np.arange(len(weight)) == rows[k])
         kept = model.design.take(np.flatnonzero(fewer > 0))
-        kept = kept if model.design.weights is None else replace(kept, weights=fewer[fewer > 0])
-        alone = modes(replace(model.with_prior_frozen, design=kept), found.scales[i : i + 1])
+        kept = (
+            kept
+            if model.design.weights is None
+            else replace(kept, weights=fewer[fewer > 0])
+        )
+        alone = modes(
+            replace(model.with_prior_frozen, design=kept), found.scales[i : i + 1]
+        )
         out[k] = held_out_losses(alone, model.design.take(rows[k : k + 1]), loss)[0, 0]
     return out
 
@@ -349,5 +429,10 @@ def _how(model: Model, refits: int, losses: int) -> tuple[str, tuple[str, ...]]:
         held.append(f"{', '.join(model.unknown)} held")
     if refits:
         held.append("and by refits where that is in doubt")
-        notes = (*notes, f"{refits} of {losses} leave-one-out losses are of modes found anew")
-    return "approximately, by one Newton step from the mode of all rows" + "".join(f", {h}" for h in held), notes
+        notes = (
+            *notes,
+            f"{refits} of {losses} leave-one-out losses are of modes found anew",
+        )
+    return "approximately, by one Newton step from the mode of all rows" + "".join(
+        f", {h}" for h in held
+    ), notes

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Positive, Seed, check_arguments, read_argument
+from probreg.arguments.scalars import (
+    Count,
+    Flag,
+    Positive,
+    Seed,
+    check_arguments,
+    read_argument,
+)
 from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
 from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
@@ -15,8 +22,19 @@ from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
-from probreg.fits.inference_data import coefficient_dims, label_coefficients, model_coordinates, reported_coefficients
-from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
+from probreg.fits.inference_data import (
+    coefficient_dims,
+    label_coefficients,
+    model_coordinates,
+    reported_coefficients,
+)
+from probreg.inference import (
+    Method,
+    MethodName,
+    PathSolution,
+    default_scales,
+    mode_path,
+)
 from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
 from probreg.model.prior_words import coefficient_prior_line
@@ -53,13 +71,17 @@ class RegularisationPath:
         if model.joint.contrast is None:
             beta = reported_coefficients(model, known)
         else:  # the shift of an elastic net depends on its scale
-            beta = np.stack([reported_coefficients(found.model(i), v) for i, v in enumerate(known)])
+            beta = np.stack(
+                [reported_coefficients(found.model(i), v) for i, v in enumerate(known)]
+            )
         aic, bic = criteria(found)
         weight = penalties(found)
         in_rss = {}
         if model.likelihood.least_squares:
             # -log p = RSS / (2 sigma^2) + weight R + constant, times 2 sigma^2: RSS + lam R with lam = 2 sigma^2 weight.
-            sigma = np.array([all_aux_at(found, i)[model.noise_scale] for i in range(len(weight))])
+            sigma = np.array(
+                [all_aux_at(found, i)[model.noise_scale] for i in range(len(weight))]
+            )
             in_rss = {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
@@ -68,15 +90,30 @@ class RegularisationPath:
             "penalty": (("scale", "coef"), weight), **in_rss,
             "kkt": found.kkt, "status": np.array([s.value for s in found.status]),
         }  # fmt: skip
-        columns = {k: v if isinstance(v, tuple) else (("scale",), v) for k, v in columns.items()}
+        columns = {
+            k: v if isinstance(v, tuple) else (("scale",), v)
+            for k, v in columns.items()
+        }
         # R(w) of each penalised block at scale 1.
-        reads = [(b, b.prior.as_penalty(len(b.columns))) for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+        reads = [
+            (b, b.prior.as_penalty(len(b.columns)))
+            for b in model.joint.blocks
+            if not isinstance(b.prior, Flat)
+        ]
         names = model.design.columns
         forms = "; ".join(
-            f"{read.form} on {', '.join(names[j] for j in b.columns)}" for b, read in reads if read is not None
+            f"{read.form} on {', '.join(names[j] for j in b.columns)}"
+            for b, read in reads
+            if read is not None
         )
-        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {coefficient_prior_line(model)}", "R": forms}
-        return xr.Dataset(columns, {"scale": found.scales, **model_coordinates(model)}, attrs)
+        attrs = {
+            "df": DF,
+            "scale": f"multiplies every scale of the prior: {coefficient_prior_line(model)}",
+            "R": forms,
+        }
+        return xr.Dataset(
+            columns, {"scale": found.scales, **model_coordinates(model)}, attrs
+        )
 
     @property
     def scales(self) -> Array:
@@ -94,7 +131,9 @@ class RegularisationPath:
         return restated(self.model, float(scale))
 
     @check_arguments
-    def fit_at(self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0) -> Fit:
+    def fit_at(
+        self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0
+    ) -> Fit:
         """`fit(path.model_at(scale), method)`: the mode there with all that a Fit says, or its posterior."""
         return fit(self.model_at(scale), method, seed=seed)
 
@@ -113,7 +152,9 @@ class RegularisationPath:
         low, high = np.log(default_scales(self.model, 2)) + np.array([-5.0, 5.0])
         ends = mode_path(self.model, np.exp([low, high])).df
         if not ends[0] < df < ends[1]:
-            raise DataError(f"df goes from {ends[0]:.4g} to {ends[1]:.4g} along this path, so no scale has df = {df!r}")
+            raise DataError(
+                f"df goes from {ends[0]:.4g} to {ends[1]:.4g} along this path, so no scale has df = {df!r}"
+            )
 
         # df(s) = tr J (J + P / s^2)^-1 rises with s: one root of df(exp u) = df.
         def off(u: float) -> float:
@@ -137,7 +178,12 @@ class RegularisationPath:
             if not isinstance(b.prior, Flat):
                 this: Any = b.prior
                 # As the scale goes to 0 the mode goes to b, the prior's location.
-                b.put(at, np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None])
+                b.put(
+                    at,
+                    np.broadcast_to(
+                        np.asarray(this.location, dtype=float), len(b.columns)
+                    )[:, None],
+                )
         return label_coefficients(self.model, reported_coefficients(self.model, at))
 
     def __repr__(self) -> str:
@@ -163,7 +209,10 @@ class RegularisationPath:
             if "log_evidence" in self.data:
                 most = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
             lines.append(f"{spent}; {least}{most}")
-        return [*lines, *([f"note: {bad} modes were not found (variable status)"] if bad else [])]
+        return [
+            *lines,
+            *([f"note: {bad} modes were not found (variable status)"] if bad else []),
+        ]
 
     def _best_scale(self, name: str) -> str:
         return f"{self.scales[np.nanargmin(self.data[name].values)]:.4g}"
@@ -171,7 +220,11 @@ class RegularisationPath:
 
 @check_arguments
 def path(
-    model: Model, scales: ArrayLike | None = None, *, n: Count = 100, progress: Flag | None = None
+    model: Model,
+    scales: ArrayLike | None = None,
+    *,
+    n: Count = 100,
+    progress: Flag | None = None,
 ) -> RegularisationPath:
     """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
@@ -237,6 +290,8 @@ def penalties(found: PathSolution) -> Array:
         sigma = found.base.likelihood.noise(all_aux_at(found, i))
         for b in found.model(i).joint.blocks:
             if not isinstance(b.prior, Flat):
-                read = b.prior.as_penalty(len(b.columns), sigma if b.prior.sigma_units else 1.0)
+                read = b.prior.as_penalty(
+                    len(b.columns), sigma if b.prior.sigma_units else 1.0
+                )
                 out[i, list(b.columns)] = np.nan if read is None else read.weight
     return out

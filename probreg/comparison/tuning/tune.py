@@ -29,7 +29,9 @@ _BOUND = (
     "the prior was bound to all rows once, on standardised columns to their spread: it is the same density whichever rows "
     "are held out",
 )
-_WITHIN = "takes the strongest prior whose score is within one standard error of the least: "
+_WITHIN = (
+    "takes the strongest prior whose score is within one standard error of the least: "
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,11 @@ class TuningResult:
         return float(self.table["score"].idxmin())
 
     def __repr__(self) -> str:
-        return clean_lines(f"Choice: {self.said}", f"  {self._describe_best}", *(f"  note: {n}" for n in self.notes))
+        return clean_lines(
+            f"Choice: {self.said}",
+            f"  {self._describe_best}",
+            *(f"  note: {n}" for n in self.notes),
+        )
 
     def _repr_html_(self) -> str:
         return notebook_html(
@@ -142,7 +148,9 @@ def tune(
     criterion, loss = CRITERIA.resolve(by), LOSSES.resolve(score)
     _check_criterion(model, criterion, loss, rule)
     if not criterion.deals and (groups is not None or not _is_default(folds)):
-        raise DataError(f"folds= and groups= go with cv; {criterion.name} deals no folds")
+        raise DataError(
+            f"folds= and groups= go with cv; {criterion.name} deals no folds"
+        )
     with progress_bar("tune", show=progress):
         found = modes(model, grid_of(model, scales, criterion.grid))
         if (why := criterion.obstacle(model, loss)) is not None:
@@ -150,16 +158,32 @@ def tune(
         judged = found.seen if criterion.of_modes and found.seen is not None else found
         given = criterion.assess(judged, Request(loss, folds, groups, seed, model))
     if not np.isfinite(given.score).any():
-        raise NotConverged(f"{criterion.name} has a score at no scale: {found.status[-1].value}")
+        raise NotConverged(
+            f"{criterion.name} has a score at no scale: {found.status[-1].value}"
+        )
     best = int(np.nanargmin(given.score))
     # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
-    i = best if rule == "min" else int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
+    i = (
+        best
+        if rule == "min"
+        else int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
+    )
     lost = int(np.isnan(given.score).sum())
     return TuningResult(
-        model=replace(restated(found.base, float(found.scales[i])), scales_compared=len(found.scales)),
+        model=replace(
+            restated(found.base, float(found.scales[i])),
+            scales_compared=len(found.scales),
+        ),
         scale=float(found.scales[i]),
         table=_score_table(
-            found.scales, {"score": given.score, "se": given.se, "df": found.df, **given.columns, **found.aux}
+            found.scales,
+            {
+                "score": given.score,
+                "se": given.se,
+                "df": found.df,
+                **given.columns,
+                **found.aux,
+            },
         ),
         said=("minimises " if rule == "min" else _WITHIN) + given.said,
         criterion=criterion,
@@ -178,17 +202,25 @@ def _is_default(folds: Any) -> bool:
     return isinstance(folds, int) and folds == 10
 
 
-def _check_criterion(model: Model, criterion: Criterion, loss: PredictionLoss, rule: str) -> None:
+def _check_criterion(
+    model: Model, criterion: Criterion, loss: PredictionLoss, rule: str
+) -> None:
     if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
-        raise DataError(f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv")
+        raise DataError(
+            f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv"
+        )
     if loss.name != "log" and not criterion.holds_out:
-        raise DataError(f"score={loss.name!r} goes with cv and loo; {criterion.name} has a score of its own")
+        raise DataError(
+            f"score={loss.name!r} goes with cv and loo; {criterion.name} has a score of its own"
+        )
 
 
 def _edges(scales: Array, i: int) -> tuple[str, ...]:
     if len(scales) > 1 and i in (0, len(scales) - 1):
         way = "smallest" if i == 0 else "largest"
-        return (f"the chosen scale is the {way} of the grid: the least score may lie beyond it, so give other scales=",)
+        return (
+            f"the chosen scale is the {way} of the grid: the least score may lie beyond it, so give other scales=",
+        )
     return ()
 
 
@@ -198,7 +230,9 @@ def _score_table(scales: Array, columns: dict[str, Array]) -> Any:
     return pd.DataFrame(columns, index=pd.Index(scales, name="scale"))
 
 
-def _label_scores(model: Model, criterion: Criterion, scales: Array, parts: Array | None) -> Any:
+def _label_scores(
+    model: Model, criterion: Criterion, scales: Array, parts: Array | None
+) -> Any:
     """Label the scores of the folds, or of the observations."""
     import xarray as xr
 
@@ -206,7 +240,16 @@ def _label_scores(model: Model, criterion: Criterion, scales: Array, parts: Arra
         return None
     if criterion.deals:
         return xr.DataArray(
-            parts, {"scale": scales, "fold": np.arange(parts.shape[1])}, ("scale", "fold"), name="score"
+            parts,
+            {"scale": scales, "fold": np.arange(parts.shape[1])},
+            ("scale", "fold"),
+            name="score",
         )
-    labels = np.arange(model.design.n) if model.design.labels is None else model.design.labels
-    return xr.DataArray(parts, {"scale": scales, "obs": labels}, ("scale", "obs"), name="score")
+    labels = (
+        np.arange(model.design.n)
+        if model.design.labels is None
+        else model.design.labels
+    )
+    return xr.DataArray(
+        parts, {"scale": scales, "obs": labels}, ("scale", "obs"), name="score"
+    )

@@ -45,9 +45,13 @@ class Tally:
         out = []
         if self.lost:
             by = ", ".join(f"{name!r} {count}" for name, count in self.missing.items())
-            out.append(f"{self.lost} of {self.rows} rows were dropped because of missing values; by column: {by}")
+            out.append(
+                f"{self.lost} of {self.rows} rows were dropped because of missing values; by column: {by}"
+            )
         if self.unused:
-            out.append(f"{self.unused} of {self.rows} rows have weight 0 and were left out")
+            out.append(
+                f"{self.unused} of {self.rows} rows have weight 0 and were left out"
+            )
         return tuple(out)
 
 
@@ -87,7 +91,9 @@ class Selection:
         self._same_kinds(Batch(table, batch.file))
         if all(_sound(values) for values in table.columns.values()):
             return table
-        missing = {name: missing_values(values) for name, values in table.columns.items()}
+        missing = {
+            name: missing_values(values) for name, values in table.columns.items()
+        }
         lost = np.logical_or.reduce(list(missing.values()))
         tally.lost += int(lost.sum())
         for name, where in missing.items():
@@ -101,21 +107,37 @@ class Selection:
 
     def _counted(self, table: Table, tally: Tally) -> Table:
         """The rows that have a weight and trials above 0."""
-        sums = [each for each in ((self.weights,), self.trials) if each and each[0] is not None]
+        sums = [
+            each
+            for each in ((self.weights,), self.trials)
+            if each and each[0] is not None
+        ]
         unused = np.zeros(len(table.rows), dtype=bool)
         for names in sums:
             columns = [table.columns[name] for name in names if name is not None]
             if all(kind_of(column) in ("number", "truth") for column in columns):
-                unused |= np.logical_and.reduce([np.asarray(column == 0, dtype=bool) for column in columns])
+                unused |= np.logical_and.reduce(
+                    [np.asarray(column == 0, dtype=bool) for column in columns]
+                )
         tally.unused += int(unused.sum())
         return table.take(~unused) if unused.any() else table
 
     def _same_kinds(self, batch: Batch) -> None:
         for name, values in batch.table.columns.items():
             known, kind = self.kinds.get(name), kind_of(values)
-            if known is None or kind == known or {kind, known} == {"number", "truth"} or missing_values(values).all():
+            if (
+                known is None
+                or kind == known
+                or {kind, known} == {"number", "truth"}
+                or missing_values(values).all()
+            ):
                 continue
-            words = {"levels": "text or categories", "number": "numbers", "truth": "truth values", "time": "times"}
+            words = {
+                "levels": "text or categories",
+                "number": "numbers",
+                "truth": "truth values",
+                "time": "times",
+            }
             raise DataError(
                 f"column {name!r} holds {words.get(kind, kind)} from row {batch.table.rows[0]} on ({values[0]!r}), and "
                 f"{words.get(known, known)} before: a column holds one kind of value in all files"
@@ -140,7 +162,9 @@ class FormulaBlocks:
     def __call__(self) -> Generator[Block]:
         start = 0
         with closing(self.selection.tables()) as tables:
-            for table, file in ((part, file) for whole, file in tables for part in self._cut(whole)):
+            for table, file in (
+                (part, file) for whole, file in tables for part in self._cut(whole)
+            ):
                 with Blamed(Batch(table, file)):
                     block = self.block(table)
                 yield block._replace(start=start)
@@ -149,7 +173,11 @@ class FormulaBlocks:
     def _cut(self, table: Table) -> Generator[Table]:
         """A table in parts whose blocks are of a moderate size, where groups have columns."""
         by_column = self._parts.bars and not self.apart
-        size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1) if by_column else len(table.rows)
+        size = (
+            max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
+            if by_column
+            else len(table.rows)
+        )
         if size >= len(table.rows):
             yield table
             return
@@ -167,7 +195,10 @@ class FormulaBlocks:
     @cached_property
     def _plain(self) -> tuple[str | None, ...] | None:
         """The columns of X as columns of the table (None for ones), where that is all they are."""
-        names = [self._parts.factors[term[0]].column if len(term) == 1 else None for term in self._parts.terms]
+        names = [
+            self._parts.factors[term[0]].column if len(term) == 1 else None
+            for term in self._parts.terms
+        ]
         if self._memory.levels or None in names or self._parts.bars:
             return None
         return (None, *names) if self._parts.intercept else tuple(names)
@@ -176,11 +207,21 @@ class FormulaBlocks:
         """The block of these complete rows."""
         X, y = self._matrix(table), self._response(table)
         offset = None if self.recipe.offset is None else self._offset(table)[:, None]
-        weights = weights_without_empty_trials(y, self._parts.counted, self._weights(table))
+        weights = weights_without_empty_trials(
+            y, self._parts.counted, self._weights(table)
+        )
         own, precision = by_kind(self.kind, weights)
-        block, tally, rows = Block(X, y, own, offset, precision=precision), self.selection.tally or Tally(), table.rows
-        tally.orders.add(None if isinstance(y, np.ndarray) else tuple(y.categories.tolist()))
-        if weights is not None and (weights == 0).any():  # left out before their response is looked at
+        block, tally, rows = (
+            Block(X, y, own, offset, precision=precision),
+            self.selection.tally or Tally(),
+            table.rows,
+        )
+        tally.orders.add(
+            None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
+        )
+        if (
+            weights is not None and (weights == 0).any()
+        ):  # left out before their response is looked at
             tally.unused += int((weights == 0).sum())
             block, rows = kept_rows(block, weights > 0), rows[weights > 0]
         with rows_named(rows):
@@ -189,17 +230,24 @@ class FormulaBlocks:
     def _weights(self, table: Table) -> Array | None:
         if self.weights is None:
             return None
-        return self.unit * row_weights(table.columns[self.weights], name=self.weights, kind=self.kind, table=table)
+        return self.unit * row_weights(
+            table.columns[self.weights], name=self.weights, kind=self.kind, table=table
+        )
 
     def _matrix(self, table: Table) -> Array:
         if self._plain is None:
-            X, columns, _ = lay_out_with_bars(self._parts, table, self._memory, training=False, apart=self.apart)
+            X, columns, _ = lay_out_with_bars(
+                self._parts, table, self._memory, training=False, apart=self.apart
+            )
             if columns != self.recipe.columns:
                 raise DataError(
                     f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"
                 )
             return X
-        X, few = np.empty((len(table.rows), len(self._plain))), np.empty((len(self._plain), _AT_ONCE))
+        X, few = (
+            np.empty((len(table.rows), len(self._plain))),
+            np.empty((len(self._plain), _AT_ONCE)),
+        )
         for start in range(0, len(X), _AT_ONCE):
             rows = slice(start, start + _AT_ONCE)
             part = few[:, : len(X[rows])]
@@ -218,7 +266,12 @@ class FormulaBlocks:
         return table.columns[name]
 
     def _offset(self, table: Table) -> Array:
-        return numeric(parse_expression(self.recipe.offset or ""), table, self._memory.transforms, training=False)
+        return numeric(
+            parse_expression(self.recipe.offset or ""),
+            table,
+            self._memory.transforms,
+            training=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -263,10 +316,16 @@ class Blamed:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
         if isinstance(error, DataError):
             rows = self.batch.table.rows
-            where = f"rows {rows[0]} to {rows[-1]} of {self.batch.file}" if len(rows) else self.batch.file
+            where = (
+                f"rows {rows[0]} to {rows[-1]} of {self.batch.file}"
+                if len(rows)
+                else self.batch.file
+            )
             raise DataError(f"{where}: {error}") from None
 
 
@@ -285,13 +344,19 @@ def encode_values(encode: Encode, values: Any) -> Array:
         return encode(values)
     import pandas as pd
 
-    place, met = (values.codes, values.categories) if not isinstance(values, np.ndarray) else pd.factorize(values)
+    place, met = (
+        (values.codes, values.categories)
+        if not isinstance(values, np.ndarray)
+        else pd.factorize(values)
+    )
     used = np.flatnonzero(np.bincount(place, minlength=len(met)))
     numbers = np.full(len(met), np.nan)
     try:
         numbers[used] = encode(np.asarray(met, dtype=object)[used])
     except DataError:
-        encode(np.asarray(values))  # the same error, of rows where the above is one of levels
+        encode(
+            np.asarray(values)
+        )  # the same error, of rows where the above is one of levels
         raise
     return numbers[place]
 

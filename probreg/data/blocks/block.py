@@ -71,7 +71,9 @@ class Block(NamedTuple):
         return map_blocks(lambda rows: fn(self.part(rows)), parts)
 
 
-def by_kind(kind: WeightKind, values: Array | None) -> tuple[Array | None, Array | None]:
+def by_kind(
+    kind: WeightKind, values: Array | None
+) -> tuple[Array | None, Array | None]:
     """(weights, precision) of a `Block` or a design: precisions divide a variance, weights of other kinds multiply log p."""
     return (None, values) if kind == "precision" else (values, None)
 

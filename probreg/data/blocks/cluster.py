@@ -16,7 +16,9 @@ from probreg.data.blocks.block import Block
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.numerics.linalg import limit_threads, one_blas_thread
 
-OnPart = Callable[[int, Any], Any]  # what one partition, by its number and its rows, adds; None when it adds nothing
+OnPart = Callable[
+    [int, Any], Any
+]  # what one partition, by its number and its rows, adds; None when it adds nothing
 _AT_ONCE = 8  # results that one task of the tree puts together
 
 
@@ -36,11 +38,17 @@ class Partitions:
         """
         delayed = dask().delayed
         # travel once each, as bytes: what a worker cannot load is then an error of its task, and not of the transport
-        task, joint = (delayed(_packed(f), pure=False, traverse=False) for f in (fn, partial(put_together, add)))
+        task, joint = (
+            delayed(_packed(f), pure=False, traverse=False)
+            for f in (fn, partial(put_together, add))
+        )
         visit, join = delayed(_visit, pure=False), delayed(_called, pure=False)
         level = [visit(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
-            level = [join(joint, *level[i : i + _AT_ONCE]) for i in range(0, len(level), _AT_ONCE)]
+            level = [
+                join(joint, *level[i : i + _AT_ONCE])
+                for i in range(0, len(level), _AT_ONCE)
+            ]
         return self.result(level[0]) if level else None
 
     def result(self, value: Any) -> Any:
@@ -77,10 +85,14 @@ class Workers:
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
         """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
         # fn of every block, put together by `add` (None when there is no block), and the number of rows.
-        found = self.partitions.reduce(partial(_fold_part, self.blocks, fn, add), partial(_both, add))
+        found = self.partitions.reduce(
+            partial(_fold_part, self.blocks, fn, add), partial(_both, add)
+        )
         total, rows = (None, 0) if found is None else found
         if rows != self.n:
-            raise DataError(f"{self.name} held {self.n} rows when the model was made and holds {rows} now")
+            raise DataError(
+                f"{self.name} held {self.n} rows when the model was made and holds {rows} now"
+            )
         return total
 
 
@@ -104,9 +116,14 @@ def said_of_workers(name: str) -> Iterator[None]:
     except ProbregError:
         raise
     except Exception as error:
-        advice = next((_ADVICE[k.__name__] for k in type(error).__mro__ if k.__name__ in _ADVICE), _FAILED)
+        advice = next(
+            (_ADVICE[k.__name__] for k in type(error).__mro__ if k.__name__ in _ADVICE),
+            _FAILED,
+        )
         said = str(error).strip().splitlines()[:1] or [""]
-        raise ProbregError(f"{name}: {advice} ({type(error).__name__}: {said[0]})") from error
+        raise ProbregError(
+            f"{name}: {advice} ({type(error).__name__}: {said[0]})"
+        ) from error
 
 
 _FAILED = "a task failed on the workers, which need the same probreg, files and packages as this process"
@@ -148,7 +165,9 @@ def put_together(add: Callable[[Any, Any], Any], *found: Any) -> Any:
     return reduce(add, some) if some else None
 
 
-def _both(add: Callable[[Any, Any], Any], a: tuple[Any, int], b: tuple[Any, int]) -> tuple[Any, int]:
+def _both(
+    add: Callable[[Any, Any], Any], a: tuple[Any, int], b: tuple[Any, int]
+) -> tuple[Any, int]:
     return add(a[0], b[0]), a[1] + b[1]
 
 

@@ -81,19 +81,25 @@ class Files:
 
     paths: tuple[Path, ...]
     format: str
-    marks: tuple[Mark, ...] = ()  # of each path, when the model was made; none are compared where there are none
+    marks: tuple[
+        Mark, ...
+    ] = ()  # of each path, when the model was made; none are compared where there are none
     labels: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The files in words."""
         more = len(self.paths) - 1
-        return self.paths[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
+        return self.paths[0].name + (
+            f" and {more} more file{'s' * (more > 1)}" if more else ""
+        )
 
     def names(self) -> tuple[str, ...]:
         """The columns of the first file. DataError for a file that cannot be read."""
         with _read(self.paths[0]):
-            return _distinct(tuple(_schema(self.paths[0], self.format).names), self.paths[0])
+            return _distinct(
+                tuple(_schema(self.paths[0], self.format).names), self.paths[0]
+            )
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
@@ -101,14 +107,27 @@ class Files:
         first = self._types(names) if self.format in ("csv", "tsv") else None
         for path in self.paths:
             self._unchanged(path)
-            with _read(path), closing(_OPEN[self.format](path, list(names), size, first)) as parts:
+            with (
+                _read(path),
+                closing(_OPEN[self.format](path, list(names), size, first)) as parts,
+            ):
                 row = 0
                 for part in parts:
-                    known = {name: _labels(part, name, row, path) for name in names if _is_label(first, name)}
+                    known = {
+                        name: _labels(part, name, row, path)
+                        for name in names
+                        if _is_label(first, name)
+                    }
                     for start, some in _cut(part, size):
                         stop = start + some.num_rows
-                        columns = {n: known[n][start:stop] if n in known else _values(some, n) for n in names}
-                        yield Batch(Table(columns, np.arange(row + start, row + stop)), path.name)
+                        columns = {
+                            n: known[n][start:stop] if n in known else _values(some, n)
+                            for n in names
+                        }
+                        yield Batch(
+                            Table(columns, np.arange(row + start, row + stop)),
+                            path.name,
+                        )
                     row += part.num_rows
             self._unchanged(path)  # nor while it was read
 
@@ -119,7 +138,11 @@ class Files:
 
     def one(self, number: int) -> "Files":
         """One of the files."""
-        return replace(self, paths=self.paths[number : number + 1], marks=self.marks[number : number + 1])
+        return replace(
+            self,
+            paths=self.paths[number : number + 1],
+            marks=self.marks[number : number + 1],
+        )
 
     def require_unchanged(self) -> None:
         """Raise DataError if one of the files changed after the model was built."""
@@ -132,7 +155,9 @@ class Files:
             return
         known = self.marks[self.paths.index(path)]
         if (Stamp.of(path) if isinstance(known, Stamp) else _footer(path)) != known:
-            raise DataError(f"{path.name} was changed or replaced since the model was made; make the model again")
+            raise DataError(
+                f"{path.name} was changed or replaced since the model was made; make the model again"
+            )
 
     def _types(self, names: Sequence[str]) -> dict[str, Any]:
         """The types of a CSV's columns, each from the first file that shows a value of it in its first rows."""
@@ -140,13 +165,27 @@ class Files:
 
         types: dict[str, Any] = {}
         for path in self.paths:
-            types = {f.name: f.type for f in _schema(path, self.format) if not pa.types.is_null(f.type)} | types
+            types = {
+                f.name: f.type
+                for f in _schema(path, self.format)
+                if not pa.types.is_null(f.type)
+            } | types
             if types.keys() >= set(names):
                 break
-        if bad := [name for name in names if name in types and pa.types.is_binary(types[name])]:
-            raise DataError(f"column {bad[0]!r} of {self.name} holds text that is not UTF-8: save the file as UTF-8")
-        text = pa.dictionary(pa.int32(), pa.string())  # of which each number is read once
-        return types | {name: text for name in self.labels if name in types and _is_number(types[name])}
+        if bad := [
+            name for name in names if name in types and pa.types.is_binary(types[name])
+        ]:
+            raise DataError(
+                f"column {bad[0]!r} of {self.name} holds text that is not UTF-8: save the file as UTF-8"
+            )
+        text = pa.dictionary(
+            pa.int32(), pa.string()
+        )  # of which each number is read once
+        return types | {
+            name: text
+            for name in self.labels
+            if name in types and _is_number(types[name])
+        }
 
     def declared_order(self, name: str) -> bool:
         """Whether a column is stored as a category whose levels have an order of their own."""
@@ -159,19 +198,31 @@ def files_of(paths: Any, format: str | None = None) -> Files:
     DataError for what is not there, for no file at all, for formats that are not known or mixed, and for a folder whose
     subfolders say columns by their names (year=2024).
     """
-    given = list(paths) if isinstance(paths, Sequence) and not isinstance(paths, str | bytes) else [paths]
+    given = (
+        list(paths)
+        if isinstance(paths, Sequence) and not isinstance(paths, str | bytes)
+        else [paths]
+    )
     if wrong := [path for path in given if not isinstance(path, str | Path)]:
-        raise DataError(f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}")
+        raise DataError(
+            f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
+        )
     if format is not None and (not isinstance(format, str) or format not in _OPEN):
         raise DataError(
             f"format={brief(format)} is not known; take {', '.join(map(repr, _OPEN))}, or leave it to the names"
         )
-    found = [file for path in given for file in _within(Path(path).expanduser().absolute(), format)]
+    found = [
+        file
+        for path in given
+        for file in _within(Path(path).expanduser().absolute(), format)
+    ]
     if not found:
         raise DataError("no file was given: pass a path, a folder or a list of paths")
     formats = {format or _format(path) for path in found}
     if len(formats) > 1:
-        raise DataError(f"the files are of several formats ({', '.join(sorted(formats))}); read one format at a time")
+        raise DataError(
+            f"the files are of several formats ({', '.join(sorted(formats))}); read one format at a time"
+        )
     return Files(tuple(found), formats.pop(), tuple(map(Stamp.of, found)))
 
 
@@ -181,16 +232,28 @@ def _within(path: Path, format: str | None) -> list[Path]:
     if not path.is_dir():
         return [require_plain(path)]
     wanted = [s for s, kind in FORMATS.items() if format in (None, kind)]
-    inside = sorted(f for f in path.rglob("*") if f.is_file() and f.name.lower().endswith(tuple(wanted)))
-    inside = [f for f in inside if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)]
-    if keyed := [f for f in inside if any("=" in part for part in f.relative_to(path).parts[:-1])]:
+    inside = sorted(
+        f
+        for f in path.rglob("*")
+        if f.is_file() and f.name.lower().endswith(tuple(wanted))
+    )
+    inside = [
+        f
+        for f in inside
+        if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)
+    ]
+    if keyed := [
+        f for f in inside if any("=" in part for part in f.relative_to(path).parts[:-1])
+    ]:
         where = next(part for part in keyed[0].relative_to(path).parts if "=" in part)
         raise DataError(
             f"the folder {path} is partitioned: {where!r} says a column by the name of a folder, and only columns inside files "
             "are read. Write that column into the files, or give one such folder, or a list of files, to do without it"
         )
     if not inside:
-        raise DataError(f"the folder {path} holds no file that ends in {', '.join(wanted)}")
+        raise DataError(
+            f"the folder {path} holds no file that ends in {', '.join(wanted)}"
+        )
     return inside
 
 
@@ -199,14 +262,18 @@ def _footer(path: Path) -> tuple[int, str]:
     from pyarrow import parquet
 
     with _read(path), parquet.ParquetFile(path) as file:
-        return path.stat().st_size, hashlib.sha256(repr(file.metadata.to_dict()).encode()).hexdigest()
+        return path.stat().st_size, hashlib.sha256(
+            repr(file.metadata.to_dict()).encode()
+        ).hexdigest()
 
 
 def _format(path: Path) -> str:
     for suffix, kind in FORMATS.items():
         if path.name.lower().endswith(suffix):
             return kind
-    raise DataError(f"{path.name} ends in none of {', '.join(FORMATS)}, which say how a file is read")
+    raise DataError(
+        f"{path.name} ends in none of {', '.join(FORMATS)}, which say how a file is read"
+    )
 
 
 @contextmanager
@@ -217,15 +284,23 @@ def _read(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:
-        raise DataError(f"{path.name} has a column name that is not UTF-8: save the file as UTF-8") from None
+        raise DataError(
+            f"{path.name} has a column name that is not UTF-8: save the file as UTF-8"
+        ) from None
     except (pa.ArrowException, OSError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        first = (
+            str(error).strip().splitlines()[0]
+            if str(error).strip()
+            else type(error).__name__
+        )
         raise DataError(f"{path.name} cannot be read: {first}") from None
 
 
 def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
     if twice := repeated_names(names):
-        raise DataError(f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them")
+        raise DataError(
+            f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them"
+        )
     return names
 
 
@@ -239,8 +314,12 @@ def _parquet(path: Path, names: list[str], size: int, schema: Any) -> Generator[
     # in memory, and a third of the time of decoding
     with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
         _require(names, file.schema_arrow.names, path)
-        for group in range(file.num_row_groups):  # a reader of all groups would keep each of them until the last
-            yield from file.iter_batches(size, row_groups=[group], columns=names, use_threads=threads() > 1)
+        for group in range(
+            file.num_row_groups
+        ):  # a reader of all groups would keep each of them until the last
+            yield from file.iter_batches(
+                size, row_groups=[group], columns=names, use_threads=threads() > 1
+            )
 
 
 def _arrow(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
@@ -256,15 +335,22 @@ def _arrow(path: Path, names: list[str], size: int, schema: Any) -> Generator[An
             yield from (batch.select(names) for batch in stream)
             return
         _require(names, file.schema.names, path)
-        yield from (file.get_batch(i).select(names) for i in range(file.num_record_batches))
+        yield from (
+            file.get_batch(i).select(names) for i in range(file.num_record_batches)
+        )
 
 
-def _csv(path: Path, names: list[str], size: int, schema: Any, delimiter: str = ",") -> Generator[Any]:
+def _csv(
+    path: Path, names: list[str], size: int, schema: Any, delimiter: str = ","
+) -> Generator[Any]:
     """Whole numbers are read as floats, since the first rows do not tell whether the last are whole."""
     import pyarrow as pa
 
     known = {name: schema.get(name, pa.float64()) for name in names}
-    wide = {name: pa.float64() if pa.types.is_integer(kind) else kind for name, kind in known.items()}
+    wide = {
+        name: pa.float64() if pa.types.is_integer(kind) else kind
+        for name, kind in known.items()
+    }
     with _csv_reader(path, delimiter) as head:
         _require(names, head.schema.names, path)
     try:
@@ -278,9 +364,14 @@ def _csv(path: Path, names: list[str], size: int, schema: Any, delimiter: str = 
 def _csv_batches(path: Path, types: dict[str, Any], delimiter: str) -> Generator[Any]:
     from pyarrow import csv
 
-    convert = csv.ConvertOptions(column_types=types, include_columns=list(types), strings_can_be_null=True)
+    convert = csv.ConvertOptions(
+        column_types=types, include_columns=list(types), strings_can_be_null=True
+    )
     with csv.open_csv(
-        path, csv.ReadOptions(block_size=_CSV_BLOCK), csv.ParseOptions(delimiter=delimiter), convert
+        path,
+        csv.ReadOptions(block_size=_CSV_BLOCK),
+        csv.ParseOptions(delimiter=delimiter),
+        convert,
     ) as reader:
         yield from reader
 
@@ -341,7 +432,9 @@ def _schema(path: Path, format: str) -> Any:
 def _require(names: Sequence[str], present: Sequence[str], path: Path) -> None:
     _distinct(tuple(present), path)
     if absent := [name for name in names if name not in present]:
-        raise DataError(f"{path.name} has no column {absent[0]!r}; it has: {', '.join(present)}")
+        raise DataError(
+            f"{path.name} has no column {absent[0]!r}; it has: {', '.join(present)}"
+        )
 
 
 # ---- from arrow's columns to plain arrays --------------------------------------------------------------------------
@@ -363,7 +456,11 @@ def _is_label(types: Mapping[str, Any] | None, name: str) -> bool:
     """Whether a column of a CSV comes as text of numbers, which are labels."""
     import pyarrow as pa
 
-    return types is not None and name in types and bool(pa.types.is_dictionary(types[name]))
+    return (
+        types is not None
+        and name in types
+        and bool(pa.types.is_dictionary(types[name]))
+    )
 
 
 def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
@@ -397,7 +494,11 @@ def _label(text: str) -> int | float | None:
     if not reads_as_number(text) or "_" in text:
         return None
     number = float(text)
-    if abs(number) > EXACT and math.isfinite(number) and (whole := Decimal(text.strip())) == whole.to_integral_value():
+    if (
+        abs(number) > EXACT
+        and math.isfinite(number)
+        and (whole := Decimal(text.strip())) == whole.to_integral_value()
+    ):
         return int(whole)
     return number
 
@@ -412,6 +513,12 @@ def _values(batch: Any, name: str) -> Any:
         return column.to_numpy(zero_copy_only=False)
     if _is_number(kind):
         return with_plain_dtype(np.array(column.to_pylist(), dtype=object))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        column = (column.cast(pa.string()) if pa.types.is_string_view(kind) else column).dictionary_encode()
+    if (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+    ):
+        column = (
+            column.cast(pa.string()) if pa.types.is_string_view(kind) else column
+        ).dictionary_encode()
     return with_plain_dtype(_from_series(column.to_pandas()))

@@ -37,13 +37,22 @@ class TableRows:
     def partitions(self, names: Sequence[str]) -> Partitions:
         """The partitions with these columns only."""
         own = dict(zip(self.names(), self.data.columns))
-        return Partitions(tuple(self.data[[own[name] for name in names]].to_delayed()), self.name, self.client)
+        return Partitions(
+            tuple(self.data[[own[name] for name in names]].to_delayed()),
+            self.name,
+            self.client,
+        )
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """Some first rows of each partition in turn."""
-        partitions, first = self.partitions(names), dask().delayed(_first_rows, pure=False)
+        partitions, first = (
+            self.partitions(names),
+            dask().delayed(_first_rows, pure=False),
+        )
         for number, part in enumerate(partitions.parts):
-            yield from Partition(partitions.result(first(part, self.complete)), f"partition {number}").batches(names)
+            yield from Partition(
+                partitions.result(first(part, self.complete)), f"partition {number}"
+            ).batches(names)
 
     def declared_order(self, name: str) -> bool:
         """Whether a column is a category, whose levels have an order of their own."""
@@ -74,7 +83,11 @@ class OnDisk:
         """The files: a worker reads the columns that it needs."""
         delayed = dask().delayed
         each = (self.files.one(number) for number in range(len(self.files.paths)))
-        return Partitions(tuple(delayed(file, pure=False, traverse=False) for file in each), self.name, self.client)
+        return Partitions(
+            tuple(delayed(file, pure=False, traverse=False) for file in each),
+            self.name,
+            self.client,
+        )
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """The rows as this process reads them, of which the first show what the columns hold."""
@@ -97,7 +110,9 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
     try:
         from dask import dataframe
     except ImportError as error:
-        raise Incompatible(f"a dask DataFrame needs a package that is not installed: {error}") from None
+        raise Incompatible(
+            f"a dask DataFrame needs a package that is not installed: {error}"
+        ) from None
     if not isinstance(data, dataframe.DataFrame):
         raise DataError(
             f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame or the path of Parquet files is taken: "
@@ -108,7 +123,9 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
 
 def _paths(data: Any) -> list[str | Path]:
     paths = [data] if isinstance(data, str | Path) else data
-    if not isinstance(paths, list | tuple) or not all(isinstance(path, str | Path) for path in paths):
+    if not isinstance(paths, list | tuple) or not all(
+        isinstance(path, str | Path) for path in paths
+    ):
         return []
     if far := [path for path in paths if "://" in str(path)]:
         raise DataError(
@@ -117,7 +134,9 @@ def _paths(data: Any) -> list[str | Path]:
     return list(paths)
 
 
-def array_parts(X: Any, y: Any, weights: Any, offset: Any, trials: Any, client: Any) -> Partitions:
+def array_parts(
+    X: Any, y: Any, weights: Any, offset: Any, trials: Any, client: Any
+) -> Partitions:
     """The partitions (X, y, weights, offset, trials) of dask arrays, cut where X is. DataError for arrays that do not fit together."""
     delayed = dask().delayed
     _check_client(client)
@@ -125,31 +144,53 @@ def array_parts(X: Any, y: Any, weights: Any, offset: Any, trials: Any, client: 
 
     given = {"X": X, "y": y, "weights": weights, "offset": offset, "trials": trials}
     for name, values in given.items():
-        if not isinstance(values, Array) and not (values is None and name in ("weights", "offset", "trials")):
+        if not isinstance(values, Array) and not (
+            values is None and name in ("weights", "offset", "trials")
+        ):
             raise DataError(
                 f"{name} is a dask array, got {type(values).__name__}: convert it with dask.array.from_array, in the chunks of X"
             )
-    if short := [name for name, values in given.items() if values is not None and not values.ndim]:
-        raise DataError(f"{short[0]} has one value per row of X, got a dask array of shape ()")
+    if short := [
+        name for name, values in given.items() if values is not None and not values.ndim
+    ]:
+        raise DataError(
+            f"{short[0]} has one value per row of X, got a dask array of shape ()"
+        )
     if X.ndim not in (1, 2):
-        raise DataError(f"X is a matrix (rows, columns), got a dask array of shape {X.shape}")
+        raise DataError(
+            f"X is a matrix (rows, columns), got a dask array of shape {X.shape}"
+        )
     cut = [None if v is None else _cut_like(X, v, name) for name, v in given.items()]
-    rows = zip(*([None] * X.numblocks[0] if v is None else v.to_delayed().ravel() for v in cut))
+    rows = zip(
+        *([None] * X.numblocks[0] if v is None else v.to_delayed().ravel() for v in cut)
+    )
     together = delayed(_together, pure=False)
-    return Partitions(tuple(together(*row) for row in rows), f"dask arrays of {_counted(X.numblocks[0])}", client)
+    return Partitions(
+        tuple(together(*row) for row in rows),
+        f"dask arrays of {_counted(X.numblocks[0])}",
+        client,
+    )
 
 
 def _cut_like(X: Any, values: Any, name: str) -> Any:
     """The array in whole rows, and in the chunks of X where the lengths are known."""
-    whole = values.rechunk({1: -1}) if values.ndim == 2 and values.numblocks[1] > 1 else values
-    if any(size != size for size in (*X.chunks[0], *whole.chunks[0])):  # nan: dask does not know the lengths
+    whole = (
+        values.rechunk({1: -1})
+        if values.ndim == 2 and values.numblocks[1] > 1
+        else values
+    )
+    if any(
+        size != size for size in (*X.chunks[0], *whole.chunks[0])
+    ):  # nan: dask does not know the lengths
         if whole.numblocks[0] != X.numblocks[0]:
             raise DataError(
                 f"X has {X.numblocks[0]} chunks of unknown length and {name} has {whole.numblocks[0]}: they must match"
             )
         return whole
     if len(whole) != len(X):
-        raise DataError(f"X has {len(X)} rows and {name} has {len(whole)}: they must match")
+        raise DataError(
+            f"X has {len(X)} rows and {name} has {len(whole)}: they must match"
+        )
     return whole if whole.chunks[0] == X.chunks[0] else whole.rechunk({0: X.chunks[0]})
 
 
@@ -168,8 +209,12 @@ def _check_client(client: Any) -> None:
     try:
         from distributed import Client
     except ImportError:
-        raise Incompatible("client= needs the package distributed: pip install 'probreg[dask]'") from None
+        raise Incompatible(
+            "client= needs the package distributed: pip install 'probreg[dask]'"
+        ) from None
     if not isinstance(client, Client) or client.asynchronous:
-        raise Incompatible(f"client is a dask.distributed.Client that is not asynchronous, got {brief(client)}")
+        raise Incompatible(
+            f"client is a dask.distributed.Client that is not asynchronous, got {brief(client)}"
+        )
     if client.status != "running":
         raise Incompatible(f"the client is {client.status}; start another one")

@@ -38,7 +38,9 @@ class GroupsSeen:
         for name in self.columns:
             column = table.columns[name]
             if kind_of(column) != "other":  # these are refused with their combinations
-                note_levels(self.values.setdefault(name, {}), self.declared, name, column)
+                note_levels(
+                    self.values.setdefault(name, {}), self.declared, name, column
+                )
         for group in self.groups:
             met = self.met.setdefault(group, {})
             met |= dict.fromkeys(combinations_met(group, table))
@@ -50,15 +52,30 @@ class GroupsSeen:
 
     def joined(self, after: "GroupsSeen") -> "GroupsSeen":
         """What two sets of rows show together."""
-        met = {group: self.met.get(group, {}) | after.met.get(group, {}) for group in self.groups}
-        values = {name: self.values.get(name, {}) | after.values.get(name, {}) for name in self.columns}
-        known = {name: [s.declared[name] for s in (self, after) if name in s.declared] for name in self.columns}
-        declared = {name: each[0] if len(set(each)) == 1 else None for name, each in known.items()}
+        met = {
+            group: self.met.get(group, {}) | after.met.get(group, {})
+            for group in self.groups
+        }
+        values = {
+            name: self.values.get(name, {}) | after.values.get(name, {})
+            for name in self.columns
+        }
+        known = {
+            name: [s.declared[name] for s in (self, after) if name in s.declared]
+            for name in self.columns
+        }
+        declared = {
+            name: each[0] if len(set(each)) == 1 else None
+            for name, each in known.items()
+        }
         return GroupsSeen(self.groups, self.rows + after.rows, met, values, declared)
 
     def levels(self, group: Group, ordered: dict[str, bool]) -> tuple[str, ...]:
         """The groups of all rows, in the order that a table in memory would give them. `ordered` are columns with an order."""
-        return in_order(set(self.met[group]), [self._of_column(name, ordered[name]) for name in group])
+        return in_order(
+            set(self.met[group]),
+            [self._of_column(name, ordered[name]) for name in group],
+        )
 
     def _of_column(self, name: str, ordered: bool) -> tuple[str, ...]:
         import pandas as pd
@@ -71,15 +88,28 @@ class GroupsSeen:
         return tuple(str(level) for level in factor_levels(met))
 
 
-def note_levels(met: dict[Any, None], declared: dict[str, tuple[Any, ...] | None], name: str, column: Any) -> None:
+def note_levels(
+    met: dict[Any, None],
+    declared: dict[str, tuple[Any, ...] | None],
+    name: str,
+    column: Any,
+) -> None:
     """Writes the levels of some rows of a column to those met before, and their order where it is the same as before."""
     import pandas as pd
 
     if isinstance(column, np.ndarray):
         present, order = pd.unique(column), None
     else:
-        used = np.bincount(column.codes[column.codes >= 0], minlength=len(column.categories)) > 0
-        present, order = np.asarray(column.categories)[used], tuple(map(plain_level, column.categories))
+        used = (
+            np.bincount(
+                column.codes[column.codes >= 0], minlength=len(column.categories)
+            )
+            > 0
+        )
+        present, order = (
+            np.asarray(column.categories)[used],
+            tuple(map(plain_level, column.categories)),
+        )
     met |= dict.fromkeys(map(plain_level, present))
     before = declared.setdefault(name, order)
     declared[name] = before if before == order else None

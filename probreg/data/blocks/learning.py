@@ -17,7 +17,13 @@ from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.checked_arrays import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
-from probreg.data.formula.columns import Table, first_text, joined_columns, kind_of, missing_values as absent
+from probreg.data.formula.columns import (
+    Table,
+    first_text,
+    joined_columns,
+    kind_of,
+    missing_values as absent,
+)
 from probreg.data.formula.formula import (
     Recipe,
     numbers_as_text,
@@ -64,7 +70,11 @@ class Plan:
     @property
     def response(self) -> str:
         """The response as a model names it."""
-        return of_trials(self.parts.response) if self.parts.counted == "p" else self.parts.response
+        return (
+            of_trials(self.parts.response)
+            if self.parts.counted == "p"
+            else self.parts.response
+        )
 
     @property
     def factors(self) -> dict[str, Expression]:
@@ -72,22 +82,34 @@ class Plan:
 
         def category(factor: Expression) -> bool:
             name = factor.column
-            return factor.coding is not None or (name is not None and kind_of(self.first.columns[name]) == "levels")
+            return factor.coding is not None or (
+                name is not None and kind_of(self.first.columns[name]) == "levels"
+            )
 
         every = self.parts.every_factor.items()
-        return {text: factor for text, factor in every if category(factor) and text not in self.truths}
+        return {
+            text: factor
+            for text, factor in every
+            if category(factor) and text not in self.truths
+        }
 
     @property
     def truths(self) -> dict[str, list[Level]]:
         """The levels of the factors whose values are True and False, by their text: these are known before a row is read."""
         every = self.parts.every_factor.items()
-        found = [text for text, factor in every if factor.is_truth(self.first.columns) and not _levels_named(factor)]
+        found = [
+            text
+            for text, factor in every
+            if factor.is_truth(self.first.columns) and not _levels_named(factor)
+        ]
         return {text: [False, True] for text in found}
 
     @property
     def learning(self) -> tuple[str, ...]:
         """The terms with a transform that learns from the rows."""
-        return tuple(text for text, factor in self.parts.every_factor.items() if factor.learns)
+        return tuple(
+            text for text, factor in self.parts.every_factor.items() if factor.learns
+        )
 
     @property
     def scanned(self) -> bool:
@@ -129,7 +151,9 @@ def plan(
                 f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {met}"
             )
     if not isinstance(missing, str) or missing not in ("raise", "drop"):
-        raise DataError(f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'")
+        raise DataError(
+            f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'"
+        )
     every = Table(dict.fromkeys(files.names()), np.arange(0))
     parts = parse_formula(written_out(formula, every, weights, offset))
     for expression in parts.every_factor.values():
@@ -140,31 +164,64 @@ def plan(
     further = (*(added.variables if added else ()), *((weights,) if weights else ()))
     names = tuple(dict.fromkeys((*outcome, *parts.variables, *further)))
     require(every, names)
-    if any(part.learns for part in parts.outcome) or (added is not None and added.learns):
+    if any(part.learns for part in parts.outcome) or (
+        added is not None and added.learns
+    ):
         raise DataError(
             "a response or an offset that learns from the rows, such as center(y), is not read by the block"
         )
     if isinstance(files, Files):
-        coded = [e.category for e in parts.every_factor.values() if e.coding is not None]
+        coded = [
+            e.category for e in parts.every_factor.values() if e.coding is not None
+        ]
         groups = [name for bar in parts.bars for name in bar.group]
-        groups += [name for e in parts.every_factor.values() if e.names_labels for name in e.variables]
-        coded += [parts.outcome[0].column] if classes and len(parts.outcome) == 1 else []
-        files = replace(files, labels=tuple(dict.fromkeys(name for name in (*coded, *groups) if name is not None)))
+        groups += [
+            name
+            for e in parts.every_factor.values()
+            if e.names_labels
+            for name in e.variables
+        ]
+        coded += (
+            [parts.outcome[0].column] if classes and len(parts.outcome) == 1 else []
+        )
+        files = replace(
+            files,
+            labels=tuple(
+                dict.fromkeys(name for name in (*coded, *groups) if name is not None)
+            ),
+        )
     first = _first(files, names)
     if not len(first.rows):
-        raise DataError(f"{files.name} holds no rows: a model needs at least one row of data")
+        raise DataError(
+            f"{files.name} holds no rows: a model needs at least one row of data"
+        )
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
     refuse_response(parts, first)
-    whole = [e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None]
+    whole = [
+        e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None
+    ]
     for name in (
         *(name for e in (*whole, *filter(None, [added])) for name in e.computed),
         *((weights,) if weights else ()),
     ):
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
-    summed = parts.outcome[1:] if parts.counted == "p" else parts.outcome if parts.counted else ()
+    summed = (
+        parts.outcome[1:]
+        if parts.counted == "p"
+        else parts.outcome
+        if parts.counted
+        else ()
+    )
     trials = tuple(part.column or "" for part in summed)
-    selection = Selection(files, names, missing, kinds, weights=weights, trials=trials if all(trials) else ())
+    selection = Selection(
+        files,
+        names,
+        missing,
+        kinds,
+        weights=weights,
+        trials=trials if all(trials) else (),
+    )
     return Plan(parts, selection, first, offset, weights, kind)
 
 
@@ -179,7 +236,9 @@ def _no_numbers(files: Tables, name: str) -> DataError:
                     f"column {name!r} is computed with and holds text: {value!r} in row {batch.table.rows[i]} of {batch.file} is no number. "
                     "Correct the cell"
                 )
-    return DataError(f"column {name!r} of {files.name} is computed with and holds text: make it numbers")
+    return DataError(
+        f"column {name!r} of {files.name} is computed with and holds text: make it numbers"
+    )
 
 
 def _first(files: Tables, names: tuple[str, ...]) -> Table:
@@ -188,8 +247,16 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
     with closing(files.batches(names)) as batches:
         for table in (batch.table for batch in batches if len(batch.table.rows)):
             rows = rows if len(rows) else table.rows
-            found = {name for name in names if name not in shown and not absent(table.columns[name]).all()}
-            columns |= {name: table.columns[name] for name in names if name in found or name not in columns}
+            found = {
+                name
+                for name in names
+                if name not in shown and not absent(table.columns[name]).all()
+            }
+            columns |= {
+                name: table.columns[name]
+                for name in names
+                if name in found or name not in columns
+            }
             shown |= found
             if len(shown) == len(names):
                 break
@@ -202,7 +269,10 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
     if not plan.scanned:
         return _plain_recipe(plan), plan.parts.notes
     seen = unseen(plan)
-    with progress_bar(f"{files.name}, rows", show=progress) as bar, closing(ahead(plan.selection.tables())) as tables:
+    with (
+        progress_bar(f"{files.name}, rows", show=progress) as bar,
+        closing(ahead(plan.selection.tables())) as tables,
+    ):
         for table, _ in tables:
             seen.add(table)
             bar.done = seen.rows
@@ -212,8 +282,14 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
 def unseen(plan: Plan) -> "Seen":
     """What is seen of no rows."""
     every = plan.parts.every_factor
-    watched = tuple(dict.fromkeys(name for text in plan.learning for name in every[text].variables))
-    return Seen(plan.factors, watched, groups=GroupsSeen(tuple(dict.fromkeys(bar.group for bar in plan.parts.bars))))
+    watched = tuple(
+        dict.fromkeys(name for text in plan.learning for name in every[text].variables)
+    )
+    return Seen(
+        plan.factors,
+        watched,
+        groups=GroupsSeen(tuple(dict.fromkeys(bar.group for bar in plan.parts.bars))),
+    )
 
 
 def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
@@ -222,15 +298,32 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     if not seen.rows:
         raise _none_complete(plan.selection.files)
     for text, factor in factors.items():
-        if factor.coding is None and all(isinstance(level, str) for level in seen.levels[text]):
-            refuse_malformed_numbers(text, list(seen.levels[text]), seen.rows, partial(_place_of, plan, text))
+        if factor.coding is None and all(
+            isinstance(level, str) for level in seen.levels[text]
+        ):
+            refuse_malformed_numbers(
+                text, list(seen.levels[text]), seen.rows, partial(_place_of, plan, text)
+            )
     ordered = {text: _ordered(plan, factor) for text, factor in factors.items()}
-    levels = {text: seen.training_levels(text, factor, ordered[text]) for text, factor in factors.items()}
-    declared = {name: plan.selection.files.declared_order(name) for name in seen.groups.columns}
-    groups = {group: seen.groups.levels(group, declared) for group in seen.groups.groups}
-    recipe = _recipe(plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups))
+    levels = {
+        text: seen.training_levels(text, factor, ordered[text])
+        for text, factor in factors.items()
+    }
+    declared = {
+        name: plan.selection.files.declared_order(name) for name in seen.groups.columns
+    }
+    groups = {
+        group: seen.groups.levels(group, declared) for group in seen.groups.groups
+    }
+    recipe = _recipe(
+        plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups)
+    )
     notes = (note for term in recipe.processes.values() for note in term.notes)
-    return recipe, (*plan.parts.notes, *_notes(plan, seen, levels, learning, groups), *notes)
+    return recipe, (
+        *plan.parts.notes,
+        *_notes(plan, seen, levels, learning, groups),
+        *notes,
+    )
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
@@ -239,7 +332,11 @@ def _place_of(plan: Plan, text: str, level: Any) -> str:
     with closing(plan.selection.tables()) as tables:
         for table, file in tables:
             column = table.columns[name or text]
-            if len(rows := np.flatnonzero([value == level for value in np.asarray(column, dtype=object)])):
+            if len(
+                rows := np.flatnonzero(
+                    [value == level for value in np.asarray(column, dtype=object)]
+                )
+            ):
                 return f" in row {table.rows[rows[0]]} of {file}"
     return ""
 
@@ -250,7 +347,11 @@ def _plain_recipe(plan: Plan) -> Recipe:
         some = next((table for table, _ in tables), None)
     if some is None:
         raise _none_complete(plan.selection.files)
-    return _recipe(plan, some.take(np.arange(min(2, len(some.rows)))), Memory(levels=dict(plan.truths)))
+    return _recipe(
+        plan,
+        some.take(np.arange(min(2, len(some.rows)))),
+        Memory(levels=dict(plan.truths)),
+    )
 
 
 def _levels_named(factor: Expression) -> bool:
@@ -259,23 +360,40 @@ def _levels_named(factor: Expression) -> bool:
 
 
 def _none_complete(files: Tables) -> DataError:
-    return DataError(f"{files.name} holds no rows that count: none is complete and has a weight above 0")
+    return DataError(
+        f"{files.name} holds no rows that count: none is complete and has a weight above 0"
+    )
 
 
 def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
     parts = plan.parts
     if plan.weights is not None and plan.kind == "frequency":
         table = replace(
-            table, counts=row_weights(table.columns[plan.weights], name=plan.weights, kind=plan.kind, table=table)
+            table,
+            counts=row_weights(
+                table.columns[plan.weights],
+                name=plan.weights,
+                kind=plan.kind,
+                table=table,
+            ),
         )
     for expression in parts.every_factor.values():
         learn_streamed(expression, table, memory.transforms)
     with np.errstate(all="ignore"):
         _, columns = lay_out(parts, table, memory, training=True)
-    columns = with_columns_of(read_bars(parts, table, memory, training=True)[1], columns, parts)
+    columns = with_columns_of(
+        read_bars(parts, table, memory, training=True)[1], columns, parts
+    )
     state = write_state(memory)
     return Recipe(
-        parts.text, parts.response, columns, parts.intercept, parts.variables, plan.offset, state, plan.weights
+        parts.text,
+        parts.response,
+        columns,
+        parts.intercept,
+        parts.variables,
+        plan.offset,
+        state,
+        plan.weights,
     )
 
 
@@ -295,12 +413,19 @@ def _notes(
     groups: Mapping[Group, Group],
 ) -> Iterator[str]:
     if levels or groups:
-        named = [*levels.items(), *((":".join(group), known) for group, known in groups.items())]
-        said = ", ".join(f"{text} ({len(known)})" for text, known in dict(named).items())
+        named = [
+            *levels.items(),
+            *((":".join(group), known) for group, known in groups.items()),
+        ]
+        said = ", ".join(
+            f"{text} ({len(known)})" for text, known in dict(named).items()
+        )
         yield f"levels were collected over all {seen.rows} rows: {said}"
     for text, known in levels.items():
         if all(isinstance(v, str) for v in known) and (
-            said := numbers_as_text(text, known, declared=seen.factors[text].column is None)
+            said := numbers_as_text(
+                text, known, declared=seen.factors[text].column is None
+            )
         ):
             yield said
     if learning and seen.rows > SAMPLE:
@@ -322,7 +447,9 @@ class Seen:
     levels: dict[str, dict[Any, None]] = field(default_factory=dict)
     declared: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
     held: list[tuple[Array, Table]] = field(default_factory=list)
-    extremes: dict[tuple[str, bool], tuple[float, int, Table]] = field(default_factory=dict)
+    extremes: dict[tuple[str, bool], tuple[float, int, Table]] = field(
+        default_factory=dict
+    )
     groups: GroupsSeen = field(default_factory=GroupsSeen)
 
     def add(self, table: Table) -> None:
@@ -351,8 +478,14 @@ class Seen:
             for low in (True, False):
                 i = int(np.argmin(values) if low else np.argmax(values))
                 found = self.extremes.get((name, low))
-                if found is None or (values[i] < found[0] if low else values[i] > found[0]):
-                    self.extremes[name, low] = (values[i], self.rows + i, _as_given(table, np.array([i])))
+                if found is None or (
+                    values[i] < found[0] if low else values[i] > found[0]
+                ):
+                    self.extremes[name, low] = (
+                        values[i],
+                        self.rows + i,
+                        _as_given(table, np.array([i])),
+                    )
 
     def _hold(self, index: Array, table: Table) -> None:
         keep = np.flatnonzero(index % self.stride == 0)
@@ -360,7 +493,11 @@ class Seen:
         self.index = np.concatenate([self.index, index[keep]])
         while len(self.index) > SAMPLE:
             self.stride *= 2
-            self.held = [(i[k], t.take(k)) for i, t in self.held if len(k := np.flatnonzero(i % self.stride == 0))]
+            self.held = [
+                (i[k], t.take(k))
+                for i, t in self.held
+                if len(k := np.flatnonzero(i % self.stride == 0))
+            ]
             self.index = self.index[self.index % self.stride == 0]
 
     def sample(self) -> Table:
@@ -373,11 +510,19 @@ class Seen:
             if row not in have:
                 have.add(row)
                 parts.append(table)
-        columns = {name: joined_columns([t.columns[name] for t in parts]) for name in parts[0].columns}
-        settled = {name: pd.Categorical(v) if v.dtype.kind == "O" else v for name, v in columns.items()}
+        columns = {
+            name: joined_columns([t.columns[name] for t in parts])
+            for name in parts[0].columns
+        }
+        settled = {
+            name: pd.Categorical(v) if v.dtype.kind == "O" else v
+            for name, v in columns.items()
+        }
         return Table(settled, np.concatenate([t.rows for t in parts]))
 
-    def training_levels(self, text: str, factor: Expression, ordered: bool) -> list[Level]:
+    def training_levels(
+        self, text: str, factor: Expression, ordered: bool
+    ) -> list[Level]:
         """The levels of a factor over all rows, in the order that a table in memory would give them."""
         import pandas as pd
 
@@ -387,13 +532,17 @@ class Seen:
         if ordered and (declared := self.declared[text]) is not None:
             met = pd.Categorical(met, categories=list(declared))
         rows: Any = range(self.rows)
-        return training_levels(text, met, wanted, Table({}, rows), coded=call is not None)
+        return training_levels(
+            text, met, wanted, Table({}, rows), coded=call is not None
+        )
 
 
 def _as_given(table: Table, keep: Array) -> Table:
     """These rows, with categories as the values they stand for."""
     columns = {
-        name: values[keep] if isinstance(values, np.ndarray) else np.asarray(values[keep], dtype=object)
+        name: values[keep]
+        if isinstance(values, np.ndarray)
+        else np.asarray(values[keep], dtype=object)
         for name, values in table.columns.items()
     }
     return Table(columns, table.rows[keep])

@@ -32,7 +32,9 @@ class Partition:
         """The columns. DataError for names that repeat."""
         names = tuple(map(str, self.frame.columns))
         if twice := repeated_names(names):
-            raise DataError(f"the DataFrame has more than one column called {', '.join(map(repr, twice))}; rename them")
+            raise DataError(
+                f"the DataFrame has more than one column called {', '.join(map(repr, twice))}; rename them"
+            )
         return names
 
     def declared_order(self, name: str) -> bool:
@@ -40,7 +42,9 @@ class Partition:
         import pandas as pd
 
         kind = self.frame.dtypes.iloc[self.names().index(name)]
-        ordered = isinstance(kind, pd.ArrowDtype) and getattr(kind.pyarrow_dtype, "ordered", False)  # a dictionary's
+        ordered = isinstance(kind, pd.ArrowDtype) and getattr(
+            kind.pyarrow_dtype, "ordered", False
+        )  # a dictionary's
         return isinstance(kind, pd.CategoricalDtype) or bool(ordered)
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
@@ -76,11 +80,18 @@ class FormulaParts:
 
     def __call__(self, number: int, part: Any) -> Iterator[Block]:
         selection = replace(self.making.selection, files=tables_of(part, number))
-        return _from(_start(self.starts, number), replace(self.making, selection=selection)())
+        return _from(
+            _start(self.starts, number), replace(self.making, selection=selection)()
+        )
 
     def tallied(self, tally: Tally) -> "FormulaParts":
         """The same, counting what is left out."""
-        return replace(self, making=replace(self.making, selection=replace(self.making.selection, tally=tally)))
+        return replace(
+            self,
+            making=replace(
+                self.making, selection=replace(self.making.selection, tally=tally)
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -91,10 +102,14 @@ class ArrayParts:
 
     def __call__(self, number: int, part: Any) -> Iterator[Block]:
         try:
-            yield from _from(_start(None, number), replace(self.making, parts=lambda: [part])())
+            yield from _from(
+                _start(None, number), replace(self.making, parts=lambda: [part])()
+            )
         except DataError as error:
             said = str(error).removeprefix("block 0, whose rows start at row 0: ")
-            raise DataError(f"partition {number} of {self.making.name}: {said}") from None
+            raise DataError(
+                f"partition {number} of {self.making.name}: {said}"
+            ) from None
 
     def tallied(self, tally: Tally) -> "ArrayParts":
         """The same: nothing is left out but rows of weight zero."""
@@ -122,7 +137,13 @@ def complete_rows(selection: Selection, number: int, part: Any) -> dict[int, int
     return {number: sum(len(table.rows) for table, _ in here.tables())}
 
 
-def seen_in(selection: Selection, new: Seen, starts: tuple[int, ...] | None, number: int, part: Any) -> Seen:
+def seen_in(
+    selection: Selection,
+    new: Seen,
+    starts: tuple[int, ...] | None,
+    number: int,
+    part: Any,
+) -> Seen:
     """What the rows of one partition show: levels, evenly spaced rows, extremes."""
     start = _start(starts, number)
     seen = Seen(
@@ -145,10 +166,23 @@ def seen_by_both(a: Seen, b: Seen) -> Seen:
     held, stride = [*a.held, *b.held], max(a.stride, b.stride)
     while sum(int((index % stride == 0).sum()) for index, _ in held) > SAMPLE:
         stride *= 2
-    held = [(i[k], t.take(k)) for i, t in held if len(k := np.flatnonzero(i % stride == 0))]
+    held = [
+        (i[k], t.take(k)) for i, t in held if len(k := np.flatnonzero(i % stride == 0))
+    ]
     index = np.concatenate([np.zeros(0, dtype=np.int64), *(i for i, _ in held)])
     groups = a.groups.joined(b.groups)
-    return Seen(a.factors, a.watched, a.rows + b.rows, stride, index, met, declared, held, ends, groups)
+    return Seen(
+        a.factors,
+        a.watched,
+        a.rows + b.rows,
+        stride,
+        index,
+        met,
+        declared,
+        held,
+        ends,
+        groups,
+    )
 
 
 def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:
@@ -157,16 +191,29 @@ def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:
     return known[0] if known and all(other == known[0] for other in known) else None
 
 
-def survey_in(parts: OfPart, fn: Callable[[Block], Survey], number: int, part: Any) -> tuple[Survey | None, Tally]:
+def survey_in(
+    parts: OfPart, fn: Callable[[Block], Survey], number: int, part: Any
+) -> tuple[Survey | None, Tally]:
     """The survey of a partition with the counts of what was left out."""
     tally = Tally()
     found = [fn(block) for block in parts.tallied(tally)(number, part)]
     return put_together(Survey.__add__, *found), tally
 
 
-def surveyed_both(a: tuple[Survey | None, Tally], b: tuple[Survey | None, Tally]) -> tuple[Survey | None, Tally]:
+def surveyed_both(
+    a: tuple[Survey | None, Tally], b: tuple[Survey | None, Tally]
+) -> tuple[Survey | None, Tally]:
     """Two of them together."""
-    missing = {name: a[1].missing.get(name, 0) + b[1].missing.get(name, 0) for name in a[1].missing | b[1].missing}
+    missing = {
+        name: a[1].missing.get(name, 0) + b[1].missing.get(name, 0)
+        for name in a[1].missing | b[1].missing
+    }
     orders = Orders(a[1].orders.met | b[1].orders.met)
-    tally = Tally(a[1].rows + b[1].rows, a[1].lost + b[1].lost, missing, a[1].unused + b[1].unused, orders)
+    tally = Tally(
+        a[1].rows + b[1].rows,
+        a[1].lost + b[1].lost,
+        missing,
+        a[1].unused + b[1].unused,
+        orders,
+    )
     return put_together(Survey.__add__, a[0], b[0]), tally

@@ -49,7 +49,9 @@ class ArrayBlocks:
             try:
                 block = self._block(part)
             except DataError as error:
-                raise DataError(f"block {number}, whose rows start at row {seen}: {error}") from None
+                raise DataError(
+                    f"block {number}, whose rows start at row {seen}: {error}"
+                ) from None
             yield block._replace(start=start)
             start, seen = start + block.rows, seen + len(part[0])
 
@@ -59,13 +61,19 @@ class ArrayBlocks:
         X = self._matrix(X)
         y, declared = as_response(y) if len(X) else (as_array(y, "y"), None)
         if y.shape[:1] != X.shape[:1] or y.ndim > 2:
-            raise DataError(f"X has {len(X)} rows and y has shape {y.shape}: they must match")
+            raise DataError(
+                f"X has {len(X)} rows and y has shape {y.shape}: they must match"
+            )
         y, counts = self.compose(y, trials)
-        w = weights_without_empty_trials(y, counts, as_weights_of_some(weights, len(X), self.kind))
+        w = weights_without_empty_trials(
+            y, counts, as_weights_of_some(weights, len(X), self.kind)
+        )
         weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
         block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
         kept = None
-        if w is not None and (w == 0).any():  # left out before their response is looked at
+        if (
+            w is not None and (w == 0).any()
+        ):  # left out before their response is looked at
             block, kept = kept_rows(block, w > 0), np.flatnonzero(w > 0)
         if not block.rows:
             return block
@@ -89,16 +97,22 @@ def array_blocks(
             f"got {type(blocks).__name__}: pass lambda: ... instead"
         )
     if callable(blocks) and not _takes_nothing(blocks):
-        raise DataError("blocks is a function without arguments, which starts the blocks anew; pass lambda: ...")
+        raise DataError(
+            "blocks is a function without arguments, which starts the blocks anew; pass lambda: ..."
+        )
     if isinstance(blocks, type):
         raise DataError(
             f"blocks is a list of (X, y) or a function that starts them anew, got the class {blocks.__name__}"
         )
     parts = blocks if callable(blocks) else Repeated(blocks)
     if width is not None and (
-        not isinstance(width, int | np.integer) or isinstance(width, bool) or not 0 <= width <= 10**6
+        not isinstance(width, int | np.integer)
+        or isinstance(width, bool)
+        or not 0 <= width <= 10**6
     ):
-        raise DataError(f"width is the number of columns, at most a million, got {brief(width)}")
+        raise DataError(
+            f"width is the number of columns, at most a million, got {brief(width)}"
+        )
     if columns is None and width is None:
         columns = _names(parts)
     names = names_of(columns, 0 if width is None else int(width), intercept=intercept)
@@ -110,7 +124,9 @@ def array_blocks(
 def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
     """The names of a table's columns in the first block; x1, x2, ... for an array."""
     blocks = parts()
-    if not isinstance(blocks, Iterable) or (isinstance(blocks, np.ndarray) and not blocks.ndim):
+    if not isinstance(blocks, Iterable) or (
+        isinstance(blocks, np.ndarray) and not blocks.ndim
+    ):
         raise DataError(f"blocks() yields blocks (X, y), got {type(blocks).__name__}")
     first = next(iter(blocks), _NONE)
     if first is _NONE:
@@ -149,12 +165,26 @@ def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
     """A memory map with what belongs to its rows. DataError for lengths that differ."""
     coded, levels = as_response(y)
     given = {"y": coded, "weights": weights, "offset": offset, "trials": trials}
-    parts = {k: v if v is None or isinstance(v, np.memmap) else as_array(v, k) for k, v in given.items()}
+    parts = {
+        k: v if v is None or isinstance(v, np.memmap) else as_array(v, k)
+        for k, v in given.items()
+    }
     for name, values in parts.items():
         if values is not None and values.shape[:1] != X.shape[:1]:
-            raise DataError(f"X has {len(X)} rows and {name} has shape {values.shape}: they must match")
-    maps = {Path(v.filename) for v in (X, *parts.values()) if isinstance(v, np.memmap) and v.filename is not None}
-    return Slices(X, **parts, levels=levels, marks=tuple((path, Stamp.of(path)) for path in sorted(maps)))
+            raise DataError(
+                f"X has {len(X)} rows and {name} has shape {values.shape}: they must match"
+            )
+    maps = {
+        Path(v.filename)
+        for v in (X, *parts.values())
+        if isinstance(v, np.memmap) and v.filename is not None
+    }
+    return Slices(
+        X,
+        **parts,
+        levels=levels,
+        marks=tuple((path, Stamp.of(path)) for path in sorted(maps)),
+    )
 
 
 def _unchanged(path: Path, known: Stamp) -> None:
@@ -164,7 +194,9 @@ def _unchanged(path: Path, known: Stamp) -> None:
     except DataError:
         return
     if now.inode == known.inode and now != known:
-        raise DataError(f"{path.name} was written over since the model was made; make the model again")
+        raise DataError(
+            f"{path.name} was written over since the model was made; make the model again"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +219,9 @@ class Slices:
     offset: Any = None
     trials: Any = None
     levels: tuple[Any, ...] | None = None  # the order that a categorical y declares
-    marks: tuple[tuple[Path, Stamp], ...] = ()  # the files of those that are memory maps, when the model was made
+    marks: tuple[
+        tuple[Path, Stamp], ...
+    ] = ()  # the files of those that are memory maps, when the model was made
 
     def __call__(self) -> Iterator[tuple[Any, ...]]:
         for path, known in self.marks:

@@ -38,9 +38,13 @@ class BlockStream:
 
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
         """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
-        total, rows = one_pass(self.blocks, fn, add, name=self.name, rows=self.n, progress=self.progress)
+        total, rows = one_pass(
+            self.blocks, fn, add, name=self.name, rows=self.n, progress=self.progress
+        )
         if rows != self.n:
-            raise DataError(f"{self.name} held {self.n} rows when the model was made and holds {rows} now")
+            raise DataError(
+                f"{self.name} held {self.n} rows when the model was made and holds {rows} now"
+            )
         return total
 
 
@@ -56,8 +60,12 @@ def one_pass(
         progress_bar(f"{name}, rows", rows, show=progress) as bar,
         closing(ahead(blocks())) as parts,
     ):
-        counted = (block for block in parts if block.rows)  # none where all are of weight zero, say
-        for part, count in beside_each_other(lambda block: (fn(block), block.rows), counted):
+        counted = (
+            block for block in parts if block.rows
+        )  # none where all are of weight zero, say
+        for part, count in beside_each_other(
+            lambda block: (fn(block), block.rows), counted
+        ):
             total = part if total is None else add(total, part)
             done += count
             bar.advance(count)
@@ -99,7 +107,10 @@ def ahead[T](items: Iterable[T]) -> Generator[T]:
     >>> list(ahead(iter("abc")))
     ['a', 'b', 'c']
     """
-    made, context = iter(items), copy_context()  # carries np.errstate and the limit of threads along
+    made, context = (
+        iter(items),
+        copy_context(),
+    )  # carries np.errstate and the limit of threads along
     turn = Lock()  # an interrupt in the start of a thread leaves the pool unaware of it, and it would start another one
 
     def following() -> list[T]:
@@ -121,4 +132,6 @@ def ahead[T](items: Iterable[T]) -> Generator[T]:
         finally:
             if waiting is not None:
                 waiting.cancel()
-            reader.submit(close).result()  # a generator's open files are closed where it runs
+            reader.submit(
+                close
+            ).result()  # a generator's open files are closed where it runs

@@ -37,14 +37,28 @@ class Survey(NamedTuple):
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
         stride = max(self.stride, other.stride)
         a, b = self._thinned(stride), other._thinned(stride)
-        index, sample = np.concatenate([a.numbers, b.numbers]), join_surveys(a.sample, b.sample)
-        found = Survey(a.n + b.n, a.weight + b.weight, stride, index, sample, a.values, a.many or b.many, None)
+        index, sample = (
+            np.concatenate([a.numbers, b.numbers]),
+            join_surveys(a.sample, b.sample),
+        )
+        found = Survey(
+            a.n + b.n,
+            a.weight + b.weight,
+            stride,
+            index,
+            sample,
+            a.values,
+            a.many or b.many,
+            None,
+        )
         while len(found.numbers) > SAMPLE:
             found = found._thinned(2 * found.stride)
         many = found.many
         values = a.values if many else distinct(np.concatenate([a.values, b.values]))[0]
         many = many or len(values) > _DISTINCT
-        moments: Any = None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
+        moments: Any = (
+            None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
+        )
         return found._replace(values=values, many=many, moments=moments)
 
     def _thinned(self, stride: int) -> "Survey":
@@ -52,7 +66,11 @@ class Survey(NamedTuple):
         if stride == self.stride:
             return self
         keep = np.flatnonzero(self.numbers % stride == 0)
-        return self._replace(stride=stride, numbers=self.numbers[keep], sample=kept_rows(self.sample, keep))
+        return self._replace(
+            stride=stride,
+            numbers=self.numbers[keep],
+            sample=kept_rows(self.sample, keep),
+        )
 
     @property
     def response(self) -> Array:
@@ -89,22 +107,42 @@ class Orders:
         declared = next(iter(self.met)) if len(self.met) == 1 else None
         if known.ndim == 2:
             return declared
-        return declared if declared is not None and set(known.tolist()) <= set(declared) else None
+        return (
+            declared
+            if declared is not None and set(known.tolist()) <= set(declared)
+            else None
+        )
 
 
-def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None, counted: bool = False) -> Survey:
+def survey_of(
+    block: Block,
+    *,
+    moments: Callable[[Block], AnyMoments] | None,
+    counted: bool = False,
+) -> Survey:
     """The survey of one block, whose response may still be in its own values; `moments` takes those of its rows.
 
     `counted` says that all rows before the block, whose number is its start, are in the survey that this one is added to.
     """
     stride, rows = 1, block.rows + block.start * counted
-    while rows > stride * SAMPLE:  # what all rows up to here need anyway, so that few are copied
+    while (
+        rows > stride * SAMPLE
+    ):  # what all rows up to here need anyway, so that few are copied
         stride *= 2
     here = np.arange(-block.start % stride, block.rows, stride)
     values, many = distinct(block.y)
     weight = float(block.rows if block.weights is None else block.weights.sum())
     found = None if moments is None else moments(block)
-    return Survey(block.rows, weight, stride, block.start + here, kept_rows(block, here), values, many, found)
+    return Survey(
+        block.rows,
+        weight,
+        stride,
+        block.start + here,
+        kept_rows(block, here),
+        values,
+        many,
+        found,
+    )
 
 
 def distinct(values: Array) -> tuple[Array, bool]:
@@ -138,4 +176,6 @@ def join_surveys(a: Block, b: Block) -> Block:
 
     y = np.concatenate([a.y, b.y])
     weights, precision = both(a.weights, b.weights), both(a.precision, b.precision)
-    return Block(stack_rows(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision)
+    return Block(
+        stack_rows(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision
+    )

@@ -41,7 +41,9 @@ from probreg.data.formula.tokens import (
 from probreg.errors import DataError
 
 HIGHEST_POWER = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
-MOST_TERMS = 5_000  # of a formula's products; a sum of columns may have as many as MOST_COLUMNS
+MOST_TERMS = (
+    5_000  # of a formula's products; a sum of columns may have as many as MOST_COLUMNS
+)
 MOST_COLUMNS = 20_000
 
 Counted = Literal["p", "counts"]
@@ -69,7 +71,9 @@ class Terms:
 
     def add(self, other: "Terms") -> "Terms":
         new = {k: t for k, t in other.terms.items() if k not in self.terms}
-        return Terms({**self.terms, **new}, self.one if other.one is None else other.one)
+        return Terms(
+            {**self.terms, **new}, self.one if other.one is None else other.one
+        )
 
 
 @dataclass(frozen=True)
@@ -97,22 +101,42 @@ class FormulaLayout:
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes that are counted."""
-        return tuple(e.column or e.text for e in self.outcome) if self.counted == "counts" else None
+        return (
+            tuple(e.column or e.text for e in self.outcome)
+            if self.counted == "counts"
+            else None
+        )
 
     @property
     def every_factor(self) -> dict[str, Expression]:
         """The factors of terms and of what varies by a group."""
-        return {**self.factors, **{key: e for bar in self.bars for key, e in bar.effects.factors.items()}}
+        return {
+            **self.factors,
+            **{key: e for bar in self.bars for key, e in bar.effects.factors.items()},
+        }
 
     @property
     def factor_variables(self) -> tuple[str, ...]:
         """The columns that factors read, in order of appearance."""
-        return tuple(dict.fromkeys(name for factor in self.every_factor.values() for name in factor.variables))
+        return tuple(
+            dict.fromkeys(
+                name
+                for factor in self.every_factor.values()
+                for name in factor.variables
+            )
+        )
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The columns the terms read, in order of appearance; columns of groups last."""
-        return tuple(dict.fromkeys([*self.factor_variables, *(name for bar in self.bars for name in bar.group)]))
+        return tuple(
+            dict.fromkeys(
+                [
+                    *self.factor_variables,
+                    *(name for bar in self.bars for name in bar.group),
+                ]
+            )
+        )
 
     def called(self, text: str) -> str:
         """A factor as users call it in the names of columns: the name of its column, or its expression."""
@@ -159,7 +183,9 @@ def parse_formula(text: str) -> FormulaLayout:
     """The parts of `response ~ terms`, every factor checked; DataError names the piece that cannot stand."""
     cut = formula_tokens(text)
     if not any(token.kind == "~" for token in cut) or cut[0].kind == "~":
-        raise DataError(f"the formula {shown_formula(text)} has no response; write 'response ~ terms'")
+        raise DataError(
+            f"the formula {shown_formula(text)} has no response; write 'response ~ terms'"
+        )
     reader = _Reader(text, cut)
     left = reader.sum()
     reader.expect("~", "one response stands before '~'")
@@ -171,18 +197,29 @@ def parse_formula(text: str) -> FormulaLayout:
     reader.expect("end", "an operator such as + stands between two terms")
 
     factors = [factor for term in left.terms.values() for factor in term]
-    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None or left.bars or left.offsets:
+    if (
+        len(left.terms) != 1
+        or len(factors) != 1
+        or left.one is not None
+        or left.bars
+        or left.offsets
+    ):
         raise DataError(
             f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response stands there, "
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
         )
     (response,) = factors
-    outcome, column = _parse_response_parts(response.expression), response.expression.column
+    outcome, column = (
+        _parse_response_parts(response.expression),
+        response.expression.column,
+    )
     name = response.key if column is None else column
     terms, intercept = sorted(right.terms.values(), key=len), right.one is not False
     used = {factor.key: factor.expression for term in terms for factor in term}
     if response.key in used:
-        raise DataError(f"the response {name!r} is also a term of {shown_formula(text)}; leave it out on the right")
+        raise DataError(
+            f"the response {name!r} is also a term of {shown_formula(text)}; leave it out on the right"
+        )
     for term in terms:
         if len(term) > 1:
             _refuse_alone([term], text)
@@ -209,8 +246,16 @@ def joined_offsets(*offsets: str | None) -> str | None:
 
 def offset_variables(text: str) -> set[str]:
     """The columns that the offset(...) of a formula read, whose `.` is not written out yet."""
-    calls = [token.text for token in formula_tokens(text) if token.kind == "call" and _is_offset(token.text)]
-    return {name for call in calls for name in parse_expression(_inside_offset(call)).variables}
+    calls = [
+        token.text
+        for token in formula_tokens(text)
+        if token.kind == "call" and _is_offset(token.text)
+    ]
+    return {
+        name
+        for call in calls
+        for name in parse_expression(_inside_offset(call)).variables
+    }
 
 
 def _is_offset(text: str) -> bool:
@@ -222,7 +267,9 @@ def _inside_offset(call: str) -> str:
     _, whole = read_factor(call, is_name=False)
     tree = whole.tree
     if not isinstance(tree, ast.Call) or len(tree.args) != 1 or tree.keywords:
-        raise DataError(f"{call!r}: offset takes one expression, such as offset(log(days))")
+        raise DataError(
+            f"{call!r}: offset takes one expression, such as offset(log(days))"
+        )
     inner = Expression(whole.written(tree.args[0]), tree.args[0], whole.alias)
     return checked_expression(inner, inside=True).text
 
@@ -241,7 +288,9 @@ def _refuse_alone(terms: Iterable[Term], text: str) -> None:
             )
 
 
-def _refuse_bars(bars: Sequence[Bar], response: Factor, outcome: Sequence[Expression], text: str) -> None:
+def _refuse_bars(
+    bars: Sequence[Bar], response: Factor, outcome: Sequence[Expression], text: str
+) -> None:
     """DataError for the response in a bar, and for an effect that varies by the same groups twice."""
     given = {name for part in outcome for name in part.variables}
     for bar in bars:
@@ -256,11 +305,19 @@ def refuse_twice(bars: Sequence[Bar], where: str) -> None:
     """DataError for an effect that varies by the same groups twice; `where` they stand, in words."""
     for i, bar in enumerate(bars):
         for other in bars[:i]:
-            if set(bar.group) != set(other.group) or not (both := bar.varying & other.varying):
+            if set(bar.group) != set(other.group) or not (
+                both := bar.varying & other.varying
+            ):
                 continue
             if bar.same(other):
-                raise DataError(f"{bar.key} stands twice in {where}; a / b stands for a and a:b")
-            what = "the intercept" if frozenset() in both else ":".join(sorted(min(both, key=sorted)))
+                raise DataError(
+                    f"{bar.key} stands twice in {where}; a / b stands for a and a:b"
+                )
+            what = (
+                "the intercept"
+                if frozenset() in both
+                else ":".join(sorted(min(both, key=sorted)))
+            )
             raise DataError(
                 f"{what} varies by {bar.by} in {other.key} and in {bar.key}: two standard deviations of one effect cannot be "
                 "told apart; 0 + x leaves the intercept out"
@@ -282,12 +339,18 @@ def _parse_response_parts(whole: Expression) -> tuple[Expression, ...]:
     """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`: what counts stands
     on the left alone, and is no expression on the right."""
     tree = whole.tree
-    if not isinstance(tree, ast.Call) or (name := function_of(tree)) not in ("p", "counts"):
+    if not isinstance(tree, ast.Call) or (name := function_of(tree)) not in (
+        "p",
+        "counts",
+    ):
         return (checked_expression(whole),)
     if name == "p" and (len(tree.args) != 2 or tree.keywords):
         raise whole.refused(tree, "p takes two columns, p(successes, trials)")
     if len(tree.args) < 2 or tree.keywords:
-        raise whole.refused(tree, "counts takes two columns or more, one for each class: counts(a, b, c)")
+        raise whole.refused(
+            tree,
+            "counts takes two columns or more, one for each class: counts(a, b, c)",
+        )
     parts = tuple(Expression(whole.written(arg), arg, whole.alias) for arg in tree.args)
     return tuple(checked_expression(part, inside=True) for part in parts)
 
@@ -301,7 +364,9 @@ def expand(text: str, names: tuple[str, ...]) -> str:
     for token in reversed(cut):
         if token.kind == "." and token.start >= after:
             if not names:
-                raise DataError(f"'.' in {shown_formula(text)} stands for all other columns, and there are none")
+                raise DataError(
+                    f"'.' in {shown_formula(text)} stands for all other columns, and there are none"
+                )
             every = " + ".join(map(column_written, names))
             out = f"{out[: token.start]}({every}){out[token.stop :]}"
     return out
@@ -309,7 +374,10 @@ def expand(text: str, names: tuple[str, ...]) -> str:
 
 def left_of(text: str) -> str:
     """What stands before the ~ of a formula."""
-    return next((text[: token.start] for token in formula_tokens(text) if token.kind == "~"), text)
+    return next(
+        (text[: token.start] for token in formula_tokens(text) if token.kind == "~"),
+        text,
+    )
 
 
 class _Reader:
@@ -336,7 +404,9 @@ class _Reader:
         token = self.cut[self.place]
         if token.kind == "end" and token.start == len(self.text):
             return "it ends where a term is expected"
-        return f"met {self.text[token.start : token.stop]!r} at letter {token.start + 1}"
+        return (
+            f"met {self.text[token.start : token.stop]!r} at letter {token.start + 1}"
+        )
 
     def _signs(self) -> bool | None:
         """Whether the signs that stand here say plus; None where there are none."""
@@ -355,7 +425,9 @@ class _Reader:
         while plus is not None:
             part = self.product()
             if part.bars and not plus:
-                raise DataError(f"{part.bars[0].key} is subtracted in {shown_formula(self.text)}; leave it out instead")
+                raise DataError(
+                    f"{part.bars[0].key} is subtracted in {shown_formula(self.text)}; leave it out instead"
+                )
             if part.offsets and not plus:
                 raise DataError(
                     f"offset({part.offsets[0]}) is subtracted in {shown_formula(self.text)}: write offset(-({part.offsets[0]}))"
@@ -380,9 +452,14 @@ class _Reader:
             else:  # a/b: b within each combination of a
                 outer, inner = (found, other) if sign == "/" else (other, found)
                 # The product of all terms.
-                every = tuple(dict.fromkeys(f for term in outer.terms.values() for f in term))
+                every = tuple(
+                    dict.fromkeys(f for term in outer.terms.values() for f in term)
+                )
                 found = outer.add(
-                    self._cross_terms(Terms({frozenset(every): every}, outer.one) if every else outer, inner)
+                    self._cross_terms(
+                        Terms({frozenset(every): every}, outer.one) if every else outer,
+                        inner,
+                    )
                 )
         return found
 
@@ -399,8 +476,15 @@ class _Reader:
             self.place += 1
             token = self.cut[self.place]
             self.place += 1
-            if token.kind != "number" or not token.text.isdigit() or not int(token.text[:9]):
-                raise unread(self.text, "a power of terms is a whole number, as in (a + b)**2; of a number, I(x**2)")
+            if (
+                token.kind != "number"
+                or not token.text.isdigit()
+                or not int(token.text[:9])
+            ):
+                raise unread(
+                    self.text,
+                    "a power of terms is a whole number, as in (a + b)**2; of a number, I(x**2)",
+                )
             if len(token.text) > 9 or int(token.text) > HIGHEST_POWER:
                 raise DataError(
                     f"{shown_formula(self.text)} crosses variables up to the power {token.text[:20]}; at most {HIGHEST_POWER} is taken. "
@@ -409,7 +493,9 @@ class _Reader:
             base = found
             self._refuse_products_of_bars(base)
             if len(base.terms) == 1 and int(token.text) > 1:
-                name = ":".join(factor.key for factor in next(iter(base.terms.values())))
+                name = ":".join(
+                    factor.key for factor in next(iter(base.terms.values()))
+                )
                 # a basis or C(...) is several columns, of which there is no polynomial
                 one = name.partition("(")[0] not in (*SIZES, *STANDALONE, "C")
                 write = (
@@ -458,23 +544,35 @@ class _Reader:
 
     def _bar(self, bar: int, stop: int) -> Terms:
         """The terms of `(left | right)` whose bracket was opened, read to its end: one for each of the groups."""
-        left, divider, right = self.cut[self.place : bar], self.cut[bar], self.cut[bar + 1 : stop]
+        left, divider, right = (
+            self.cut[self.place : bar],
+            self.cut[bar],
+            self.cut[bar + 1 : stop],
+        )
         piece = self.text[self.cut[self.place - 1].start : self.cut[stop].stop]
         if not left or not right:
             where = "behind" if left else "before"
-            raise DataError(f"{piece} has nothing {where} its bar; (1 | g) is an intercept for each level of g")
-        inner = _Reader(self.text, [*left, FormulaToken("end", "", divider.start, divider.stop)])
+            raise DataError(
+                f"{piece} has nothing {where} its bar; (1 | g) is an intercept for each level of g"
+            )
+        inner = _Reader(
+            self.text, [*left, FormulaToken("end", "", divider.start, divider.stop)]
+        )
         found = inner.sum()
         inner.expect("end", "an operator such as + stands between two terms")
         if found.bars:
-            raise DataError(f"{piece} has a bar within a bar, {found.bars[0].key}; add the two")
+            raise DataError(
+                f"{piece} has a bar within a bar, {found.bars[0].key}; add the two"
+            )
         if found.offsets:
             raise DataError(
                 f"{piece} has an offset before its bar; an offset has no effect that varies: add it outside"
             )
         self.notes += inner.notes
         if not found.terms and found.one is False:
-            raise DataError(f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g")
+            raise DataError(
+                f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g"
+            )
         _refuse_alone(found.terms.values(), self.text)
         terms = sorted(found.terms.values(), key=len)
         effects = FormulaLayout(
@@ -483,11 +581,15 @@ class _Reader:
         )  # fmt: skip
         self.place = stop + 1
         groups = groupings(right, piece, self.text)
-        return Terms(bars=tuple(Bar(effects, group, divider.text == "|") for group in groups))
+        return Terms(
+            bars=tuple(Bar(effects, group, divider.text == "|") for group in groups)
+        )
 
     def _refuse_products_of_bars(self, *parts: Terms) -> None:
         for text in (text for part in parts for text in part.offsets):
-            raise DataError(f"offset({text}) stands in a product of {shown_formula(self.text)}; an offset is added")
+            raise DataError(
+                f"offset({text}) stands in a product of {shown_formula(self.text)}; an offset is added"
+            )
         for bar in (bar for part in parts for bar in part.bars):
             raise DataError(
                 f"{bar.key} stands in a product of {shown_formula(self.text)}; effects that vary by a group are added, as in "
@@ -530,7 +632,10 @@ def _misplaced_bar_error(text: str, cut: list[FormulaToken], at: int) -> DataErr
     """Return the error for a bar outside brackets or in an unclosed bracket."""
     open_ones = sum((token.kind == "(") - (token.kind == ")") for token in cut[:at])
     if open_ones > 0:
-        return unread(text, f"the bracket around {cut[at].text!r} at letter {cut[at].start + 1} is not closed")
+        return unread(
+            text,
+            f"the bracket around {cut[at].text!r} at letter {cut[at].start + 1} is not closed",
+        )
     start = stop = at
     while start and cut[start - 1].kind not in ("~", "+", "-"):
         start -= 1

@@ -46,13 +46,19 @@ def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
     for name in group:
         _refuse_measurements(name, table)
     levels = [tuple(factor_levels(table.columns[name])) for name in group]
-    return in_order(combinations_met(group, table), [tuple(str(v) for v in each) for each in levels])
+    return in_order(
+        combinations_met(group, table), [tuple(str(v) for v in each) for each in levels]
+    )
 
 
-def in_order(met: set[tuple[str, ...]], levels: list[tuple[str, ...]]) -> tuple[str, ...]:
+def in_order(
+    met: set[tuple[str, ...]], levels: list[tuple[str, ...]]
+) -> tuple[str, ...]:
     """Combinations of levels as groups, in the order of the levels of each column."""
     ranks = [{level: i for i, level in enumerate(each)} for each in levels]
-    ordered = sorted(met, key=lambda parts: [rank[part] for rank, part in zip(ranks, parts)])
+    ordered = sorted(
+        met, key=lambda parts: [rank[part] for rank, part in zip(ranks, parts)]
+    )
     return tuple(map(joined_levels, ordered))
 
 
@@ -69,13 +75,17 @@ def refuse_single(key: str, levels: tuple[str, ...]) -> None:
         )
 
 
-def _combinations(group: tuple[str, ...], table: Table) -> tuple[Array, list[tuple[str, ...]]]:
+def _combinations(
+    group: tuple[str, ...], table: Table
+) -> tuple[Array, list[tuple[str, ...]]]:
     """The number (n,) of the combination of each row, and the combinations that are met."""
     codes, texts = zip(*(level_codes(name, table) for name in group))
     if len(group) == 1:
         return codes[0], [(text,) for text in texts[0]]
     met, number = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
-    return number.reshape(-1), [tuple(each[i] for each, i in zip(texts, row)) for row in met.tolist()]
+    return number.reshape(-1), [
+        tuple(each[i] for each, i in zip(texts, row)) for row in met.tolist()
+    ]
 
 
 def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
@@ -91,14 +101,20 @@ def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
     texts = [str(plain_level(value)) for value in met]
     if len(set(texts)) < len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
-        raise DataError(f"column {name!r} has different levels that all read {twice!r}; rename them")
+        raise DataError(
+            f"column {name!r} has different levels that all read {twice!r}; rename them"
+        )
     return np.asarray(codes), texts
 
 
 def _refuse_measurements(name: str, table: Table) -> None:
     """DataError for numbers with decimals that differ in every row."""
     column: Any = table.columns[name]
-    if kind_of(column) != "number" or column.dtype.kind != "f" or (column == np.floor(column)).all():
+    if (
+        kind_of(column) != "number"
+        or column.dtype.kind != "f"
+        or (column == np.floor(column)).all()
+    ):
         return
     if len(np.unique(column)) == len(column):
         raise different_in_every_row(name, column[0], table.rows[0], len(column))

@@ -19,19 +19,27 @@ NUMBERS = (
     10**6
 )  # rows times levels from which it does: 8 MB, and a tenth of a second for least squares of written columns
 STAND_IN = ("a", "b")  # the levels of what formulaic gets
-_OF_FIRST, _OF_SECOND = "[a]", "[T.b]"  # what it calls their columns: with one for the first level, and without
+_OF_FIRST, _OF_SECOND = (
+    "[a]",
+    "[T.b]",
+)  # what it calls their columns: with one for the first level, and without
 
 
-def coded_factors(parts: FormulaLayout, levels: Mapping[str, Sequence[Any]], n: int) -> tuple[str, ...]:
+def coded_factors(
+    parts: FormulaLayout, levels: Mapping[str, Sequence[Any]], n: int
+) -> tuple[str, ...]:
     """The factors of a formula at n rows that stay codes."""
     if parts.bars:
         return ()
     alone = {
         text
         for text in parts.factors
-        if [term for term in parts.terms if text in term] == [(text,)] and _treatment(parts.factors[text])
+        if [term for term in parts.terms if text in term] == [(text,)]
+        and _treatment(parts.factors[text])
     }
-    return tuple(t for t in parts.factors if t in alone and _many(len(levels.get(t, ())), n))
+    return tuple(
+        t for t in parts.factors if t in alone and _many(len(levels.get(t, ())), n)
+    )
 
 
 def _many(levels: int, n: int) -> bool:
@@ -40,7 +48,9 @@ def _many(levels: int, n: int) -> bool:
 
 def _treatment(expression: Any) -> bool:
     """The factor has treatment contrasts against its first level."""
-    return expression.coding is None or not {"contrasts", "spans_intercept"} & set(coding_arguments(expression.coding))
+    return expression.coding is None or not {"contrasts", "spans_intercept"} & set(
+        coding_arguments(expression.coding)
+    )
 
 
 def stand_in(values: Any) -> Any:
@@ -48,7 +58,11 @@ def stand_in(values: Any) -> Any:
     import pandas as pd
     from formulaic.materializers.types import FactorValues
 
-    short = pd.Series(pd.Categorical.from_codes(np.zeros(len(values), dtype=np.int8), categories=list(STAND_IN)))
+    short = pd.Series(
+        pd.Categorical.from_codes(
+            np.zeros(len(values), dtype=np.int8), categories=list(STAND_IN)
+        )
+    )
     return FactorValues(short, kind="categorical", spans_intercept=True)
 
 
@@ -63,8 +77,15 @@ def with_codes(
     `raw` are the names that formulaic has, `columns` those for users; of each factor its word in `raw`, its name for users, its codes
     (n,) and its levels.
     """
-    names, tail, firsts, kept = list[str](), list[GroupColumns](), list[int](), list[int]()
-    words = {word: (name, codes, levels) for word, name, codes, levels in coded.values()}
+    names, tail, firsts, kept = (
+        list[str](),
+        list[GroupColumns](),
+        list[int](),
+        list[int](),
+    )
+    words = {
+        word: (name, codes, levels) for word, name, codes, levels in coded.values()
+    }
     for j, (own, shown) in enumerate(zip(raw, columns)):
         word = next((w for w in words if own.startswith(w)), None)
         if word is None:
@@ -79,8 +100,14 @@ def with_codes(
         whole = own == word + _OF_FIRST
         firsts.append(len(names))
         tail.append(level_columns(codes, len(levels), whole=whole))
-        names += [f"{name}[{level}]" for level in levels] if whole else [f"{name}[T.{level}]" for level in levels[1:]]
-    return LazyColumns(np.ascontiguousarray(X[:, kept]), tuple(tail), tuple(firsts)), tuple(names)
+        names += (
+            [f"{name}[{level}]" for level in levels]
+            if whole
+            else [f"{name}[T.{level}]" for level in levels[1:]]
+        )
+    return LazyColumns(
+        np.ascontiguousarray(X[:, kept]), tuple(tail), tuple(firsts)
+    ), tuple(names)
 
 
 def level_columns(codes: np.ndarray, levels: int, *, whole: bool) -> GroupColumns:
@@ -92,4 +119,8 @@ def level_columns(codes: np.ndarray, levels: int, *, whole: bool) -> GroupColumn
     if whole:
         return GroupColumns(codes.astype(np.intp), np.ones((len(codes), 1)), levels)
     first = codes == 0
-    return GroupColumns(np.where(first, 0, codes - 1).astype(np.intp), np.where(first, 0.0, 1.0)[:, None], levels - 1)
+    return GroupColumns(
+        np.where(first, 0, codes - 1).astype(np.intp),
+        np.where(first, 0.0, 1.0)[:, None],
+        levels - 1,
+    )

@@ -17,7 +17,9 @@ from probreg.arguments.arrays import floats, reads_as_number
 from probreg.errors import DataError
 
 Kind = Literal["number", "truth", "text", "levels", "time", "other"]
-EXACT = 2**53  # whole numbers of this size or less are floats exactly; a larger one stays a whole number
+EXACT = (
+    2**53
+)  # whole numbers of this size or less are floats exactly; a larger one stays a whole number
 TAKEN = (
     "a pandas, polars or pyarrow table, a dict of equally long 1-D arrays, a structured numpy "
     "array, or an xarray Dataset of one dimension"
@@ -43,12 +45,19 @@ class Table:
 
     def take(self, keep: np.ndarray) -> "Table":
         """The rows at positions `keep`, labels kept."""
-        columns = {name: with_plain_dtype(values[keep]) for name, values in self.columns.items()}
-        return Table(columns, self.rows[keep], None if self.counts is None else self.counts[keep])
+        columns = {
+            name: with_plain_dtype(values[keep])
+            for name, values in self.columns.items()
+        }
+        return Table(
+            columns, self.rows[keep], None if self.counts is None else self.counts[keep]
+        )
 
     def only(self, names: tuple[str, ...]) -> "Table":
         """The named columns alone."""
-        return Table({name: self.columns[name] for name in names}, self.rows, self.counts)
+        return Table(
+            {name: self.columns[name] for name in names}, self.rows, self.counts
+        )
 
 
 def read_columns(data: Any) -> dict[str, Any]:
@@ -96,8 +105,12 @@ def kind_of(column: Any) -> Kind:
     if column.dtype.kind in letters:
         return letters[column.dtype.kind]
     inferred: dict[str, Kind] = {"string": "text", "boolean": "truth"}
-    inferred |= dict.fromkeys(["integer", "floating", "mixed-integer-float", "decimal"], "number")
-    times: dict[str, Kind] = dict.fromkeys(["datetime", "datetime64", "date", "time", "timedelta", "period"], "time")
+    inferred |= dict.fromkeys(
+        ["integer", "floating", "mixed-integer-float", "decimal"], "number"
+    )
+    times: dict[str, Kind] = dict.fromkeys(
+        ["datetime", "datetime64", "date", "time", "timedelta", "period"], "time"
+    )
     return (inferred | times).get(_infer_dtype(column), "other")
 
 
@@ -108,7 +121,14 @@ def first_text(column: Any) -> int:
     1
     """
     values = np.asarray(column, dtype=object).tolist()
-    return next((i for i, v in enumerate(values) if isinstance(v, str) and not reads_as_number(v)), 0)
+    return next(
+        (
+            i
+            for i, v in enumerate(values)
+            if isinstance(v, str) and not reads_as_number(v)
+        ),
+        0,
+    )
 
 
 def missing_values(column: Any) -> np.ndarray:
@@ -120,7 +140,11 @@ def missing_values(column: Any) -> np.ndarray:
 
 def with_plain_dtype(column: Any) -> Any:
     """The column in the narrowest form its values allow: truth values with none missing become bool."""
-    return _from_objects(column) if isinstance(column, np.ndarray) and column.dtype.kind == "O" else column
+    return (
+        _from_objects(column)
+        if isinstance(column, np.ndarray) and column.dtype.kind == "O"
+        else column
+    )
 
 
 def _infer_dtype(values: np.ndarray) -> str:
@@ -137,7 +161,9 @@ def _from_objects(values: np.ndarray) -> np.ndarray:
         case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
             numbers = floats(values, "a column")
             doubtful = ~gone if kind == "decimal" else np.abs(numbers) > EXACT
-            if all(map(_is_exact, numbers[doubtful].tolist(), values[doubtful].tolist())):
+            if all(
+                map(_is_exact, numbers[doubtful].tolist(), values[doubtful].tolist())
+            ):
                 return numbers
             return np.where(gone, np.array(None), values)
         case "boolean" if not gone.any():
@@ -159,14 +185,21 @@ def _whole_numbers(values: np.ndarray) -> np.ndarray:
 
 def _is_exact(number: float, value: Any) -> bool:
     """Return whether a float equals the value that it was made of, to the last digit."""
-    return Decimal(repr(number)) == value if isinstance(value, Decimal) else number == value
+    return (
+        Decimal(repr(number)) == value
+        if isinstance(value, Decimal)
+        else number == value
+    )
 
 
 def joined_columns(parts: Sequence[Any]) -> np.ndarray:
     """Concatenate the parts of one column; whole numbers next to floats keep all their digits."""
     kinds = {part.dtype.kind for part in parts}
     large = any(
-        part.dtype.kind in "iu" and len(part) and max(abs(int(part.min())), int(part.max())) > EXACT for part in parts
+        part.dtype.kind in "iu"
+        and len(part)
+        and max(abs(int(part.min())), int(part.max())) > EXACT
+        for part in parts
     )
     if len(kinds) > 1 and large:
         return with_plain_dtype(np.concatenate([part.astype(object) for part in parts]))
@@ -196,18 +229,29 @@ def _from_series(series: Any) -> Any:
     if types.is_numeric_dtype(series.dtype) and not types.is_bool_dtype(series.dtype):
         if isinstance(series.dtype, np.dtype) or not series.isna().any():
             return _from_array(series.to_numpy())
-        if types.is_float_dtype(series.dtype) or (types.is_integer_dtype(series.dtype) and _fit_floats(series)):
+        if types.is_float_dtype(series.dtype) or (
+            types.is_integer_dtype(series.dtype) and _fit_floats(series)
+        ):
             return series.to_numpy(dtype=float, na_value=np.nan)
         return _from_objects(series.to_numpy(dtype=object, na_value=None))
     if types.is_datetime64_any_dtype(series.dtype):
-        return series.to_numpy(dtype=object if series.dt.tz else None)  # of a zone, in which an hour can come twice
-    return _from_array(np.asarray(series.to_numpy(dtype=object)) if series.dtype.kind in "OUSb" else series.to_numpy())
+        return series.to_numpy(
+            dtype=object if series.dt.tz else None
+        )  # of a zone, in which an hour can come twice
+    return _from_array(
+        np.asarray(series.to_numpy(dtype=object))
+        if series.dtype.kind in "OUSb"
+        else series.to_numpy()
+    )
 
 
 def _fit_floats(series: Any) -> bool:
     """Whether every whole number of a series is a float exactly."""
     low, high = series.min(), series.max()
-    return not (low == low and low is not None) or max(abs(int(low)), abs(int(high))) <= EXACT
+    return (
+        not (low == low and low is not None)
+        or max(abs(int(low)), abs(int(high))) <= EXACT
+    )
 
 
 def _from_pandas(frame: Any) -> Table:
@@ -216,7 +260,10 @@ def _from_pandas(frame: Any) -> Table:
     if not isinstance(frame, pd.DataFrame):
         raise _not_a_table(frame)
     names = _require_distinct_names([str(name) for name in frame.columns])
-    return Table({n: _from_series(frame.iloc[:, j]) for j, n in enumerate(names)}, frame.index.to_numpy())
+    return Table(
+        {n: _from_series(frame.iloc[:, j]) for j, n in enumerate(names)},
+        frame.index.to_numpy(),
+    )
 
 
 def _from_arrow(data: Any) -> Table:
@@ -227,8 +274,15 @@ def _from_arrow(data: Any) -> Table:
     _require_distinct_names(list(data.schema.names))
     exact = any(c.null_count and not fits_floats(c) for c in data.columns)
     table = _from_pandas(data.to_pandas(integer_object_nulls=exact))
-    undeclared = {n for n in table.columns if n in data.schema.names and not declares_order(data.schema, n)}
-    return Table({n: _as_text(v) if n in undeclared else v for n, v in table.columns.items()}, table.rows)
+    undeclared = {
+        n
+        for n in table.columns
+        if n in data.schema.names and not declares_order(data.schema, n)
+    }
+    return Table(
+        {n: _as_text(v) if n in undeclared else v for n, v in table.columns.items()},
+        table.rows,
+    )
 
 
 def fits_floats(column: Any) -> bool:
@@ -255,14 +309,20 @@ def declares_order(schema: Any, name: str) -> bool:
     if not pa.types.is_dictionary(kind):
         return False
     told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-    return bool(kind.ordered) or any(c.get("name") == name and c.get("pandas_type") == "categorical" for c in told)
+    return bool(kind.ordered) or any(
+        c.get("name") == name and c.get("pandas_type") == "categorical" for c in told
+    )
 
 
 def _as_text(column: Any) -> Any:
     """A category whose levels sort, as those of text do."""
     import pandas as pd
 
-    return pd.Categorical(np.asarray(column, dtype=object)) if isinstance(column, pd.Categorical) else column
+    return (
+        pd.Categorical(np.asarray(column, dtype=object))
+        if isinstance(column, pd.Categorical)
+        else column
+    )
 
 
 def _from_pyarrow(values: Any) -> Any:
@@ -285,8 +345,14 @@ def _from_xarray(data: Any) -> Table:
             "its rows: select or stack the others first"
         )
     (dim,) = dims
-    columns = {name: _from_array(values.values) for name, values in named.items() if values.dims == (dim,)}
-    return Table(columns, data[dim].values if dim in data.coords else np.arange(data.sizes[dim]))
+    columns = {
+        name: _from_array(values.values)
+        for name, values in named.items()
+        if values.dims == (dim,)
+    }
+    return Table(
+        columns, data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
+    )
 
 
 def _from_structured(data: np.ndarray) -> Table:
@@ -297,19 +363,24 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     if not data:
         raise DataError(f"the table has no columns; taken is {TAKEN}")
     columns = {
-        name: _vector(name, data[key]) for key, name in zip(data, _require_distinct_names([str(key) for key in data]))
+        name: _vector(name, data[key])
+        for key, name in zip(data, _require_distinct_names([str(key) for key in data]))
     }
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         met = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        raise DataError(f"the columns have different lengths: {met}; every column needs one value per row")
+        raise DataError(
+            f"the columns have different lengths: {met}; every column needs one value per row"
+        )
     return Table(columns, np.arange(next(iter(lengths.values()))))
 
 
 def _vector(name: str, values: Any) -> Any:
     root = type(values).__module__.split(".")[0]
     if hasattr(values, "columns") and root in ("pandas", "polars", "pyarrow"):
-        raise DataError(f"column {name!r} is a table of {values.shape[1]} columns; give one of its columns")
+        raise DataError(
+            f"column {name!r} is a table of {values.shape[1]} columns; give one of its columns"
+        )
     if root == "pandas":
         import pandas as pd
 
@@ -323,10 +394,16 @@ def _vector(name: str, values: Any) -> Any:
     if isinstance(values, np.ma.MaskedArray):
         hidden, values = np.ma.getmaskarray(values), np.array(values.data, dtype=object)
         values[hidden] = None
-    array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+    array = (
+        np.array(values, dtype=object)
+        if isinstance(values, list | tuple)
+        else np.asarray(values)
+    )
     if array.ndim != 1:
         shape = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
-        raise DataError(f"column {name!r} is {shape}; a column is 1-D, one value per row, such as [3.0] for one row")
+        raise DataError(
+            f"column {name!r} is {shape}; a column is 1-D, one value per row, such as [3.0] for one row"
+        )
     return _from_array(array)
 
 
@@ -338,7 +415,9 @@ def _from_narwhals(data: Any) -> Table:
     except TypeError:
         raise _not_a_table(data) from None
     if isinstance(frame, nw.LazyFrame):
-        raise DataError(f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first")
+        raise DataError(
+            f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first"
+        )
     columns = {name: _from_narwhals_series(frame[name]) for name in frame.columns}
     return Table(columns, np.arange(len(frame)))
 
@@ -353,13 +432,21 @@ def _from_narwhals_series(series: Any) -> Any:
             return _from_objects(_objects(series.to_list()))
         if series.null_count() == 0:
             return series.to_numpy()
-        if dtype.is_integer() and series.null_count() < len(series) and not _fit_floats(series):
+        if (
+            dtype.is_integer()
+            and series.null_count() < len(series)
+            and not _fit_floats(series)
+        ):
             return _from_objects(_objects(series.to_list()))
         return series.cast(nw.Float64).to_numpy()
     if isinstance(dtype, nw.Enum):
-        return pd.Categorical(series.to_list(), categories=list(dtype.categories), ordered=True)
+        return pd.Categorical(
+            series.to_list(), categories=list(dtype.categories), ordered=True
+        )
     if dtype == nw.Categorical:
-        return pd.Categorical(series.to_list())  # no declared order: levels sort, as those of text do
+        return pd.Categorical(
+            series.to_list()
+        )  # no declared order: levels sort, as those of text do
     if dtype.is_temporal():
         return np.asarray(series.to_numpy())
     return _from_objects(_objects(series.to_list()))
@@ -372,7 +459,9 @@ def repeated_names(names: Iterable[str]) -> list[str]:
 
 def _require_distinct_names(names: list[str]) -> list[str]:
     if twice := repeated_names(names):
-        raise DataError(f"the table has more than one column called {', '.join(map(repr, twice))}; rename them")
+        raise DataError(
+            f"the table has more than one column called {', '.join(map(repr, twice))}; rename them"
+        )
     return names
 
 
@@ -380,4 +469,6 @@ def _not_a_table(data: Any) -> DataError:
     hint = "; read the file first" if isinstance(data, str) else ""
     if isinstance(data, np.ndarray):
         hint = f" of shape {data.shape}, whose columns have no names"
-    return DataError(f"met {type(data).__module__}.{type(data).__qualname__}{hint}; a table is taken as {TAKEN}")
+    return DataError(
+        f"met {type(data).__module__}.{type(data).__qualname__}{hint}; a table is taken as {TAKEN}"
+    )

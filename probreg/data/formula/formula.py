@@ -28,8 +28,22 @@ from probreg.data.formula.algebra import (
 )
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import STANDALONE, Expression, expression_inputs, parse_expression, quote_name
-from probreg.data.formula.layout import Level, Memory, counts_at, factor_levels, lay_out, numeric, refuse_repeated
+from probreg.data.formula.grammar import (
+    STANDALONE,
+    Expression,
+    expression_inputs,
+    parse_expression,
+    quote_name,
+)
+from probreg.data.formula.layout import (
+    Level,
+    Memory,
+    counts_at,
+    factor_levels,
+    lay_out,
+    numeric,
+    refuse_repeated,
+)
 from probreg.data.formula.tokens import formula_tokens, grouping_columns
 from probreg.data.rows import (
     Missing,
@@ -84,9 +98,13 @@ class Recipe:
         """
         table = _new_rows(data, self.variables)
         memory = read_state(self.state)
-        X, columns, _ = lay_out_with_bars(parse_formula(self.formula), table, memory, training=False, codes=True)
+        X, columns, _ = lay_out_with_bars(
+            parse_formula(self.formula), table, memory, training=False, codes=True
+        )
         if columns != self.columns or not same_state(memory, self.state):
-            raise DataError(f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again")
+            raise DataError(
+                f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again"
+            )
         return X
 
     @cached_property
@@ -94,7 +112,11 @@ class Recipe:
         """The smooth functions among its terms, and then the processes, by the names of their columns."""
         smooths = tuple(term.described(key) for key, term in self.smooths.items())
         processes = tuple(term.described for term in self.processes.values())
-        return (*smooths, *processes, *(term.described for term in self.grouped.values()))
+        return (
+            *smooths,
+            *processes,
+            *(term.described for term in self.grouped.values()),
+        )
 
     @cached_property
     def grouped(self) -> Mapping[str, GroupedTerm]:
@@ -102,7 +124,10 @@ class Recipe:
         if "|" not in self.formula:  # read again only where there may be one
             return {}
         memory = read_state(self.state)
-        return {bar.key: term_of_bar(bar, memory) for bar in parse_formula(self.formula).bars}
+        return {
+            bar.key: term_of_bar(bar, memory)
+            for bar in parse_formula(self.formula).bars
+        }
 
     @cached_property
     def of_groups_alone(self) -> tuple[str, ...]:
@@ -112,14 +137,21 @@ class Recipe:
         read |= {name for bar in parts.bars for name in bar.effects.variables}
         if self.offset:
             read |= set(parse_expression(self.offset).variables)
-        return tuple(dict.fromkeys(name for bar in parts.bars for name in bar.group if name not in read))
+        return tuple(
+            dict.fromkeys(
+                name for bar in parts.bars for name in bar.group if name not in read
+            )
+        )
 
     def groups_at(self, data: Any) -> dict[str, np.ndarray]:
         """The group (n,) of each row as text, by the term."""
         if not self.grouped:
             return {}
         table = _new_rows(data, self.variables)
-        return {bar.key: group_labels(bar.group, table) for bar in parse_formula(self.formula).bars}
+        return {
+            bar.key: group_labels(bar.group, table)
+            for bar in parse_formula(self.formula).bars
+        }
 
     @cached_property
     def smooths(self) -> Mapping[str, SmoothTerm]:
@@ -131,34 +163,63 @@ class Recipe:
     @property
     def learned(self) -> tuple[str, ...]:
         """Terms whose columns depend on the rows that they were made of: on their knots, means or anchors."""
-        held = [key for key in self.state["transforms"] if key not in self.processes and key not in self.grouped]
-        return (*held, *(term.short for term in self.processes.values() if term.learned))
+        held = [
+            key
+            for key in self.state["transforms"]
+            if key not in self.processes and key not in self.grouped
+        ]
+        return (
+            *held,
+            *(term.short for term in self.processes.values() if term.learned),
+        )
 
     @cached_property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
         """What enters each smooth function and each process, by the term, as written and in the order of the formula."""
-        if not any(f"{name}(" in self.formula for name in STANDALONE):  # read again only where there may be one
+        if not any(
+            f"{name}(" in self.formula for name in STANDALONE
+        ):  # read again only where there may be one
             return {}
-        alone = [(e, e.alone.args) for e in parse_formula(self.formula).factors.values() if e.alone]
+        alone = [
+            (e, e.alone.args)
+            for e in parse_formula(self.formula).factors.values()
+            if e.alone
+        ]
         return {e.written(): tuple(map(e.written, arguments)) for e, arguments in alone}
 
     def own_column(self, name: str) -> int | None:
         """The number of the column that is the variable itself, where neither another column nor the offset reads it."""
         parts = parse_formula(self.formula)
-        reads = [text for text, factor in parts.every_factor.items() if name in factor.variables]
-        grouped = [bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)]
+        reads = [
+            text
+            for text, factor in parts.every_factor.items()
+            if name in factor.variables
+        ]
+        grouped = [
+            bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)
+        ]
         added = parse_expression(self.offset).variables if self.offset else ()
         if len(reads) != 1 or grouped or name in added:
             return None
         (text,) = reads
         alone = parts.factors[text].column == name and text not in self.state["levels"]
-        return self.columns.index(name) if alone and [t for t in parts.terms if text in t] == [(text,)] else None
+        return (
+            self.columns.index(name)
+            if alone and [t for t in parts.terms if text in t] == [(text,)]
+            else None
+        )
 
     def own_levels(self, name: str) -> tuple[int, ...]:
         """The columns that code the levels of a category, where no other column and not the offset reads it; none else."""
         parts = parse_formula(self.formula)
-        reads = [text for text, factor in parts.every_factor.items() if name in factor.variables]
-        grouped = [bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)]
+        reads = [
+            text
+            for text, factor in parts.every_factor.items()
+            if name in factor.variables
+        ]
+        grouped = [
+            bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)
+        ]
         added = parse_expression(self.offset).variables if self.offset else ()
         if len(reads) != 1 or grouped or name in added:
             return ()
@@ -166,7 +227,11 @@ class Recipe:
         alone = parts.factors[text].category == name and text in self.state["levels"]
         if not alone or [t for t in parts.terms if text in t] != [(text,)]:
             return ()
-        return tuple(j for j, column in enumerate(self.columns) if column.startswith(f"{parts.called(text)}["))
+        return tuple(
+            j
+            for j, column in enumerate(self.columns)
+            if column.startswith(f"{parts.called(text)}[")
+        )
 
     @cached_property
     def written(self) -> tuple[tuple[str, ...], ...]:
@@ -177,25 +242,41 @@ class Recipe:
     @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
         """The Gaussian processes among its terms, by the term as written."""
-        held = {key: state.get("process") for key, state in self.state["transforms"].items()}
-        return {key: term for key, term in held.items() if isinstance(term, ProcessTerm)}
+        held = {
+            key: state.get("process") for key, state in self.state["transforms"].items()
+        }
+        return {
+            key: term for key, term in held.items() if isinstance(term, ProcessTerm)
+        }
 
     def inputs_at(self, data: Any) -> dict[str, np.ndarray]:
         """What enters each process (n, d), at the rows of a table."""
         if not self.processes and not self.grouped:
             return {}
-        table, memory, parts = _new_rows(data, self.variables), read_state(self.state), parse_formula(self.formula)
+        table, memory, parts = (
+            _new_rows(data, self.variables),
+            read_state(self.state),
+            parse_formula(self.formula),
+        )
         found = inputs_of_functions(parts, table, memory, tuple(self.processes))
-        return found | {bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars}
+        return found | {
+            bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars
+        }
 
     def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
         """The recipe whose process `key` has its columns from another basis."""
         old = self.processes[key]
         new = old.with_basis(basis, found=found)
         at = self.columns.index(old.columns[0])
-        columns = (*self.columns[:at], *new.columns, *self.columns[at + len(old.columns) :])
+        columns = (
+            *self.columns[:at],
+            *new.columns,
+            *self.columns[at + len(old.columns) :],
+        )
         transforms = {**self.state["transforms"], key: {"process": new}}
-        return replace(self, columns=columns, state={**self.state, "transforms": transforms})
+        return replace(
+            self, columns=columns, state={**self.state, "transforms": transforms}
+        )
 
     def offset_at(self, data: Any) -> np.ndarray | None:
         """The offset (n,) at new rows, or None for a model whose offset is no expression."""
@@ -203,12 +284,16 @@ class Recipe:
             return None
         expression = parse_expression(self.offset)
         table = _new_rows(data, expression.variables)
-        return numeric(expression, table, read_state(self.state).transforms, training=False)
+        return numeric(
+            expression, table, read_state(self.state).transforms, training=False
+        )
 
     def outcome_at(self, data: Any) -> Any:
         """The response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
         parts = parse_formula(self.formula)
-        table = _new_rows(data, tuple(dict.fromkeys(v for e in parts.outcome for v in e.variables)))
+        table = _new_rows(
+            data, tuple(dict.fromkeys(v for e in parts.outcome for v in e.variables))
+        )
         return _response_values(parts, table, read_state(self.state), training=False)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
@@ -216,7 +301,10 @@ class Recipe:
         parts = parse_formula(self.formula)
         if parts.counted is None:
             return None
-        table, summed = read_table(data), parts.outcome[1:] if parts.counted == "p" else parts.outcome
+        table, summed = (
+            read_table(data),
+            parts.outcome[1:] if parts.counted == "p" else parts.outcome,
+        )
         names = tuple(dict.fromkeys(name for part in summed for name in part.variables))
         if not set(names) <= set(table.columns):
             return None
@@ -224,7 +312,9 @@ class Recipe:
         if any(missing_values(values).any() for values in table.columns.values()):
             return None
         learned = read_state(self.state).transforms
-        return np.sum([numeric(part, table, learned, training=False) for part in summed], axis=0)
+        return np.sum(
+            [numeric(part, table, learned, training=False) for part in summed], axis=0
+        )
 
     def weights_at(self, data: Any) -> Any:
         """Return the weights (n,) of new rows from their column, or None for a model without a column of weights.
@@ -257,19 +347,38 @@ class Recipe:
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote; its texts pass the whitelist again, and nothing is executed."""
         try:
-            formula, offset, columns, state = (saved[key] for key in ("formula", "offset", "columns", "state"))
+            formula, offset, columns, state = (
+                saved[key] for key in ("formula", "offset", "columns", "state")
+            )
         except (KeyError, TypeError) as error:
             raise DataError(f"this is not a saved recipe: {error} is missing") from None
         weights = saved.get("weights")
-        if not isinstance(formula, str) or not isinstance(offset, str | None) or not isinstance(weights, str | None):
-            raise DataError("a saved recipe holds its formula, its offset and its column of weights as text")
-        if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
+        if (
+            not isinstance(formula, str)
+            or not isinstance(offset, str | None)
+            or not isinstance(weights, str | None)
+        ):
+            raise DataError(
+                "a saved recipe holds its formula, its offset and its column of weights as text"
+            )
+        if not isinstance(columns, list | tuple) or not all(
+            isinstance(name, str) for name in columns
+        ):
             raise DataError("a saved recipe names its columns in a list of texts")
         parts = parse_formula(formula)
         if offset is not None:
             parse_expression(offset)
         held = write_state(read_state(state))
-        return cls(formula, parts.response, tuple(columns), parts.intercept, parts.variables, offset, held, weights)
+        return cls(
+            formula,
+            parts.response,
+            tuple(columns),
+            parts.intercept,
+            parts.variables,
+            offset,
+            held,
+            weights,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,13 +401,24 @@ class Reading:
     dropped: tuple[Any, ...]
     notes: tuple[str, ...]
     weight_kind: WeightKind = "frequency"
-    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each smooth function and process
-    read: Mapping[str, Any] = field(default_factory=dict)  # what columns and offset read, at these rows, not copied
-    unused: Unused | None = None  # the rows of weight 0, with their responses as they stand
+    inputs: Mapping[str, np.ndarray] = field(
+        default_factory=dict
+    )  # of each smooth function and process
+    read: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what columns and offset read, at these rows, not copied
+    unused: Unused | None = (
+        None  # the rows of weight 0, with their responses as they stand
+    )
 
 
 def read_formula(
-    formula: str, data: Any, *, weights: Any = None, offset: Any = None, missing: Missing = "raise"
+    formula: str,
+    data: Any,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    missing: Missing = "raise",
 ) -> Reading:
     """A formula at a table: the matrix of its terms, its response, and the recipe for new rows.
 
@@ -325,17 +445,25 @@ def read_formula(
         bare = [name for name in table.columns if " " in name and name in str(formula)]
         if not bare or any(quote_name(name) in formula for name in bare):
             raise
-        raise DataError(f"{error}; write {quote_name(max(bare, key=len))} in backquotes") from None
+        raise DataError(
+            f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
+        ) from None
     offset = whole_offset(parts, offset)
     added = parse_expression(offset) if isinstance(offset, str) else None
     named = (weights,) if isinstance(weights, str) else ()
     outcome = tuple(name for part in parts.outcome for name in part.variables)
-    used = tuple(dict.fromkeys((*outcome, *parts.variables, *(added.variables if added else ()), *named)))
+    used = tuple(
+        dict.fromkeys(
+            (*outcome, *parts.variables, *(added.variables if added else ()), *named)
+        )
+    )
     require(table, used)
     table, names = _with_arguments(table, used, weights, offset)
     weight = named[0] if named else names.get("weights")
     whole, dropped, notes = (
-        (table, (), ()) if isinstance(missing, str) and missing == "raise" else complete(table, missing)
+        (table, (), ())
+        if isinstance(missing, str) and missing == "raise"
+        else complete(table, missing)
     )
     memory, counted = Memory(), _is_counted(whole, weight, kind)
     table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
@@ -346,10 +474,16 @@ def read_formula(
         if some.any() and not some.all():
             counted[np.flatnonzero(counted)[~some]] = False
             table = table.take(some)
-    w = None if weight is None else check_weights(table.columns[weight], name=weight, kind=kind, table=table)
+    w = (
+        None
+        if weight is None
+        else check_weights(table.columns[weight], name=weight, kind=kind, table=table)
+    )
     if w is not None and kind == "frequency" and w.max() > 1:
         table = replace(table, counts=w)
-    X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True, codes=True)
+    X, columns, of_bars = lay_out_with_bars(
+        parts, table, memory, training=True, codes=True
+    )
     response = _response_values(parts, table, memory, training=True)
     eta = _offset_of(added, names.get("offset"), table, memory, training=True)
     recipe = Recipe(
@@ -368,7 +502,12 @@ def read_formula(
         given = names.get("offset")
         left = replace(whole.take(~counted), counts=None)
         apart = _columns_without_weight(
-            parts, left, memory, columns, inputs, lambda some: _offset_of(added, given, some, memory)
+            parts,
+            left,
+            memory,
+            columns,
+            inputs,
+            lambda some: _offset_of(added, given, some, memory),
         )
         apart = replace(apart, places=np.flatnonzero(~counted))
     return Reading(
@@ -389,15 +528,25 @@ def read_formula(
         ),
         weight_kind=kind,
         inputs=inputs,
-        read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
+        read=table.only(
+            (*parts.variables, *(added.variables if added else ()))
+        ).columns,
     )
 
 
 def _refuse_wide_dot(formula: Any, data: Any) -> None:
     """DataError for a `.` that stands for more columns than a formula makes, before any of them is read."""
     names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
-    most = MOST_COLUMNS + len(grouping_columns(formula)) if isinstance(formula, str) and "." in formula else 0
-    if most and len(names) > most + 100 and any(token.kind == "." for token in formula_tokens(formula)):
+    most = (
+        MOST_COLUMNS + len(grouping_columns(formula))
+        if isinstance(formula, str) and "." in formula
+        else 0
+    )
+    if (
+        most
+        and len(names) > most + 100
+        and any(token.kind == "." for token in formula_tokens(formula))
+    ):
         raise DataError(
             f"'.' stands for most of the {len(names):,} columns of the table, and a formula makes at most {MOST_COLUMNS:,}: give the "
             "columns to Model.from_arrays"
@@ -427,12 +576,21 @@ def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarra
 
 
 def _offset_of(
-    added: Expression | None, given: str | None, table: Table, memory: Memory, *, training: bool = False
+    added: Expression | None,
+    given: str | None,
+    table: Table,
+    memory: Memory,
+    *,
+    training: bool = False,
 ) -> np.ndarray | None:
     """The offset (n,): an expression, or the column `given` of one that came as an array."""
     if given is not None:
         return np.asarray(table.columns[given], dtype=float)
-    return None if added is None else numeric(added, table, memory.transforms, training=training)
+    return (
+        None
+        if added is None
+        else numeric(added, table, memory.transforms, training=training)
+    )
 
 
 def _columns_without_weight(
@@ -452,22 +610,46 @@ def _columns_without_weight(
     def rows(some: Table) -> Unused:
         refuse_missing(some.only(parts.variables))
         refuse_infinite(some.only(parts.variables))
-        X, _, of_bars = lay_out_with_bars(parts, some, memory, training=False, codes=True)
+        X, _, of_bars = lay_out_with_bars(
+            parts, some, memory, training=False, codes=True
+        )
         inputs = inputs_of_functions(parts, some, memory, keys) | of_bars
         eta = offset(some)
-        return Unused(np.arange(0), X, None if eta is None else eta[:, None], None, some.rows, inputs)
+        return Unused(
+            np.arange(0),
+            X,
+            None if eta is None else eta[:, None],
+            None,
+            some.rows,
+            inputs,
+        )
 
     def blank(some: Table) -> Unused:
         n = len(some.rows)
         inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in known.items()}
-        eta = None if offset(table.take(np.arange(0))) is None else np.full((n, 1), np.nan)
-        return Unused(np.arange(0), np.full((n, len(columns)), np.nan), eta, None, some.rows, inputs)
+        eta = (
+            None
+            if offset(table.take(np.arange(0))) is None
+            else np.full((n, 1), np.nan)
+        )
+        return Unused(
+            np.arange(0),
+            np.full((n, len(columns)), np.nan),
+            eta,
+            None,
+            some.rows,
+            inputs,
+        )
 
     def response(some: Table) -> np.ndarray:
         return np.asarray(_response_values(parts, some, memory, training=False))
 
     def no_response(some: Table) -> np.ndarray:
-        return np.full((len(some.rows), len(parts.outcome)) if parts.counted else len(some.rows), np.nan, dtype=object)
+        return np.full(
+            (len(some.rows), len(parts.outcome)) if parts.counted else len(some.rows),
+            np.nan,
+            dtype=object,
+        )
 
     read = _by_part(rows, blank, table)
     y = _by_part(response, no_response, table)
@@ -476,15 +658,24 @@ def _columns_without_weight(
         one = Unused(
             one.places,
             np.concatenate([np.asarray(part.X) for part in read]),
-            None if one.offset is None else np.concatenate([part.offset for part in read if part.offset is not None]),
+            None
+            if one.offset is None
+            else np.concatenate(
+                [part.offset for part in read if part.offset is not None]
+            ),
             None,
             table.rows,
-            {key: np.concatenate([part.inputs[key] for part in read]) for key in one.inputs},
+            {
+                key: np.concatenate([part.inputs[key] for part in read])
+                for key in one.inputs
+            },
         )
     return replace(one, y=np.concatenate(y))
 
 
-def _by_part[T](read: Callable[[Table], T], blank: Callable[[Table], T], table: Table) -> list[T]:
+def _by_part[T](
+    read: Callable[[Table], T], blank: Callable[[Table], T], table: Table
+) -> list[T]:
     """Read the rows in the largest groups that can be read; a row that cannot be read becomes `blank`."""
     out, waiting, tries = list[T](), [table], 0
     while waiting:
@@ -501,7 +692,13 @@ def _by_part[T](read: Callable[[Table], T], blank: Callable[[Table], T], table: 
 
 
 def lay_out_with_bars(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool, apart: bool = False, codes: bool = False
+    parts: FormulaLayout,
+    table: Table,
+    memory: Memory,
+    *,
+    training: bool,
+    apart: bool = False,
+    codes: bool = False,
 ) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
     """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar; columns of bars are
     left unwritten where they stay `apart`, and factors of many levels stay `codes`."""
@@ -517,11 +714,15 @@ def read_bars(
     parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
 ) -> tuple[dict[str, np.ndarray], list[GroupedTerm]]:
     """What enters each bar, and the terms that training rows made of them."""
-    inputs = {bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars}
+    inputs = {
+        bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars
+    }
     return inputs, [term_of_bar(bar, memory) for bar in parts.bars]
 
 
-def with_columns_of(terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout) -> tuple[str, ...]:
+def with_columns_of(
+    terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout
+) -> tuple[str, ...]:
     """The columns of a formula with those of its bars behind them. DataError for names that repeat."""
     every = (*columns, *(c for term in terms for c in term.columns))
     if terms:
@@ -544,12 +745,16 @@ def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
     left = parse_formula(f"{left_of(formula)} ~ 1")
     taken = {name for part in left.outcome for name in part.variables}
     taken |= {weights} if isinstance(weights, str) else set()
-    taken |= set(parse_expression(offset).variables) if isinstance(offset, str) else set()
+    taken |= (
+        set(parse_expression(offset).variables) if isinstance(offset, str) else set()
+    )
     taken |= set(grouping_columns(formula)) | offset_variables(formula)
     return expand(formula, tuple(name for name in table.columns if name not in taken))
 
 
-def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: Any) -> tuple[Table, dict[str, str]]:
+def _with_arguments(
+    table: Table, used: tuple[str, ...], weights: Any, offset: Any
+) -> tuple[Table, dict[str, str]]:
     """The used columns, weights and offset that are given as arrays, so that rows go together, and the names of these."""
     given = {"weights": weights, "offset": offset}
     names, columns = dict[str, str](), dict(table.only(used).columns)
@@ -563,7 +768,9 @@ def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: A
     return Table(columns, table.rows), names
 
 
-def _response_values(parts: FormulaLayout, table: Table, memory: Memory, *, training: bool) -> Any:
+def _response_values(
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+) -> Any:
     """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
     if parts.counted:
         return counts_at(parts, table, memory.transforms, training=training)
@@ -572,8 +779,14 @@ def _response_values(parts: FormulaLayout, table: Table, memory: Memory, *, trai
         return numeric(expression, table, memory.transforms, training=training)
     column = table.columns[name]
     if (kind := kind_of(column)) in ("time", "other"):
-        what = "times" if kind == "time" else f"values such as {column[0]!r} (row {table.rows[0]})"
-        raise DataError(f"the response {name!r} holds {what}; a response holds numbers, truth values or categories")
+        what = (
+            "times"
+            if kind == "time"
+            else f"values such as {column[0]!r} (row {table.rows[0]})"
+        )
+        raise DataError(
+            f"the response {name!r} holds {what}; a response holds numbers, truth values or categories"
+        )
     return column
 
 
@@ -589,16 +802,37 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
 def _reading_notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
     notes = [*parts.notes]
     if offset is not None and not isinstance(offset, str):
-        notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
-    plain = {factor.column for factor in parts.every_factor.values()}  # those without C(...)
+        notes.append(
+            "the offset was given as an array: predictions at new rows need an offset of their own"
+        )
+    plain = {
+        factor.column for factor in parts.every_factor.values()
+    }  # those without C(...)
     for name in parts.factor_variables:
         column = table.columns[name]
         if kind_of(column) == "text":
-            row = next((f" (row {r})" for r, v in zip(table.rows, column) if not reads_as_number(v)), "")
-            notes.append(numbers_as_text(name, factor_levels(column), declared=name not in plain, row=row))
-    for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):
-        if kind_of(table.columns[name]) == "levels" and (unused := _levels_without_rows(table.columns[name])):
-            notes.append(f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}")
+            row = next(
+                (
+                    f" (row {r})"
+                    for r, v in zip(table.rows, column)
+                    if not reads_as_number(v)
+                ),
+                "",
+            )
+            notes.append(
+                numbers_as_text(
+                    name, factor_levels(column), declared=name not in plain, row=row
+                )
+            )
+    for name in dict.fromkeys(
+        (*parts.variables, *(v for part in parts.outcome for v in part.variables))
+    ):
+        if kind_of(table.columns[name]) == "levels" and (
+            unused := _levels_without_rows(table.columns[name])
+        ):
+            notes.append(
+                f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}"
+            )
     return tuple(filter(None, notes))
 
 
@@ -607,7 +841,9 @@ def _levels_without_rows(column: Any) -> list[Any]:
     return [level for level in column.categories if level not in present]
 
 
-def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False, row: str = "") -> str:
+def numbers_as_text(
+    name: str, levels: Sequence[Any], *, declared: bool = False, row: str = ""
+) -> str:
     """The note on a column of text whose levels are numbers, all of them, or most where nobody `declared` it a factor; else "". `row`
     says where the first other one is.
 
@@ -620,7 +856,9 @@ def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False,
         return f"{said} every value is a number"
     if declared or len(levels) < 3 or 2 * len(odd) >= len(levels):
         return ""
-    few = ", ".join(map(repr, odd[:3])) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+    few = ", ".join(map(repr, odd[:3])) + (
+        f" and {len(odd) - 3} more" if len(odd) > 3 else ""
+    )
     return f"{said} all of its {len(levels)} values but {few}{row} are numbers"
 
 
@@ -629,27 +867,43 @@ def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False,
 
 def write_state(memory: Memory) -> dict[str, Any]:
     """The memory as JSON-able data."""
-    return {"transforms": _plain_values(memory.transforms), "levels": {k: list(v) for k, v in memory.levels.items()}}
+    return {
+        "transforms": _plain_values(memory.transforms),
+        "levels": {k: list(v) for k, v in memory.levels.items()},
+    }
 
 
 def read_state(state: Any) -> Memory:
     """The memory that `write_state` wrote, as fresh objects; DataError for all but plain, finite data."""
     if not isinstance(state, Mapping) or set(state) != {"transforms", "levels"}:
-        raise DataError("a saved state holds 'transforms' and 'levels', and nothing else")
+        raise DataError(
+            "a saved state holds 'transforms' and 'levels', and nothing else"
+        )
     transforms, levels = state["transforms"], state["levels"]
-    if not isinstance(transforms, Mapping) or not all(isinstance(kept, Mapping) for kept in transforms.values()):
+    if not isinstance(transforms, Mapping) or not all(
+        isinstance(kept, Mapping) for kept in transforms.values()
+    ):
         raise DataError("the saved state of the transforms is not a table of tables")
     if not isinstance(levels, Mapping):
         raise DataError("the saved levels are not a table of lists")
     for text, known in levels.items():
-        if not isinstance(known, list | tuple) or not all(isinstance(level, Level) for level in known):
-            raise DataError(f"the saved levels of {text!r} are not a list of texts and numbers")
-    return Memory({k: _state(k, v) for k, v in transforms.items()}, {k: list(v) for k, v in levels.items()})
+        if not isinstance(known, list | tuple) or not all(
+            isinstance(level, Level) for level in known
+        ):
+            raise DataError(
+                f"the saved levels of {text!r} are not a list of texts and numbers"
+            )
+    return Memory(
+        {k: _state(k, v) for k, v in transforms.items()},
+        {k: list(v) for k, v in levels.items()},
+    )
 
 
 def same_state(memory: Memory, state: Mapping[str, Any]) -> bool:
     """Whether nothing was learned since the state was written: what learns anew had lost its state."""
-    return write_state(memory) == write_state(read_state(state))  # a process is the same where it is that object
+    return write_state(memory) == write_state(
+        read_state(state)
+    )  # a process is the same where it is that object
 
 
 def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -657,7 +911,11 @@ def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
 
     def plain(kept: Mapping[str, Any]) -> Any:
         held = kept.get("process")
-        return held.to_state() if isinstance(held, ProcessTerm) else copy.deepcopy(dict(kept))
+        return (
+            held.to_state()
+            if isinstance(held, ProcessTerm)
+            else copy.deepcopy(dict(kept))
+        )
 
     transforms = {key: plain(kept) for key, kept in state["transforms"].items()}
     return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}
@@ -669,10 +927,16 @@ def _state(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
         return dict(kept)
     if kept.get("kind") == "process":
         return {"process": process_of(kept, key)}
-    found = {name: _validate_state(key, value, DEEPEST_STATE) for name, value in kept.items()}
+    found = {
+        name: _validate_state(key, value, DEEPEST_STATE) for name, value in kept.items()
+    }
     for name in {"alpha", "norms2"} & set(found):
-        if not isinstance(found[name], dict) or not all(degree.isdigit() for degree in found[name]):
-            raise DataError(f"the saved state of {key!r} is damaged: {name} is not a table by degree")
+        if not isinstance(found[name], dict) or not all(
+            degree.isdigit() for degree in found[name]
+        ):
+            raise DataError(
+                f"the saved state of {key!r} is damaged: {name} is not a table by degree"
+            )
         found[name] = {int(degree): value for degree, value in found[name].items()}
     if isinstance(found.get("constraints"), list):
         found["constraints"] = np.asarray(found["constraints"], dtype=np.float64)
@@ -688,8 +952,13 @@ def _validate_state(key: str, value: Any, depth: int) -> Any:
         case list() | tuple() if depth:
             return [_validate_state(key, part, depth - 1) for part in value]
         case Mapping() if depth:
-            return {str(name): _validate_state(key, part, depth - 1) for name, part in value.items()}
-    raise DataError(f"the saved state of {key!r} is damaged: {value!r:.60} is not a finite number, text or list")
+            return {
+                str(name): _validate_state(key, part, depth - 1)
+                for name, part in value.items()
+            }
+    raise DataError(
+        f"the saved state of {key!r} is damaged: {value!r:.60} is not a finite number, text or list"
+    )
 
 
 def _plain_values(value: Any) -> Any:

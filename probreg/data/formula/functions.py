@@ -15,7 +15,9 @@ from probreg.kernels.sums import RowSums
 Array = np.ndarray
 _MOST = 5000  # rows that a rug shows
 PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a covariance
-_WIDE = 1e-4  # of the range: an error near 1e-8 of the second derivative of a covariance
+_WIDE = (
+    1e-4  # of the range: an error near 1e-8 of the second derivative of a covariance
+)
 _STEP = 1e-5  # of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
 
 
@@ -84,18 +86,26 @@ class TermFunction:
             return np.array([points.min(0), points.max(0)])
         ends = self.term.basis.ends
         if ends is None:
-            raise DataError(f"{self.label}: the rows are not here, so that its range is not known: say where with at=")
+            raise DataError(
+                f"{self.label}: the rows are not here, so that its range is not known: say where with at="
+            )
         return ends if isinstance(self.term, SmoothTerm) else ends.T
 
     def columns_at(self, x: Array) -> Array:
         """(n, q) at points x (n, d)."""
-        return self.term.function_at(x) if isinstance(self.term, SmoothTerm) else self.term.columns_at(x)
+        return (
+            self.term.function_at(x)
+            if isinstance(self.term, SmoothTerm)
+            else self.term.columns_at(x)
+        )
 
     def slopes_at(self, x: Array, ends: Array) -> Array:
         """d columns / dx (n, q), of one input: the slope at x of the parabola through three points near it, which lie within
         `ends` where x does."""
         coefficients, points = _parabola(x, ends, _STEP)
-        return np.asarray(sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points)))
+        return np.asarray(
+            sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points))
+        )
 
     def sums_at(self, x: Array, ends: Array | None = None) -> RowSums:
         """The function at points x (n, d) as sums of its values; its slope there with `ends`, as of `slopes_at`."""
@@ -134,11 +144,19 @@ def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:
     c = np.where((x >= low) & (x <= high), np.clip(x, low + h, high - h), x)
     bend = (x - c)[:, 0] / h**2
     # f'(x) = (f(c + h) - f(c - h)) / (2 h) + (x - c) (f(c + h) - 2 f(c) + f(c - h)) / h^2 + O(h^2)
-    return np.array([bend - 0.5 / h, -2.0 * bend, bend + 0.5 / h]), np.array([c - h, c, c + h])
+    return np.array([bend - 0.5 / h, -2.0 * bend, bend + 0.5 / h]), np.array(
+        [c - h, c, c + h]
+    )
 
 
 def _some(rows: Array) -> Array:
-    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(int))] if len(rows) else rows
+    return (
+        rows[
+            np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(int))
+        ]
+        if len(rows)
+        else rows
+    )
 
 
 def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
@@ -151,7 +169,11 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
             continue
         made = recipe.processes[key] if key in recipe.processes else recipe.smooths[key]
         for one in terms[key].functions:
-            out.append(TermFunction(one, key, made, np.array([number[c] for c in one.columns]), inputs))
+            out.append(
+                TermFunction(
+                    one, key, made, np.array([number[c] for c in one.columns]), inputs
+                )
+            )
     return tuple(out)
 
 
@@ -163,7 +185,9 @@ def term_function(design: ReadColumns, name: str | None) -> TermFunction:
     found = functions_called(design, name)
     if len(found) > 1:
         said = ", ".join(repr(f.label) for f in found)
-        raise DataError(f"{'the model' if name is None else repr(name)} has {len(found)} functions, name one: {said}")
+        raise DataError(
+            f"{'the model' if name is None else repr(name)} has {len(found)} functions, name one: {said}"
+        )
     return found[0]
 
 
@@ -171,7 +195,9 @@ def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunctio
     """The functions of a term, or the function, of this name; all of them for None. DataError where there is none."""
     every = term_functions(design)
     if not every:
-        raise DataError("the model has no smooth function: a formula has one as s(x), s(x, by=g), t2(x, z) or gp(x)")
+        raise DataError(
+            "the model has no smooth function: a formula has one as s(x), s(x, by=g), t2(x, z) or gp(x)"
+        )
     if name is None:
         return every
     wanted = "".join(name.split())
@@ -183,7 +209,11 @@ def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunctio
     exact = [f for f in every if called(f.label, f.term_name)]
     found = exact or [f for f in every if called(f.of.short, short[f.term_name])]
     if not found:
-        raise DataError(f"{name!r} is no smooth function of the model; it has {', '.join(f.label for f in every)}")
+        raise DataError(
+            f"{name!r} is no smooth function of the model; it has {', '.join(f.label for f in every)}"
+        )
     if len(of := dict.fromkeys(f.term_name for f in found)) > 1:
-        raise DataError(f"{name!r} may be {' or '.join(of)}: write the term with its options")
+        raise DataError(
+            f"{name!r} may be {' or '.join(of)}: write the term with its options"
+        )
     return tuple(found)

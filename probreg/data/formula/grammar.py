@@ -19,7 +19,12 @@ import numpy as np
 
 from probreg.data.formula.columns import EXACT, Table, first_text, kind_of
 from probreg.data.formula.transforms import learned_state, named_arguments, transform
-from probreg.data.terms.process import PROCESS_WORDS, learned_process, process_in, refuse_holding
+from probreg.data.terms.process import (
+    PROCESS_WORDS,
+    learned_process,
+    process_in,
+    refuse_holding,
+)
 from probreg.data.terms.term import learned_term, term_of
 from probreg.errors import DataError
 
@@ -60,7 +65,12 @@ STANDALONE = SMOOTHS | {"gp": PROCESS_WORDS}
 # What takes one column, and then literals by these words.
 WORDS = STATEFUL | {"C": ("contrasts", "levels", "spans_intercept")}
 # The places of the arguments that say how many columns a basis has.
-SIZES = {"poly": ("degree",), "bs": ("df", "knots", "degree"), "cr": ("df",), "cc": ("df",)}
+SIZES = {
+    "poly": ("degree",),
+    "bs": ("df", "knots", "degree"),
+    "cr": ("df",),
+    "cc": ("df",),
+}
 # Functions that other packages' formulas have, and how this one says the same; {0}, {1} are the arguments.
 ELSEWHERE = {
     "factor": "C({0})", "ordered": "C({0}), of a column that declares the order of its categories", "as_factor": "C({0})",
@@ -133,7 +143,11 @@ def column_written(name: str) -> str:
 
 def shown_formula(text: str) -> str:
     """A formula as messages repeat it: its beginning, where it is long."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
+    return (
+        repr(text)
+        if len(text) <= _SHOWN
+        else f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -158,12 +172,20 @@ class Expression:
     @property
     def variables(self) -> tuple[str, ...]:
         """The columns it reads, in order of appearance."""
-        return tuple(dict.fromkeys(self.alias.get(name, name) for name in _column_names(self.tree)))
+        return tuple(
+            dict.fromkeys(
+                self.alias.get(name, name) for name in _column_names(self.tree)
+            )
+        )
 
     @property
     def column(self) -> str | None:
         """The name of the column it consists of, if it is one column as it stands."""
-        return self.alias.get(self.tree.id, self.tree.id) if isinstance(self.tree, ast.Name) else None
+        return (
+            self.alias.get(self.tree.id, self.tree.id)
+            if isinstance(self.tree, ast.Name)
+            else None
+        )
 
     @property
     def category(self) -> str | None:
@@ -187,17 +209,29 @@ class Expression:
     @property
     def coding(self) -> ast.Call | None:
         """The `C(...)` it consists of, if it does."""
-        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C" else None
+        return (
+            self.tree
+            if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C"
+            else None
+        )
 
     @property
     def smooth(self) -> ast.Call | None:
         """The smooth function it consists of, if it does."""
-        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS else None
+        return (
+            self.tree
+            if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS
+            else None
+        )
 
     @property
     def process(self) -> ast.Call | None:
         """The Gaussian process it consists of, if it does."""
-        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "gp" else None
+        return (
+            self.tree
+            if isinstance(self.tree, ast.Call) and function_of(self.tree) == "gp"
+            else None
+        )
 
     @property
     def alone(self) -> ast.Call | None:
@@ -207,7 +241,11 @@ class Expression:
     @property
     def by(self) -> str | None:
         """The column that multiplies the smooth function it consists of, if there is one."""
-        words = {word.arg: word.value for word in self.smooth.keywords} if self.smooth else {}
+        words = (
+            {word.arg: word.value for word in self.smooth.keywords}
+            if self.smooth
+            else {}
+        )
         node = words.get("by")
         return self.alias.get(node.id, node.id) if isinstance(node, ast.Name) else None
 
@@ -224,20 +262,30 @@ class Expression:
     @property
     def computed(self) -> tuple[str, ...]:
         """The columns that it computes with, which hold numbers: not those that are compared with text, coded, or multiply a smooth."""
-        return tuple(dict.fromkeys(self.alias.get(name, name) for name in _computed_names(self.tree)))
+        return tuple(
+            dict.fromkeys(
+                self.alias.get(name, name) for name in _computed_names(self.tree)
+            )
+        )
 
     @property
     def names_labels(self) -> bool:
         """Whether it holds a whole number that no float represents, such as an identifier in a comparison."""
         return any(
-            isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT for n in ast.walk(self.tree)
+            isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT
+            for n in ast.walk(self.tree)
         )
 
     def written(self, node: ast.AST | None = None) -> str:
         """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
         text = ast.unparse(node or self.tree).replace("\n", " ")
         for alias, name in self.alias.items():
-            plain = name.isascii() and name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
+            plain = (
+                name.isascii()
+                and name.isidentifier()
+                and not name.startswith("_")
+                and not keyword.iskeyword(name)
+            )
             text = text.replace(alias, name if plain else quote_name(name))
         return text
 
@@ -247,7 +295,8 @@ class Expression:
         if not why and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             why = self._instead(node, node.func.id)
         why = why or OPERATORS.get(
-            type(op), "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
+            type(op),
+            "a formula has columns, numbers, arithmetic and its own functions, and runs no Python",
         )
         return DataError(
             f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed: {why}"
@@ -255,12 +304,24 @@ class Expression:
 
     def _instead(self, call: ast.Call, name: str) -> str:
         """Return the spelling here of a function of another package, or the function with the most similar name."""
-        given = [str(a.value) if _is_text(a) and isinstance(a, ast.Constant) else self.written(a) for a in call.args]
+        given = [
+            str(a.value)
+            if _is_text(a) and isinstance(a, ast.Constant)
+            else self.written(a)
+            for a in call.args
+        ]
         places = [*given, *("a b c"[2 * i] for i in range(len(given), 3))]
         if name == "cbind" and len(given) == 2 and given[1].endswith(f" - {given[0]}"):
             return f"write p({given[0]}, {given[1].removesuffix(f' - {given[0]}')})"
         if name in ("ns", "rcs"):
-            df = next((self.written(word.value) for word in call.keywords if word.arg == "df"), [*given, "4"][1])
+            df = next(
+                (
+                    self.written(word.value)
+                    for word in call.keywords
+                    if word.arg == "df"
+                ),
+                [*given, "4"][1],
+            )
             return f"write cr({places[0]}, df={df})"
         if name in ELSEWHERE:
             return f"write {ELSEWHERE[name].format(*places)}"
@@ -268,9 +329,13 @@ class Expression:
             return f"make it a column of the data first, such as {COLUMN_FIRST[name].format(*places)}"
         if name == "offset":
             return "offset(...) is a term by itself, which is added"
-        near = difflib.get_close_matches(name, [*ARITY, *STATEFUL, *STANDALONE, "C"], n=1)
+        near = difflib.get_close_matches(
+            name, [*ARITY, *STATEFUL, *STANDALONE, "C"], n=1
+        )
         return f"a formula has no function {name!r}" + (
-            f"; did you mean {near[0]!r}?" if near else ", so make it a column of the data"
+            f"; did you mean {near[0]!r}?"
+            if near
+            else ", so make it a column of the data"
         )
 
 
@@ -297,7 +362,9 @@ def read_factor(text: str, *, is_name: bool) -> tuple[str, Expression]:
         if whole.column is None:
             return whole.written(), whole
         text = whole.column
-    return column_written(text), Expression(text, ast.Name("_column"), {"_column": text})
+    return column_written(text), Expression(
+        text, ast.Name("_column"), {"_column": text}
+    )
 
 
 def _syntax(text: str) -> Expression:
@@ -306,25 +373,37 @@ def _syntax(text: str) -> Expression:
         if re.match(rf"{re.escape(dotted)}\s*\(", text):
             text = plain + text.removeprefix(dotted)
     alias: dict[str, str] = {}
-    stem = next(s for k in range(len(text) + 1) if (s := f"q{'_' * k}column") not in text)
+    stem = next(
+        s for k in range(len(text) + 1) if (s := f"q{'_' * k}column") not in text
+    )
 
     def unquote(found: re.Match[str]) -> str:
         if found[1] is not None or ((found[3] or "").isascii() and found[2] is None):
             return found[0]
         meant = unquote_name(found[2]) if found[2] is not None else found[3]
-        name = next((known for known, column in alias.items() if column == meant), f"{stem}{len(alias)}_")
+        name = next(
+            (known for known, column in alias.items() if column == meant),
+            f"{stem}{len(alias)}_",
+        )
         alias[name] = meant
         return f" {name} "
 
     try:
         tree = ast.parse(_WITHIN.sub(unquote, text).strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DataError(f"the term {shown_formula(text)} cannot be read: {first_line(error)}") from None
+        raise DataError(
+            f"the term {shown_formula(text)} cannot be read: {first_line(error)}"
+        ) from None
     level, depth = list[ast.AST]([tree]), 0
     while level:  # operations within operations, level by level
-        level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
+        level, depth = (
+            [child for node in level for child in ast.iter_child_nodes(node)],
+            depth + 1,
+        )
     if depth > DEEPEST:
-        raise DataError(f"the term {shown_formula(text)} nests operations {depth} deep; at most {DEEPEST} are computed")
+        raise DataError(
+            f"the term {shown_formula(text)} nests operations {depth} deep; at most {DEEPEST} are computed"
+        )
     return Expression(text, tree, alias)
 
 
@@ -381,10 +460,16 @@ def _computed_names(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Name():
             yield node.id
-        case ast.Compare(left=left, comparators=[right]) if _is_text(left) or _is_text(right):
+        case ast.Compare(left=left, comparators=[right]) if _is_text(left) or _is_text(
+            right
+        ):
             return
         case ast.Call() if function_of(node) == "C":
-            yield from () if isinstance(node.args[0], ast.Name) else _computed_names(node.args[0])
+            yield from (
+                ()
+                if isinstance(node.args[0], ast.Name)
+                else _computed_names(node.args[0])
+            )
         case ast.Call():
             for arg in node.args[:1] if function_of(node) in WORDS else node.args:
                 yield from _computed_names(arg)
@@ -415,23 +500,37 @@ def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> No
         case ast.BinOp() if type(node.op) in ARITHMETIC:
             parts = [node.left, node.right]
         case ast.Compare(ops=[op]) if type(op) in ARITHMETIC:
-            parts = [side for side in (node.left, *node.comparators) if not _is_text(side)]
+            parts = [
+                side for side in (node.left, *node.comparators) if not _is_text(side)
+            ]
         case ast.Call() if name in ARITY or name == "I":
             wanted, parts = ARITY.get(name, 1), node.args
             if len(node.args) != wanted or node.keywords:
-                raise of.refused(node, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords")
+                raise of.refused(
+                    node,
+                    f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords",
+                )
         case ast.Call() if name in STATEFUL or (name == "C" and outermost):
             return _check_words(of, node, name)
         case ast.Call() if name in STANDALONE and outermost:
             return _check_smooth(of, node, name)
         case ast.Call() if name in ("te", "ti"):
             written = ", ".join(of.written(arg) for arg in node.args)
-            raise DataError(f"{of.written(node)!r}: there is no {name} here: take t2({written})")
+            raise DataError(
+                f"{of.written(node)!r}: there is no {name} here: take t2({written})"
+            )
         case ast.Call():
             by_itself = name == "C" or name in STANDALONE
-            raise of.refused(node, f"{name}(...) stands by itself, not inside another function" if by_itself else "")
+            raise of.refused(
+                node,
+                f"{name}(...) stands by itself, not inside another function"
+                if by_itself
+                else "",
+            )
         case ast.Attribute():
-            raise of.refused(node, f"a column of that name is written {quote_name(of.written(node))}")
+            raise of.refused(
+                node, f"a column of that name is written {quote_name(of.written(node))}"
+            )
         case _:
             raise of.refused(node)
     for part in parts:
@@ -443,12 +542,19 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
     """DataError unless a call is one column, and then literals by the words that it takes; C takes one contrast too."""
     words, named = WORDS[name], {word.arg: word.value for word in call.keywords}
     if not call.args or not set(named) <= set(words) or len(call.args) > 1 + len(words):
-        raise of.refused(call, f"{name} takes one column, then {', '.join(words) or 'nothing'}")
+        raise of.refused(
+            call, f"{name} takes one column, then {', '.join(words) or 'nothing'}"
+        )
     _check_node(of, call.args[0])
     if name != "C":
         _check_literals(of, [*call.args[1:], *named.values()])
-        return _check_sizes(of, name, {**dict(zip(SIZES.get(name, ()), call.args[1:])), **named})
-    contrasts = [*call.args[1:], *(value for word, value in named.items() if word == "contrasts")]
+        return _check_sizes(
+            of, name, {**dict(zip(SIZES.get(name, ()), call.args[1:])), **named}
+        )
+    contrasts = [
+        *call.args[1:],
+        *(value for word, value in named.items() if word == "contrasts"),
+    ]
     if len(contrasts) > 1:
         raise of.refused(call, "C takes one column and one contrast; levels= is named")
     _check_literals(of, (value for word, value in named.items() if word != "contrasts"))
@@ -463,8 +569,13 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
             patsy = isinstance(node.func, ast.Name)
             takes = ("reference",) if patsy and kind == "treatment" else CONTRASTS[kind]
             given = len(node.args) + len(node.keywords)
-            if not {word.arg for word in node.keywords} <= set(takes) or given > len(takes):
-                raise of.refused(node, f"{of.written(node.func)} takes {', '.join(takes) or 'nothing'}")
+            if not {word.arg for word in node.keywords} <= set(takes) or given > len(
+                takes
+            ):
+                raise of.refused(
+                    node,
+                    f"{of.written(node.func)} takes {', '.join(takes) or 'nothing'}",
+                )
             _check_literals(of, [*node.args, *(word.value for word in node.keywords)])
     return None
 
@@ -501,16 +612,22 @@ def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
 def _check_literals(of: Expression, nodes: Iterable[ast.expr]) -> None:
     for node in nodes:
         if not _is_literal(node):
-            raise of.refused(node, "this argument is a number, a text, or a list of them")
+            raise of.refused(
+                node, "this argument is a number, a text, or a list of them"
+            )
 
 
-def _check_sizes(of: Expression, name: str, given: Mapping[str | None, ast.expr]) -> None:
+def _check_sizes(
+    of: Expression, name: str, given: Mapping[str | None, ast.expr]
+) -> None:
     """DataError for a basis of more columns than are made, before any is."""
     for word in ("df", "degree"):
         match given.get(word):
             case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
                 asked = f"asks for {word}={size:.10g} in {shown_formula(of.text)}"
-                raise DataError(f"{name} {asked}; a basis has at most {MOST_BASIS} columns")
+                raise DataError(
+                    f"{name} {asked}; a basis has at most {MOST_BASIS} columns"
+                )
             case ast.List() | ast.Tuple() as many:
                 raise of.refused(many, f"{word} is one whole number")
     match given.get("knots"):
@@ -524,7 +641,12 @@ def _check_sizes(of: Expression, name: str, given: Mapping[str | None, ast.expr]
 
 
 def evaluate_expression(
-    expression: Expression, table: Table, state: State, *, training: bool, centred: bool = True
+    expression: Expression,
+    table: Table,
+    state: State,
+    *,
+    training: bool,
+    centred: bool = True,
 ) -> Any:
     """The values of an expression at the rows of a table: an array (n,), or what a basis or a coding returns.
 
@@ -532,14 +654,18 @@ def evaluate_expression(
     `centred` where other columns hold the constant.
     """
     with np.errstate(all="ignore"):
-        return _Evaluation(expression, table, state, training, centred).value(expression.tree)
+        return _Evaluation(expression, table, state, training, centred).value(
+            expression.tree
+        )
 
 
 def learn_streamed(expression: Expression, table: Table, state: State) -> None:
     """Writes what a process keeps of rows that are read by the block into the state, from a sample of them."""
     if (call := expression.process) is not None and expression.written() not in state:
         with np.errstate(all="ignore"):
-            _Evaluation(expression, table, state, training=True).learn(call, streamed=True)
+            _Evaluation(expression, table, state, training=True).learn(
+                call, streamed=True
+            )
 
 
 def refuse_unstreamed(expression: Expression) -> None:
@@ -568,15 +694,22 @@ def coding_arguments(call: ast.Call) -> dict[str, Any]:
         if word != "contrasts" or (kind := _contrast_of(node)) is None:
             out[word] = ast.literal_eval(node)
         else:
-            arguments, words = _literals(node) if isinstance(node, ast.Call) else ([], {})
-            words = {"base" if one == "reference" else one: value for one, value in words.items()}
+            arguments, words = (
+                _literals(node) if isinstance(node, ast.Call) else ([], {})
+            )
+            words = {
+                "base" if one == "reference" else one: value
+                for one, value in words.items()
+            }
             out[word] = getattr(ContrastsRegistry, kind)(*arguments, **words)
     return out
 
 
 def _literals(call: ast.Call, after: int = 0) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a call from one on, and those by words, all of them literals."""
-    named = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
+    named = {
+        word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg
+    }
     return [ast.literal_eval(node) for node in call.args[after:]], named
 
 
@@ -611,7 +744,11 @@ class _Evaluation:
                 return np.asarray(self._arithmetic(node, op, left, right), dtype=float)
             case ast.Call() if name in ELEMENTWISE:
                 values = [self._numbers_of(arg) for arg in node.args]
-                return ELEMENTWISE[name](values[0] != 0, *values[1:]) if name == "where" else ELEMENTWISE[name](*values)
+                return (
+                    ELEMENTWISE[name](values[0] != 0, *values[1:])
+                    if name == "where"
+                    else ELEMENTWISE[name](*values)
+                )
             case ast.Call() if name in STATEFUL:
                 return self._transform(node, name)
             case ast.Call() if name in SMOOTHS:
@@ -625,7 +762,9 @@ class _Evaluation:
     def _numeric_column(self, name: str, *, exact: bool = False) -> np.ndarray:
         column = self.table.columns[name]
         if (kind := kind_of(column)) not in ("number", "truth"):
-            what = {"text": "text", "levels": "categories"}.get(kind, f"{getattr(column, 'dtype', kind)} values")
+            what = {"text": "text", "levels": "categories"}.get(
+                kind, f"{getattr(column, 'dtype', kind)} values"
+            )
             i = first_text(column)
             raise DataError(
                 f"column {name!r} holds {what} (row {self.table.rows[i]}: {column[i]!r}), but the term "
@@ -642,21 +781,35 @@ class _Evaluation:
             )
         return found
 
-    def _arithmetic(self, node: ast.AST, op: ast.AST, left: ast.AST, right: ast.AST) -> Any:
+    def _arithmetic(
+        self, node: ast.AST, op: ast.AST, left: ast.AST, right: ast.AST
+    ) -> Any:
         try:
-            value = ARITHMETIC[type(op)](self._numbers_of(left), self._numbers_of(right))
+            value = ARITHMETIC[type(op)](
+                self._numbers_of(left), self._numbers_of(right)
+            )
         except (ArithmeticError, ValueError, TypeError) as error:
-            raise DataError(f"{self.of.written(node)!r} cannot be computed: {first_line(error)}") from None
+            raise DataError(
+                f"{self.of.written(node)!r} cannot be computed: {first_line(error)}"
+            ) from None
         if isinstance(value, complex):
-            raise DataError(f"{self.of.written(node)!r} is a complex number; a column is real")
+            raise DataError(
+                f"{self.of.written(node)!r} is a complex number; a column is real"
+            )
         return value
 
-    def _same_number(self, left: ast.AST, op: ast.AST, right: ast.AST) -> np.ndarray | None:
+    def _same_number(
+        self, left: ast.AST, op: ast.AST, right: ast.AST
+    ) -> np.ndarray | None:
         """A column beside a whole number that is no float, compared to the last digit; None for other comparisons."""
         match left, right:
-            case ast.Name(id=name), ast.Constant(value=int(number)) if abs(number) > EXACT:
+            case ast.Name(id=name), ast.Constant(value=int(number)) if (
+                abs(number) > EXACT
+            ):
                 sides = (name, number)
-            case ast.Constant(value=int(number)), ast.Name(id=name) if abs(number) > EXACT:
+            case ast.Constant(value=int(number)), ast.Name(id=name) if (
+                abs(number) > EXACT
+            ):
                 sides = (name, number)
             case _:
                 return None
@@ -665,20 +818,36 @@ class _Evaluation:
         return np.asarray(ARITHMETIC[type(op)](a, b), dtype=float)
 
     def _same_text(self, column: ast.AST, text: ast.AST, op: ast.AST) -> np.ndarray:
-        if not (isinstance(column, ast.Name) and isinstance(text, ast.Constant) and isinstance(op, ast.Eq | ast.NotEq)):
-            raise DataError(f"in the term {self.of.text!r} text is only compared as column == 'text' or !=")
-        values = np.asarray(self.table.columns[self.of.alias.get(column.id, column.id)], dtype=object)
+        if not (
+            isinstance(column, ast.Name)
+            and isinstance(text, ast.Constant)
+            and isinstance(op, ast.Eq | ast.NotEq)
+        ):
+            raise DataError(
+                f"in the term {self.of.text!r} text is only compared as column == 'text' or !="
+            )
+        values = np.asarray(
+            self.table.columns[self.of.alias.get(column.id, column.id)], dtype=object
+        )
         return np.asarray(ARITHMETIC[type(op)](values, text.value), dtype=float)
 
     def _transform(self, call: ast.Call, name: str) -> Any:
         """A stateful transform of formulaic's, at its kept state."""
         key, inner = self.of.written(call), self.value(call.args[0])
-        if np.ndim(inner) > 1 or isinstance(getattr(inner, "__wrapped__", inner), Mapping):
-            raise DataError(f"{self.of.written(call.args[0])!r} is several columns, but {self.of.text!r} needs one")
-        values = np.array(np.broadcast_to(np.asarray(inner, dtype=float), self.table.rows.shape[:1]))
+        if np.ndim(inner) > 1 or isinstance(
+            getattr(inner, "__wrapped__", inner), Mapping
+        ):
+            raise DataError(
+                f"{self.of.written(call.args[0])!r} is several columns, but {self.of.text!r} needs one"
+            )
+        values = np.array(
+            np.broadcast_to(np.asarray(inner, dtype=float), self.table.rows.shape[:1])
+        )
         arguments = named_arguments(name, *_literals(call, 1), centred=self.centred)
         if not self.training and key not in self.state:
-            raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+            raise DataError(
+                f"the recipe has no saved state for {key!r}; it was not saved whole"
+            )
         state = self.state.setdefault(key, {})
         self._refuse_outside(key, values, {**arguments, **state})
         try:
@@ -686,9 +855,14 @@ class _Evaluation:
                 state |= learned_state(name, values, self.table.counts, arguments)
             found = transform(name)(values, _state=state, **arguments)
         except Exception as error:  # formulaic's transforms raise of every kind on arguments that do not fit
-            raise DataError(f"the term {key!r} cannot be computed: {first_line(error)}") from None
+            raise DataError(
+                f"the term {key!r} cannot be computed: {first_line(error)}"
+            ) from None
         if name == "poly" and arguments.get("raw", False):
-            return {str(power): found[:, power - 1] for power in range(1, found.shape[1] + 1)}
+            return {
+                str(power): found[:, power - 1]
+                for power in range(1, found.shape[1] + 1)
+            }
         return found
 
     def _process(self, call: ast.Call) -> dict[str, np.ndarray]:
@@ -697,7 +871,12 @@ class _Evaluation:
         if self.training and key not in self.state:
             self.learn(call)
         term = process_in(self.state, key)
-        return {f"{j + 1}": values for j, values in enumerate(term.columns_at(self.inputs(call), self.table.rows).T)}
+        return {
+            f"{j + 1}": values
+            for j, values in enumerate(
+                term.columns_at(self.inputs(call), self.table.rows).T
+            )
+        }
 
     def _smooth_columns(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
         """The columns of a smooth function by their names, at its kept basis."""
@@ -706,25 +885,51 @@ class _Evaluation:
         x = self.inputs(call)
         by = named.get("by")
         if not self.training and key not in self.state:
-            raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+            raise DataError(
+                f"the recipe has no saved state for {key!r}; it was not saved whole"
+            )
         if self.training and key not in self.state:
-            literals = {word: ast.literal_eval(value) for word, value in named.items() if word not in ("by", None)}
-            column = None if by is None else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
+            literals = {
+                word: ast.literal_eval(value)
+                for word, value in named.items()
+                if word not in ("by", None)
+            }
+            column = (
+                None
+                if by is None
+                else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
+            )
             short = f"{name}({', '.join(map(self.of.written, call.args))})"
             counts = self.table.counts
-            self.state[key] = learned_term(name, x, column, literals, key=key, short=short, counts=counts)
+            self.state[key] = learned_term(
+                name, x, column, literals, key=key, short=short, counts=counts
+            )
         term = term_of(self.state[key], key)
         if by is None:
             return term.columns_at(x)
-        return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
+        return term.columns_at(
+            x,
+            self.table.columns[self.of.alias.get(by.id, by.id)],  # type: ignore[attr-defined]
+            self.table.rows,
+        )
 
     def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
         """Writes the process that a call is into the state."""
         key, parts = self.of.written(call), tuple(map(self.of.written, call.args))
-        short, (_, words) = f"{function_of(call)}({', '.join(parts)})", _literals(call, len(call.args))
+        short, (_, words) = (
+            f"{function_of(call)}({', '.join(parts)})",
+            _literals(call, len(call.args)),
+        )
         x, rows = self.inputs(call), self.table.rows
         made = learned_process(
-            x, words, key=key, short=short, inputs=parts, rows=rows, streamed=streamed, counts=self.table.counts
+            x,
+            words,
+            key=key,
+            short=short,
+            inputs=parts,
+            rows=rows,
+            streamed=streamed,
+            counts=self.table.counts,
         )
         self.state[key] = {"process": made}
 
@@ -733,7 +938,9 @@ class _Evaluation:
         key, n = self.of.written(call), len(self.table.rows)
         each = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
         if any(values.ndim > 1 for values in each):
-            raise DataError(f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each")
+            raise DataError(
+                f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each"
+            )
         x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
         if not np.isfinite(x).all():
             i = int(np.argwhere(~np.isfinite(x))[0, 0])
@@ -742,13 +949,21 @@ class _Evaluation:
             )
         return x
 
-    def _refuse_outside(self, key: str, values: np.ndarray, words: Mapping[str, Any]) -> None:
+    def _refuse_outside(
+        self, key: str, values: np.ndarray, words: Mapping[str, Any]
+    ) -> None:
         """DataError for values outside the range of a spline that says nothing of them."""
         low, high = words.get("lower_bound"), words.get("upper_bound")
-        if words.get("extrapolation", "raise") != "raise" or low is None or high is None:
+        if (
+            words.get("extrapolation", "raise") != "raise"
+            or low is None
+            or high is None
+        ):
             return
         if len(bad := np.flatnonzero((values < low) | (values > high))):
-            rows = ", ".join(f"row {self.table.rows[i]}: {values[i]:g}" for i in bad[:5])
+            rows = ", ".join(
+                f"row {self.table.rows[i]}: {values[i]:g}" for i in bad[:5]
+            )
             raise DataError(
                 f"the spline {key!r} is defined on [{low:g}, {high:g}], the range it was built on, and "
                 f"{len(bad)} of the values lie outside ({rows}). Stay within, or say what happens outside with "

@@ -13,7 +13,9 @@ _TOKEN = re.compile(
     rf"(?P<space>\s+)|(?P<quoted>{NAME})|(?P<word>[\w.]+)|(?P<text>{STRING})|(?P<sign>%in%|\*\*|\|\||[-~|+*^/:()]|(?P<brace>\{{))",
     re.DOTALL,
 )
-_INSIDE = re.compile(rf"{NAME}|{STRING}|(?P<open>[(\[{{])|(?P<close>[)\]}}])", re.DOTALL)
+_INSIDE = re.compile(
+    rf"{NAME}|{STRING}|(?P<open>[(\[{{])|(?P<close>[)\]}}])", re.DOTALL
+)
 _NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
@@ -33,7 +35,9 @@ def formula_tokens(text: str) -> list[FormulaToken]:
     """The formula cut into names, calls, numbers and signs. DataError for brackets or quotes that are not closed, for
     letters that are no part of a formula, and for brackets too deep in one another."""
     if not isinstance(text, str):
-        raise DataError(f"a formula is a text such as 'y ~ x'; got {type(text).__name__}")
+        raise DataError(
+            f"a formula is a text such as 'y ~ x'; got {type(text).__name__}"
+        )
     out, place, depth, deepest = list[FormulaToken](), 0, 0, 0
     while place < len(text):
         token = _token(text, place)
@@ -51,7 +55,10 @@ def _token(text: str, start: int) -> FormulaToken:
     if (found := _TOKEN.match(text, start)) is None:
         letter = text[start]
         no_part = "is no part of a formula; a column of such a name is written `name`"
-        raise unread(text, f"{letter!r} at letter {start + 1} {'is not closed' if letter in '`\'"' else no_part}")
+        raise unread(
+            text,
+            f"{letter!r} at letter {start + 1} {'is not closed' if letter in '`\'"' else no_part}",
+        )
     met, stop = found[0], found.end()
     if found["brace"]:
         stop = _find_closing_bracket(text, start)
@@ -63,8 +70,16 @@ def _token(text: str, start: int) -> FormulaToken:
         if not number and text[stop : stop + 1] in ("(", "["):
             stop = _find_closing_bracket(text, stop)
             return FormulaToken("call", text[start:stop], start, stop)
-        return FormulaToken("." if met == "." else "number" if number else "name", met, start, stop)
-    kind = "space" if found["space"] else "text" if found["text"] else {"^": "**", "||": "|"}.get(met, met)
+        return FormulaToken(
+            "." if met == "." else "number" if number else "name", met, start, stop
+        )
+    kind = (
+        "space"
+        if found["space"]
+        else "text"
+        if found["text"]
+        else {"^": "**", "||": "|"}.get(met, met)
+    )
     return FormulaToken(kind, met, start, stop)
 
 
@@ -76,7 +91,9 @@ def _find_closing_bracket(text: str, start: int) -> int:
             waiting.append(_PAIRS[found[0]])
             _refuse_brackets(len(waiting), text)
         elif found["close"] and found[0] != waiting.pop():
-            raise unread(text, f"{found[0]!r} at letter {found.start() + 1} closes no bracket")
+            raise unread(
+                text, f"{found[0]!r} at letter {found.start() + 1} closes no bracket"
+            )
         if found["close"] and not waiting:
             return found.end()
     raise unread(text, f"the bracket at letter {start + 1} is not closed")
@@ -84,7 +101,9 @@ def _find_closing_bracket(text: str, start: int) -> int:
 
 def _refuse_brackets(met: int, text: str) -> None:
     if met > DEEPEST:
-        raise DataError(f"the formula {shown_formula(text)} has brackets {met} deep; at most {DEEPEST} are read")
+        raise DataError(
+            f"the formula {shown_formula(text)} has brackets {met} deep; at most {DEEPEST} are read"
+        )
 
 
 def unread(text: str, why: str) -> DataError:
@@ -105,7 +124,10 @@ def bars_in(cut: Sequence[FormulaToken], text: str) -> dict[int, tuple[int, int]
             opened.append(i)
         elif token.kind == "|" and opened:
             if opened[-1] in bars:
-                raise unread(text, f"met a second '|' in one bracket at letter {token.start + 1}; a bar has two sides")
+                raise unread(
+                    text,
+                    f"met a second '|' in one bracket at letter {token.start + 1}; a bar has two sides",
+                )
             bars[opened[-1]] = i
         elif token.kind == ")" and opened and (start := opened.pop()) in bars:
             out[start] = bars[start], i
@@ -117,17 +139,25 @@ def refuse_dots_in_bars(cut: Sequence[FormulaToken], text: str) -> None:
     for start, (_, stop) in bars_in(cut, text).items():
         if any(token.kind == "." for token in cut[start:stop]):
             piece = text[cut[start].start : cut[stop].stop]
-            raise DataError(f"{piece} has '.' within it; name the columns that vary, and those of the groups")
+            raise DataError(
+                f"{piece} has '.' within it; name the columns that vary, and those of the groups"
+            )
 
 
 def grouping_columns(text: str) -> tuple[str, ...]:
     """The names that stand behind the bars of a formula."""
     cut = formula_tokens(text)
     spans = bars_in(cut, text).values()
-    return tuple(dict.fromkeys(t.text for bar, stop in spans for t in cut[bar:stop] if t.kind == "name"))
+    return tuple(
+        dict.fromkeys(
+            t.text for bar, stop in spans for t in cut[bar:stop] if t.kind == "name"
+        )
+    )
 
 
-def groupings(tokens: Sequence[FormulaToken], piece: str, text: str) -> list[tuple[str, ...]]:
+def groupings(
+    tokens: Sequence[FormulaToken], piece: str, text: str
+) -> list[tuple[str, ...]]:
     """The groups behind a bar, each by the columns whose combinations they are: g / h stands for g and g:h.
 
     >>> groupings(formula_tokens("a / b:c")[:-1], "(1 | a / b:c)", "y ~ (1 | a / b:c)")
@@ -137,14 +167,18 @@ def groupings(tokens: Sequence[FormulaToken], piece: str, text: str) -> list[tup
     for i, token in enumerate(tokens):
         if i % 2 == 0 and token.kind == "name":
             if token.text in names:
-                raise DataError(f"column {token.text!r} stands twice behind the bar of {piece}; once is enough")
+                raise DataError(
+                    f"column {token.text!r} stands twice behind the bar of {piece}; once is enough"
+                )
             names = (*names, token.text)
         elif i % 2 == 0 or token.kind not in (":", "/"):
             raise _no_groups(token, i % 2 == 0, piece, text)
         elif token.kind == "/":
             out.append(names)
     if len(tokens) % 2 == 0:
-        raise DataError(f"{piece} ends where a column is expected; behind a bar stand columns joined by ':' or '/'")
+        raise DataError(
+            f"{piece} ends where a column is expected; behind a bar stand columns joined by ':' or '/'"
+        )
     return [*out, names]
 
 
@@ -158,4 +192,6 @@ def _no_groups(token: FormulaToken, first: bool, piece: str, text: str) -> DataE
         return DataError(
             f"{piece} has {met!r} behind its bar; write a term for each grouping column, as in (1 | g) + (1 | h)"
         )
-    return DataError(f"{piece} has {met!r} behind its bar, where columns stand, joined by ':' or '/'")
+    return DataError(
+        f"{piece} has {met!r} behind its bar, where columns stand, joined by ':' or '/'"
+    )

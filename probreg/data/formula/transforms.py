@@ -17,7 +17,14 @@ Learning = Callable[[Array, Array, Mapping[str, Any]], dict[str, Any]]
 
 def transform(name: str) -> Callable[..., Any]:
     """The transform of formulaic that a formula calls `name`."""
-    from formulaic.transforms import basis_spline, center, cyclic_cubic_spline, natural_cubic_spline, poly, scale
+    from formulaic.transforms import (
+        basis_spline,
+        center,
+        cyclic_cubic_spline,
+        natural_cubic_spline,
+        poly,
+        scale,
+    )
 
     known = {"bs": basis_spline, "cr": natural_cubic_spline, "cc": cyclic_cubic_spline}
     known |= {"poly": poly, "scale": scale, "center": center}
@@ -25,7 +32,11 @@ def transform(name: str) -> Callable[..., Any]:
 
 
 def named_arguments(
-    name: str, arguments: Sequence[Any], words: Mapping[str, Any], *, centred: bool = True
+    name: str,
+    arguments: Sequence[Any],
+    words: Mapping[str, Any],
+    *,
+    centred: bool = True,
 ) -> dict[str, Any]:
     """The arguments of a transform after its column, by name; where splines are `centred`, a cubic one is, unless `constraints` says
     otherwise.
@@ -39,10 +50,16 @@ def named_arguments(
         raise DataError(f"{name}: {error}") from None
     given = dict(list(bound.arguments.items())[1:])
     # without the constraint the columns sum to 1, as the intercept does
-    return {"constraints": "center", **given} if name in ("cr", "cc") and centred else given
+    return (
+        {"constraints": "center", **given}
+        if name in ("cr", "cc") and centred
+        else given
+    )
 
 
-def learned_state(name: str, x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
+def learned_state(
+    name: str, x: Array, counts: Array, words: Mapping[str, Any]
+) -> dict[str, Any]:
     """The state of a transform at x (n,), row i of which stands for counts_i equal rows."""
     return _LEARNING[name](x, counts, words)
 
@@ -56,7 +73,10 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
     order = np.argsort(x, kind="stable")
     ordered, ends = x[order], np.cumsum(counts[order])
     place = shares * (ends[-1] - 1.0)
-    below, above = (ordered[np.searchsorted(ends, at, side="right")] for at in (np.floor(place), np.ceil(place)))
+    below, above = (
+        ordered[np.searchsorted(ends, at, side="right")]
+        for at in (np.floor(place), np.ceil(place))
+    )
     return np.asarray(below + (place - np.floor(place)) * (above - below))
 
 
@@ -64,7 +84,12 @@ def _learn_poly(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, 
     """Return monic orthogonal polynomials under the weights: P_k = (x - alpha_(k-1)) P_(k-1) - norm_(k-1)/norm_(k-2) P_(k-2)."""
     if words.get("raw", False):
         return {}
-    alpha, norms, before, P = dict[int, float](), dict[int, float](), np.zeros(len(x)), np.ones(len(x))
+    alpha, norms, before, P = (
+        dict[int, float](),
+        dict[int, float](),
+        np.zeros(len(x)),
+        np.ones(len(x)),
+    )
     for k in range(words.get("degree", 1) + 1):
         norms[k] = float(counts @ P**2)
         alpha[k] = float(counts @ (x * P**2)) / norms[k]
@@ -75,8 +100,18 @@ def _learn_poly(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, 
 
 
 def _learn_scale(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    center, scale, ddof = words.get("center", True), words.get("scale", True), words.get("ddof", 1)
-    mean = float(np.average(x, weights=counts)) if center is True else None if center is False else center
+    center, scale, ddof = (
+        words.get("center", True),
+        words.get("scale", True),
+        words.get("ddof", 1),
+    )
+    mean = (
+        float(np.average(x, weights=counts))
+        if center is True
+        else None
+        if center is False
+        else center
+    )
     about = x if mean is None else x - mean
     if scale is True:
         scale = float(np.sqrt(counts @ about**2 / (counts.sum() - ddof)))
@@ -89,11 +124,19 @@ def _learn_center(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str
 
 def _learn_bs(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
     state = dict[str, Any]()
-    transform("bs")(x, _state=state, **words)  # bounds, and knots that rows of any count have
+    transform("bs")(
+        x, _state=state, **words
+    )  # bounds, and knots that rows of any count have
     if words.get("df"):
-        low, high, degree = state["lower_bound"], state["upper_bound"], words.get("degree", 3)
+        low, high, degree = (
+            state["lower_bound"],
+            state["upper_bound"],
+            words.get("degree", 3),
+        )
         inside = (
-            (x >= low) & (x <= high) if words.get("extrapolation", "raise") != "extend" else np.ones(len(x), dtype=bool)
+            (x >= low) & (x <= high)
+            if words.get("extrapolation", "raise") != "extend"
+            else np.ones(len(x), dtype=bool)
         )
         shares = np.linspace(0.0, 1.0, len(state["knots"]) - 2 * degree)[1:-1]
         inner = weighted_quantiles(x[inside], counts[inside], shares)
@@ -109,7 +152,9 @@ def _learn_cubic(name: str) -> Learning:
         of(x, _state=state, **words)
         if words.get("constraints") == "center":
             columns = of(x, _state={**state, "constraints": None}, **words)
-            free = np.column_stack(list(getattr(columns, "__wrapped__", columns).values()))
+            free = np.column_stack(
+                list(getattr(columns, "__wrapped__", columns).values())
+            )
             state["constraints"] = np.average(free, axis=0, weights=counts)[None]
         return state
 

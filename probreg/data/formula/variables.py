@@ -18,7 +18,9 @@ from probreg.errors import DataError
 Array = np.ndarray
 
 
-def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dict[str, Any]:
+def variables(
+    design: Design, data: Any = None, also: Sequence[str] = ()
+) -> dict[str, Any]:
     """The variables behind the columns, at the rows of the design, and with `data` the columns `also` named.
 
     `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable is neither kept nor
@@ -28,10 +30,14 @@ def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dic
     if isinstance(design.recipe, ArrayColumns):
         plain = design.recipe.read_back(design)
         more = [name for name in also if name not in plain]
-        return plain | (rows_of(design, data, more) if more and data is not None else {})
+        return plain | (
+            rows_of(design, data, more) if more and data is not None else {}
+        )
     if data is None:
         return _read_back(design)
-    return rows_of(design, data, [*read_by(design), *(v for v in also if v not in read_by(design))])
+    return rows_of(
+        design, data, [*read_by(design), *(v for v in also if v not in read_by(design))]
+    )
 
 
 def read_by(design: Design) -> tuple[str, ...]:
@@ -77,7 +83,11 @@ def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
     >>> grouping_levels(Model.from_formula("y ~ 1 + (1 | g)", data).design)
     {'g': ('a', 'b', 'c')}
     """
-    return {name: met for term in design.recipe.grouped.values() for name, met in term.levels_by_column().items()}
+    return {
+        name: met
+        for term in design.recipe.grouped.values()
+        for name, met in term.levels_by_column().items()
+    }
 
 
 def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -107,14 +117,22 @@ def read_at(design: Design, data: Any) -> dict[str, Any]:
     if isinstance(design.recipe, ArrayColumns):
         return {}
     table = read_table(data)
-    return dict(table.only(tuple(name for name in read_by(design) if name in table.columns)).columns)
+    return dict(
+        table.only(
+            tuple(name for name in read_by(design) if name in table.columns)
+        ).columns
+    )
 
 
 def read_of(design: Design) -> dict[str, Any]:
     """The variables that a design keeps and its columns do not tell, for a file."""
     recipe: Any = design.recipe
     own = () if isinstance(recipe, ArrayColumns) else recipe.variables
-    return {k: v for k, v in design.read.items() if k not in own or _from_columns(design, k) is None}
+    return {
+        k: v
+        for k, v in design.read.items()
+        if k not in own or _from_columns(design, k) is None
+    }
 
 
 def _read_back(design: Design) -> dict[str, Any]:
@@ -122,7 +140,9 @@ def _read_back(design: Design) -> dict[str, Any]:
     recipe: Any = design.recipe
     table: dict[str, Any] = {}
     for name in read_by(design):
-        found = design.read[name] if name in design.read else _from_columns(design, name)
+        found = (
+            design.read[name] if name in design.read else _from_columns(design, name)
+        )
         if found is not None:
             table[name] = found
         elif name in recipe.variables:
@@ -154,7 +174,11 @@ def _input(design: Design, name: str) -> Array | None:
     for key, names in recipe.entering.items():
         if written in names and key in design.inputs:
             return design.inputs[key][:, names.index(written)]
-    by = [e.written() for e in parse_formula(recipe.formula).factors.values() if e.by == name]
+    by = [
+        e.written()
+        for e in parse_formula(recipe.formula).factors.values()
+        if e.by == name
+    ]
     return _multiplier(design, by[0]) if by else None
 
 
@@ -166,7 +190,13 @@ def _multiplier(design: Design, key: str) -> Array | None:
     number = {name: j for j, name in enumerate(design.columns)}
     if not term.levels:
         return design.X[:, number[term.flat[0]]]
-    met = np.stack([(design.X[:, [number[c] for c in f.columns]] != 0).any(1) for f in term.functions], 1)
+    met = np.stack(
+        [
+            (design.X[:, [number[c] for c in f.columns]] != 0).any(1)
+            for f in term.functions
+        ],
+        1,
+    )
     return np.array(term.levels, dtype=object)[met.argmax(1)]
 
 
@@ -181,7 +211,9 @@ def _levels_from_indicators(design: Design, name: str) -> Array | None:
         where = [_indicator(design, text, level) for level in levels]
         if where.count(None) > 1:
             continue
-        shown = np.stack([np.zeros(design.n) if j is None else design.X[:, j] for j in where], 1)
+        shown = np.stack(
+            [np.zeros(design.n) if j is None else design.X[:, j] for j in where], 1
+        )
         if None in where:
             base = where.index(None)
             shown[:, base] = 1.0 - shown.sum(1)
@@ -214,7 +246,9 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
 
     parts = parse_formula(design.recipe.formula)
     wanted = [[parts.called(text) for text in term] for term in parts.terms]
-    grouped = {c: key for key, term in design.recipe.grouped.items() for c in term.columns}
+    grouped = {
+        c: key for key, term in design.recipe.grouped.items() for c in term.columns
+    }
     for j, column in enumerate(design.columns):
         out.setdefault(grouped.get(column) or _term_of(column, wanted), []).append(j)
     return {name: tuple(places) for name, places in out.items()}
@@ -227,9 +261,16 @@ def _term_of(column: str, wanted: Sequence[Sequence[str]]) -> str:
     without its main effects has columns of some of its factors too.
     """
     met = [term for term in wanted if column == ":".join(term)]
-    met = met or [term for term in wanted if re.fullmatch(":".join(map(_with_level, term)), column)]
     met = met or [
-        t for t in wanted if len(t) > 1 and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")
+        term
+        for term in wanted
+        if re.fullmatch(":".join(map(_with_level, term)), column)
+    ]
+    met = met or [
+        t
+        for t in wanted
+        if len(t) > 1
+        and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")
     ]
     best: Sequence[str] = max(met, key=len, default=[column])
     return ":".join(best)

@@ -55,7 +55,11 @@ class GroupedTerm:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Their names, group by group."""
-        return tuple(f"{self.key}[{level}, {effect}]" for level in self.levels for effect in self.effects)
+        return tuple(
+            f"{self.key}[{level}, {effect}]"
+            for level in self.levels
+            for effect in self.effects
+        )
 
     @property
     def counted(self) -> str:
@@ -90,7 +94,10 @@ class GroupedTerm:
     def inputs_of(self, labels: Array, Z: Array) -> Array:
         """(n, 1 + K) from the group of each row as text, and its z (n, K); new groups are numbered in order of appearance."""
         place = {level: i for i, level in enumerate(self.levels)}
-        codes = np.array([place.setdefault(label, len(place)) for label in labels.tolist()], dtype=float)
+        codes = np.array(
+            [place.setdefault(label, len(place)) for label in labels.tolist()],
+            dtype=float,
+        )
         return np.column_stack([codes, Z])
 
     def labels_of(self, inputs: Array) -> Array:
@@ -101,8 +108,14 @@ class GroupedTerm:
 
     def levels_by_column(self) -> dict[str, tuple[str, ...]]:
         """The levels of each column whose combinations are the groups, in the order of the groups."""
-        parts = [split_levels(level) if len(self.factors) > 1 else (level,) for level in self.levels]
-        return {name: tuple(dict.fromkeys(met)) for name, met in zip(self.factors, zip(*parts))}
+        parts = [
+            split_levels(level) if len(self.factors) > 1 else (level,)
+            for level in self.levels
+        ]
+        return {
+            name: tuple(dict.fromkeys(met))
+            for name, met in zip(self.factors, zip(*parts))
+        }
 
     def to_state(self) -> dict[str, Any]:
         """As plain data."""
@@ -134,20 +147,27 @@ def split_levels(level: str) -> tuple[str, ...]:
     """
     out, at = list[str](), 0
     while at <= len(level):  # up to each colon that no backslash escapes
-        stop = next((m.start() for m in _COLON.finditer(level, at) if m[0] == ":"), len(level))
+        stop = next(
+            (m.start() for m in _COLON.finditer(level, at) if m[0] == ":"), len(level)
+        )
         out.append(re.sub(r"\\(.)", r"\1", level[at:stop], flags=re.DOTALL))
         at = stop + 1
     return tuple(out)
 
 
-def joined_terms(first: Sequence[GroupedTerm], second: Sequence[GroupedTerm]) -> tuple[GroupedTerm, ...]:
+def joined_terms(
+    first: Sequence[GroupedTerm], second: Sequence[GroupedTerm]
+) -> tuple[GroupedTerm, ...]:
     """The same terms with the groups of both: in order where both have the order of numbers or of texts, else new ones last.
 
     >>> a, b = (GroupedTerm("(1 | g)", "g", ("Intercept",), levels, True, ("g",)) for levels in (("2", "10"), ("3", "10")))
     >>> joined_terms([a], [b])[0].levels
     ('2', '3', '10')
     """
-    return tuple(replace(a, levels=_joined_levels(a.levels, b.levels)) for a, b in zip(first, second))
+    return tuple(
+        replace(a, levels=_joined_levels(a.levels, b.levels))
+        for a, b in zip(first, second)
+    )
 
 
 def _joined_levels(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
@@ -168,10 +188,15 @@ def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:
     try:
         effects, levels = tuple(state["effects"]), tuple(state["levels"])
         factors = tuple(state.get("factors", ()))
-        if not all(isinstance(text, str) for text in (state["group"], *effects, *levels, *factors)):
+        if not all(
+            isinstance(text, str)
+            for text in (state["group"], *effects, *levels, *factors)
+        ):
             raise TypeError("its names are texts")
         if len(set(levels)) < len(levels) or not effects or not levels:
             raise TypeError("its groups are not different texts")
-        return GroupedTerm(key, state["group"], effects, levels, bool(state["correlated"]), factors)
+        return GroupedTerm(
+            key, state["group"], effects, levels, bool(state["correlated"]), factors
+        )
     except (KeyError, TypeError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None

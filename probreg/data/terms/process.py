@@ -17,13 +17,23 @@ from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import shown_value
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, ProbregError
-from probreg.kernels import BASES, KERNELS, CovarianceFunction, KernelBasis, basis, basis_from_spec, read_kernel
+from probreg.kernels import (
+    BASES,
+    KERNELS,
+    CovarianceFunction,
+    KernelBasis,
+    basis,
+    basis_from_spec,
+    read_kernel,
+)
 from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
 from probreg.kernels.spectral import served_ends
 
 Array = np.ndarray
 MOST_SINES = 3  # inputs up to which a basis of sines is the default where the length is not known
-MOST_PAIRED = 1000  # distinct rows, evenly spaced, whose distances give a starting length
+MOST_PAIRED = (
+    1000  # distinct rows, evenly spaced, whose distances give a starting length
+)
 NAMED_KERNELS = (
     "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial", "brownian",
 )  # fmt: skip
@@ -78,10 +88,12 @@ class ProcessTerm:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of its columns: their error, and a length that nobody stated."""
-        lengths = ", ".join(f"{v:.4g}" for name, v in self.basis.kernel.hyper.items() if "length" in name)
-        unstated = (
-            f"{self.short}: no length is stated; its columns have {lengths}, unless its prior has lengths of its own"
+        lengths = ", ".join(
+            f"{v:.4g}"
+            for name, v in self.basis.kernel.hyper.items()
+            if "length" in name
         )
+        unstated = f"{self.short}: no length is stated; its columns have {lengths}, unless its prior has lengths of its own"
         off = (f"{self.short}: {self.basis.error_words}",) if self.basis.error else ()
         return off if self.length_known else (*off, unstated)
 
@@ -107,7 +119,9 @@ class ProcessTerm:
     def with_basis(self, made: KernelBasis, *, found: bool = False) -> Self:
         """The same term through another basis of as many inputs, whose length was `found` by a search."""
         if made.width != len(self.inputs):
-            raise DataError(f"{self.key}: this basis takes {made.width} columns, and the term has {len(self.inputs)}")
+            raise DataError(
+                f"{self.key}: this basis takes {made.width} columns, and the term has {len(self.inputs)}"
+            )
         return replace(self, basis=made, length_known=self.length_known or found)
 
     def to_state(self) -> dict[str, Any]:
@@ -123,26 +137,44 @@ class ProcessTerm:
 
 def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
     """The term that `to_state` wrote; DataError for a damaged state."""
-    short, inputs, known = state.get("short"), state.get("inputs"), state.get("length_known")
-    if not isinstance(inputs, list | tuple) or not all(isinstance(name, str) for name in inputs):
-        raise DataError(f"the saved state of {key!r} is damaged: its inputs are not a list of texts")
+    short, inputs, known = (
+        state.get("short"),
+        state.get("inputs"),
+        state.get("length_known"),
+    )
+    if not isinstance(inputs, list | tuple) or not all(
+        isinstance(name, str) for name in inputs
+    ):
+        raise DataError(
+            f"the saved state of {key!r} is damaged: its inputs are not a list of texts"
+        )
     if not isinstance(short, str) or not isinstance(known, bool):
-        raise DataError(f"the saved state of {key!r} is damaged: it lacks its name, or whether its length is known")
+        raise DataError(
+            f"the saved state of {key!r} is damaged: it lacks its name, or whether its length is known"
+        )
     try:
         made = basis_from_spec(state["basis"])
     except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
-    if not all(np.isfinite(v).all() for v in made.spec().values() if isinstance(v, np.ndarray)):
-        raise DataError(f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite")
+    if not all(
+        np.isfinite(v).all() for v in made.spec().values() if isinstance(v, np.ndarray)
+    ):
+        raise DataError(
+            f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite"
+        )
     if made.width != len(inputs):
-        raise DataError(f"the saved state of {key!r} is damaged: its basis takes another number of columns")
+        raise DataError(
+            f"the saved state of {key!r} is damaged: its basis takes another number of columns"
+        )
     return ProcessTerm(key, short, made, known, tuple(inputs))
 
 
 def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
     """The process of this key among the states of a recipe; DataError where there is none."""
     if not isinstance(held := states.get(key, {}).get("process"), ProcessTerm):
-        raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+        raise DataError(
+            f"the recipe has no saved state for {key!r}; it was not saved whole"
+        )
     return held
 
 
@@ -171,32 +203,55 @@ def learned_process(
         settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
         kind = words.get("basis") or chosen_basis(x, known, settings, streamed=streamed)
         _refuse_settings(x, kind, settings, inputs, rows)
-        return ProcessTerm(key, short, basis(kernel, x, kind, **settings), known, inputs)
+        return ProcessTerm(
+            key, short, basis(kernel, x, kind, **settings), known, inputs
+        )
 
 
 def stated_kernel(
-    x: Array, words: Mapping[str, Any], inputs: Sequence[str], counts: Array | None = None
+    x: Array,
+    words: Mapping[str, Any],
+    inputs: Sequence[str],
+    counts: Array | None = None,
 ) -> tuple[CovarianceFunction, bool]:
     """The covariance function in raw units, and whether its length was stated; without one it is `starting_length`."""
     name = words.get("kernel", "rbf")
     if not isinstance(name, str):
-        raise DataError(f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}")
+        raise DataError(
+            f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}"
+        )
     given = {word: words[word] for word in KERNEL_SETTINGS if word in words}
     plain = normalised_name(name)
     smooth = plain in ("matern12", "matern32", "matern52")  # the name says nu
-    kind: Any = KERNELS["matern" if smooth else plain]  # refused where there is none, with what to write
+    kind: Any = KERNELS[
+        "matern" if smooth else plain
+    ]  # refused where there is none, with what to write
     takes = [f.name for f in dataclasses.fields(kind)]
     if "parts" in takes:
-        raise DataError(f"kernel={name!r} is made of others; a formula names one of {', '.join(NAMED_KERNELS)}")
-    takes = [word for word in takes if word in KERNEL_SETTINGS and not (smooth and word == "nu")]
+        raise DataError(
+            f"kernel={name!r} is made of others; a formula names one of {', '.join(NAMED_KERNELS)}"
+        )
+    takes = [
+        word
+        for word in takes
+        if word in KERNEL_SETTINGS and not (smooth and word == "nu")
+    ]
     if unknown := [word for word in given if word not in takes]:
         raise DataError(
             f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
         )
     if "period" in takes and "period" not in given:
-        raise DataError(f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12")
-    kernel = read_kernel(plain, **{word: tuple(v) if isinstance(v, list) else v for word, v in given.items()})
-    kernel, known = kernel.resolved(with_spread(x, counts), inputs), "length" in given or "length" not in takes
+        raise DataError(
+            f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12"
+        )
+    kernel = read_kernel(
+        plain,
+        **{word: tuple(v) if isinstance(v, list) else v for word, v in given.items()},
+    )
+    kernel, known = (
+        kernel.resolved(with_spread(x, counts), inputs),
+        "length" in given or "length" not in takes,
+    )
     return (kernel if known else at_starting_length(kernel, x)), known
 
 
@@ -224,7 +279,11 @@ def starting_length(x: Array) -> float:
     from scipy.spatial.distance import pdist
 
     rows = distinct_rows(x)
-    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_PAIRED)).astype(int))]
+    rows = rows[
+        np.unique(
+            np.linspace(0, len(rows) - 1, min(len(rows), MOST_PAIRED)).astype(int)
+        )
+    ]
     return float(np.median(pdist(rows))) if len(rows) > 1 else 1.0
 
 
@@ -244,7 +303,9 @@ def refuse_holding(words: Mapping[str, Any], key: str) -> None:
         )
 
 
-def chosen_basis(x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False) -> str:
+def chosen_basis(
+    x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False
+) -> str:
     """The basis of a term that names none: sines where they are asked for by a setting of theirs, or rows are `streamed`."""
     if streamed:
         if x.shape[1] > MOST_SINES:
@@ -257,28 +318,38 @@ def chosen_basis(x: Array, length_known: bool, settings: Mapping[str, Any], *, s
         return "hsgp"
     if settings:
         kinds = " or ".join(repr(kind) for kind in BASES if kind != "exact")
-        raise DataError(f"{next(iter(settings))}= is of a basis that is named beside it: write basis={kinds}")
+        raise DataError(
+            f"{next(iter(settings))}= is of a basis that is named beside it: write basis={kinds}"
+        )
     return default_basis(x, length_known)
 
 
 # ---- sentences -----------------------------------------------------------------------------------------------------------
 
 
-def _refuse_settings(x: Array, kind: Any, settings: Mapping[str, Any], inputs: Sequence[str], rows: Any) -> None:
+def _refuse_settings(
+    x: Array, kind: Any, settings: Mapping[str, Any], inputs: Sequence[str], rows: Any
+) -> None:
     """DataError for inputs that do not vary, for no basis, and for rows beyond the range that a formula states."""
     if len(x) > 1 and not np.ptp(x, axis=0).any():
-        raise DataError(f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out")
+        raise DataError(
+            f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out"
+        )
     if kind not in BASES:
         raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
     if kind == "hsgp" and (given := settings.get("range")) is not None:
         low, high = served_ends(given, x)
         if (beyond := (x < low) | (x > high)).any():
             i, j = np.argwhere(beyond)[0]
-            found = Beyond(int(i), int(j), float(x[i, j]), float(low[j]), float(high[j]))
+            found = Beyond(
+                int(i), int(j), float(x[i, j]), float(low[j]), float(high[j])
+            )
             raise beyond_range(found, np.stack([low, high], 1), inputs, rows)
 
 
-def beyond_range(found: Beyond, ends: Array, inputs: Sequence[str], rows: Any) -> DataError:
+def beyond_range(
+    found: Beyond, ends: Array, inputs: Sequence[str], rows: Any
+) -> DataError:
     """The error for a value beyond the range (d, 2) that a basis serves, with the range that would serve it."""
     ends = ends.copy()
     ends[found.column] = min(found.low, found.value), max(found.high, found.value)
@@ -299,7 +370,9 @@ def prefix_errors(key: str) -> Iterator[None]:
         raise type(error)(f"{key}: {error}") from None
 
 
-def refuse_below(kernel: CovarianceFunction, x: Array, inputs: Sequence[str], rows: Any) -> None:
+def refuse_below(
+    kernel: CovarianceFunction, x: Array, inputs: Sequence[str], rows: Any
+) -> None:
     """DataError for a value that is less than the covariance function takes."""
     if (below := x < kernel.lowest).any():
         i, j = np.argwhere(below)[0]

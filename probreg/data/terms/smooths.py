@@ -21,7 +21,9 @@ from probreg.numerics.linalg import map_blocks, one_blas_thread
 
 Array = np.ndarray
 _TOGETHER = 2**18  # distances between rows and knots that are worked out at once: 2 MB
-MOST_KNOTS = 2000  # distinct points up to which all of them are knots of a thin plate spline
+MOST_KNOTS = (
+    2000  # distinct points up to which all of them are knots of a thin plate spline
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +76,25 @@ class Roughness:
 
 def _weighted_means(columns: Array, counts: Array | None) -> Array:
     """Return the weighted means of columns (n, q)."""
-    return np.asarray(columns.mean(0) if counts is None else np.average(columns, axis=0, weights=counts))
+    return np.asarray(
+        columns.mean(0)
+        if counts is None
+        else np.average(columns, axis=0, weights=counts)
+    )
 
 
 def _root_mean_square(columns: Array, counts: Array | None) -> float:
     """Return the root of the mean sum of squares of columns (n, q) about their weighted means."""
-    return float(np.sqrt(_weighted_means((columns - _weighted_means(columns, counts)) ** 2, counts).sum())) or 1.0
+    return (
+        float(
+            np.sqrt(
+                _weighted_means(
+                    (columns - _weighted_means(columns, counts)) ** 2, counts
+                ).sum()
+            )
+        )
+        or 1.0
+    )
 
 
 # ---- thin plate splines ------------------------------------------------------------------------------------------------
@@ -102,7 +117,15 @@ class ThinPlate(SmoothBasis):
 
     @classmethod
     @one_blas_thread()
-    def of(cls, x: Array, k: int, name: str = "s", rows: int = MOST_KNOTS, *, counts: Array | None = None) -> Self:
+    def of(
+        cls,
+        x: Array,
+        k: int,
+        name: str = "s",
+        rows: int = MOST_KNOTS,
+        *,
+        counts: Array | None = None,
+    ) -> Self:
         """The basis of k columns, the constant counted, at points x (n, d), each of which counts so often."""
         knots = np.unique(x, axis=0)
         d = x.shape[1]
@@ -115,10 +138,16 @@ class ThinPlate(SmoothBasis):
                 f"{name}: {len(knots)} distinct points are too few, {null + 1} are needed: leave the term out"
             )
         if len(knots) < k or k <= null:
-            said = f"at least {null + 1}" if k <= null else f"at most {len(knots)}, the number of distinct points"
+            said = (
+                f"at least {null + 1}"
+                if k <= null
+                else f"at most {len(knots)}, the number of distinct points"
+            )
             raise DataError(f"{name}: k is {said}, got {k}")
         if len(knots) > rows:
-            knots = knots[np.random.default_rng(0).choice(len(knots), rows, replace=False)]
+            knots = knots[
+                np.random.default_rng(0).choice(len(knots), rows, replace=False)
+            ]
         centre = knots.mean(0)
         scale = float(np.abs(knots - centre).max()) or 1.0
         A = (knots - centre) / scale
@@ -135,7 +164,9 @@ class ThinPlate(SmoothBasis):
         columns = made._uncentred_columns(x)
         size = _root_mean_square(columns[:, null - 1 :], counts)
         columns[:, null - 1 :] /= size
-        return cls(A, centre, scale, made.transform / size, m, _weighted_means(columns, counts))
+        return cls(
+            A, centre, scale, made.transform / size, m, _weighted_means(columns, counts)
+        )
 
     @property
     def flat(self) -> int:
@@ -147,7 +178,9 @@ class ThinPlate(SmoothBasis):
 
     @property
     def ends(self) -> Array:
-        return self.centre + self.scale * np.array([self.knots.min(0), self.knots.max(0)])
+        return self.centre + self.scale * np.array(
+            [self.knots.min(0), self.knots.max(0)]
+        )
 
     @property
     def penalty(self) -> Roughness:
@@ -155,8 +188,14 @@ class ThinPlate(SmoothBasis):
         d, m, t = self.knots.shape[1], self.degree, self.transform[:, 0]
         # f(x) = sum_j delta_j eta(|x - x_j| / s) has J_m = delta'E delta s^(d - 2 m), up to the sign of eta, and delta'E delta
         # is the same for each unit vector u.
-        unit = abs(float(t @ _radial(self.knots, self.knots, m) @ t)) * self.scale ** (d - 2 * m)
-        words = "∫ f''(x)² dx" if (d, m) == (1, 2) else f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
+        unit = abs(float(t @ _radial(self.knots, self.knots, m) @ t)) * self.scale ** (
+            d - 2 * m
+        )
+        words = (
+            "∫ f''(x)² dx"
+            if (d, m) == (1, 2)
+            else f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
+        )
         return Roughness(unit, words)
 
     def columns_at(self, x: Array) -> Array:
@@ -168,7 +207,9 @@ class ThinPlate(SmoothBasis):
         step = max(_TOGETHER // len(self.knots), 1)
 
         def fill(rows: slice) -> tuple[Array, ...]:
-            range_[rows] = np.dot(_radial(at[rows], self.knots, self.degree), self.transform)  # blocks do not overlap
+            range_[rows] = np.dot(
+                _radial(at[rows], self.knots, self.degree), self.transform
+            )  # blocks do not overlap
             return ()
 
         map_blocks(fill, [slice(i, i + step) for i in range(0, len(x), step)])
@@ -177,7 +218,11 @@ class ThinPlate(SmoothBasis):
 
 def _polynomials(x: Array, m: int) -> Array:
     """Monomials of degree below m, the constant first, (n, binomial(m + d - 1, d))."""
-    parts = [c for degree in range(m) for c in combinations_with_replacement(range(x.shape[1]), degree)]
+    parts = [
+        c
+        for degree in range(m)
+        for c in combinations_with_replacement(range(x.shape[1]), degree)
+    ]
     return np.column_stack([np.prod(x[:, list(c)], axis=1) for c in parts])
 
 
@@ -189,14 +234,21 @@ def _radial(x: Array, z: Array, m: int) -> Array:
     if d % 2 == 0:
         # eta = (-1)^(m + 1 + d/2) / (2^(2m - 1) pi^(d/2) (m - 1)! (m - d/2)!) r^(2m - d) log r
         half = d // 2
-        c = (-1) ** (m + 1 + half) / (2 ** (2 * m - 1) * pi**half * factorial(m - 1) * factorial(m - half))
+        c = (-1) ** (m + 1 + half) / (
+            2 ** (2 * m - 1) * pi**half * factorial(m - 1) * factorial(m - half)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             value = 0.5 * r2 ** (power // 2) * np.log(r2)
         return c * np.where(r2 > 0, value, 0.0)
     # eta = Gamma(d/2 - m) / (2^(2m) pi^(d/2) (m - 1)!) r^(2m - d)
     from scipy.special import gamma
 
-    return gamma(d / 2 - m) / (2 ** (2 * m) * pi ** (d / 2) * factorial(m - 1)) * r2 ** (power // 2) * np.sqrt(r2)
+    return (
+        gamma(d / 2 - m)
+        / (2 ** (2 * m) * pi ** (d / 2) * factorial(m - 1))
+        * r2 ** (power // 2)
+        * np.sqrt(r2)
+    )
 
 
 # ---- penalised B-splines -----------------------------------------------------------------------------------------------
@@ -231,7 +283,9 @@ class PenalisedSpline(SmoothBasis):
     ) -> Self:
         """The basis of k B-splines at points x (n, 1), each of which counts so often."""
         if x.shape[1] != 1:
-            raise DataError(f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)")
+            raise DataError(
+                f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)"
+            )
         least = 4 if cyclic else 5
         if k < least or (distinct := len(np.unique(x))) < 3:
             said = (
@@ -243,18 +297,42 @@ class PenalisedSpline(SmoothBasis):
         low, high = ends if ends is not None else (float(x.min()), float(x.max()))
         eye = np.eye(k)
         # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
-        D = (np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0)) if cyclic else np.diff(eye, 2, axis=0)
+        D = (
+            (np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0))
+            if cyclic
+            else np.diff(eye, 2, axis=0)
+        )
         L, V = np.linalg.eigh(D.T @ D)
         null = 1 if cyclic else 2
         # b = V_null a + V_range L^(-1/2) u; of the null space the constant is left out.
         index = np.arange(k) - (k - 1) / 2
-        line = (index / np.linalg.norm(index))[:, None] if not cyclic else np.zeros((k, 0))
-        made = cls(
-            low, high, k, cyclic, name, np.hstack([line, V[:, null:] / np.sqrt(L[null:])]), null - 1, np.zeros(1)
+        line = (
+            (index / np.linalg.norm(index))[:, None] if not cyclic else np.zeros((k, 0))
         )
-        size = _root_mean_square(made._splines(x) @ made.transform[:, null - 1 :], counts)
+        made = cls(
+            low,
+            high,
+            k,
+            cyclic,
+            name,
+            np.hstack([line, V[:, null:] / np.sqrt(L[null:])]),
+            null - 1,
+            np.zeros(1),
+        )
+        size = _root_mean_square(
+            made._splines(x) @ made.transform[:, null - 1 :], counts
+        )
         unit = np.hstack([line, made.transform[:, null - 1 :] / size])
-        return cls(low, high, k, cyclic, name, unit, null - 1, _weighted_means(made._splines(x) @ unit, counts))
+        return cls(
+            low,
+            high,
+            k,
+            cyclic,
+            name,
+            unit,
+            null - 1,
+            _weighted_means(made._splines(x) @ unit, counts),
+        )
 
     @property
     def flat(self) -> int:
@@ -274,7 +352,10 @@ class PenalisedSpline(SmoothBasis):
         t = self.transform[:, -1]
         around = np.append(t, t[:2]) if self.cyclic else t
         unit = float(np.square(np.diff(around, 2)).sum())
-        return Roughness(unit, "sum_j (b_j - 2 b_(j+1) + b_(j+2))², b the coefficients of the B-splines")
+        return Roughness(
+            unit,
+            "sum_j (b_j - 2 b_(j+1) + b_(j+2))², b the coefficients of the B-splines",
+        )
 
     def columns_at(self, x: Array) -> Array:
         return self._splines(x) @ self.transform - self.means
@@ -290,7 +371,9 @@ class PenalisedSpline(SmoothBasis):
             every[:, :3] += every[:, self.k : self.k + 3]
             return np.asarray(every[:, : self.k])
         h = (self.high - self.low) / (self.k - 3)
-        spline = scipy.interpolate.BSpline(self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3)
+        spline = scipy.interpolate.BSpline(
+            self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3
+        )
         inside = np.clip(x, self.low, self.high)
         # f(x) = f(end) + (x - end) f'(end) outside
         return np.asarray(spline(inside) + (x - inside)[:, None] * spline(inside, 1))
@@ -311,12 +394,25 @@ class TensorProduct(SmoothBasis):
     means: Array
 
     @classmethod
-    def of(cls, x: Array, k: tuple[int, ...], name: str = "t2", *, counts: Array | None = None) -> Self:
+    def of(
+        cls,
+        x: Array,
+        k: tuple[int, ...],
+        name: str = "t2",
+        *,
+        counts: Array | None = None,
+    ) -> Self:
         """The product of one basis for each column of x (n, d), each row of which counts so often."""
-        margins = tuple(ThinPlate.of(x[:, [j]], k[j], name, counts=counts) for j in range(x.shape[1]))
+        margins = tuple(
+            ThinPlate.of(x[:, [j]], k[j], name, counts=counts)
+            for j in range(x.shape[1])
+        )
         made = cls(margins, np.ones(1), np.zeros(1))
         columns, ends = made._uncentred_columns(x), np.cumsum([made.flat, *made.blocks])
-        each = [np.full(b - a, _root_mean_square(columns[:, a:b], counts)) for a, b in pairwise(ends)]
+        each = [
+            np.full(b - a, _root_mean_square(columns[:, a:b], counts))
+            for a, b in pairwise(ends)
+        ]
         sizes = np.concatenate([np.ones(made.flat), *each])
         return cls(margins, sizes, _weighted_means(columns / sizes, counts))
 
@@ -331,7 +427,8 @@ class TensorProduct(SmoothBasis):
     @property
     def blocks(self) -> tuple[int, ...]:
         widths = [
-            [(m.flat + 1, m.blocks[0])[use] for m, use in zip(self.margins, part)] for part in self._range_margins()[1:]
+            [(m.flat + 1, m.blocks[0])[use] for m, use in zip(self.margins, part)]
+            for part in self._range_margins()[1:]
         ]
         return tuple(int(np.prod(w)) for w in widths)
 

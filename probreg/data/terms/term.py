@@ -11,11 +11,20 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import kind_of
-from probreg.data.terms.smooths import PenalisedSpline, SmoothBasis, TensorProduct, ThinPlate
+from probreg.data.terms.smooths import (
+    PenalisedSpline,
+    SmoothBasis,
+    TensorProduct,
+    ThinPlate,
+)
 from probreg.errors import DataError
 
 Array = np.ndarray
-_KINDS: dict[str, type[SmoothBasis]] = {"tp": ThinPlate, "ps": PenalisedSpline, "t2": TensorProduct}
+_KINDS: dict[str, type[SmoothBasis]] = {
+    "tp": ThinPlate,
+    "ps": PenalisedSpline,
+    "t2": TensorProduct,
+}
 _COLUMNS = {1: 10, 2: 30}  # k, the constant counted, by the number of columns
 _MATRICES = ("knots", "transform")
 _MARGIN = 5  # k of each margin of a tensor product
@@ -33,7 +42,9 @@ class BasisTerm:
     short: str
     flat: tuple[str, ...]
     blocks: tuple[tuple[str, ...], ...]
-    labels: tuple[str, ...]  # of the blocks: the term, with what tells them apart where there are several
+    labels: tuple[
+        str, ...
+    ]  # of the blocks: the term, with what tells them apart where there are several
     levels: tuple[str, ...] = ()
 
     @cached_property
@@ -68,7 +79,9 @@ class SmoothTerm:
     by: str = ""  # "", "number" or "levels"
     levels: tuple[Any, ...] = ()
 
-    def columns_at(self, x: Array, by: Any = None, rows: Any = None) -> dict[str, Array]:
+    def columns_at(
+        self, x: Array, by: Any = None, rows: Any = None
+    ) -> dict[str, Array]:
         """The columns (n,) by name, at points x (n, d) and the values of `by`."""
         columns = self.basis.columns_at(x)
         names = self._column_labels()
@@ -78,35 +91,67 @@ class SmoothTerm:
                     f"by= held numbers when the model was fitted and holds {kind} now, {by[0]!r} at row {rows[0]}"
                 )
             values = np.asarray(by, dtype=float)
-            return dict(zip(names, (np.column_stack([np.ones(len(x)), columns]) * values[:, None]).T))
+            return dict(
+                zip(
+                    names,
+                    (np.column_stack([np.ones(len(x)), columns]) * values[:, None]).T,
+                )
+            )
         if self.by == "levels":
             met = np.asarray(by, dtype=object)
-            if set(self.levels) == {"False", "True"} and kind_of(by) == "number" and np.isin(by, (0, 1)).all():
+            if (
+                set(self.levels) == {"False", "True"}
+                and kind_of(by) == "number"
+                and np.isin(by, (0, 1)).all()
+            ):
                 met = met.astype(bool).astype(object)
-            if len(bad := np.flatnonzero(~np.isin(met.astype(str), [str(level) for level in self.levels]))):
+            if len(
+                bad := np.flatnonzero(
+                    ~np.isin(met.astype(str), [str(level) for level in self.levels])
+                )
+            ):
                 raise DataError(
                     f"by= has the level {met[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
                     f"{', '.join(map(repr, self.levels))}"
                 )
-            columns = np.hstack([columns * (met.astype(str) == str(level))[:, None] for level in self.levels])
+            columns = np.hstack(
+                [
+                    columns * (met.astype(str) == str(level))[:, None]
+                    for level in self.levels
+                ]
+            )
         return dict(zip(names, columns.T))
 
     def function_at(self, x: Array) -> Array:
         """The columns of one function at points x (n, d), in the order [flat, blocks]; those that `by=` numbers multiply."""
         columns = self.basis.columns_at(x)
-        return np.column_stack([np.ones(len(x)), columns]) if self.by == "number" else columns
+        return (
+            np.column_stack([np.ones(len(x)), columns])
+            if self.by == "number"
+            else columns
+        )
 
     def _column_labels(self) -> list[str]:
         """Return the labels in brackets after the term: "line" for flat columns, numbers for the columns of a block."""
-        flat = ["line"] if self.basis.flat == 1 else [f"line {i + 1}" for i in range(self.basis.flat)]
+        flat = (
+            ["line"]
+            if self.basis.flat == 1
+            else [f"line {i + 1}" for i in range(self.basis.flat)]
+        )
         several = len(self.basis.blocks) > 1
         numbers = [
-            f"{b + 1}.{i + 1}" if several else f"{i + 1}" for b, q in enumerate(self.basis.blocks) for i in range(q)
+            f"{b + 1}.{i + 1}" if several else f"{i + 1}"
+            for b, q in enumerate(self.basis.blocks)
+            for i in range(q)
         ]
         if self.by == "number":
             return ["level", *flat, *numbers]
         if self.by == "levels":
-            return [f"{level}, {name}" for level in self.levels for name in (*flat, *numbers)]
+            return [
+                f"{level}, {name}"
+                for level in self.levels
+                for name in (*flat, *numbers)
+            ]
         return [*flat, *numbers]
 
     def described(self, key: str) -> BasisTerm:
@@ -120,19 +165,43 @@ class SmoothTerm:
             for q in self.basis.blocks:
                 blocks.append(tuple(names[at : at + q]))
                 at += q
-        numbers = [str(b + 1) for b in range(len(self.basis.blocks))] if len(self.basis.blocks) > 1 else [""]
-        parts = [", ".join(filter(None, (str(level), b))) for level in self.levels or ("",) for b in numbers]
+        numbers = (
+            [str(b + 1) for b in range(len(self.basis.blocks))]
+            if len(self.basis.blocks) > 1
+            else [""]
+        )
+        parts = [
+            ", ".join(filter(None, (str(level), b)))
+            for level in self.levels or ("",)
+            for b in numbers
+        ]
         labels = tuple(f"{key}[{part}]" if part else key for part in parts)
-        return BasisTerm(key, self.short, tuple(flat), tuple(blocks), labels, tuple(map(str, self.levels)))
+        return BasisTerm(
+            key,
+            self.short,
+            tuple(flat),
+            tuple(blocks),
+            labels,
+            tuple(map(str, self.levels)),
+        )
 
 
 def learned_term(
-    name: str, x: Array, by: Any, words: Mapping[str, Any], *, key: str, short: str, counts: Array | None = None
+    name: str,
+    x: Array,
+    by: Any,
+    words: Mapping[str, Any],
+    *,
+    key: str,
+    short: str,
+    counts: Array | None = None,
 ) -> dict[str, Any]:
     """The state of a term at training points x (n, d), each of which counts so often, with the values of its `by` column."""
     d = x.shape[1]
     if name == "t2":
-        basis: SmoothBasis = TensorProduct.of(x, (words.get("k", _MARGIN),) * d, key, counts=counts)
+        basis: SmoothBasis = TensorProduct.of(
+            x, (words.get("k", _MARGIN),) * d, key, counts=counts
+        )
     else:
         kind, k = words.get("bs", "tp"), words.get("k", _COLUMNS.get(d, 10 * d))
         if kind not in ("tp", "ps", "cc"):
@@ -142,8 +211,15 @@ def learned_term(
         if kind == "tp":
             basis = ThinPlate.of(x, min(k, _most(x, words)), key, counts=counts)
         else:
-            basis = PenalisedSpline.of(x, k, cyclic=kind == "cc", name=key, counts=counts)
-    state: dict[str, Any] = {"basis": _basis_to_json(basis), "short": short, "by": "", "levels": []}
+            basis = PenalisedSpline.of(
+                x, k, cyclic=kind == "cc", name=key, counts=counts
+            )
+    state: dict[str, Any] = {
+        "basis": _basis_to_json(basis),
+        "short": short,
+        "by": "",
+        "levels": [],
+    }
     if by is None:
         return state
     if kind_of(by) == "number":
@@ -170,7 +246,12 @@ def _most(x: Array, words: Mapping[str, Any]) -> int:
 def term_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
     """The term that `learned_term` wrote; DataError for a damaged state."""
     try:
-        return SmoothTerm(_basis_from_json(state["basis"]), state["short"], state["by"], tuple(state["levels"]))
+        return SmoothTerm(
+            _basis_from_json(state["basis"]),
+            state["short"],
+            state["by"],
+            tuple(state["levels"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
 
@@ -180,7 +261,9 @@ def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": kind}
     for f in fields(basis):
         value = getattr(basis, f.name)
-        nested = isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
+        nested = (
+            isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
+        )
         out[f.name] = [_basis_to_json(part) for part in value] if nested else value
     return out
 
@@ -193,6 +276,8 @@ def _basis_from_json(state: Mapping[str, Any]) -> SmoothBasis:
         if f.name == "margins":
             value = tuple(_basis_from_json(part) for part in value)
         elif isinstance(value, list | tuple):
-            value = np.asarray(value, dtype=float).reshape(len(value), *([-1] if f.name in _MATRICES else []))
+            value = np.asarray(value, dtype=float).reshape(
+                len(value), *([-1] if f.name in _MATRICES else [])
+            )
         values[f.name] = value
     return cls(**values)

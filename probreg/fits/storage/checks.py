@@ -31,15 +31,25 @@ class ValueKind:
 
 def _is_finite_number(value: Any) -> bool:
     """Finite, also as a float: JSON knows longer whole numbers."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+    )
 
 
 def _list_of(kind: ValueKind) -> ValueKind:
-    return ValueKind(f"a list, each {kind.words}", lambda v: isinstance(v, list) and all(map(kind.holds, v)))
+    return ValueKind(
+        f"a list, each {kind.words}",
+        lambda v: isinstance(v, list) and all(map(kind.holds, v)),
+    )
 
 
 def _table_of(kind: ValueKind) -> ValueKind:
-    return ValueKind(f"a table, each {kind.words}", lambda v: isinstance(v, dict) and all(map(kind.holds, v.values())))
+    return ValueKind(
+        f"a table, each {kind.words}",
+        lambda v: isinstance(v, dict) and all(map(kind.holds, v.values())),
+    )
 
 
 def _or_none(kind: ValueKind) -> ValueKind:
@@ -53,12 +63,22 @@ def _one_of(words: Sequence[str]) -> ValueKind:
 TEXT = ValueKind("a text", lambda v: isinstance(v, str))
 TRUTH = ValueKind("true or false", lambda v: isinstance(v, bool))
 TABLE = ValueKind("a table", lambda v: isinstance(v, dict))
-WHOLE = ValueKind("a whole number, 0 or more", lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0)
+WHOLE = ValueKind(
+    "a whole number, 0 or more",
+    lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0,
+)
 NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _is_finite_number(v))
 FINITE_NUMBER = ValueKind("a finite number", _is_finite_number)
-WHOLE_NUMBER = ValueKind("a whole number, 0 or more", lambda v: _is_finite_number(v) and v >= 0 and v % 1 == 0)
-SCALE = ValueKind("a finite number, 0 or more", lambda v: _is_finite_number(v) and v >= 0)
-SPREAD = ValueKind("a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0)
+WHOLE_NUMBER = ValueKind(
+    "a whole number, 0 or more",
+    lambda v: _is_finite_number(v) and v >= 0 and v % 1 == 0,
+)
+SCALE = ValueKind(
+    "a finite number, 0 or more", lambda v: _is_finite_number(v) and v >= 0
+)
+SPREAD = ValueKind(
+    "a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0
+)
 
 FIELDS: Mapping[str, ValueKind] = {
     "version": TEXT,
@@ -91,7 +111,9 @@ FIELDS: Mapping[str, ValueKind] = {
 }
 # Fields that files of an earlier version lack.
 LATER: Mapping[str, ValueKind] = {
-    "solution.routine": _list_of(TRUTH),  # of each note, whether it is of the computation alone; none by default
+    "solution.routine": _list_of(
+        TRUTH
+    ),  # of each note, whether it is of the computation alone; none by default
     "solution.scales": TABLE,  # scales at the top of the evidence; none by default
 }
 
@@ -109,7 +131,11 @@ FOUND: Mapping[str, ValueKind] = {
     "points": WHOLE_NUMBER,
 }
 # The counts of moments, each under `sums` by the name of their group; arrays of that group in files of format 2.
-COUNTS: Mapping[str, ValueKind] = {"n": WHOLE_NUMBER, "weight": SCALE, "log_precision": FINITE_NUMBER}
+COUNTS: Mapping[str, ValueKind] = {
+    "n": WHOLE_NUMBER,
+    "weight": SCALE,
+    "log_precision": FINITE_NUMBER,
+}
 
 
 def check_specification(spec: Any) -> None:
@@ -130,7 +156,9 @@ def field_of(spec: Any, path: str, kind: ValueKind) -> Any:
             raise DataError(f"its specification has no {path!r}")
         value = value[part]
     if not kind.holds(value):
-        raise DataError(f"its {path!r} is {value!r:.60}, and {kind.words} belongs there")
+        raise DataError(
+            f"its {path!r} is {value!r:.60}, and {kind.words} belongs there"
+        )
     return value
 
 
@@ -148,7 +176,10 @@ def _is_covariance(scale: Array) -> bool:
     gone = np.isnan(np.diagonal(scale))
     V = scale[np.ix_(~gone, ~gone)]
     if not (
-        _finite(V) and (np.diagonal(V) >= 0).all() and np.isnan(scale[gone]).all() and np.isnan(scale[:, gone]).all()
+        _finite(V)
+        and (np.diagonal(V) >= 0).all()
+        and np.isnan(scale[gone]).all()
+        and np.isnan(scale[:, gone]).all()
     ):
         return False
     sd = np.where(np.diagonal(V) > 0, np.sqrt(np.diagonal(V)), 1.0)
@@ -156,27 +187,52 @@ def _is_covariance(scale: Array) -> bool:
     if not _finite(R) or np.abs(R - R.T).max(initial=0.0) > 1e-6:
         return False
     try:
-        np.linalg.cholesky((R + R.T) / 2.0 + 1e-6 * np.eye(len(R)))  # rounding leaves eigenvalues a little below zero
+        np.linalg.cholesky(
+            (R + R.T) / 2.0 + 1e-6 * np.eye(len(R))
+        )  # rounding leaves eigenvalues a little below zero
     except np.linalg.LinAlgError:
         return False
     return True
 
 
 def _orthonormal(axes: Array) -> bool:
-    return _finite(axes) and bool(np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(initial=0.0) < 1e-8)
+    return _finite(axes) and bool(
+        np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(initial=0.0) < 1e-8
+    )
 
 
 FINITE = ValueKind("finite numbers", _finite)
 NUMBERS = ValueKind("numbers or nan", lambda v: not np.isinf(v).any())
 TRUTHS = ValueKind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
-POSITIVES = ValueKind("positive finite numbers", lambda v: _finite(v) and bool((v > 0).all()))
-CORRELATIONS = ValueKind("numbers between -1 and 1", lambda v: _finite(v) and bool((np.abs(v) <= 1.0 + 1e-12).all()))
-NOT_NEGATIVE = ValueKind("finite numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all()))
-WHOLES = ValueKind("whole numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()))
-SHARES = ValueKind("shares that add up to 1", lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9)
-RISING = ValueKind("finite numbers that rise", lambda v: _finite(v) and len(v) > 1 and bool((np.diff(v) > 0).all()))
-UPPER = ValueKind("an upper triangle of finite numbers", lambda v: _finite(v) and not np.tril(v, -1).any())
-COVARIANCE = ValueKind("a symmetric matrix without negative eigenvalues", _is_covariance)
+POSITIVES = ValueKind(
+    "positive finite numbers", lambda v: _finite(v) and bool((v > 0).all())
+)
+CORRELATIONS = ValueKind(
+    "numbers between -1 and 1",
+    lambda v: _finite(v) and bool((np.abs(v) <= 1.0 + 1e-12).all()),
+)
+NOT_NEGATIVE = ValueKind(
+    "finite numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all())
+)
+WHOLES = ValueKind(
+    "whole numbers, 0 or more",
+    lambda v: _finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()),
+)
+SHARES = ValueKind(
+    "shares that add up to 1",
+    lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9,
+)
+RISING = ValueKind(
+    "finite numbers that rise",
+    lambda v: _finite(v) and len(v) > 1 and bool((np.diff(v) > 0).all()),
+)
+UPPER = ValueKind(
+    "an upper triangle of finite numbers",
+    lambda v: _finite(v) and not np.tril(v, -1).any(),
+)
+COVARIANCE = ValueKind(
+    "a symmetric matrix without negative eigenvalues", _is_covariance
+)
 VARIANCES = ValueKind("numbers, 0 or more", lambda v: bool((v >= 0).all()))
 AXES = ValueKind("columns of length 1 at right angles", _orthonormal)
 ANY = ValueKind("any number", lambda v: True)
@@ -248,7 +304,9 @@ ROWS = (
     Stored("weights", ("n",), NOT_NEGATIVE, optional=True),
     Stored("precision", ("n",), POSITIVES, optional=True),
     Stored("unused_places", ("u",), WHOLES, optional=True),
-    Stored("unused_X", ("u p",), ANY, optional=True),  # nan at a row that the terms cannot take
+    Stored(
+        "unused_X", ("u p",), ANY, optional=True
+    ),  # nan at a row that the terms cannot take
     Stored("unused_offset", ("u 1", "u m"), ANY, optional=True),
     Stored("unused_y", ("u", "u t"), ANY, optional=True),
 )
@@ -282,13 +340,25 @@ def stored_lines(names: Iterable[str], lines: tuple[Stored, ...]) -> tuple[Store
     def fits(name: str, line: Stored) -> bool:
         if line.name.endswith("("):
             return name.startswith(line.name)
-        return name.endswith(line.name) if line.name.startswith("_") or not line.name else name == line.name
+        return (
+            name.endswith(line.name)
+            if line.name.startswith("_") or not line.name
+            else name == line.name
+        )
 
-    return tuple(next(line for line in lines if fits(name, line))._replace(name=name) for name in names)
+    return tuple(
+        next(line for line in lines if fits(name, line))._replace(name=name)
+        for name in names
+    )
 
 
 def read_arrays(
-    file: Container, group: str, lines: Iterable[Stored], sizes: dict[str, int], *, prefix: str = ""
+    file: Container,
+    group: str,
+    lines: Iterable[Stored],
+    sizes: dict[str, int],
+    *,
+    prefix: str = "",
 ) -> dict[str, Array]:
     """The arrays of a group, each held to its line; letters without a size get that of the first array that has them."""
     present, out = set(file.names(group)), {}
@@ -298,11 +368,21 @@ def read_arrays(
             continue
         values = file.array(group, name)
         if not any(_has_shape(values.shape, shape, sizes) for shape in line.shapes):
-            wanted = " or ".join(f"({', '.join(shape.split())})" for shape in line.shapes)
-            known = ", ".join(f"{letter} = {size}" for letter, size in sizes.items() if letter in " ".join(line.shapes))
-            raise DataError(f"{group}/{name} has shape {values.shape}, and {wanted} belongs there ({known})")
+            wanted = " or ".join(
+                f"({', '.join(shape.split())})" for shape in line.shapes
+            )
+            known = ", ".join(
+                f"{letter} = {size}"
+                for letter, size in sizes.items()
+                if letter in " ".join(line.shapes)
+            )
+            raise DataError(
+                f"{group}/{name} has shape {values.shape}, and {wanted} belongs there ({known})"
+            )
         if not line.values.holds(values):
-            raise DataError(f"{group}/{name} holds other values than {line.values.words}")
+            raise DataError(
+                f"{group}/{name} holds other values than {line.values.words}"
+            )
         out[line.name] = values
     return out
 
@@ -312,8 +392,15 @@ def _has_shape(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> b
     wanted = letters.split()
     if len(wanted) != len(shape):
         return False
-    new = {letter: size for letter, size in zip(wanted, shape) if letter not in sizes and not letter.isdigit()}
-    if any((int(w) if w.isdigit() else {**new, **sizes}[w]) != size for w, size in zip(wanted, shape)):
+    new = {
+        letter: size
+        for letter, size in zip(wanted, shape)
+        if letter not in sizes and not letter.isdigit()
+    }
+    if any(
+        (int(w) if w.isdigit() else {**new, **sizes}[w]) != size
+        for w, size in zip(wanted, shape)
+    ):
         return False
     sizes |= new
     return True

@@ -17,7 +17,9 @@ _PREFIX = "read_"
 _LEVEL = (str, bool, int, float)
 
 
-def written_columns(read: Mapping[str, Any]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
+def written_columns(
+    read: Mapping[str, Any],
+) -> tuple[dict[str, Array], list[dict[str, Any]]]:
     """The arrays of these columns, and of each its name, its kind and its levels; values of other kinds than numbers, texts
     and times are left out.
 
@@ -32,35 +34,63 @@ def written_columns(read: Mapping[str, Any]) -> tuple[dict[str, Array], list[dic
         if values.dtype.kind == "b":
             values, about = values.astype(np.int8), about | {"kind": "truth"}
         elif values.dtype.kind not in "iuf":
-            values = values if kind_of(values) != "time" else np.array(list(map(plain_level, values)), dtype=object)
-            levels = sorted({v for v in values.tolist() if isinstance(v, _LEVEL)}, key=lambda v: (type(v).__name__, v))
+            values = (
+                values
+                if kind_of(values) != "time"
+                else np.array(list(map(plain_level, values)), dtype=object)
+            )
+            levels = sorted(
+                {v for v in values.tolist() if isinstance(v, _LEVEL)},
+                key=lambda v: (type(v).__name__, v),
+            )
             code = {(type(v).__name__, v): i for i, v in enumerate(levels)}
             codes = [code.get((type(v).__name__, v), -1) for v in values.tolist()]
             if -1 in codes:
                 continue
-            values, about = np.array(codes), about | {"kind": "levels", "levels": levels}
+            values, about = (
+                np.array(codes),
+                about | {"kind": "levels", "levels": levels},
+            )
         arrays[f"{_PREFIX}{len(said)}"] = values
         said.append(about)
     return arrays, said
 
 
-def read_columns_back(file: Container, said: Any, sizes: dict[str, int]) -> dict[str, Any]:
+def read_columns_back(
+    file: Container, said: Any, sizes: dict[str, int]
+) -> dict[str, Any]:
     """The columns that `written_columns` wrote. DataError for what is none."""
     if not isinstance(said, list) or not all(isinstance(about, dict) for about in said):
         raise DataError("its columns of the formula are no list of tables")
     out: dict[str, Any] = {}
     for i, about in enumerate(said):
-        name, kind, levels = about.get("name"), about.get("kind"), about.get("levels", [])
-        if not isinstance(name, str) or kind not in ("number", "truth", "levels") or not isinstance(levels, list):
-            raise DataError(f"its column {i} of the formula has no name, kind or levels")
+        name, kind, levels = (
+            about.get("name"),
+            about.get("kind"),
+            about.get("levels", []),
+        )
+        if (
+            not isinstance(name, str)
+            or kind not in ("number", "truth", "levels")
+            or not isinstance(levels, list)
+        ):
+            raise DataError(
+                f"its column {i} of the formula has no name, kind or levels"
+            )
         values = checks.FINITE if kind == "number" else checks.WHOLES
-        found = read_arrays(file, "rows", (Stored(f"{_PREFIX}{i}", ("n",), values),), sizes)[f"{_PREFIX}{i}"]
+        found = read_arrays(
+            file, "rows", (Stored(f"{_PREFIX}{i}", ("n",), values),), sizes
+        )[f"{_PREFIX}{i}"]
         most = len(levels) if kind == "levels" else 2
         if kind != "number" and (found >= most).any():
-            raise DataError(f"its column {name!r:.40} holds codes beyond its {most} values")
+            raise DataError(
+                f"its column {name!r:.40} holds codes beyond its {most} values"
+            )
         if kind == "levels":
             if not all(isinstance(v, _LEVEL) for v in levels):
-                raise DataError(f"the levels of its column {name!r:.40} are not texts and numbers")
+                raise DataError(
+                    f"the levels of its column {name!r:.40} are not texts and numbers"
+                )
             every = np.empty(len(levels), dtype=object)
             every[:] = levels
             found = every[found.astype(int)]

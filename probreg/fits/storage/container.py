@@ -32,7 +32,11 @@ def _refuse_nul(tree: Any) -> None:
         for name, array in group.variables.items():
             if array.dtype.kind not in "OUT":
                 continue
-            if odd := [v for v in np.asarray(array).ravel().tolist() if isinstance(v, str) and "\0" in v]:
+            if odd := [
+                v
+                for v in np.asarray(array).ravel().tolist()
+                if isinstance(v, str) and "\0" in v
+            ]:
                 raise DataError(
                     f"{odd[0]!r} ({name}) has a NUL character, which a file cannot hold: rename it in the data and fit again"
                 )
@@ -44,7 +48,9 @@ def seal(image: bytes | memoryview) -> bytes:
     >>> len(seal(b"any bytes"))
     56
     """
-    return MAGIC + hashlib.sha256(image).digest() + len(image).to_bytes(_LENGTH, "little")
+    return (
+        MAGIC + hashlib.sha256(image).digest() + len(image).to_bytes(_LENGTH, "little")
+    )
 
 
 def read_verified(data: bytes, name: str) -> memoryview:
@@ -80,7 +86,10 @@ class Container:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._file.close()
 
@@ -104,14 +113,28 @@ class Container:
         """An array of numbers. DataError where it is missing, is of another kind, or is not all there."""
         import h5py
 
-        found = self._linked_member(self._linked_member(self._file, group, "group"), name, "array")
+        found = self._linked_member(
+            self._linked_member(self._file, group, "group"), name, "array"
+        )
         where, plan = f"{group}/{name}", found.id.get_create_plist()
-        if not isinstance(found.dtype, np.dtype) or found.dtype.kind not in "fiub" or found.shape is None:
+        if (
+            not isinstance(found.dtype, np.dtype)
+            or found.dtype.kind not in "fiub"
+            or found.shape is None
+        ):
             raise DataError(f"{where} holds {found.dtype}, and numbers belong there")
-        if plan.get_layout() != h5py.h5d.CONTIGUOUS or plan.get_external_count() or plan.get_nfilters():
-            raise DataError(f"{where} is stored in pieces, compressed or in another file, which no saved fit is")
+        if (
+            plan.get_layout() != h5py.h5d.CONTIGUOUS
+            or plan.get_external_count()
+            or plan.get_nfilters()
+        ):
+            raise DataError(
+                f"{where} is stored in pieces, compressed or in another file, which no saved fit is"
+            )
         if found.nbytes > self._size or found.nbytes != found.id.get_storage_size():
-            raise DataError(f"{where} is declared as {found.shape}, and its values are not all in the file")
+            raise DataError(
+                f"{where} is declared as {found.shape}, and its values are not all in the file"
+            )
         values = np.asarray(found[()])
         return (
             values.astype(float) if values.dtype.kind == "f" else values
@@ -121,9 +144,17 @@ class Container:
         """A member of a group by a plain link."""
         import h5py
 
-        wanted, link = h5py.Group if kind == "group" else h5py.Dataset, group.get(name, getlink=True)
+        wanted, link = (
+            h5py.Group if kind == "group" else h5py.Dataset,
+            group.get(name, getlink=True),
+        )
         if link is None:
             raise DataError(f"it has no {kind} {name!r}")
-        if not isinstance(link, h5py.HardLink) or group.get(name, getclass=True) is not wanted:
-            raise DataError(f"{name!r} is no {kind} of this file, but a link or something else")
+        if (
+            not isinstance(link, h5py.HardLink)
+            or group.get(name, getclass=True) is not wanted
+        ):
+            raise DataError(
+                f"{name!r} is no {kind} of this file, but a link or something else"
+            )
         return group[name]

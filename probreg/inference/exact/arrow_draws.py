@@ -32,32 +32,47 @@ class ArrowPosterior(NamedTuple):
 
 
 def posterior_by_arrow(
-    surface: ArrowSurface, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
+    surface: ArrowSurface,
+    theta: Array,
+    weight: Array,
+    chosen: Array,
+    rng: np.random.Generator,
 ) -> ArrowPosterior:
     """Of a Gaussian likelihood at nodes theta (S, d) with their weights, drawn at the nodes `chosen`."""
     p, S, layout = surface.model.shape[0], len(theta), surface.layout
     beta, mean, sd = np.empty((len(chosen), p)), np.empty((S, p)), np.empty((S, p))
     frame = layout.frame_of_all
-    low, spread = np.zeros((p, 0)), np.zeros((*layout.places.shape, layout.places.shape[1]))
+    low, spread = (
+        np.zeros((p, 0)),
+        np.zeros((*layout.places.shape, layout.places.shape[1])),
+    )
     for part in surface.blocks_of(theta):
         at, w = surface.at_nodes(theta[part]), weight[part]
         mean[part] = surface.coefficients(at, *at.mean)[..., 0].T
         in_frame, blocks = _axes(surface, at)
         axes = frame.to_raw(in_frame.reshape(p, -1)).reshape(in_frame.shape)
         sd[part] = np.square(axes).sum(1).T
-        sd[part[:, None], layout.places.ravel()] += np.square(blocks).sum(-1).reshape(len(part), -1)
+        sd[part[:, None], layout.places.ravel()] += (
+            np.square(blocks).sum(-1).reshape(len(part), -1)
+        )
         # E[cov(beta | theta)] = sum_s w_s (blocks_s blocks_s' + axes_s axes_s')
         spread += np.einsum("s,sgkl,sgjl->gkj", w, blocks, blocks, optimize=True)
         low = _compressed(np.hstack([low, (in_frame * np.sqrt(w)).reshape(p, -1)]))
         place = np.full(S, -1)
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
-        for some in np.array_split(mine, 1 + len(mine) * 8 * at.factor.numbers // _DRAWS):
+        for some in np.array_split(
+            mine, 1 + len(mine) * 8 * at.factor.numbers // _DRAWS
+        ):
             of = place[chosen[some]]
             beta[some] = mean[part][of] + _deviations(surface, at, of, rng)
     centre = weight @ mean
-    low = _compressed(np.hstack([low, frame.from_raw((np.sqrt(weight)[:, None] * (mean - centre)).T)]))
-    covariance = ArrowCovariance(frame, 1, places=layout.places, blocks=_roots_of(spread), low=low)
+    low = _compressed(
+        np.hstack([low, frame.from_raw((np.sqrt(weight)[:, None] * (mean - centre)).T)])
+    )
+    covariance = ArrowCovariance(
+        frame, 1, places=layout.places, blocks=_roots_of(spread), low=low
+    )
     return ArrowPosterior(beta, centre, covariance, mean, np.sqrt(sd))
 
 
@@ -66,21 +81,35 @@ def _axes(surface: ArrowSurface, at: ArrowNodes) -> tuple[Array, Array]:
     G, K, r = at.factor.shape
     eye = np.eye(r)
     axes = at.factor.solve_transposed(np.zeros((G, K, r)), eye)
-    blocks = at.factor.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
+    blocks = at.factor.solve_transposed(
+        np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
+    )[0]
     S = len(at.log_noise)
     moved = at.roots.forth(*axes)
-    flat = (np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S) for part in moved)
+    flat = (
+        np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S) for part in moved
+    )
     size = surface.layout.model.shape[0] * surface.layout.model.shape[1]
-    return surface.layout.coordinates(*flat).reshape(size, r, S), at.roots.lead[:, None] @ blocks
+    return surface.layout.coordinates(*flat).reshape(size, r, S), at.roots.lead[
+        :, None
+    ] @ blocks
 
 
-def _deviations(surface: ArrowSurface, at: ArrowNodes, of: Array, rng: np.random.Generator) -> Array:
+def _deviations(
+    surface: ArrowSurface, at: ArrowNodes, of: Array, rng: np.random.Generator
+) -> Array:
     """Draws (n, p) from N(0, H^-1) at the nodes `of`, as coefficients."""
     G, K, r = at.factor.shape
     z = rng.standard_normal((len(of), G * K + r, 1))
-    x = at.factor.at(of).solve_transposed(z[:, : G * K].reshape(-1, G, K, 1), z[:, G * K :])
+    x = at.factor.at(of).solve_transposed(
+        z[:, : G * K].reshape(-1, G, K, 1), z[:, G * K :]
+    )
     moved = at.roots.at(of).forth(*x)
-    return np.asarray(surface.layout.coefficients(*(np.moveaxis(part[..., 0], 0, -1) for part in moved)).T)
+    return np.asarray(
+        surface.layout.coefficients(
+            *(np.moveaxis(part[..., 0], 0, -1) for part in moved)
+        ).T
+    )
 
 
 def _compressed(W: Array) -> Array:
@@ -131,7 +160,11 @@ class ArrowLaw:
     def points(self, z: Array) -> tuple[Array, Array, Array]:
         """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) and log aux."""
         surface, (G, K, r) = self.surface, self.at.H.shape
-        (p, m), a, q = surface.model.shape, len(surface.model.unknown), surface.layout.shape[2]
+        (p, m), a, q = (
+            surface.model.shape,
+            len(surface.model.unknown),
+            surface.layout.shape[2],
+        )
         H: Arrow = self.at.H
         x = H.solve_transposed(z[:, : G * K].T.reshape(G, K, -1), z[:, G * K :].T)
         x = x[0] + self.at.x[0] - self.follow[0], x[1] + self.at.x[1] - self.follow[1]
@@ -141,7 +174,11 @@ class ArrowLaw:
             + surface.layout.centre[:, None, None]
         )
         # N(u; 0, I), the priors of others, and the density 1 of raw flat coefficients
-        log_prior = -0.5 * (np.square(x[0]).sum((0, 1)) + np.square(x[1][:q]).sum(0) + (G * K + q) * _LOG_2PI)
+        log_prior = -0.5 * (
+            np.square(x[0]).sum((0, 1))
+            + np.square(x[1][:q]).sum(0)
+            + (G * K + q) * _LOG_2PI
+        )
         log_prior += [surface.log_prior(column[:, None]) for column in x[1].T]
         if surface.layout.flat:
             log_prior += m * np.linalg.slogdet(surface.layout.T)[1]

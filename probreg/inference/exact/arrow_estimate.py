@@ -24,7 +24,9 @@ class ArrowEstimate(NamedTuple):
     scale: ArrowCovariance
 
 
-def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) -> ArrowEstimate:
+def arrow_estimate(
+    surface: ArrowSurface | ArrowLaplaceSurface, theta: Array
+) -> ArrowEstimate:
     """At the hyperparameters theta."""
     layout = surface.layout
     if isinstance(surface, ArrowSurface):
@@ -32,25 +34,42 @@ def arrow_estimate(surface: ArrowSurface | ArrowLaplaceSurface, theta: Array) ->
         beta = _coefficients(surface, nodes.roots, (nodes.mean[0][0], nodes.mean[1][0]))
         return ArrowEstimate(beta, _covariance(layout, nodes.roots, nodes.factor.at(0)))
     at = surface.mode(theta)
-    return ArrowEstimate(_coefficients(surface, at.roots, at.x), _covariance(layout, at.roots, surface.factor(at)))
+    return ArrowEstimate(
+        _coefficients(surface, at.roots, at.x),
+        _covariance(layout, at.roots, surface.factor(at)),
+    )
 
 
-def _coefficients(surface: ArrowSurface | ArrowLaplaceSurface, roots: ArrowRoots, x: tuple[Array, Array]) -> Array:
+def _coefficients(
+    surface: ArrowSurface | ArrowLaplaceSurface,
+    roots: ArrowRoots,
+    x: tuple[Array, Array],
+) -> Array:
     """(p, m), from coordinates x of groups and of the border."""
     layout = surface.layout
     a, c = roots.forth(x[0][None], x[1][None])
-    beta = np.asarray(layout.coefficients(a[0], c[0]).reshape(surface.model.shape) + layout.centre[:, None])
+    beta = np.asarray(
+        layout.coefficients(a[0], c[0]).reshape(surface.model.shape)
+        + layout.centre[:, None]
+    )
     if isinstance(surface, ArrowSurface):
         beta[list(layout.flat), 0] += layout.T @ surface.fitted
     return beta
 
 
-def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) -> ArrowCovariance:
+def _covariance(
+    layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow
+) -> ArrowCovariance:
     """Of vec beta."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
     a, c = H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
     a, c = roots.forth(a[None], c[None])
-    blocks = roots.lead[0] @ H.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
+    blocks = (
+        roots.lead[0]
+        @ H.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
+    )
     low, m = layout.coordinates(a[0], c[0]), layout.model.shape[1]
-    return ArrowCovariance(layout.frame_of_all, m, places=layout.places, blocks=blocks, low=low)
+    return ArrowCovariance(
+        layout.frame_of_all, m, places=layout.places, blocks=blocks, low=low
+    )

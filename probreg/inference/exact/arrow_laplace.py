@@ -37,7 +37,14 @@ from probreg.inference.exact.latent_groups import (
 from probreg.model.model import Model
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import Arrow
-from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
+from probreg.priors import (
+    AuxPrior,
+    BlockPrior,
+    Flat,
+    GaussianPrior,
+    SmoothPrior,
+    WholePrior,
+)
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100
@@ -105,7 +112,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     @cached_property
     def _known(self) -> slice:
-        return slice(self._latent, self._latent + len(self.layout.known) * self.model.shape[1])
+        return slice(
+            self._latent, self._latent + len(self.layout.known) * self.model.shape[1]
+        )
 
     @cached_property
     def _frame(self) -> tuple[Array, Array]:
@@ -113,7 +122,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
         near = ArrowLaplaceSurface(self.model, self.groups)
         at = near.mode(near.starts()[0])
         flat, rest = slice(self._inner, near._inner), at.H.schur(self._inner)
-        root = solve_triangular(np.linalg.cholesky(rest), np.eye(len(rest)), lower=True).T
+        root = solve_triangular(
+            np.linalg.cholesky(rest), np.eye(len(rest)), lower=True
+        ).T
         self._last = at
         return at.x[1][flat, 0], root
 
@@ -131,7 +142,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
         if self.criterion == "REML":
             return np.eye(a)
         root = self._frame[1]
-        return np.block([[np.zeros((len(root), a)), root], [np.eye(a), np.zeros((a, len(root)))]])
+        return np.block(
+            [[np.zeros((len(root), a)), root], [np.eye(a), np.zeros((a, len(root)))]]
+        )
 
     def given(self, theta: Array) -> Array:
         """Flat coefficients on standardised columns and log aux at theta, where these are not integrated."""
@@ -144,7 +157,10 @@ class ArrowLaplaceSurface(EvidenceSurface):
     @property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of outer nuisance parameters, in the order of theta."""
-        return [*self.groups.priors, *(self.model.aux_prior(name) for name in self.outer)]
+        return [
+            *self.groups.priors,
+            *(self.model.aux_prior(name) for name in self.outer),
+        ]
 
     @property
     def _inner_aux(self) -> tuple[str, ...]:
@@ -155,7 +171,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def mode(self, theta: Array, tol: float = _TOL) -> ArrowMode:
         """By Newton's method, made to rise from the last mode; where this fails, from where the response alone puts it."""
-        if self._last is not None and self._last.tol <= tol and np.array_equal(self._last.theta, theta):
+        if (
+            self._last is not None
+            and self._last.tol <= tol
+            and np.array_equal(self._last.theta, theta)
+        ):
             return self._last
         try:
             return self._climb(theta, tol)
@@ -166,7 +186,10 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return self._climb(theta, tol)
 
     def _climb(self, theta: Array, tol: float) -> ArrowMode:
-        given, roots = self.given(theta), self.layout.roots(theta[None, : len(self.groups.priors)])
+        given, roots = (
+            self.given(theta),
+            self.layout.roots(theta[None, : len(self.groups.priors)]),
+        )
         k, before = self._inner, np.inf
         x = self._start(roots)
         x[1][k:, 0] = given
@@ -175,7 +198,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
             gradient = self._gradient(at)
             H, exact = self._curvature(at)
             step = H.solve(*gradient, k)
-            square = float((gradient[0] * step[0]).sum() + (gradient[1][:k] * step[1]).sum())
+            square = float(
+                (gradient[0] * step[0]).sum() + (gradient[1][:k] * step[1]).sum()
+            )
             decrement = np.sqrt(max(square, 0.0))
             if exact and (decrement < tol or before <= decrement < _ROUNDING):
                 self._last = at._replace(H=H, tol=tol)
@@ -205,15 +230,22 @@ class ArrowLaplaceSurface(EvidenceSurface):
             for one, other in zip(new, old):
                 b = one.block
                 if not b.repeated:
-                    u[1][b.place, 0] *= np.clip(other.value[0] / np.maximum(one.value[0], 1e-300), 0.0, _FAR)
+                    u[1][b.place, 0] *= np.clip(
+                        other.value[0] / np.maximum(one.value[0], 1e-300), 0.0, _FAR
+                    )
                     continue
-                if np.diagonal(one.value[0]).min() * _FAR < np.diagonal(other.value[0]).max():
+                if (
+                    np.diagonal(one.value[0]).min() * _FAR
+                    < np.diagonal(other.value[0]).max()
+                ):
                     continue
                 map_of_u = np.linalg.solve(one.value[0], other.value[0])
                 if leads:
                     u[0][:, b.place, 0] = u[0][:, b.place, 0] @ map_of_u.T
                 else:
-                    u[1][b.place, 0] = (u[1][b.place, 0].reshape(b.repeats, b.size) @ map_of_u.T).ravel()
+                    u[1][b.place, 0] = (
+                        u[1][b.place, 0].reshape(b.repeats, b.size) @ map_of_u.T
+                    ).ravel()
         return u
 
     def _of_response(self) -> Array:
@@ -233,12 +265,21 @@ class ArrowLaplaceSurface(EvidenceSurface):
         z = self.rows.at(moved[0][0], moved[1][0])
         rows = self.rows.values(z)
         q = self._latent
-        log_p = rows.value + self.log_prior(x[1]) - 0.5 * float(np.square(x[0]).sum() + np.square(x[1][:q]).sum())
+        log_p = (
+            rows.value
+            + self.log_prior(x[1])
+            - 0.5 * float(np.square(x[0]).sum() + np.square(x[1][:q]).sum())
+        )
         return ArrowMode(theta, roots, x, z, rows, None, None, log_p, np.inf)  # type: ignore[arg-type]
 
     def _rise(self, at: ArrowMode, step: Parts) -> ArrowMode | None:
         k = self._inner
-        for t in halvings(*(np.concatenate([part.ravel() for part in parts]) for parts in (at.x, step))):
+        for t in halvings(
+            *(
+                np.concatenate([part.ravel() for part in parts])
+                for parts in (at.x, step)
+            )
+        ):
             c = at.x[1].copy()
             c[:k] += t * step[1]
             new = self._at(at.theta, at.roots, (at.x[0] + t * step[0], c))
@@ -260,11 +301,16 @@ class ArrowLaplaceSurface(EvidenceSurface):
             return at.roots.arrow(self.gram(at).cut(self._inner)).at(0), True
         except np.linalg.LinAlgError:
             value, vector = np.linalg.eigh(at.rows.W)
-            W = (vector * np.maximum(value, 1e-3 * np.abs(value).max(-1, keepdims=True))[:, None]) @ vector.swapaxes(
-                1, 2
-            )
+            W = (
+                vector
+                * np.maximum(value, 1e-3 * np.abs(value).max(-1, keepdims=True))[
+                    :, None
+                ]
+            ) @ vector.swapaxes(1, 2)
             try:
-                return at.roots.arrow(self._with_prior(self.rows.gram(W), at).cut(self._inner)).at(0), False
+                return at.roots.arrow(
+                    self._with_prior(self.rows.gram(W), at).cut(self._inner)
+                ).at(0), False
             except np.linalg.LinAlgError:
                 raise Incompatible(
                     "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold "
@@ -287,7 +333,15 @@ class ArrowLaplaceSurface(EvidenceSurface):
         out = []
         for b in self.model.joint.blocks:
             if b.columns and b.columns[0] in place:
-                out.append((b, self._known.start + replace(b, columns=tuple(place[j] for j in b.columns)).entries(m)))
+                out.append(
+                    (
+                        b,
+                        self._known.start
+                        + replace(
+                            b, columns=tuple(place[j] for j in b.columns)
+                        ).entries(m),
+                    )
+                )
         return out
 
     def log_prior(self, c: Array) -> float:
@@ -319,14 +373,26 @@ class ArrowLaplaceSurface(EvidenceSurface):
         """What the priors of other coordinates add to grad log |H|^(1/2), (H^-1)_jj d h_j / 2."""
         out, S = np.zeros(len(corner)), np.diagonal(corner)
         for b, at in self._blocks():
-            if isinstance(b.prior, SmoothPrior) and not isinstance(b.prior, GaussianPrior | Flat | WholePrior):
+            if isinstance(b.prior, SmoothPrior) and not isinstance(
+                b.prior, GaussianPrior | Flat | WholePrior
+            ):
                 x = c[at, 0].reshape(len(b.columns), -1)
                 h = _NEAR * np.sqrt(S[at]).reshape(x.shape)
-                out[at] = S[at] * ((b.prior.slopes(x - h)[1] - b.prior.slopes(x + h)[1]) / (4 * h)).ravel()
+                out[at] = (
+                    S[at]
+                    * (
+                        (b.prior.slopes(x - h)[1] - b.prior.slopes(x + h)[1]) / (4 * h)
+                    ).ravel()
+                )
         for i, name in enumerate(self._inner_aux):
-            k, value = len(c) - len(self.model.unknown) + i, float(np.exp(self._log_aux(c)[i]))
+            k, value = (
+                len(c) - len(self.model.unknown) + i,
+                float(np.exp(self._log_aux(c)[i])),
+            )
             own = self.model.aux_prior(name)
-            near = [-own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)]
+            near = [
+                -own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)
+            ]
             out[k] = S[k] * (near[0] - near[1]) / (4 * _NEAR)
         return out
 
@@ -335,7 +401,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
     def _evidence(self, at: ArrowMode) -> float:
         k, f = self._inner, len(self.layout.flat)
         constant = 0.5 * (k - self._latent) * _LOG_2PI
-        if self.criterion == "REML" and f:  # with the density 1 of raw flat coefficients, which are T times those here
+        if (
+            self.criterion == "REML" and f
+        ):  # with the density 1 of raw flat coefficients, which are T times those here
             constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
         return float(at.log_p - 0.5 * at.H.log_det(k) + constant)
 
@@ -344,11 +412,20 @@ class ArrowLaplaceSurface(EvidenceSurface):
         slopes = self._slopes(at)
         value = self._evidence(at)
         return with_priors(
-            EvidencePoint(value, slopes.gradient, slopes.hessian, value, slopes.settled), theta, self.priors
+            EvidencePoint(
+                value, slopes.gradient, slopes.hessian, value, slopes.settled
+            ),
+            theta,
+            self.priors,
         )
 
     def _slopes(self, at: ArrowMode) -> "_Slopes":
-        d, k, roots, gram = len(self.groups.priors), self._inner, at.roots, self.gram(at)
+        d, k, roots, gram = (
+            len(self.groups.priors),
+            self._inner,
+            at.roots,
+            self.gram(at),
+        )
         inverse = Inverse(*at.H.inverse(k))
         t, q = self._follow(at, inverse)
         # v = s - t + W X M q
@@ -357,7 +434,10 @@ class ArrowLaplaceSurface(EvidenceSurface):
         xv, xs = self.rows.pull(v), self.rows.pull(at.rows.score)
         minus = (-xs[0], -xs[1])
         pulls = roots.pull(gram, inverse)
-        gradient = roots.through(pulls)[0] + roots.through(roots.paired([(xv, at.x), (minus, q)]))[0]
+        gradient = (
+            roots.through(pulls)[0]
+            + roots.through(roots.paired([(xv, at.x), (minus, q)]))[0]
+        )
         settled = roots.settled(gram, pulls)
         # how the mode moves: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2 with z = X (dM u + M dM's)
         turned, back = roots.turned(at.x, d), roots.turned_back(xs, d)
@@ -365,19 +445,38 @@ class ArrowLaplaceSurface(EvidenceSurface):
         both = turned[0] + more[0], turned[1] + more[1]
         of_both = gram.times(*both)
         half = at.H.half(*_one(roots.back(*of_both)), k)
-        square = np.tensordot(both[0], of_both[0], ((0, 1), (0, 1))) + both[1].T @ of_both[1]
-        information = 0.5 * (square - np.tensordot(half[0], half[0], ((0, 1), (0, 1))) - half[1].T @ half[1])
+        square = (
+            np.tensordot(both[0], of_both[0], ((0, 1), (0, 1))) + both[1].T @ of_both[1]
+        )
+        information = 0.5 * (
+            square
+            - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
+            - half[1].T @ half[1]
+        )
         if k == self._size:
             return _Slopes(gradient, -information, settled)
         pushed = _one(roots.back(*gram.times(*turned)))
         du = at.H.solve(back[0] - pushed[0], back[1] - pushed[1], k)
-        moved = _one(roots.forth(du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]))
+        moved = _one(
+            roots.forth(
+                du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]
+            )
+        )
         across = -gram.times(turned[0] + moved[0], turned[1] + moved[1])[1][k:]
         # the curvature of max_x log p over what is not integrated
         half = at.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
-        own = gram.rest[k:, k:] - np.tensordot(half[0], half[0], ((0, 1), (0, 1))) - half[1].T @ half[1]
+        own = (
+            gram.rest[k:, k:]
+            - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
+            - half[1].T @ half[1]
+        )
         root, outer = self._of_outer, xv[1][k:, 0]
-        hessian = np.block([[-information, (root.T @ across).T], [root.T @ across, -root.T @ own @ root]])
+        hessian = np.block(
+            [
+                [-information, (root.T @ across).T],
+                [root.T @ across, -root.T @ own @ root],
+            ]
+        )
         return _Slopes(np.append(gradient, root.T @ outer), hessian, settled)
 
     def _follow(self, at: ArrowMode, inverse: Inverse) -> tuple[Array, Parts]:
@@ -401,16 +500,23 @@ class ArrowLaplaceSurface(EvidenceSurface):
     def _raw(self, roots: ArrowRoots, S: Inverse) -> Inverse:
         """M S M' of the parts of H^-1, with zeros for what is given."""
         L, (G, K, k) = roots.lead[0], S.border.shape
-        border, corner = np.zeros((G, K, self._size)), np.zeros((self._size, self._size))
+        border, corner = (
+            np.zeros((G, K, self._size)),
+            np.zeros((self._size, self._size)),
+        )
         border[..., :k], corner[:k, :k] = S.border, S.corner
         corner = roots.transposed_right(roots.transposed_right(corner).T)
-        border = roots.transposed_right((L @ border).reshape(G * K, -1)).reshape(G, K, -1)
+        border = roots.transposed_right((L @ border).reshape(G * K, -1)).reshape(
+            G, K, -1
+        )
         return Inverse(L @ S.own @ L.T, border, corner)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         tol = _ROUGH if self.many_rows else _TOL
-        return np.array([self._evidence(self.mode(t, tol)) for t in theta]) + log_prior_of_logs(theta, self.priors)
+        return np.array(
+            [self._evidence(self.mode(t, tol)) for t in theta]
+        ) + log_prior_of_logs(theta, self.priors)
 
     @property
     def many_rows(self) -> bool:
@@ -430,10 +536,15 @@ class ArrowLaplaceSurface(EvidenceSurface):
         log_aux = self._log_aux(response)[len(self._inner_aux) :]
         for others in self.groups.starts():
             roots = self.layout.roots(others[None])
-            at = self._at(others, roots, (np.zeros((*self.layout.shape[:2], 1)), response))
+            at = self._at(
+                others, roots, (np.zeros((*self.layout.shape[:2], 1)), response)
+            )
             typical = roots.weights_of(self.rows.gram(np.maximum(at.rows.W, 0.0)))
             points += [
-                np.append(np.where(self.groups.scaling, -0.5 * np.log(typical * r), others), log_aux)
+                np.append(
+                    np.where(self.groups.scaling, -0.5 * np.log(typical * r), others),
+                    log_aux,
+                )
                 for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
         found = self.values(np.array(points))

@@ -59,7 +59,10 @@ class ArrowLayout:
     @cached_property
     def _columns(self) -> dict[int, GroupColumns]:
         design = self.model.design
-        return {i: GroupColumns.of(term, design.inputs[term.key]) for i, term in self._repeated.items()}
+        return {
+            i: GroupColumns.of(term, design.inputs[term.key])
+            for i, term in self._repeated.items()
+        }
 
     @cached_property
     def _repeated(self) -> dict[int, GroupedTerm]:
@@ -83,11 +86,17 @@ class ArrowLayout:
         m = self.model.shape[1]
         at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
         lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
-        starts: dict[tuple[int, ...], int] = {}  # of columns, which the blocks of linear predictors share
+        starts: dict[
+            tuple[int, ...], int
+        ] = {}  # of columns, which the blocks of linear predictors share
 
         def place(g: LatentGroup, start: int, count: int) -> slice:
             """Where `count` columns of a group stand, those of one linear predictor every m-th from its own."""
-            return slice(start + (g.predictor or 0), start + count * m, 1 if g.predictor is None else m)
+            return slice(
+                start + (g.predictor or 0),
+                start + count * m,
+                1 if g.predictor is None else m,
+            )
 
         behind = [i for i in self._repeated if i not in self._leading]
         behind.sort(
@@ -104,7 +113,9 @@ class ArrowLayout:
             if g.columns not in starts:
                 starts[g.columns] = k if leads else r
                 k, r = (k + count * m, r) if leads else (k, r + count * m)
-            block = LatentBlock(g, own, place(g, starts[g.columns], count), G, K * g.width(m), repeated)
+            block = LatentBlock(
+                g, own, place(g, starts[g.columns], count), G, K * g.width(m), repeated
+            )
             (lead if leads else rest).append(block)
         lead.sort(key=lambda b: b.place.stop)
         rest.sort(key=lambda b: b.place.stop)
@@ -113,7 +124,9 @@ class ArrowLayout:
     @cached_property
     def _first(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
         """Of the blocks of the same columns in several linear predictors the first."""
-        lead, rest = ({b.group.columns: b for b in reversed(part)} for part in self.blocks)
+        lead, rest = (
+            {b.group.columns: b for b in reversed(part)} for part in self.blocks
+        )
         return list(lead.values())[::-1], list(rest.values())[::-1]
 
     @property
@@ -157,7 +170,9 @@ class ArrowLayout:
         others = tuple(of[id(b.group)] for b in rest if b.repeated)
         dense = [self._own(b) for b in rest if not b.repeated]
         last = [design.X[:, list(self.known)], self._standardised]
-        return ArrowColumns(first, others, np.ascontiguousarray(np.hstack([*dense, *last])))
+        return ArrowColumns(
+            first, others, np.ascontiguousarray(np.hstack([*dense, *last]))
+        )
 
     def _own(self, block: LatentBlock) -> Array:
         # X L'^-1, L L' the precision at D = I
@@ -172,10 +187,23 @@ class ArrowLayout:
         for b in self._first[1]:
             own = np.array(b.group.columns)
             if b.repeated:
-                parts.append(coo_array((np.ones(len(own)), (own, np.arange(len(own)))), shape=(p, len(own))))
+                parts.append(
+                    coo_array(
+                        (np.ones(len(own)), (own, np.arange(len(own)))),
+                        shape=(p, len(own)),
+                    )
+                )
             else:  # X L'^-1
-                parts.append(_slab(p, own, solve_triangular(b.group.root, np.eye(len(own)), lower=True).T))
-        parts.append(_slab(p, np.array(self.known, dtype=np.intp), np.eye(len(self.known))))
+                parts.append(
+                    _slab(
+                        p,
+                        own,
+                        solve_triangular(b.group.root, np.eye(len(own)), lower=True).T,
+                    )
+                )
+        parts.append(
+            _slab(p, np.array(self.known, dtype=np.intp), np.eye(len(self.known)))
+        )
         parts.append(_slab(p, np.array(self.flat, dtype=np.intp), self.T))
         return csr_array(hstack(parts))
 
@@ -213,7 +241,12 @@ class ArrowLayout:
         out = Frame.of_raw(self.model.shape[0])
         out.shift[flat], out.scale[flat] = own.shift, own.scale
         intercept = None if own.intercept is None else int(flat[own.intercept])
-        return replace(out, intercept=intercept, mix=own.mix, mixed=None if own.mixed is None else flat[own.mixed])
+        return replace(
+            out,
+            intercept=intercept,
+            mix=own.mix,
+            mixed=None if own.mixed is None else flat[own.mixed],
+        )
 
     def coefficients(self, a: Array, c: Array) -> Array:
         """What columns a (G, K m, s) and c (r m, s) are as vec beta (p m, s), without mu."""
@@ -248,7 +281,10 @@ class ArrowLayout:
     def roots(self, theta: Array, sigma: Array | None = None) -> ArrowRoots:
         """The roots at nodes theta (S, d), those in units of sigma times sigma (S,)."""
         unit = np.ones(len(theta)) if sigma is None else sigma
-        lead, rest = ([self._root(b, theta[:, b.hyper], unit) for b in part] for part in self.blocks)
+        lead, rest = (
+            [self._root(b, theta[:, b.hyper], unit) for b in part]
+            for part in self.blocks
+        )
         return ArrowRoots(lead, rest, len(self.groups.priors))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
@@ -257,7 +293,11 @@ class ArrowLayout:
         unit = unit if relative else np.ones(len(logs))
         if not b.repeated:
             q = len(g.columns)
-            D = np.ones((len(logs), q)) if g.prior is None else np.exp(g.prior.log_scales_at(logs, q))
+            D = (
+                np.ones((len(logs), q))
+                if g.prior is None
+                else np.exp(g.prior.log_scales_at(logs, q))
+            )
             D = unit[:, None] * D
             moved = g.log_scales(logs[0]).slopes.T * D[0]
             return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(moved, m, 1))
@@ -288,8 +328,15 @@ class ArrowLayout:
                 k = int(
                     np.abs(slopes[j - b.hyper.start]).sum(1).argmax()
                 )  # the effect whose row of the root this scale is
-                pairs = [i for i in cors if slopes[i - b.hyper.start][k].any() or slopes[i - b.hyper.start][:, k].any()]
-                for signs in islice(product((1.0, -1.0), repeat=len(pairs)), _MOST_SIGNS):
+                pairs = [
+                    i
+                    for i in cors
+                    if slopes[i - b.hyper.start][k].any()
+                    or slopes[i - b.hyper.start][:, k].any()
+                ]
+                for signs in islice(
+                    product((1.0, -1.0), repeat=len(pairs)), _MOST_SIGNS
+                ):
                     point = back.copy()
                     point[pairs] = signs
                     out.append(point)
@@ -300,10 +347,15 @@ def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> 
     """Incompatible, before anything is allocated, where the matrices of the arrow take more memory than the machine has (or `has`)."""
     (G, K, q), m = layout.shape, layout.model.shape[1]
     r = q + (len(layout.known) + len(layout.flat)) * m
-    need, most = 8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n), has or physical_memory()
+    need, most = (
+        8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n),
+        has or physical_memory(),
+    )
     if most is None or need <= most:
         return
-    terms = [layout.model.design.recipe.grouped[t.key] for t in layout._repeated.values()]
+    terms = [
+        layout.model.design.recipe.grouped[t.key] for t in layout._repeated.values()
+    ]
     counts = " and ".join(f"{t.counted} in {t.key}" for t in terms)
     raise Incompatible(
         f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(most)}. That is 4 (G K r + r²) numbers and "
@@ -317,18 +369,28 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     _require_near_intercept(layout.model, method)
     design, flat = layout.model.design, list(layout.flat)
     if design.n:
-        F = design.X[:, flat] if design.weights is None else np.sqrt(design.weights)[:, None] * design.X[:, flat]
+        F = (
+            design.X[:, flat]
+            if design.weights is None
+            else np.sqrt(design.weights)[:, None] * design.X[:, flat]
+        )
     else:
         by_group = design.moments_by_group
         of_head = by_group is not None and all(j in design.head for j in flat)
-        F = np.asarray((by_group.head if by_group and of_head else design.moments).R, dtype=float)[:, flat]
+        F = np.asarray(
+            (by_group.head if by_group and of_head else design.moments).R, dtype=float
+        )[:, flat]
     rows = len(F) if design.n else design.count
     rank = rank_of(np.linalg.qr(F, mode="r")) if rows >= len(flat) > 0 else None
     if rank is not None and not rank.dropped:
         return
     if flat:
         names = tuple(design.columns[j] for j in flat)
-        why = f"{len(flat)} columns and {rows} rows" if rank is None else combinations(rank, names)
+        why = (
+            f"{len(flat)} columns and {rows} rows"
+            if rank is None
+            else combinations(rank, names)
+        )
         raise Incompatible(
             f"{method}: the posterior is improper, because columns are not identified: {why}. Drop one, or give these columns a "
             "proper prior."
@@ -355,13 +417,17 @@ def _require_near_intercept(model: Model, method: str) -> None:
 def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] | None:
     """Of what the effects of a term multiply, (K,); None where that is not known."""
     if term.key in design.inputs:
-        Z = np.ascontiguousarray(np.asarray(design.inputs[term.key])[:, 1:].T)  # by column, as sums are quick
+        Z = np.ascontiguousarray(
+            np.asarray(design.inputs[term.key])[:, 1:].T
+        )  # by column, as sums are quick
         return Z.mean(1), Z.std(1)
     if (moments := design.moments_by_group) is None:
         return None
     place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
     own = [place[c] for c in term.columns]
-    middle, square = moments.totals[own].reshape(*term.shape, 2).sum(0).T / moments.weight
+    middle, square = (
+        moments.totals[own].reshape(*term.shape, 2).sum(0).T / moments.weight
+    )
     return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 
 
@@ -369,7 +435,10 @@ def _slab(p: int, columns: Array, each: Array) -> Any:
     """(p, f), sparse: `each` (q, f) at the rows of these columns."""
     from scipy.sparse import coo_array
 
-    at, own = np.repeat(columns, each.shape[1]), np.tile(np.arange(each.shape[1]), len(columns))
+    at, own = (
+        np.repeat(columns, each.shape[1]),
+        np.tile(np.arange(each.shape[1]), len(columns)),
+    )
     return coo_array((each.ravel(), (at, own)), shape=(p, each.shape[1]))
 
 
@@ -382,7 +451,9 @@ def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
     """The root that repeats from group to group."""
     if g.prior is not None and (first := g.prior.root(logs[0])) is not None:
         every = [first, *(g.prior.root(each) for each in logs[1:])]
-        return _RootOfEach(np.array([found[0] for found in every if found is not None]), first[1])
+        return _RootOfEach(
+            np.array([found[0] for found in every if found is not None]), first[1]
+        )
     sd = g.base.independent(len(g.columns))
     assert sd is not None  # see `_repeating`
     tau = np.ones(len(logs)) if g.prior is None else np.exp(logs[:, 0])
@@ -399,5 +470,9 @@ def _repeating(model: Model, g: LatentGroup) -> GroupedTerm | None:
     if g.prior is not None and g.prior.root(np.zeros(len(g.hyper))) is not None:
         return term
     sd = g.base.independent(len(g.columns))
-    plain = sd is not None and bool((sd == sd[0]).all()) and not g.base.center(len(g.columns)).any()
+    plain = (
+        sd is not None
+        and bool((sd == sd[0]).all())
+        and not g.base.center(len(g.columns)).any()
+    )
     return term if plain and (g.prior is None or g.prior.scalar) else None

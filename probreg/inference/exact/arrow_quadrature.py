@@ -35,9 +35,14 @@ class ArrowQuadratureSurface(ArrowLaplaceSurface):
             z = at.z.copy()
             z[:, 0] += moved * (node * scale)[lead.codes]
             log_p = times_weights(self.rows.local(z)[0], self.model.design.weights)
-            terms[j] = np.bincount(lead.codes, log_p, len(u)) - 0.5 * np.square(u + node * scale)
+            terms[j] = np.bincount(lead.codes, log_p, len(u)) - 0.5 * np.square(
+                u + node * scale
+            )
         total = np.logaddexp.reduce(terms + (np.log(w) + np.square(x))[:, None], axis=0)
-        return float((total + np.log(scale) - 0.5 * np.log(np.pi)).sum() + self.log_prior(at.x[1]))
+        return float(
+            (total + np.log(scale) - 0.5 * np.log(np.pi)).sum()
+            + self.log_prior(at.x[1])
+        )
 
     def __call__(self, theta: Array) -> EvidencePoint:
         near = super().__call__(theta)
@@ -47,7 +52,9 @@ class ArrowQuadratureSurface(ArrowLaplaceSurface):
             # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h
             return float((8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * _STEP))
 
-        return near._replace(gradient=np.array([along(e) for e in _STEP * np.eye(len(theta))]))
+        return near._replace(
+            gradient=np.array([along(e) for e in _STEP * np.eye(len(theta))])
+        )
 
 
 def points_obstacle(model: Model, criterion: str) -> str | None:
@@ -58,10 +65,10 @@ def points_obstacle(model: Model, criterion: str) -> str | None:
     if criterion != "ML":
         return f"{what} needs criterion='ML', since groups are independent only where flat coefficients are given"
     if model.likelihood.width > 1:
-        return (
-            f"{what} needs one linear predictor, and {model.likelihood.named} likelihood has {model.likelihood.width}"
-        )
-    informative = [b for b in model.joint.blocks if model.joint.informative[list(b.columns)].any()]
+        return f"{what} needs one linear predictor, and {model.likelihood.named} likelihood has {model.likelihood.width}"
+    informative = [
+        b for b in model.joint.blocks if model.joint.informative[list(b.columns)].any()
+    ]
     terms = [model.design.grouped_of(b.columns) for b in informative]
     if len(terms) == 1 and terms[0] is not None and len(terms[0].effects) == 1:
         return None

@@ -14,7 +14,9 @@ from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.numerics.linalg import Arrow
 
-Parts = tuple[Array, Array]  # (G, K, s) of the columns that lead and (r, s) of those behind them
+Parts = tuple[
+    Array, Array
+]  # (G, K, s) of the columns that lead and (r, s) of those behind them
 
 
 class LatentBlock(NamedTuple):
@@ -64,7 +66,10 @@ class ArrowRoots:
 
     def at(self, nodes: Array) -> "ArrowRoots":
         """Those of some nodes."""
-        first, rest = ([root._replace(value=root.value[nodes]) for root in part] for part in (self.first, self.rest))
+        first, rest = (
+            [root._replace(value=root.value[nodes]) for root in part]
+            for part in (self.first, self.rest)
+        )
         return ArrowRoots(first, rest, self.d)
 
     @property
@@ -78,7 +83,9 @@ class ArrowRoots:
         for root in self.rest:
             at, part = root.block.place, B[..., root.block.place]
             if root.block.repeated:
-                out[..., at] = (part.reshape(len(B), -1, root.block.size) @ root.value).reshape(part.shape)
+                out[..., at] = (
+                    part.reshape(len(B), -1, root.block.size) @ root.value
+                ).reshape(part.shape)
             else:
                 out[..., at] = part * root.value[:, None]
         return out
@@ -97,12 +104,20 @@ class ArrowRoots:
         """The factor of H at each node, the curvature W times noise (S,) there."""
         (G, K, r), S = gram.cross.shape, len(self.lead)
         # Lambda'A Lambda, which is symmetric
-        D = (gram.lead.reshape(G * K, K) @ self.lead).reshape(S, G, K, K).swapaxes(-1, -2)
+        D = (
+            (gram.lead.reshape(G * K, K) @ self.lead)
+            .reshape(S, G, K, K)
+            .swapaxes(-1, -2)
+        )
         D = (D.reshape(S, G * K, K) @ self.lead).reshape(S, G, K, K)
         E = self.right(self._left(gram.cross).reshape(S, G * K, r)).reshape(S, G, K, r)
-        F = self.right(self.right(np.broadcast_to(gram.rest, (S, r, r))).swapaxes(-1, -2))
+        F = self.right(
+            self.right(np.broadcast_to(gram.rest, (S, r, r))).swapaxes(-1, -2)
+        )
         if noise is not None:
-            D, E, F = (noise.reshape(S, *[1] * (part.ndim - 1)) * part for part in (D, E, F))
+            D, E, F = (
+                noise.reshape(S, *[1] * (part.ndim - 1)) * part for part in (D, E, F)
+            )
         every, q = np.arange(K), np.arange(self.latent)
         D[..., every, every] += 1.0
         F[..., q, q] += 1.0
@@ -110,7 +125,9 @@ class ArrowRoots:
 
     def back(self, a: Array, c: Array) -> Parts:
         """M'a of columns a (G, K, s) and c (r, s), at S nodes."""
-        return np.swapaxes(self.lead, -1, -2)[:, None] @ a, self._through(c, transpose=True)
+        return np.swapaxes(self.lead, -1, -2)[:, None] @ a, self._through(
+            c, transpose=True
+        )
 
     def forth(self, a: Array, c: Array) -> Parts:
         """M a of columns a (S, G, K, s) and c (S, r, s)."""
@@ -124,7 +141,9 @@ class ArrowRoots:
             part = out[:, b.place]
             if b.repeated:
                 value = np.swapaxes(root.value, -1, -2) if transpose else root.value
-                out[:, b.place] = (value[:, None] @ part.reshape(S, b.repeats, b.size, -1)).reshape(part.shape)
+                out[:, b.place] = (
+                    value[:, None] @ part.reshape(S, b.repeats, b.size, -1)
+                ).reshape(part.shape)
             else:
                 out[:, b.place] = root.value[:, :, None] * part
         return out
@@ -146,13 +165,24 @@ class ArrowRoots:
         for root in self.rest:
             at, b = root.block.place, root.block
             if not b.repeated:
-                out.append(-(above[..., at] * border[..., at]).sum((0, 1)) - (CM[at] * corner[at]).sum(1))
+                out.append(
+                    -(above[..., at] * border[..., at]).sum((0, 1))
+                    - (CM[at] * corner[at]).sum(1)
+                )
                 continue
             cut = (b.repeats, b.size)
             part = -np.einsum(
-                "gkhx,gkhy->xy", above[..., at].reshape(G, K, *cut), border[..., at].reshape(G, K, *cut), optimize=True
+                "gkhx,gkhy->xy",
+                above[..., at].reshape(G, K, *cut),
+                border[..., at].reshape(G, K, *cut),
+                optimize=True,
             )
-            part -= np.einsum("hxj,hyj->xy", CM[at].reshape(*cut, k), corner[at].reshape(*cut, k), optimize=True)
+            part -= np.einsum(
+                "hxj,hyj->xy",
+                CM[at].reshape(*cut, k),
+                corner[at].reshape(*cut, k),
+                optimize=True,
+            )
             out.append(part)
         return out
 
@@ -163,17 +193,26 @@ class ArrowRoots:
         for root in self.rest:
             at, b = root.block.place, root.block
             if not b.repeated:
-                out.append(np.sum([o[1][at, 0] * i[1][at, 0] for o, i in pairs], axis=0))
+                out.append(
+                    np.sum([o[1][at, 0] * i[1][at, 0] for o, i in pairs], axis=0)
+                )
                 continue
             cut = (b.repeats, b.size)
-            out.append(np.sum([o[1][at].reshape(cut).T @ i[1][at].reshape(cut) for o, i in pairs], axis=0))
+            out.append(
+                np.sum(
+                    [o[1][at].reshape(cut).T @ i[1][at].reshape(cut) for o, i in pairs],
+                    axis=0,
+                )
+            )
         return out
 
     def through(self, pulls: list[Array]) -> tuple[Array, float]:
         """<d root / d theta_j, pull> (d,), and the same along log sigma of the roots in units of it."""
         out, relative = np.zeros(self.d), 0.0
         for root, pull in zip([*self.first, *self.rest], pulls):
-            out[root.block.hyper] = [float((slope * pull).sum()) for slope in root.slopes]
+            out[root.block.hyper] = [
+                float((slope * pull).sum()) for slope in root.slopes
+            ]
             relative += float((root.value[0] * pull).sum()) if root.relative else 0.0
         return out, relative
 
@@ -191,9 +230,13 @@ class ArrowRoots:
             for root in roots:
                 b, along = root.block, d > self.d and root.relative
                 places = [*range(b.hyper.start, b.hyper.stop)] + [self.d] * along
-                for j, slope in zip(places, [*root.slopes, *([root.value[0]] if along else [])]):
+                for j, slope in zip(
+                    places, [*root.slopes, *([root.value[0]] if along else [])]
+                ):
                     if leads:
-                        lead[:, b.place, j] = x[0][:, b.place, 0] @ (slope if back else slope.T)
+                        lead[:, b.place, j] = x[0][:, b.place, 0] @ (
+                            slope if back else slope.T
+                        )
                     elif b.repeated:
                         part = x[1][b.place, 0].reshape(b.repeats, b.size)
                         rest[b.place, j] = (part @ (slope if back else slope.T)).ravel()
@@ -210,7 +253,9 @@ class ArrowRoots:
         out = -self.through(pulls)[0]
         for root in [*self.first, *self.rest]:
             b = root.block
-            if b.repeated and np.count_nonzero(root.value[0]) > np.count_nonzero(np.diagonal(root.value[0])):
+            if b.repeated and np.count_nonzero(root.value[0]) > np.count_nonzero(
+                np.diagonal(root.value[0])
+            ):
                 x = self._met(root, gram)
                 out[b.hyper] = (x / (1.0 + x)).sum(1)
         return out
@@ -230,5 +275,9 @@ class ArrowRoots:
         if any(root is each for each in self.first):
             own = gram.lead[:, b.place, b.place]
         else:
-            own = diagonal[b.place].reshape(b.repeats, b.size)[:, :, None] * np.eye(b.size)
-        return np.array([np.einsum("kx,gkl,lx->g", slope, own, slope) for slope in root.slopes]).reshape(-1, b.repeats)
+            own = diagonal[b.place].reshape(b.repeats, b.size)[:, :, None] * np.eye(
+                b.size
+            )
+        return np.array(
+            [np.einsum("kx,gkl,lx->g", slope, own, slope) for slope in root.slopes]
+        ).reshape(-1, b.repeats)

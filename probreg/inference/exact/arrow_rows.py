@@ -46,18 +46,27 @@ class ArrowRows:
 
     @property
     def likelihood(self) -> SmoothLikelihood:
-        assert isinstance(self.model.likelihood, SmoothLikelihood)  # `scales_obstacle` asks first
+        assert isinstance(
+            self.model.likelihood, SmoothLikelihood
+        )  # `scales_obstacle` asks first
         return self.model.likelihood
 
     @cached_property
     def _offset(self) -> Array:
         design = self.model.design
-        moved = (design.X @ self.centre)[:, None] if self.centre.any() else np.zeros((design.n, 1))
+        moved = (
+            (design.X @ self.centre)[:, None]
+            if self.centre.any()
+            else np.zeros((design.n, 1))
+        )
         return plus_offset(moved, design.offset)
 
     @cached_property
     def _pick(self) -> list[int]:
-        return [*range(self.m), *(self.m + self.likelihood.aux.index(name) for name in self.model.unknown)]
+        return [
+            *range(self.m),
+            *(self.m + self.likelihood.aux.index(name) for name in self.model.unknown),
+        ]
 
     def moved(self, a: Array, c: Array) -> Array:
         """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
@@ -80,19 +89,32 @@ class ArrowRows:
         """At z (n, m + a)."""
         log_p, g, h = self.local(z)
         w = self.model.design.weights
-        return RowSlopes(float(times_weights(log_p, w).sum()), times_weights(g, w), times_weights(h, w))
+        return RowSlopes(
+            float(times_weights(log_p, w).sum()),
+            times_weights(g, w),
+            times_weights(h, w),
+        )
 
     def local(self, z: Array) -> tuple[Array, Array, Array]:
         """log p_i, gradient and W_i row by row, without weights."""
         m, design = self.m, self.model.design
-        aux = {name: float(np.exp(z[0, m + i])) for i, name in enumerate(self.model.unknown)}
+        aux = {
+            name: float(np.exp(z[0, m + i]))
+            for i, name in enumerate(self.model.unknown)
+        }
         known = self.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = self.likelihood.value_grad_hessian(design.observed, z[:, :m], **known)
+            found = self.likelihood.value_grad_hessian(
+                design.observed, z[:, :m], **known
+            )
         pick = self._pick
         if len(pick) == found.gradient.shape[1]:
             return found
-        return found.log_prob, found.gradient[:, pick], found.curvature[:, pick][:, :, pick]
+        return (
+            found.log_prob,
+            found.gradient[:, pick],
+            found.curvature[:, pick][:, :, pick],
+        )
 
     # ---- sums ---------------------------------------------------------------------------------------------------------
 
@@ -106,7 +128,11 @@ class ArrowRows:
     def gram(self, W: Array) -> ArrowGram:
         """The sums of blkdiag(x_i kron I, I)' W_i blkdiag(x_i kron I, I)."""
         m, a = self.m, self.a
-        G, K, r = self.columns.lead.groups, self.columns.lead.effects, self.columns.width
+        G, K, r = (
+            self.columns.lead.groups,
+            self.columns.lead.effects,
+            self.columns.width,
+        )
         lead, rest = np.empty((G, K, m, K, m)), np.zeros((r * m + a, r * m + a))
         cross, corner = np.zeros((G, K, m, r * m + a)), np.empty((r, m, r, m))
         for i in range(m):
@@ -122,7 +148,9 @@ class ArrowRows:
             cross[..., at] = above
             rest[: r * m, at] = rest[at, : r * m] = below.ravel()
         rest[r * m :, r * m :] = W[:, m:, m:].sum(0)
-        return ArrowGram(lead.reshape(G, K * m, K * m), cross.reshape(G, K * m, -1), rest)
+        return ArrowGram(
+            lead.reshape(G, K * m, K * m), cross.reshape(G, K * m, -1), rest
+        )
 
     def spread(self, S: Inverse) -> Array:
         """V_i (n, m + a, m + a), the covariance of z_i where that of all coefficients has these parts."""
@@ -135,10 +163,17 @@ class ArrowRows:
                 own = S.own[:, i::m, j::m]
                 border = (S.border[:, i::m, j:r:m] + S.border[:, j::m, i:r:m]) / 2
                 corner = S.corner[i:r:m, j:r:m]
-                symmetric = (own + own.swapaxes(1, 2)) / 2, border, (corner + corner.T) / 2
+                symmetric = (
+                    (own + own.swapaxes(1, 2)) / 2,
+                    border,
+                    (corner + corner.T) / 2,
+                )
                 out[:, i, j] = out[:, j, i] = self.columns.leverage(*symmetric)
         for i in range(a):
-            part = S.border[..., r + i].reshape(G, -1, m), S.corner[:r, r + i].reshape(-1, m)
+            part = (
+                S.border[..., r + i].reshape(G, -1, m),
+                S.corner[:r, r + i].reshape(-1, m),
+            )
             out[:, :m, m + i] = out[:, m + i, :m] = self.columns.times(*part)
         out[:, m:, m:] = S.corner[r:, r:]
         return out

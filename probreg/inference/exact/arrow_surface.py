@@ -34,14 +34,21 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
-from probreg.inference.exact.sparse_roots import sparse_factor, sparse_pull, sparse_traces
+from probreg.inference.exact.sparse_roots import (
+    sparse_factor,
+    sparse_pull,
+    sparse_traces,
+)
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow, SparseArrow
 from probreg.priors import AuxPrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of the factors that are held at once
-_LARGE, _FEW = 200_000, 0.1  # entries of a border from which it may be sparse, and the share that is not zero then
+_LARGE, _FEW = (
+    200_000,
+    0.1,
+)  # entries of a border from which it may be sparse, and the share that is not zero then
 _SAME_NOISE = 0.05  # between two logs of noise scales
 _DEAR = 2_000_000  # multiplications of one value, a millisecond
 
@@ -81,7 +88,11 @@ class ArrowSurface(EvidenceSurface):
     @cached_property
     def _response(self) -> tuple[ArrowSums, Array]:
         """The sums of y less what flat columns say of it, and their coefficients (f,) on standardised columns."""
-        return sums_of_rows(self.layout) if self.model.design.n else sums_of_moments(self.layout)
+        return (
+            sums_of_rows(self.layout)
+            if self.model.design.n
+            else sums_of_moments(self.layout)
+        )
 
     @property
     def moments(self) -> ArrowSums:
@@ -102,7 +113,9 @@ class ArrowSurface(EvidenceSurface):
         if cross is None:
             return gram.times(a, c)
         flat = a.reshape(-1, a.shape[-1])
-        return gram.lead @ a + (cross @ c).reshape(a.shape), cross.T @ flat + gram.rest @ c
+        return gram.lead @ a + (cross @ c).reshape(
+            a.shape
+        ), cross.T @ flat + gram.rest @ c
 
     @property
     def fitted(self) -> Array:
@@ -112,7 +125,9 @@ class ArrowSurface(EvidenceSurface):
     @property
     def response_scale(self) -> float:
         """The standard deviation of what flat columns leave of the response."""
-        return float(np.sqrt(self.moments.of_y[2] / max(self.moments.weight, 1.0))) or 1.0
+        return (
+            float(np.sqrt(self.moments.of_y[2] / max(self.moments.weight, 1.0))) or 1.0
+        )
 
     @property
     def dear(self) -> bool:
@@ -123,13 +138,17 @@ class ArrowSurface(EvidenceSurface):
     @property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of sigma, in the order of theta."""
-        return self.groups.priors + [self.model.aux_prior(a) for a in self.model.unknown]
+        return self.groups.priors + [
+            self.model.aux_prior(a) for a in self.model.unknown
+        ]
 
     def log_noise(self, theta: Array) -> Array:
         """log 1 / sigma^2 (S,) at theta (S, d)."""
         if self.model.unknown:
             return -2.0 * theta[:, -1]
-        return np.full(len(theta), -2.0 * np.log(self.model.fixed[self.model.noise_scale]))
+        return np.full(
+            len(theta), -2.0 * np.log(self.model.fixed[self.model.noise_scale])
+        )
 
     # ---- the value ----------------------------------------------------------------------------------------------------
 
@@ -152,22 +171,35 @@ class ArrowSurface(EvidenceSurface):
         scale = noise[:, None, None]
         half = H.half(scale[..., None] * a, scale * c)
         # min over (u, b) of noise |y - X M (u, b)|^2 + |u|^2 = noise y'y - |H^(-1/2) noise M'X'y|^2
-        penalised = noise * yy - np.square(half[0]).sum((1, 2, 3)) - np.square(half[1]).sum((1, 2))
+        penalised = (
+            noise * yy
+            - np.square(half[0]).sum((1, 2, 3))
+            - np.square(half[1]).sum((1, 2))
+        )
         return ArrowNodes(roots, H, log_noise, half, penalised)
 
     def _evidence(self, at: ArrowNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
         moments, f = self.moments, len(self.layout.flat)
-        fit = moments.weight * (at.log_noise - _LOG_2PI) - at.factor.log_det(self._counted) - at.penalised
+        fit = (
+            moments.weight * (at.log_noise - _LOG_2PI)
+            - at.factor.log_det(self._counted)
+            - at.penalised
+        )
         constant = 0.5 * moments.log_precision
-        if self.criterion == "REML":  # with the density 1 of raw flat coefficients, which are T times those here
+        if (
+            self.criterion == "REML"
+        ):  # with the density 1 of raw flat coefficients, which are T times those here
             constant += 0.5 * f * _LOG_2PI + np.linalg.slogdet(self.layout.T)[1]
         return 0.5 * (fit - np.exp(at.log_noise) * sum(self._left(at))) + constant
 
     def _left(self, at: ArrowNodes) -> list[Array]:
         """left tau^2 (S,) of each block whose basis of few anchors leaves something of the rows: a lower bound (Titsias 2009)."""
         own = [(root.block.group.left, root.value) for root in at.roots.rest]
-        return [np.zeros(len(at.log_noise)), *(left * np.square(value[:, 0]) for left, value in own if left)]
+        return [
+            np.zeros(len(at.log_noise)),
+            *(left * np.square(value[:, 0]) for left, value in own if left),
+        ]
 
     def blocks_of(self, theta: Array) -> list[Array]:
         """The numbers of nodes theta (S, d) in blocks whose factors fit in memory together."""
@@ -175,7 +207,10 @@ class ArrowSurface(EvidenceSurface):
         if self._sparse is not None:  # one factor at a time
             return [np.array([i]) for i in range(len(theta))]
         bytes_of_one = 8 * (4 * G * K * (K + r) + 6 * r * r)
-        return np.array_split(np.arange(len(theta)), min(len(theta), 1 + len(theta) * bytes_of_one // MEMORY))
+        return np.array_split(
+            np.arange(len(theta)),
+            min(len(theta), 1 + len(theta) * bytes_of_one // MEMORY),
+        )
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
@@ -196,7 +231,10 @@ class ArrowSurface(EvidenceSurface):
         """beta (p, S, 1) of coordinates (S, G, K, 1) and (S, r, 1)."""
         moved = at.roots.forth(a, c)
         layout = self.layout
-        found = layout.coefficients(*(np.moveaxis(part[..., 0], 0, -1) for part in moved)) + layout.centre[:, None]
+        found = (
+            layout.coefficients(*(np.moveaxis(part[..., 0], 0, -1) for part in moved))
+            + layout.centre[:, None]
+        )
         found[list(layout.flat)] += (layout.T @ self.fitted)[:, None]
         return found[..., None]
 
@@ -209,36 +247,67 @@ class ArrowSurface(EvidenceSurface):
         except np.linalg.LinAlgError:
             nothing = np.full(len(theta), np.nan)
             d = len(self.groups.priors)
-            return EvidencePoint(-np.inf, nothing, np.full((len(theta),) * 2, np.nan), -np.inf, nothing[:d])
+            return EvidencePoint(
+                -np.inf,
+                nothing,
+                np.full((len(theta),) * 2, np.nan),
+                -np.inf,
+                nothing[:d],
+            )
         noise, H = float(np.exp(at.log_noise[0])), at.factor.at(0)
         u = (at.mean[0][0], at.mean[1][0])
         s, b = self._scores(at.roots, u, noise)
         pulls, trace, columns = self._pulls(at.roots, H, noise)
-        of_fit, of_det = at.roots.through(at.roots.paired([(s, u)])), at.roots.through(pulls)
+        of_fit, of_det = (
+            at.roots.through(at.roots.paired([(s, u)])),
+            at.roots.through(pulls),
+        )
         gradient, relative = of_fit[0] + of_det[0], of_fit[1] + of_det[1]
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
-        settled = at.roots.settled(gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), pulls)
+        settled = at.roots.settled(
+            gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), pulls
+        )
         value = float(self._evidence(at)[0])
         q = self.layout.shape[2]
         if self.model.unknown:
             # d f / d log sigma = -W + noise RSS + (columns counted) - tr (H^-1)_uu
             size = np.square(u[0]).sum() + np.square(u[1][:q]).sum()
-            of_noise = -self.moments.weight + at.penalised[0] - size + columns - trace + relative
+            of_noise = (
+                -self.moments.weight
+                + at.penalised[0]
+                - size
+                + columns
+                - trace
+                + relative
+            )
             gradient = np.append(gradient, of_noise)
         hessian = -self._average_information(at.roots, H, noise, u, s, b)
         gradient, hessian = self._with_left(at, gradient, hessian)
-        return with_priors(EvidencePoint(value, gradient, hessian, value, settled), theta, self.priors)
+        return with_priors(
+            EvidencePoint(value, gradient, hessian, value, settled), theta, self.priors
+        )
 
-    def _pulls(self, roots: ArrowRoots, H: Arrow | SparseArrow, noise: float) -> tuple[list[Array], float, int]:
+    def _pulls(
+        self, roots: ArrowRoots, H: Arrow | SparseArrow, noise: float
+    ) -> tuple[list[Array], float, int]:
         """The blocks of -noise X'X M H^-1, the trace of the latent part of H^-1, and the columns that |H| counts."""
         k, gram, q = self._counted, self.moments.gram, self.layout.shape[2]
         G, K, r = H.shape
         columns = G * K + (r if k is None else k)
-        if isinstance(H, SparseArrow) and (found := sparse_traces(roots, H, k, noise)) is not None:
+        if (
+            isinstance(H, SparseArrow)
+            and (found := sparse_traces(roots, H, k, noise)) is not None
+        ):
             return [noise * pull for pull in found[0]], found[1], columns
         inverse = Inverse(*H.inverse(k))
-        pulls = roots.pull(gram, inverse) if self._sparse is None else sparse_pull(roots, gram, self._sparse, inverse)
-        trace = np.trace(inverse.own, axis1=1, axis2=2).sum() + np.trace(inverse.corner[:q, :q])
+        pulls = (
+            roots.pull(gram, inverse)
+            if self._sparse is None
+            else sparse_pull(roots, gram, self._sparse, inverse)
+        )
+        trace = np.trace(inverse.own, axis1=1, axis2=2).sum() + np.trace(
+            inverse.corner[:q, :q]
+        )
         return [noise * pull for pull in pulls], float(trace), columns
 
     def _scores(self, roots: ArrowRoots, u: Parts, noise: float) -> tuple[Parts, Parts]:
@@ -249,7 +318,13 @@ class ArrowSurface(EvidenceSurface):
         return (noise * (zy - of_fit[0]), noise * (xy - of_fit[1])), (a[0], c[0])
 
     def _average_information(
-        self, roots: ArrowRoots, H: Arrow | SparseArrow, noise: float, u: Parts, s: Parts, b: Parts
+        self,
+        roots: ArrowRoots,
+        H: Arrow | SparseArrow,
+        noise: float,
+        u: Parts,
+        s: Parts,
+        b: Parts,
     ) -> Array:
         """z_i'P z_j / 2 with z_i = (d V / d theta_i) P y and P = W - W X M H^-1 M'X'W, V the covariance of y."""
         unknown = bool(self.model.unknown)
@@ -258,7 +333,9 @@ class ArrowSurface(EvidenceSurface):
         more = roots.forth(back[0][None], back[1][None])
         a, c = a + more[0][0], c + more[1][0]
         y = np.zeros((1, a.shape[-1]))
-        if unknown:  # d V / d log sigma = 2 sigma^2 / w, whose product with P y is 2 (y - X b)
+        if (
+            unknown
+        ):  # d V / d log sigma = 2 sigma^2 / w, whose product with P y is 2 (y - X b)
             a[..., -1] -= 2.0 * b[0][..., 0]
             c[:, -1] -= 2.0 * b[1][:, 0]
             y[0, -1] = 2.0
@@ -266,21 +343,39 @@ class ArrowSurface(EvidenceSurface):
         zy, xy, yy = self.moments.of_y
         above, below = self._gram_times(a, c)
         of_y = (np.tensordot(zy[..., 0], a, 2) + xy[:, 0] @ c)[None]
-        square = np.tensordot(a, above, ((0, 1), (0, 1))) + c.T @ below + of_y.T @ y + y.T @ of_y + yy * y.T @ y
+        square = (
+            np.tensordot(a, above, ((0, 1), (0, 1)))
+            + c.T @ below
+            + of_y.T @ y
+            + y.T @ of_y
+            + yy * y.T @ y
+        )
         back = roots.back(noise * (above + zy * y), noise * (below + xy * y))
         half = H.half(back[0][0], back[1][0])
-        return 0.5 * (noise * square - np.tensordot(half[0], half[0], ((0, 1), (0, 1))) - half[1].T @ half[1])
+        return 0.5 * (
+            noise * square
+            - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
+            - half[1].T @ half[1]
+        )
 
-    def _with_left(self, at: ArrowNodes, gradient: Array, hessian: Array) -> tuple[Array, Array]:
+    def _with_left(
+        self, at: ArrowNodes, gradient: Array, hessian: Array
+    ) -> tuple[Array, Array]:
         """Less left tau^2 / (2 sigma^2), whose log has the slopes 2 d log tau - 2 d log sigma."""
         noise = float(np.exp(at.log_noise[0]))
         for root in at.roots.rest:
             if left := root.block.group.left:
-                own, slope = 0.5 * left * noise * root.value[0, 0] ** 2, np.zeros(len(gradient))
+                own, slope = (
+                    0.5 * left * noise * root.value[0, 0] ** 2,
+                    np.zeros(len(gradient)),
+                )
                 slope[root.block.hyper] = 2.0 * root.slopes[:, 0] / root.value[0, 0]
                 if self.model.unknown:
                     slope[-1] = 2.0 * root.relative - 2.0
-                gradient, hessian = gradient - own * slope, hessian - own * np.outer(slope, slope)
+                gradient, hessian = (
+                    gradient - own * slope,
+                    hessian - own * np.outer(slope, slope),
+                )
         return gradient, hessian
 
     # ---- where a search begins ----------------------------------------------------------------------------------------
@@ -288,8 +383,14 @@ class ArrowSurface(EvidenceSurface):
     def starts(self) -> list[Array]:
         """The best of a grid of common ratios of noise to prior, in units in which every scale tells as much, and sigma at its
         maximum given each; with several scales also one where noise is a third of the response, unless one value takes long."""
-        some = 1 if self._sparse is None else 2  # every second ratio where one value takes long
-        points = [self._at_ratio(others, r) for others in self.groups.starts() for r in np.logspace(-8, 6, 15)[::some]]
+        some = (
+            1 if self._sparse is None else 2
+        )  # every second ratio where one value takes long
+        points = [
+            self._at_ratio(others, r)
+            for others in self.groups.starts()
+            for r in np.logspace(-8, 6, 15)[::some]
+        ]
         found = self.values(np.array(points))
         best = points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
         one = self.groups.scales == 1 and len(self.groups.priors) == 1
@@ -298,7 +399,9 @@ class ArrowSurface(EvidenceSurface):
         # where noise has ceased to fall with the ratio, the best of the points that are as near
         away = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
         near = np.flatnonzero(away <= away.min() + _SAME_NOISE)
-        other = points[near[int(np.argmax(np.where(np.isnan(found[near]), -np.inf, found[near])))]]
+        other = points[
+            near[int(np.argmax(np.where(np.isnan(found[near]), -np.inf, found[near])))]
+        ]
         return [best] if other is best else [best, other]
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
@@ -308,15 +411,24 @@ class ArrowSurface(EvidenceSurface):
         """Scales at which the data weigh 1 / ratio times what the prior does, the other hyperparameters given."""
         unknown = bool(self.model.unknown)
         typical = self.layout.roots(others[None]).weights_of(self.moments.gram)
-        relative = np.array([g.base.sigma_units for g in self.groups.groups], dtype=float)[self.groups.group_of]
+        relative = np.array(
+            [g.base.sigma_units for g in self.groups.groups], dtype=float
+        )[self.groups.group_of]
         unit = np.where(self.groups.scaling, -0.5 * np.log(typical * ratio), others)
         theta = np.append(unit, 0.0) if unknown else unit
         if not unknown:
             sigma = float(self.model.fixed[self.model.noise_scale])
-            return np.where(self.groups.scaling, unit + (1.0 - relative) * np.log(sigma), others)
+            return np.where(
+                self.groups.scaling, unit + (1.0 - relative) * np.log(sigma), others
+            )
         # sigma^2 = (RSS + |u|^2) / n at sigma = 1, where the scales are ratios
         at = self.at_nodes(theta[None])
-        counted = self.moments.weight - len(self.layout.flat) * (self.criterion == "REML")
+        counted = self.moments.weight - len(self.layout.flat) * (
+            self.criterion == "REML"
+        )
         least = max(1e-20 * self.response_scale**2, 1e-300)
         log_sigma = 0.5 * np.log(max(float(at.penalised[0]), least) / max(counted, 1.0))
-        return np.append(np.where(self.groups.scaling, unit + (1.0 - relative) * log_sigma, others), log_sigma)
+        return np.append(
+            np.where(self.groups.scaling, unit + (1.0 - relative) * log_sigma, others),
+            log_sigma,
+        )

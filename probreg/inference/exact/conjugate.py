@@ -8,7 +8,17 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note, times_root
+from probreg.inference.base import (
+    METHODS,
+    Draws,
+    Method,
+    Routine,
+    Solution,
+    chains_of,
+    kinds,
+    sigma_note,
+    times_root,
+)
 from probreg.inference.modes.closed_form import (
     Conditional,
     PriorRows,
@@ -23,7 +33,9 @@ from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, GaussianPrior, InverseGamma, Reference, Uniform
 
-_ROUNDING = (2 * np.finfo(float).eps) ** 2  # of y'y: a residual sum of squares this small is the rounding of y
+_ROUNDING = (
+    2 * np.finfo(float).eps
+) ** 2  # of y'y: a residual sum of squares this small is the rounding of y
 
 
 @METHODS.register
@@ -82,16 +94,30 @@ class Conjugate(Method):
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found = self.solve(wide.model, rng)
             draws = found.posterior
-            unit, each = (found.stats["sigma2_scale"] ** 0.5, draws[model.noise_scale]) if wide.relative else (1.0, 1.0)
+            unit, each = (
+                (found.stats["sigma2_scale"] ** 0.5, draws[model.noise_scale])
+                if wide.relative
+                else (1.0, 1.0)
+            )
             values = {**draws.values, "beta": wide.draws(found, each, rng)[0]}
-            return replace(wide.back(found, unit), draws=replace(draws, values=values, made_of=None))
+            return replace(
+                wide.back(found, unit),
+                draws=replace(draws, values=values, made_of=None),
+            )
         moments, prior = model.design.moments, PriorRows.of(model.joint)
         held = model.noise()
-        given = refined(posterior_given_sigma(moments, prior, held), model.design, prior, held)
+        given = refined(
+            posterior_given_sigma(moments, prior, held), model.design, prior, held
+        )
         require_full_rank(given, model, self.name)
         root = np.asarray(given.root, dtype=float)
         if not model.unknown:
-            return self._given_sigma(model, given, prior, self.draws_again(model, given.mean, {"root": root}, rng))
+            return self._given_sigma(
+                model,
+                given,
+                prior,
+                self.draws_again(model, given.mean, {"root": root}, rng),
+            )
         a0, b0 = _known(_inverse_gamma(model.noise_prior))
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
@@ -123,16 +149,24 @@ class Conjugate(Method):
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
-            draws=self.draws_again(model, given.mean, {"root": root, "gamma": np.array([a, b])}, rng),
+            draws=self.draws_again(
+                model, given.mean, {"root": root, "gamma": np.array([a, b])}, rng
+            ),
             stats=stats,
             notes=sigma_note(
                 model,
-                Routine(f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"),
+                Routine(
+                    f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
+                ),
             ),
         )
 
     def draws_again(
-        self, model: Model, estimate: np.ndarray, made_of: Mapping[str, np.ndarray], rng: np.random.Generator
+        self,
+        model: Model,
+        estimate: np.ndarray,
+        made_of: Mapping[str, np.ndarray],
+        rng: np.random.Generator,
     ) -> Draws:
         """Draws of beta, and of sigma where it is unknown, from the mean, R^-1 (p, p) and (a, b) of sigma^2 ~ InvGamma(a, b)."""
         z = rng.standard_normal((self.chains * self.draws, len(estimate)))
@@ -148,7 +182,9 @@ class Conjugate(Method):
         values |= {name: chains_of(sigma, self.chains) for name in model.unknown}
         return Draws(values, elliptical=True, made_of=made_of)
 
-    def _given_sigma(self, model: Model, given: Conditional, prior: PriorRows, draws: Draws) -> Solution:
+    def _given_sigma(
+        self, model: Model, given: Conditional, prior: PriorRows, draws: Draws
+    ) -> Solution:
         sigma, moments = model.fixed[model.noise_scale], model.design.moments
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
@@ -180,7 +216,9 @@ def _known[T](value: T | None) -> T:
 def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
     """Mean and sd of sigma when sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd a > 1."""
     # E[sigma] = b^(1/2) Gamma(a - 1/2) / Gamma(a), E[sigma^2] = b / (a - 1).
-    mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a))) if a > 0.5 else np.inf
+    mean = (
+        float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a))) if a > 0.5 else np.inf
+    )
     return mean, float(np.sqrt(b / (a - 1) - mean**2)) if a > 1 else np.inf
 
 

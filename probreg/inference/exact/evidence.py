@@ -28,7 +28,10 @@ from probreg.inference.exact.arrow_layout import require_flat_rank, require_memo
 from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
+from probreg.inference.exact.gaussian_surface import (
+    GaussianSurface,
+    LikelihoodCriterion,
+)
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.laplace_surface import LaplaceMode
 from probreg.inference.exact.profiled_surface import ProfiledSurface
@@ -56,7 +59,9 @@ from probreg.priors import (
 )
 from probreg.priors.gaussian_process import UnknownLength
 
-MANY = 10**5  # numbers in the columns from which all rows once more, in doubled precision, would take most of the time
+MANY = (
+    10**5
+)  # numbers in the columns from which all rows once more, in doubled precision, would take most of the time
 
 _WHOLE = 1000  # coefficients above which they are solved group by group
 
@@ -123,7 +128,9 @@ class Evidence(Method):
     def __post_init__(self) -> None:
         check_fields(self)
         if isinstance(self._inner, Evidence):
-            raise Incompatible("evidence wraps a method that fits at given scales, not itself")
+            raise Incompatible(
+                "evidence wraps a method that fits at given scales, not itself"
+            )
 
     @property
     def _inner(self) -> Method:
@@ -133,96 +140,179 @@ class Evidence(Method):
         why = scales_obstacle(self, model, "finds")
         if why is None and self.per_column:
             for b in model.joint.blocks:
-                if isinstance(b.prior, ScaleMixture) and getattr(b.prior.base, "precision_matrix", None) is not None:
+                if (
+                    isinstance(b.prior, ScaleMixture)
+                    and getattr(b.prior.base, "precision_matrix", None) is not None
+                ):
                     return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
         moving = any(isinstance(b.prior, UnknownLength) for b in model.joint.blocks)
-        if why is None and self.criterion == "ML" and moving and not model.likelihood.least_squares:
+        if (
+            why is None
+            and self.criterion == "ML"
+            and moving
+            and not model.likelihood.least_squares
+        ):
             return "evidence with criterion='ML' cannot move the length of a process with this likelihood: state it, or use 'REML'"
         if why is None and self.points > 1:
             why = points_obstacle(model, self.criterion)
         if why is not None or self._by_arrow(model):
             return why
-        if self.method == "auto" and model.likelihood.least_squares and not model.design.recipe.processes:
+        if (
+            self.method == "auto"
+            and model.likelihood.least_squares
+            and not model.design.recipe.processes
+        ):
             return None  # of normal priors at known scales, beside a known sigma, there is a closed form
-        return self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
+        return self._inner.obstacle(
+            EvidenceProblem(model, self.per_column).starting_model
+        )
 
     def _by_arrow(self, model: Model) -> bool:
         """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
         many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > _WHOLE
         large = model.design.unwritten or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
-        return large and mode and not self.per_column and EvidenceProblem(model, False).by_groups
+        return (
+            large
+            and mode
+            and not self.per_column
+            and EvidenceProblem(model, False).by_groups
+        )
 
     def _solver(self, model: Model) -> Method:
-        return METHODS.resolve("closed_form" if model.likelihood.least_squares else "newton")
+        return METHODS.resolve(
+            "closed_form" if model.likelihood.least_squares else "newton"
+        )
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         unidentified = [
-            why for t in model.design.recipe.grouped.values() if (why := explain_unidentified(model, t)) is not None
+            why
+            for t in model.design.recipe.grouped.values()
+            if (why := explain_unidentified(model, t)) is not None
         ]
         if unidentified and model.likelihood.least_squares:
             raise Incompatible(
                 f"{self.name}: {unidentified[0]}; leave the term out, hold {model.noise_scale}, or give one of them a proper prior"
             )
-        problem = EvidenceProblem(model, self.per_column, criterion=self.criterion, points=self.points)
+        problem = EvidenceProblem(
+            model, self.per_column, criterion=self.criterion, points=self.points
+        )
         if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
             require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
-        elif not problem.moving and model.design.moments.rank.dropped:  # else no prior can leave a column open
+        elif (
+            not problem.moving and model.design.moments.rank.dropped
+        ):  # else no prior can leave a column open
             start = PriorRows.of(problem.starting_model.joint)
-            require_full_rank(posterior_given_sigma(model.design.moments, start, 1.0), model, self.name)
+            require_full_rank(
+                posterior_given_sigma(model.design.moments, start, 1.0),
+                model,
+                self.name,
+            )
         top = problem.maximise(self.max_steps)
         found = problem.model_at(top.theta)
         if self._by_arrow(model):
-            assert isinstance(surface, ArrowSurface | ArrowLaplaceSurface)  # who leaves columns unwritten has groups
-            inner = Resolved(found, self._solver(model), solution=_solution(model, arrow_estimate(surface, top.theta)))
+            assert isinstance(
+                surface, ArrowSurface | ArrowLaplaceSurface
+            )  # who leaves columns unwritten has groups
+            inner = Resolved(
+                found,
+                self._solver(model),
+                solution=_solution(model, arrow_estimate(surface, top.theta)),
+            )
         else:
             inner = self._inner.resolve(found, rng)
-            if isinstance(inner.method, ClosedForm) and isinstance(surface, GaussianSurface):
-                inner = inner._replace(solution=_from_surface(surface, top.theta, inner.model))
+            if isinstance(inner.method, ClosedForm) and isinstance(
+                surface, GaussianSurface
+            ):
+                inner = inner._replace(
+                    solution=_from_surface(surface, top.theta, inner.model)
+                )
         if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
-            solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
-            inner = inner._replace(solution=_at_profile(solved, surface.mode(top.theta)))
-        elif isinstance(surface, ArrowLaplaceSurface) and self.criterion == "ML" and inner.method.target == "mode":
-            solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
-            inner = inner._replace(solution=_at_estimate(solved, arrow_estimate(surface, top.theta)))
+            solved = (
+                inner.method.solve(inner.model, rng)
+                if inner.solution is None
+                else inner.solution
+            )
+            inner = inner._replace(
+                solution=_at_profile(solved, surface.mode(top.theta))
+            )
+        elif (
+            isinstance(surface, ArrowLaplaceSurface)
+            and self.criterion == "ML"
+            and inner.method.target == "mode"
+        ):
+            solved = (
+                inner.method.solve(inner.model, rng)
+                if inner.solution is None
+                else inner.solution
+            )
+            inner = inner._replace(
+                solution=_at_estimate(solved, arrow_estimate(surface, top.theta))
+            )
         if top.rising:
-            solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
+            solved = (
+                inner.method.solve(inner.model, rng)
+                if inner.solution is None
+                else inner.solution
+            )
             names = ", ".join(problem.names[j] for j in top.rising)
             detail = f"the evidence rises as {names} runs to infinity, because the function of its columns separates the classes"
-            inner = inner._replace(solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail))
+            inner = inner._replace(
+                solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail)
+            )
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
         found_scales = problem.found(top)
-        joint = found_scales is not None and not problem.effects_alone and not top.rising
+        joint = (
+            found_scales is not None and not problem.effects_alone and not top.rising
+        )
         joint = joint and inner.method.target == "mode"
         if found_scales is not None and joint:
             found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
             notes=(*unidentified, *problem.words(top, joint), *inner.notes),
-            stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
+            stats={
+                stat: float(top.at.evidence),
+                "ratios_found": float(problem.ratios_found),
+                **inner.stats,
+            },
             found=found_scales,
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
-        solution = settled.method.solve(settled.model, rng) if settled.solution is None else settled.solution
+        solution = (
+            settled.method.solve(settled.model, rng)
+            if settled.solution is None
+            else settled.solution
+        )
         notes = (*settled.notes, *solution.notes)
-        solution = replace(solution, stats={**solution.stats, **settled.stats}, notes=notes)
+        solution = replace(
+            solution, stats={**solution.stats, **settled.stats}, notes=notes
+        )
         return with_found_scales(settled.model, solution, settled.found)
 
 
-def _from_surface(surface: GaussianSurface, theta: Array, model: Model) -> Solution | None:
+def _from_surface(
+    surface: GaussianSurface, theta: Array, model: Model
+) -> Solution | None:
     """The closed form at the scales found, from the decomposition that found them; None where that would lose digits beside a
     reduction of rows and prior, or save no work."""
     moments = model.design.moments
     # independent rows of a prior make the condition of the columns no worse, nor their rank
-    alike = surface.groups.scalar and model.design is surface.model.design and not model.design.unwritten
+    alike = (
+        surface.groups.scalar
+        and model.design is surface.model.design
+        and not model.design.unwritten
+    )
     if not alike or moments.rank.dropped or condition_of(moments.R) >= ILL:
         return None
     mean, covariance, rss = surface.posterior(theta)
     # whose triangular factor nobody asks for
-    given = Conditional(np.zeros((0, 0)), exact=(mean, rss), inverse=covariance, known=moments.rank)
+    given = Conditional(
+        np.zeros((0, 0)), exact=(mean, rss), inverse=covariance, known=moments.rank
+    )
     return solution_given(model, given, len(surface.inside))[0]
 
 
@@ -241,8 +331,16 @@ def _at_profile(found: Solution, at: LaplaceMode) -> Solution:
 
 def _solution(model: Model, at: ArrowEstimate) -> Solution:
     """The solution by the arrow alone."""
-    note = Routine("coefficients are found group by group, and their covariance is not written out")
-    return Solution(at.beta, at.scale, status=Status.CONVERGED, stats={"n": model.design.total}, notes=(note,))
+    note = Routine(
+        "coefficients are found group by group, and their covariance is not written out"
+    )
+    return Solution(
+        at.beta,
+        at.scale,
+        status=Status.CONVERGED,
+        stats={"n": model.design.total},
+        notes=(note,),
+    )
 
 
 def _at_estimate(found: Solution, at: ArrowEstimate) -> Solution:
@@ -257,13 +355,24 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
         return f"{method.name} needs a smooth likelihood, and {model.likelihood.name} is not one"
     if not model.likelihood.curvature_has_slope:
         return f"{method.name} needs a second derivative of log p that has a slope, which {model.likelihood!r} lacks where y = eta; use nuts"
-    sigma_alone = does == "finds" and gaussian and model.noise_unknown and model.joint.informative.any()
-    if not sigma_alone and not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
+    sigma_alone = (
+        does == "finds"
+        and gaussian
+        and model.noise_unknown
+        and model.joint.informative.any()
+    )
+    if not sigma_alone and not any(
+        isinstance(b.prior, HierarchicalPrior) for b in blocks
+    ):
         return (
             f"{method.name} {does} prior scales that are unknown, and this model has none: Normal(Reference()) or "
             "Normal(HalfNormal(1.0)) has"
         )
-    if wrong := [b.prior.name for b in blocks if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)]:
+    if wrong := [
+        b.prior.name
+        for b in blocks
+        if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)
+    ]:
         return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
     kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
     for b in blocks:
@@ -277,15 +386,24 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     if (why := edges(method, model)) is not None:
         return why
     # an exact basis has a column for every row at lengths that are short enough
-    moving = [b for b in blocks if isinstance(b.prior, UnknownLength) and b.prior.basis.kind == "exact"]
+    moving = [
+        b
+        for b in blocks
+        if isinstance(b.prior, UnknownLength) and b.prior.basis.kind == "exact"
+    ]
     if moving and not gaussian and model.unknown:
-        aux, called = " and ".join(model.unknown), model.design.called(moving[0].columns)
+        aux, called = (
+            " and ".join(model.unknown),
+            model.design.called(moving[0].columns),
+        )
         return (
             f"{method.name} cannot move the length of {called}, as exact as the rows, with {model.likelihood.named} likelihood of "
             f"unknown {aux}, which runs to its edge: take basis='hsgp', or hold {aux}"
         )
     for b in blocks:
-        for name, hyper in b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ():
+        for name, hyper in (
+            b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ()
+        ):
             if hyper.prior.has_bounded_support:
                 what = "a scale" if name == "tau" else name
                 return f"{method.name} looks for a vanishing gradient, and the {hyper.prior.name} prior of {what} has an edge; use nuts"

@@ -13,7 +13,10 @@ from probreg.inference.base import Array, Routine
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
 from probreg.inference.exact.arrow_surface import ArrowSurface
-from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
+from probreg.inference.exact.gaussian_surface import (
+    GaussianSurface,
+    LikelihoodCriterion,
+)
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
@@ -25,7 +28,12 @@ from probreg.inference.exact.latent_groups import (
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
-from probreg.inference.exact.scale_search import HELD, EvidenceMaximum, maximise_log_scales, with_held
+from probreg.inference.exact.scale_search import (
+    HELD,
+    EvidenceMaximum,
+    maximise_log_scales,
+    with_held,
+)
 from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
@@ -69,8 +77,12 @@ def with_kernel(
     term = before.process_of(columns)
     assert term is not None  # a ProcessPrior is bound to one
     try:
-        basis = prior.basis_at(prior.kernel_at(**(chosen or values)), before.inputs.get(term.key))
-        basis = basis if chosen is None else basis.with_kernel(prior.kernel_at(**values))
+        basis = prior.basis_at(
+            prior.kernel_at(**(chosen or values)), before.inputs.get(term.key)
+        )
+        basis = (
+            basis if chosen is None else basis.with_kernel(prior.kernel_at(**values))
+        )
     except DataError as error:
         raise Incompatible(
             f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
@@ -78,7 +90,9 @@ def with_kernel(
         ) from None
     design = model.design.with_basis(term.key, basis, found=True)
     new = design.recipe.processes[term.key].columns
-    priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
+    priors = {
+        new if key == term.columns else key: p for key, p in _by_columns(model).items()
+    }
     return replace(model, design=design, prior=priors | {new: after})
 
 
@@ -89,17 +103,22 @@ def with_values(model: Model) -> Model:
     while moving := [
         (b.columns, b.prior.basis)
         for b in model.joint.blocks
-        if isinstance(b.prior, UnknownLength) and not isinstance(b.prior.basis, RowValues)
+        if isinstance(b.prior, UnknownLength)
+        and not isinstance(b.prior.basis, RowValues)
     ]:
         (columns, basis), *_ = moving
         term = model.design.process_of(columns)
         assert term is not None
         assert isinstance(basis, AnchoredBasis)
-        made = RowValues(basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows)
+        made = RowValues(
+            basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows
+        )
         design = model.design.with_basis(term.key, made, found=True)
         new = design.recipe.processes[term.key].columns
         assert isinstance(model.prior, Mapping)  # by term
-        stated = {new if key == term.columns else key: p for key, p in model.prior.items()}
+        stated = {
+            new if key == term.columns else key: p for key, p in model.prior.items()
+        }
         model = replace(model, design=design, prior=stated)
     return model
 
@@ -123,11 +142,22 @@ class EvidenceProblem:
     def groups(self) -> LatentGroups:
         """All informative groups of a Gaussian model, else those of unknown scale."""
         blocks = self.model.joint.blocks
-        unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
+        unknown: dict[int, LatentPrior] = {
+            i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)
+        }
         # of columns with unknown hyperparameters in one linear predictor, the others too
         here = {blocks[i].columns for i in unknown}
-        kept = blocks if self.exact else [b if b.columns in here else replace(b, prior=Flat()) for b in blocks]
-        return as_groups(kept, unknown, self.per_column, variance_left_at_rows(self.model) if self.exact else {})
+        kept = (
+            blocks
+            if self.exact
+            else [b if b.columns in here else replace(b, prior=Flat()) for b in blocks]
+        )
+        return as_groups(
+            kept,
+            unknown,
+            self.per_column,
+            variance_left_at_rows(self.model) if self.exact else {},
+        )
 
     @property
     def exact(self) -> bool:
@@ -141,7 +171,9 @@ class EvidenceProblem:
     def outer(self) -> tuple[str, ...]:
         """Nuisance parameters that are coordinates of the surface behind the hyperparameters; others are integrated with the
         coefficients."""
-        return () if self.method == "integrate" and not self.exact else self.model.unknown
+        return (
+            () if self.method == "integrate" and not self.exact else self.model.unknown
+        )
 
     @property
     def ratios_found(self) -> int:
@@ -159,25 +191,35 @@ class EvidenceProblem:
     @cached_property
     def moving(self) -> tuple[tuple[LatentGroup, UnknownLength], ...]:
         """The groups of processes whose unknown hyperparameters are in their columns."""
-        return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength))
+        return tuple(
+            (g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength)
+        )
 
     @property
     def by_groups(self) -> bool:
         """Columns of effects that vary by a group are eliminated group by group, from rows in memory or their moments by group."""
         design = self.model.design
         if not design.n:
-            return self.exact and not self.moving and design.moments_by_group is not None
+            return (
+                self.exact and not self.moving and design.moments_by_group is not None
+            )
         return any(map(design.inputs.__contains__, design.recipe.grouped))
 
     @property
     def effects_alone(self) -> bool:
         """Gaussian noise, and effects by group have all unknown scales: errors of coefficients are conditional, as those of REML."""
-        effects = all(g.prior is not None and bool(g.prior.hyper_labels) for g in self.unknown)
+        effects = all(
+            g.prior is not None and bool(g.prior.hyper_labels) for g in self.unknown
+        )
         return self.exact and effects and bool(self.model.design.recipe.grouped)
 
     @cached_property
     def surface(self) -> EvidenceSurface:
-        if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
+        if (
+            self.moving
+            and self.exact
+            and all(p.basis.kind == "exact" for _, p in self.moving)
+        ):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
             return RebasedSurface(self.model, self.groups, self._rebased, self.outer)
@@ -188,7 +230,9 @@ class EvidenceProblem:
         if self.by_groups and self.points > 1:
             return ArrowQuadratureSurface(self.model, self.groups, self.points)
         if self.by_groups:
-            return ArrowLaplaceSurface(self.model, self.groups, self.criterion, self.outer)
+            return ArrowLaplaceSurface(
+                self.model, self.groups, self.criterion, self.outer
+            )
         made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
         return made(self.model, self.groups, self.prior_at, self.outer)
 
@@ -200,7 +244,9 @@ class EvidenceProblem:
             if isinstance(g.prior, UnknownLength):
                 names = [name for name, _ in g.prior.unknown]
                 own = slice(at, at + len(names))
-                here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
+                here, there = (
+                    dict(zip(names, v[own].tolist())) for v in (values, chosen)
+                )
                 at += len(names)
                 amplitude = g.prior.amplitude
                 plain = (
@@ -209,9 +255,17 @@ class EvidenceProblem:
                     else Normal(amplitude)
                 )
                 found = with_kernel(
-                    found, self.model.design, g.columns, g.prior, here, plain, None if _has_all_rows(g) else there
+                    found,
+                    self.model.design,
+                    g.columns,
+                    g.prior,
+                    here,
+                    plain,
+                    None if _has_all_rows(g) else there,
                 )
-        return EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
+        return EvidenceProblem(
+            found, self.per_column, self.method, self.criterion
+        ).surface
 
     @cached_property
     def names(self) -> list[str]:
@@ -221,22 +275,39 @@ class EvidenceProblem:
 
     def natural(self, hyper: Array) -> dict[str, Array]:
         """What a user reads at hyperparameters (..., d), in the order of theta, by name."""
-        found, out = hyper_names(self.model.joint, self.model.design), dict[str, Array]()
+        found, out = (
+            hyper_names(self.model.joint, self.model.design),
+            dict[str, Array](),
+        )
         for k, g in enumerate(self.unknown):
-            values = dict(zip(g.hyper, np.moveaxis(hyper[..., self.groups.group_of == k], -1, 0)))
+            values = dict(
+                zip(g.hyper, np.moveaxis(hyper[..., self.groups.group_of == k], -1, 0))
+            )
             read = values if g.prior is None else g.prior.natural(values)
             out |= {found[g.block][name]: read[name] for name in g.hyper}
         return out
 
     def _search(
-        self, max_steps: int, held: tuple[int, float] | None = None, upper: Array | None = None
+        self,
+        max_steps: int,
+        held: tuple[int, float] | None = None,
+        upper: Array | None = None,
     ) -> Callable[[Array], EvidenceMaximum]:
         """A search over theta; with coordinate k held at a value, over the others. It ends above `upper`."""
-        width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[self.groups.group_of]
+        width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[
+            self.groups.group_of
+        ]
         sizes = self.groups.sizes if self.exact else self.groups.sizes * width
         # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
-        by_group = [bool(g.prior and g.prior.hyper_labels) for g in self.unknown for _ in g.hyper]
-        soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
+        by_group = [
+            bool(g.prior and g.prior.hyper_labels)
+            for g in self.unknown
+            for _ in g.hyper
+        ]
+        soft = np.array(
+            [not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior],
+            dtype=float,
+        )
         soft[np.array(by_group, dtype=bool) & self.groups.scaling] = 0.0
         limits = [name in self.model.likelihood.at_zero for name in self.outer]
         surface: Callable[[Array], EvidencePoint] = self.surface
@@ -244,7 +315,11 @@ class EvidenceProblem:
             k, d = held[0], len(sizes)
             surface = with_held(surface, *held)
             sizes, soft = (np.delete(v, k) if k < d else v for v in (sizes, soft))
-            limits = limits[: k - d] + limits[k - d + 1 :] if d <= k < d + len(limits) else limits
+            limits = (
+                limits[: k - d] + limits[k - d + 1 :]
+                if d <= k < d + len(limits)
+                else limits
+            )
         return partial(
             maximise_log_scales,
             surface,
@@ -254,11 +329,14 @@ class EvidenceProblem:
             max_steps=max_steps,
             secant=self.surface.secant,
             limits=limits,
-            jumps=isinstance(likelihood := self.model.likelihood, SmoothLikelihood) and likelihood.curvature_jumps,
+            jumps=isinstance(likelihood := self.model.likelihood, SmoothLikelihood)
+            and likelihood.curvature_jumps,
             upper=upper,
         )
 
-    def maximise_given(self, k: int, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
+    def maximise_given(
+        self, k: int, value: float, starts: Sequence[Array]
+    ) -> tuple[Array, float]:
         """The best theta with coordinate k at a value from these starts, and the surface there."""
         search = self._search(_STEPS, (k, value))
         tops = [search(np.delete(start, k)) for start in starts]
@@ -273,15 +351,26 @@ class EvidenceProblem:
             starts = surface.starts()
             upper = None
             if isinstance(self.model.likelihood, MayDiverge):
-                upper = np.where(self.groups.scaling, starts[0][: len(self.groups.scaling)] + 2.0 * _FAR_UP, np.inf)
+                upper = np.where(
+                    self.groups.scaling,
+                    starts[0][: len(self.groups.scaling)] + 2.0 * _FAR_UP,
+                    np.inf,
+                )
             search = self._search(max_steps, upper=upper)
             tops = [search(start) for start in starts]
-            if upper is not None and not any(t.ended or self._rising(t, starts[0]) for t in tops):
+            if upper is not None and not any(
+                t.ended or self._rising(t, starts[0]) for t in tops
+            ):
                 search = self._search(max_steps)
                 tops = [search(start) for start in starts]
             top = max(tops, key=lambda t: t.at.value)
-            tops = [search(start) for start in surface.beyond(top.theta, top.vanished, starts[0])]
-        top = max([top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any()))
+            tops = [
+                search(start)
+                for start in surface.beyond(top.theta, top.vanished, starts[0])
+            ]
+        top = max(
+            [top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any())
+        )
         for _ in range(_ROUNDS):
             if not surface.choose_at(top.theta):
                 break
@@ -293,7 +382,11 @@ class EvidenceProblem:
         if rising := self._rising(top, starts[0]):
             return self._bounded(top, rising, starts[0])
         name = self.model.likelihood.noise_scale
-        if name in self.outer and (top.ended or top.steps < max_steps) and self._noiseless(top):
+        if (
+            name in self.outer
+            and (top.ended or top.steps < max_steps)
+            and self._noiseless(top)
+        ):
             give = (
                 ""
                 if self.model.noise_prior.proper
@@ -325,31 +418,48 @@ class EvidenceProblem:
         def value(theta: Array) -> float:
             try:
                 return self.surface(theta).value
-            except (Incompatible, NotConverged, np.linalg.LinAlgError):  # too far out for a double
+            except (
+                Incompatible,
+                NotConverged,
+                np.linalg.LinAlgError,
+            ):  # too far out for a double
                 return -np.inf
 
         def rises(j: int) -> bool:
             # from where the search passed, and beyond its end
             e = np.arange(len(start)) == j
-            low, end = (value(t) for t in (np.where(e, start + _FAR_UP, top.theta), top.theta + 3.0 * e))
-            return max(top.at.value if np.isfinite(top.at.value) else -np.inf, end) > low + _RISE and (
-                not top.ended or end > top.at.value
+            low, end = (
+                value(t)
+                for t in (np.where(e, start + _FAR_UP, top.theta), top.theta + 3.0 * e)
             )
+            return max(
+                top.at.value if np.isfinite(top.at.value) else -np.inf, end
+            ) > low + _RISE and (not top.ended or end > top.at.value)
 
         return tuple(int(j) for j in far if rises(int(j)))
 
-    def _bounded(self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array) -> EvidenceMaximum:
+    def _bounded(
+        self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array
+    ) -> EvidenceMaximum:
         """The maximum with the scales that rise for ever at a large value."""
         theta, vanished = top.theta.copy(), top.vanished.copy()
         theta[list(rising)] = start[list(rising)] + _FAR_UP
         vanished[list(rising)] = False
-        return top._replace(theta=theta, at=self.surface(theta), vanished=vanished, ended=True, rising=rising)
+        return top._replace(
+            theta=theta,
+            at=self.surface(theta),
+            vanished=vanished,
+            ended=True,
+            rising=rising,
+        )
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
         k = len(self.groups.priors) + self.outer.index(self.model.noise_scale)
-        least = _NO_NOISE if top.ended else _IN_ROUNDING  # where rounding ends the search on its way down
+        least = (
+            _NO_NOISE if top.ended else _IN_ROUNDING
+        )  # where rounding ends the search on its way down
         far = top.theta[k] < np.log(least * self.surface.response_scale)
         return bool(far or -top.at.hessian[k, k] < 1e-6 * self.model.design.total)
 
@@ -364,33 +474,71 @@ class EvidenceProblem:
 
     def found(self, top: EvidenceMaximum) -> FoundScales | None:
         """What stands at a maximum, for reports; None where each column has its own scale."""
-        if self.per_column or len(self.groups.priors) + len(self.outer) != number_of_scales(self.model):
+        if self.per_column or len(self.groups.priors) + len(
+            self.outer
+        ) != number_of_scales(self.model):
             return None
         hessian_of = partial(np.array, top.at.hessian)
         if self.surface.secant:
-            hessian_of = partial(_hessian_anew, self.model, self.criterion, self.points, top.theta, top.at.hessian)
-        vanished, plain = np.append(top.vanished, top.at_limit), not self._took_part(top)
+            hessian_of = partial(
+                _hessian_anew,
+                self.model,
+                self.criterion,
+                self.points,
+                top.theta,
+                top.at.hessian,
+            )
+        vanished, plain = (
+            np.append(top.vanished, top.at_limit),
+            not self._took_part(top),
+        )
         return FoundScales(
-            self.model, self.criterion, top.theta, hessian_of, float(top.at.evidence), vanished, plain, self.points
+            self.model,
+            self.criterion,
+            top.theta,
+            hessian_of,
+            float(top.at.evidence),
+            vanished,
+            plain,
+            self.points,
         )
 
     def model_at(self, theta: Array, chosen: Array | None = None) -> Model:
         """The model at theta; the anchors of its processes are those of `chosen`, by default the same."""
         d = len(self.groups.priors)
-        hyper, anchors = np.exp(theta[:d]), None if chosen is None else np.exp(chosen[:d])
+        hyper, anchors = (
+            np.exp(theta[:d]),
+            None if chosen is None else np.exp(chosen[:d]),
+        )
         held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
-        found = replace(self.model, design=design, prior=prior, aux={**self.model.aux, **held}, scales_compared=0)
+        found = replace(
+            self.model,
+            design=design,
+            prior=prior,
+            aux={**self.model.aux, **held},
+            scales_compared=0,
+        )
         for g in self.unknown:
             if (
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
             ):  # else each predictor has its own scales of sines
                 own = self.groups.group_of == self.unknown.index(g)
                 values = dict(zip(g.hyper, hyper[own].tolist()))
-                held_at = dict(zip(g.hyper, anchors[own].tolist())) if anchors is not None else None
+                held_at = (
+                    dict(zip(g.hyper, anchors[own].tolist()))
+                    if anchors is not None
+                    else None
+                )
                 plain = Normal(g.prior.size_at(values))
                 found = with_kernel(
-                    found, self.model.design, g.columns, g.prior, values, plain, None if _has_all_rows(g) else held_at
+                    found,
+                    self.model.design,
+                    g.columns,
+                    g.prior,
+                    values,
+                    plain,
+                    None if _has_all_rows(g) else held_at,
                 )
         return found
 
@@ -411,7 +559,9 @@ class EvidenceProblem:
                 each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
                 if self.per_column and isinstance(prior, ScaleMixture):
                     prior = prior.base.times(each)  # type: ignore[arg-type]
-                elif isinstance(prior, UnknownLength):  # of the columns that `with_kernel` makes
+                elif isinstance(
+                    prior, UnknownLength
+                ):  # of the columns that `with_kernel` makes
                     prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
                     prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
@@ -423,39 +573,79 @@ class EvidenceProblem:
     def words(self, top: EvidenceMaximum, joint: bool = False) -> tuple[str, ...]:
         """Notes on the maximum; `joint` standard errors count the uncertainty of what was found."""
         hyper, several = self.hyper(top), len(self.groups.priors) > 1
-        name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
+        name = (
+            "log p(y | scales)"
+            if self.exact
+            else "the Laplace approximation of log p(y | scales)"
+        )
         if any(g.left for g in self.groups.groups):
             name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
         if self.points > 1:
             name = f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
         elif self.criterion == "ML":
-            name = "the likelihood log p(y | scales, flat coefficients at their maximum)"
+            name = (
+                "the likelihood log p(y | scales, flat coefficients at their maximum)"
+            )
         # of grouped effects the search has begun at several places, and gone back from every edge
-        took, local = self._took_part(top), " (a local maximum)" * (several and not self.model.design.recipe.grouped)
+        took, local = (
+            self._took_part(top),
+            " (a local maximum)" * (several and not self.model.design.recipe.grouped),
+        )
         if took:
             what = f"maximised {name} plus the log density of {took}, {top.at.value:.6g} together"
             value = f"evidence: {what}{local}; {name} = {top.at.evidence:.6g} there"
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
-        value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
-        of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
-        effects = {k for k, g in enumerate(self.unknown) if g.prior is not None and g.prior.hyper_labels}
-        varying = [self._told_effects(self.unknown[k], hyper[of == k], top.vanished[of == k]) for k in sorted(effects)]
+        value += "; flat columns count with density 1" * (
+            self._flat and self.criterion == "REML"
+        )
+        of, lost = (
+            self.groups.group_of,
+            {k for k, out in zip(self.groups.group_of, top.vanished) if out},
+        )
+        effects = {
+            k
+            for k, g in enumerate(self.unknown)
+            if g.prior is not None and g.prior.hyper_labels
+        }
+        varying = [
+            self._told_effects(self.unknown[k], hyper[of == k], top.vanished[of == k])
+            for k in sorted(effects)
+        ]
         lost -= effects
-        kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost | effects]
-        scales = [self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)]
+        kept = [
+            (g, hyper[of == k])
+            for k, g in enumerate(self.unknown)
+            if k not in lost | effects
+        ]
+        scales = [
+            self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)
+        ]
         said: list[str] = [Routine(value)]
-        said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
-        said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
+        said += (
+            [f"prior scale (times what was stated) of {'; '.join(scales)}"]
+            if scales
+            else []
+        )
+        said += [
+            f"{self._told(g, h)} at the maximum"
+            for g, h in kept
+            if isinstance(g.prior, ProcessPrior)
+        ]
         said += [note for g, h in kept if (note := self._unserved(g, h))]
         said += [sentence for told in varying for sentence in told]
         if lost:
-            gone = ", ".join(self._bends(self.unknown[k]) + self.named(self.unknown[k]) for k in sorted(lost))
+            gone = ", ".join(
+                self._bends(self.unknown[k]) + self.named(self.unknown[k])
+                for k in sorted(lost)
+            )
             said += [
                 f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
             ]
         aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
-        said += [Routine(f"{name} = {value:.6g}, at the maximum too") for name, value in aux]
+        said += [
+            Routine(f"{name} = {value:.6g}, at the maximum too") for name, value in aux
+        ]
         if len(effects) == len(self.unknown):
             return (*said, *(() if joint else (SCALES_AS_KNOWN,)))
         if joint:
@@ -468,10 +658,14 @@ class EvidenceProblem:
     def _told(self, group: LatentGroup, hyper: Array) -> str:
         """The hyperparameters of a group in a sentence; those of a process by name, one scale by the columns alone."""
         if isinstance(group.prior, ProcessPrior):
-            return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+            return f"{self.named(group)}: " + ", ".join(
+                f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper)
+            )
         return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
 
-    def _told_effects(self, group: LatentGroup, hyper: Array, vanished: Array) -> list[str]:
+    def _told_effects(
+        self, group: LatentGroup, hyper: Array, vanished: Array
+    ) -> list[str]:
         """The standard deviations and correlations of effects by group in sentences, and that their fit is singular."""
         prior = group.prior
         assert isinstance(prior, VaryingEffects)
@@ -494,8 +688,15 @@ class EvidenceProblem:
                     else f"{prior.hyper_labels[name]}{of} {read[name]:.3g}"
                 )
         out: list[str] = [Routine(", ".join(told))] if told else []
-        out += [f"singular fit: the variance of {n[3:-1]} | {prior.group}{of} is 0" for n in values if n in gone]
-        return out + [f"singular fit: {sentence}{f' {of}' * bool(of)}" for sentence in prior.collinear(values, kept)]
+        out += [
+            f"singular fit: the variance of {n[3:-1]} | {prior.group}{of} is 0"
+            for n in values
+            if n in gone
+        ]
+        return out + [
+            f"singular fit: {sentence}{f' {of}' * bool(of)}"
+            for sentence in prior.collinear(values, kept)
+        ]
 
     def _unserved(self, group: LatentGroup, hyper: Array) -> str:
         """That a process was found where its columns are no approximation of it, in words; empty where they are one."""
@@ -513,16 +714,27 @@ class EvidenceProblem:
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its coordinate, so that it moved the maximum, in words; empty for nothing."""
         priors = [
-            ("the prior scale" if name == "tau" else g.prior.hyper_labels.get(name, name) + self._outcome(g), p)
+            (
+                "the prior scale"
+                if name == "tau"
+                else g.prior.hyper_labels.get(name, name) + self._outcome(g),
+                p,
+            )
             for g in self.unknown
             if g.prior is not None
             for name, p in g.hyper.items()
         ]
         priors += [(name, self.model.aux_prior(name)) for name in self.outer]
-        moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
+        moved = {
+            what: None
+            for (what, p), t in zip(priors, top.theta)
+            if any(p.slopes(float(np.exp(t))))
+        }
         turned = [what for what in moved if what.startswith("cor(")]
         logs = [what for what in moved if what not in turned]
-        parts = [f"the logs of {' and '.join(logs)}"] * bool(logs) + [f"atanh of {' and '.join(turned)}"] * bool(turned)
+        parts = [f"the logs of {' and '.join(logs)}"] * bool(logs) + [
+            f"atanh of {' and '.join(turned)}"
+        ] * bool(turned)
         return " and ".join(parts)
 
     @property
@@ -535,7 +747,8 @@ class EvidenceProblem:
         own = {names[j] for j in group.columns}
         lines = {names[j] for j in np.flatnonzero(flat)}
         return "the bends of " * any(
-            own < set(t.columns) and lines & set(t.columns) for t in self.model.design.recipe.terms
+            own < set(t.columns) and lines & set(t.columns)
+            for t in self.model.design.recipe.terms
         )
 
     def named(self, group: LatentGroup) -> str:
@@ -543,7 +756,11 @@ class EvidenceProblem:
         return self.model.design.called(group.columns) + self._outcome(group)
 
     def _outcome(self, group: LatentGroup) -> str:
-        return "" if group.predictor is None else f"[{self.model.joint.blocks[group.block].outcome}]"
+        return (
+            ""
+            if group.predictor is None
+            else f"[{self.model.joint.blocks[group.block].outcome}]"
+        )
 
 
 def _has_all_rows(group: LatentGroup) -> bool:
@@ -552,7 +769,9 @@ def _has_all_rows(group: LatentGroup) -> bool:
 
 
 @one_blas_thread()
-def _hessian_anew(model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array) -> Array:
+def _hessian_anew(
+    model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array
+) -> Array:
     """The Hessian at theta from the rows, so that a fit holds no moments of them."""
     problem = EvidenceProblem(model, False, criterion=criterion, points=points)
     problem.surface.choose_at(theta)

@@ -39,7 +39,9 @@ from probreg.priors import AuxPrior
 
 LikelihoodCriterion = Literal["REML", "ML"]
 MEMORY = 16 * 2**20  # bytes of the factors that are held at once
-_RATIOS = np.logspace(-10, 8, 19)  # of noise to prior, in units of that at which data and prior weigh the same
+_RATIOS = np.logspace(
+    -10, 8, 19
+)  # of noise to prior, in units of that at which data and prior weigh the same
 _NOTHING = -25.3  # log 1e-11
 
 
@@ -107,7 +109,16 @@ class GaussianSurface(EvidenceSurface):
         # b_i = mu + L'^-1 gamma: z <- z - W mu, and W <- W L'^-1 group by group.
         mu = np.concatenate([g.base.center(len(g.columns)) for g in self.groups.groups])
         rest, n = float(R[p, p] ** 2), moments.weight - k
-        return _Reduced(self._scaled(W), z - W @ mu, rest, n, log_det, R[:k, :k], R[:k, k:p], R[:k, p])
+        return _Reduced(
+            self._scaled(W),
+            z - W @ mu,
+            rest,
+            n,
+            log_det,
+            R[:k, :k],
+            R[:k, k:p],
+            R[:k, p],
+        )
 
     def _scaled(self, W: Array) -> Array:
         """W L'^-1, group by group."""
@@ -115,7 +126,12 @@ class GaussianSurface(EvidenceSurface):
         parts = [W[:, e - len(g.columns) : e] for g, e in zip(self.groups.groups, ends)]
         sd = [g.base.independent(len(g.columns)) for g in self.groups.groups]
         each = zip(self.groups.groups, parts, sd)
-        return np.hstack([w * s if s is not None else solve_triangular(g.root, w.T, lower=True).T for g, w, s in each])
+        return np.hstack(
+            [
+                w * s if s is not None else solve_triangular(g.root, w.T, lower=True).T
+                for g, w, s in each
+            ]
+        )
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array, Array]:
@@ -130,7 +146,11 @@ class GaussianSurface(EvidenceSurface):
     def _before(self) -> Array:
         """W of the columns before flat ones are eliminated, or its singular values."""
         moments = self.model.design.moments
-        W = self._scaled(np.linalg.qr(np.asarray(moments.factor, dtype=float)[:, self.inside], mode="r"))
+        W = self._scaled(
+            np.linalg.qr(
+                np.asarray(moments.factor, dtype=float)[:, self.inside], mode="r"
+            )
+        )
         return np.linalg.svd(W, compute_uv=False) if self.groups.scalar else W
 
     @property
@@ -142,37 +162,65 @@ class GaussianSurface(EvidenceSurface):
         """log 1 / sigma^2 (S,) at theta (S, d)."""
         if self.model.unknown:
             return -2.0 * theta[:, -1]
-        return np.full(len(theta), -2.0 * np.log(self.model.fixed[self.model.noise_scale]))
+        return np.full(
+            len(theta), -2.0 * np.log(self.model.fixed[self.model.noise_scale])
+        )
 
     @cached_property
     def _relative(self) -> Array:
         """(q,) 1 for coordinates whose scale is in units of sigma, else 0."""
-        return np.array([float(g.base.sigma_units) for g in self.groups.groups])[self.groups.of]
+        return np.array([float(g.base.sigma_units) for g in self.groups.groups])[
+            self.groups.of
+        ]
 
     def _log_scales(self, theta: Array) -> Array:
         """log D (S, q) at theta (S, d), units of sigma counted."""
-        return self.groups.values(theta[:, : self.hypers]) - 0.5 * self.log_noise(theta)[:, None] * self._relative
+        return (
+            self.groups.values(theta[:, : self.hypers])
+            - 0.5 * self.log_noise(theta)[:, None] * self._relative
+        )
 
     def __call__(self, theta: Array) -> EvidencePoint:
         if self.groups.scalar:
             return self._at_one_scale(theta)
-        one, log_noise = self.at_nodes(theta[None]), float(self.log_noise(theta[None])[0])
+        one, log_noise = (
+            self.at_nodes(theta[None]),
+            float(self.log_noise(theta[None])[0]),
+        )
         _, J, curvature = self.groups.log_scales(theta[: self.hypers])
         D = one.D[0]
         T = one.T[0] / (D[:, None] if one.T.ndim == 3 else D)
         m, S = one.mean[0] / D, T @ T.T if T.ndim == 2 else T**2
-        before = S if self.criterion == "REML" else self._inverse_before(D, np.exp(log_noise))
-        evidence, rss = float(self._evidence(one)[0]), float(np.exp(log_noise) * (one.rss[0] + self._reduced.rest))
+        before = (
+            S
+            if self.criterion == "REML"
+            else self._inverse_before(D, np.exp(log_noise))
+        )
+        evidence, rss = (
+            float(self._evidence(one)[0]),
+            float(np.exp(log_noise) * (one.rss[0] + self._reduced.rest)),
+        )
         over = log_scale_derivatives(S, m, before, rss, self._n)
-        gradient, hessian = over.through(J, curvature, self._relative if self.model.unknown else None)
+        gradient, hessian = over.through(
+            J, curvature, self._relative if self.model.unknown else None
+        )
         for first, left in self._left:
             # less left tau^2 / (2 sigma^2), whose log has the slopes 2 d log tau - 2 d log sigma
             own = 0.5 * left * D[first] ** 2 * float(np.exp(log_noise))
-            slope = np.append(2.0 * J[first], 2.0 * self._relative[first] - 2.0)[: len(theta)]
-            gradient, hessian = gradient - own * slope, hessian - own * np.outer(slope, slope)
+            slope = np.append(2.0 * J[first], 2.0 * self._relative[first] - 2.0)[
+                : len(theta)
+            ]
+            gradient, hessian = (
+                gradient - own * slope,
+                hessian - own * np.outer(slope, slope),
+            )
         trace = np.bincount(self.groups.of, 1.0 - over.diagonal)
         effective = trace[self.groups.group_of]
-        return with_priors(EvidencePoint(evidence, gradient, hessian, evidence, effective), theta, self.priors)
+        return with_priors(
+            EvidencePoint(evidence, gradient, hessian, evidence, effective),
+            theta,
+            self.priors,
+        )
 
     @cached_property
     def _one_scale(self) -> OneScale:
@@ -181,13 +229,23 @@ class GaussianSurface(EvidenceSurface):
         square = np.square(d)
         before = np.square(self._before) if self.criterion == "ML" else square
         left = sum(left for _, left in self._left)
-        return OneScale(square, np.square(z), before, self._reduced.rest, self._n, self._constant, left)
+        return OneScale(
+            square,
+            np.square(z),
+            before,
+            self._reduced.rest,
+            self._n,
+            self._constant,
+            left,
+        )
 
     def _ratio_and_noise(self, theta: Array) -> tuple[Array, Array]:
         """b = log noise, and a = log(noise D^2) before it, where one scale is all there is: (S,) each at theta (S, d)."""
         b = self.log_noise(theta)
         # D = tau, times sigma where it is in its units
-        return 2.0 * theta[:, : self.hypers].sum(1) + (1.0 - float(self._relative[0])) * b, b
+        return 2.0 * theta[:, : self.hypers].sum(1) + (
+            1.0 - float(self._relative[0])
+        ) * b, b
 
     def _at_one_scale(self, theta: Array) -> EvidencePoint:
         hypers, relative = self.hypers, float(self._relative[0])
@@ -197,7 +255,9 @@ class GaussianSurface(EvidenceSurface):
         slopes[0, :hypers] = 2.0
         slopes[:, hypers:] = [[2.0 * relative - 2.0], [-2.0]]
         gradient, hessian = at.gradient @ slopes, slopes.T @ at.hessian @ slopes
-        point = EvidencePoint(at.value, gradient, hessian, at.value, np.full(hypers, at.effective))
+        point = EvidencePoint(
+            at.value, gradient, hessian, at.value, np.full(hypers, at.effective)
+        )
         return with_priors(point, theta, self.priors)
 
     @property
@@ -224,7 +284,9 @@ class GaussianSurface(EvidenceSurface):
             h = noise * np.square(W * D) + 1.0
             m = noise * W * D * z / h
             size, rss = np.square(m).sum(1), np.square(z / h).sum(1)
-            return GaussianNodes(log_noise, D, D * m, D / np.sqrt(h), np.log(h).sum(1), rss, size)
+            return GaussianNodes(
+                log_noise, D, D * m, D / np.sqrt(h), np.log(h).sum(1), rss, size
+            )
         kept = np.flatnonzero(self._tells(theta).any(0))
         q, all_q = len(kept), len(z)
         rows = np.zeros((len(theta), all_q + q, q + 1))
@@ -235,7 +297,9 @@ class GaussianSurface(EvidenceSurface):
         R = np.linalg.qr(rows, mode="r")
         m = np.zeros((len(theta), all_q))
         m[:, kept] = [solve_triangular(each[:q, :q], each[:q, q]) for each in R]
-        log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(1)
+        log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(
+            1
+        )
         mean, size = D * m, np.square(m).sum(1)
         T = np.empty((0, all_q, all_q))
         if spread:  # of what tells nothing u is N(0, I) as before
@@ -243,14 +307,21 @@ class GaussianSurface(EvidenceSurface):
             T[:, np.arange(all_q), np.arange(all_q)] = 1.0
             T[:, kept[:, None], kept] = [inverse_upper(each) for each in R[:, :q, :q]]
             T *= D[:, :, None]
-        return GaussianNodes(log_noise, D, mean, T, log_det, np.square(z - mean @ W.T).sum(1), size)
+        return GaussianNodes(
+            log_noise, D, mean, T, log_det, np.square(z - mean @ W.T).sum(1), size
+        )
 
     def _tells(self, theta: Array) -> Array:
         """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
         W = self._coordinates[0]
         size = np.abs(W) if W.ndim == 1 else np.linalg.norm(W, axis=0)
         with np.errstate(divide="ignore"):
-            return np.asarray(self._log_scales(theta) + 0.5 * self.log_noise(theta)[:, None] + np.log(size) > _NOTHING)
+            return np.asarray(
+                self._log_scales(theta)
+                + 0.5 * self.log_noise(theta)[:, None]
+                + np.log(size)
+                > _NOTHING
+            )
 
     def _evidence(self, at: GaussianNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
@@ -258,8 +329,13 @@ class GaussianSurface(EvidenceSurface):
         fit = self._n * (at.log_noise - LOG_2PI) - self._log_det(at) - at.size
         noise = np.exp(at.log_noise)
         # a basis of few anchors: less sum_g left_g tau_g^2 / (2 sigma^2), a lower bound (Titsias 2009)
-        bound = sum((left * np.square(at.D[:, first]) for first, left in self._left), np.zeros(len(noise)))
-        return 0.5 * (fit - noise * (at.rss + self._reduced.rest + bound)) + self._constant
+        bound = sum(
+            (left * np.square(at.D[:, first]) for first, left in self._left),
+            np.zeros(len(noise)),
+        )
+        return (
+            0.5 * (fit - noise * (at.rss + self._reduced.rest + bound)) + self._constant
+        )
 
     @property
     def _constant(self) -> float:
@@ -281,7 +357,11 @@ class GaussianSurface(EvidenceSurface):
         if W.ndim == 1:
             return np.log1p(np.square(noise * W * at.D)).sum(1)
         rows = np.concatenate(
-            [noise[:, :, None] * W * at.D[:, None, :], np.broadcast_to(np.eye(q), (len(at.D), q, q))], 1
+            [
+                noise[:, :, None] * W * at.D[:, None, :],
+                np.broadcast_to(np.eye(q), (len(at.D), q, q)),
+            ],
+            1,
         )
         R = np.linalg.qr(rows, mode="r")
         return np.asarray(2.0 * np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(1))
@@ -289,12 +369,18 @@ class GaussianSurface(EvidenceSurface):
     @cached_property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of sigma, in the order of theta."""
-        return self.groups.priors + [self.model.aux_prior(a) for a in self.model.unknown]
+        return self.groups.priors + [
+            self.model.aux_prior(a) for a in self.model.unknown
+        ]
 
     def blocks_of(self, theta: Array) -> list[Array]:
         """The numbers of nodes theta (S, d) in blocks whose factors fit in memory together, those of like coordinates side by side."""
         count, q = len(theta), len(self.groups.of)
-        order = np.arange(count) if self.groups.scalar else np.argsort(self._tells(theta).sum(1), kind="stable")
+        order = (
+            np.arange(count)
+            if self.groups.scalar
+            else np.argsort(self._tells(theta).sum(1), kind="stable")
+        )
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
         blocks = min(count, 1 + count * bytes_of_one // MEMORY)
         return [order] if blocks == 1 else np.array_split(order, blocks)
@@ -312,22 +398,45 @@ class GaussianSurface(EvidenceSurface):
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
         """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
-        r, p, flat, V = self._reduced, self.model.design.moments.p, self.flat, self._coordinates[2]
+        r, p, flat, V = (
+            self._reduced,
+            self.model.design.moments.p,
+            self.flat,
+            self._coordinates[2],
+        )
         c, G, F = np.zeros(p), np.zeros((p, len(self.inside))), np.zeros((p, len(flat)))
         at = 0
-        for g in self.groups.groups:  # b_i = mu + L'^-1 gamma, gamma = V times the coordinates
-            q, columns, sd = len(g.columns), list(g.columns), g.base.independent(len(g.columns))
+        for g in (
+            self.groups.groups
+        ):  # b_i = mu + L'^-1 gamma, gamma = V times the coordinates
+            q, columns, sd = (
+                len(g.columns),
+                list(g.columns),
+                g.base.independent(len(g.columns)),
+            )
             rows = V[at : at + q]
             c[columns] = g.base.center(q)
-            G[columns] = sd[:, None] * rows if sd is not None else solve_triangular(g.root, rows, lower=True, trans="T")
+            G[columns] = (
+                sd[:, None] * rows
+                if sd is not None
+                else solve_triangular(g.root, rows, lower=True, trans="T")
+            )
             at += q
         if flat:
             # b_f = R^-1 (z_f - across b_i) + sigma R^-1 z
             right = np.column_stack(
-                [r.z_flat - r.across @ c[self.inside], -r.across @ G[self.inside], np.eye(len(flat))]
+                [
+                    r.z_flat - r.across @ c[self.inside],
+                    -r.across @ G[self.inside],
+                    np.eye(len(flat)),
+                ]
             )
             left = solve_upper(r.R, right)
-            c[flat], G[flat], F[flat] = left[:, 0], left[:, 1 : -len(flat)], left[:, -len(flat) :]
+            c[flat], G[flat], F[flat] = (
+                left[:, 0],
+                left[:, 1 : -len(flat)],
+                left[:, -len(flat) :],
+            )
         return c, G, F
 
     def mean(self, theta: Array) -> Array:
@@ -347,7 +456,11 @@ class GaussianSurface(EvidenceSurface):
         # beta = c + G (mean + T u) + sigma F v with u and v standard normal
         A = np.hstack([np.sqrt(noise) * (G * T if T.ndim == 1 else G @ T), F])
         # RSS + |m|^2 / noise, m being in prior standard deviations
-        return c + G @ at.mean[0], A @ A.T, float(at.rss[0] + self._reduced.rest + at.size[0] / noise)
+        return (
+            c + G @ at.mean[0],
+            A @ A.T,
+            float(at.rss[0] + self._reduced.rest + at.size[0] / noise),
+        )
 
     def starts(self) -> list[Array]:
         """The best of a grid of common ratios of noise to prior, sigma at its maximum given each; with several scales also
@@ -374,16 +487,32 @@ class GaussianSurface(EvidenceSurface):
         # min |z - W D u|^2 + ratio |u|^2
         if W.ndim == 1:
             A = W * D
-            least = (ratios[:, None] / (np.square(A) + ratios[:, None]) * np.square(z)).sum(1)
+            least = (
+                ratios[:, None] / (np.square(A) + ratios[:, None]) * np.square(z)
+            ).sum(1)
         else:
             q = len(z)
-            stacked = (np.vstack([np.c_[W * D, z], np.sqrt(r) * np.eye(q, q + 1)]) for r in ratios)
-            least = np.array([np.linalg.qr(rows, mode="r")[q, q] ** 2 for rows in stacked])
+            stacked = (
+                np.vstack([np.c_[W * D, z], np.sqrt(r) * np.eye(q, q + 1)])
+                for r in ratios
+            )
+            least = np.array(
+                [np.linalg.qr(rows, mode="r")[q, q] ** 2 for rows in stacked]
+            )
         # sigma^2 = (RSS + r |u|^2) / n, and tau = sigma r^(-1/2).
-        square = np.maximum(least + self._reduced.rest, max(1e-20 * self.model.design.moments.y_scale**2, 1e-300))
+        square = np.maximum(
+            least + self._reduced.rest,
+            max(1e-20 * self.model.design.moments.y_scale**2, 1e-300),
+        )
         held = self.model.noise_held
-        sigma = 0.5 * np.log(square / max(self._n, 1.0)) if held is None else np.full(len(ratios), np.log(held))
-        thetas = self.groups.at_scales(others, -0.5 * np.log(ratios)[:, None], sigma[:, None])
+        sigma = (
+            0.5 * np.log(square / max(self._n, 1.0))
+            if held is None
+            else np.full(len(ratios), np.log(held))
+        )
+        thetas = self.groups.at_scales(
+            others, -0.5 * np.log(ratios)[:, None], sigma[:, None]
+        )
         return np.column_stack([thetas, sigma]) if self.model.unknown else thetas
 
 
@@ -408,7 +537,9 @@ class LogScaleDerivatives(NamedTuple):
     noise_noise: float
     diagonal: Array  # of H^-1 as it stands in log |H|
 
-    def through(self, J: Array, curvature: Array, relative: Array | None) -> tuple[Array, Array]:
+    def through(
+        self, J: Array, curvature: Array, relative: Array | None
+    ) -> tuple[Array, Array]:
         """Gradient and Hessian over theta: s = s(h) + relative log sigma with slopes J (q, d), log noise = -2 log sigma."""
         d, jn = J.shape[1], np.zeros(J.shape[1])
         if relative is not None:
@@ -420,7 +551,9 @@ class LogScaleDerivatives(NamedTuple):
         return J.T @ self.s + self.noise * jn, hessian
 
 
-def log_scale_derivatives(S: Array, m: Array, before: Array, rss: float, n: float) -> LogScaleDerivatives:
+def log_scale_derivatives(
+    S: Array, m: Array, before: Array, rss: float, n: float
+) -> LogScaleDerivatives:
     """From S, m and noise RSS; `before` is the inverse that belongs to log |H|, S itself under REML."""
     if S.ndim == 1:
         diagonal, square, Sm = before, np.square(before), S * m
@@ -434,4 +567,6 @@ def log_scale_derivatives(S: Array, m: Array, before: Array, rss: float, n: floa
     noise = 0.5 * (n - float((1.0 - diagonal).sum()) - rss)
     s_noise = squares - diagonal + 2.0 * m * Sm
     noise_noise = 0.5 * float((squares - diagonal).sum()) + float(m @ Sm) - 0.5 * rss
-    return LogScaleDerivatives(diagonal - 1.0 + m * m, noise, ss, s_noise, noise_noise, diagonal)
+    return LogScaleDerivatives(
+        diagonal - 1.0 + m * m, noise, ss, s_noise, noise_noise, diagonal
+    )

@@ -37,7 +37,11 @@ from probreg.inference.exact.nodes import (
     sampled_nodes,
     weighed_nodes,
 )
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    posterior_given_sigma,
+    require_full_rank,
+)
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.importance import (
     reliable,
@@ -131,7 +135,9 @@ class Integrate(Method):
             for name, prior in group.hyper.items():
                 if not prior.proper:
                     what, such = (
-                        ("scale", "Normal(HalfNormal(1.0))") if name == "tau" else (name, f"{name}=HalfNormal(1.0)")
+                        ("scale", "Normal(HalfNormal(1.0))")
+                        if name == "tau"
+                        else (name, f"{name}=HalfNormal(1.0)")
                     )
                     return (
                         f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
@@ -155,7 +161,9 @@ class Integrate(Method):
             require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
         elif not problem.moving:
-            start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
+            start = posterior_given_sigma(
+                model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0
+            )
             require_full_rank(start, model, self.name)
         if dimensions(problem) > MOST:
             return self._by_chains(model, problem, rng)
@@ -172,7 +180,9 @@ class Integrate(Method):
             )
         return solution_at_nodes(model, problem, nodes, self.draws, self.chains, rng)
 
-    def _by_chains(self, model: Model, problem: EvidenceProblem, rng: np.random.Generator) -> Solution:
+    def _by_chains(
+        self, model: Model, problem: EvidenceProblem, rng: np.random.Generator
+    ) -> Solution:
         """theta by Markov chains, whose verdict comes before what is said of beta given theta."""
         run = SamplerSettings(int(rng.integers(2**31)), self.draws, _TUNE, self.chains)
         nodes = sampled_nodes(problem, problem.maximise(300).theta, run)
@@ -191,24 +201,43 @@ class Integrate(Method):
             found = min(found, again, key=lambda nodes: nodes.k_hat)
         return found
 
-    def _laid(self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator) -> Nodes:
+    def _laid(
+        self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator
+    ) -> Nodes:
         """Nodes of a proposal with their weights; where each costs a mode, more and more of them."""
         d = len(proposal.centre)
         of_chain = 2 ** max(
             1, math.ceil(math.log2((self.nodes or _NODES) / self.chains))
         )  # a sequence is even at powers of two
-        streams = [scipy.stats.qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
-        size = min(_FIRST, of_chain) if problem.surface.dear and self.nodes is None else of_chain
-        theta, value, log_q = np.empty((self.chains, 0, d)), np.empty((self.chains, 0)), np.empty((self.chains, 0))
+        streams = [
+            scipy.stats.qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)
+        ]
+        size = (
+            min(_FIRST, of_chain)
+            if problem.surface.dear and self.nodes is None
+            else of_chain
+        )
+        theta, value, log_q = (
+            np.empty((self.chains, 0, d)),
+            np.empty((self.chains, 0)),
+            np.empty((self.chains, 0)),
+        )
         while True:
             U = np.stack([s.random(size) for s in streams])
             new, log_q_new = proposal.points(np.clip(U, 1e-12, 1 - 1e-12))
-            value_new = problem.surface.values(new.reshape(-1, d)).reshape(log_q_new.shape)
+            value_new = problem.surface.values(new.reshape(-1, d)).reshape(
+                log_q_new.shape
+            )
             theta = np.concatenate([theta, new], 1)
-            value, log_q = np.concatenate([value, value_new], 1), np.concatenate([log_q, log_q_new], 1)
+            value, log_q = (
+                np.concatenate([value, value_new], 1),
+                np.concatenate([log_q, log_q_new], 1),
+            )
             found = weighed_nodes(theta, value, log_q)
             done, total = theta.shape[1], theta[..., 0].size
-            if 2 * done > of_chain or (found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH):
+            if 2 * done > of_chain or (
+                found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH
+            ):
                 return found
             size = done
 

@@ -30,7 +30,9 @@ from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
 
 _RANK = 1e-5  # of the largest singular value of the columns of a process: below, rounding of f decides the coefficients
-_STEP = 1e-3  # of a log, for differences of the columns of a process: an error of some 1e-6
+_STEP = (
+    1e-3  # of a log, for differences of the columns of a process: an error of some 1e-6
+)
 
 
 @one_blas_thread()
@@ -45,12 +47,24 @@ def joint_covariance(
                 "standard errors take the scales as known, because the criterion is not concave at its maximum over the scales"
             )
         return conditional
-    problem = EvidenceProblem(found.stated, False, criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
-    slopes, given, of_flat = _gradient_slopes(problem, found.theta, beta, model), conditional, np.zeros((beta.size, 0))
+    problem = EvidenceProblem(
+        found.stated,
+        False,
+        criterion=found.criterion,  # type: ignore[arg-type]
+        points=found.points,
+    )
+    slopes, given, of_flat = (
+        _gradient_slopes(problem, found.theta, beta, model),
+        conditional,
+        np.zeros((beta.size, 0)),
+    )
     if len(found.theta) > found.count:
         flat, moves = _moves_of_flat(problem)
         across = conditional.times(np.eye(beta.size)[:, flat])
-        given, of_flat = conditional.given(flat), across @ np.linalg.solve(across[flat], moves)
+        given, of_flat = (
+            conditional.given(flat),
+            across @ np.linalg.solve(across[flat], moves),
+        )
     direct = np.zeros_like(slopes)
     for k, own, u in _moves_of_processes(problem, found.theta, beta, model):
         columns = np.linalg.lstsq(model.design.X[:, own], u, rcond=_RANK)[0]
@@ -59,19 +73,25 @@ def joint_covariance(
     moved = np.hstack([given.times(slopes) + direct, of_flat])
     if given.missing is not None:
         moved[given.missing[: beta.size]] = 0.0
-    return given.with_spread(moved[:, free] @ np.linalg.cholesky(found.covariance[np.ix_(free, free)]))
+    return given.with_spread(
+        moved[:, free] @ np.linalg.cholesky(found.covariance[np.ix_(free, free)])
+    )
 
 
 def _moves_of_flat(problem: EvidenceProblem) -> tuple[Array, Array]:
     """The entries of flat coefficients in vec beta, and their derivatives over the coordinates of theta that stand for them."""
     m = problem.model.shape[1]
-    flat = vec_entries(tuple(np.flatnonzero(~problem.model.joint.informative).tolist()), m)
+    flat = vec_entries(
+        tuple(np.flatnonzero(~problem.model.joint.informative).tolist()), m
+    )
     if isinstance(surface := problem.surface, ArrowLaplaceSurface):
         return flat, surface.moves_of_flat[flat]
     return flat, np.eye(len(flat))
 
 
-def _gradient_slopes(problem: EvidenceProblem, theta: Array, beta: Array, model: Model) -> Array:
+def _gradient_slopes(
+    problem: EvidenceProblem, theta: Array, beta: Array, model: Model
+) -> Array:
     """(p m, d) d gradient / d theta at fixed coefficients and columns: of the priors, and of the rows over nuisance parameters."""
     m, at, d = model.shape[1], 0, len(problem.groups.priors)
     out = np.zeros((beta.size, d + len(problem.outer)))
@@ -94,13 +114,21 @@ def _gradient_slopes(problem: EvidenceProblem, theta: Array, beta: Array, model:
     return out
 
 
-def _prior_pull(g: LatentGroup, logs: Array, inside: Array, unit: float) -> tuple[Array, Array]:
+def _prior_pull(
+    g: LatentGroup, logs: Array, inside: Array, unit: float
+) -> tuple[Array, Array]:
     """P (b - mu) of the coefficients b (q, w) of a group, and its negative derivatives (q, w, d) over the logs."""
-    if isinstance(g.prior, ProcessPrior) and g.predictor is None:  # the columns are those of its kernel
+    if (
+        isinstance(g.prior, ProcessPrior) and g.predictor is None
+    ):  # the columns are those of its kernel
         values = dict(zip(g.hyper, np.exp(logs).tolist()))
         pull = inside / g.prior.size_at(values) ** 2
         moving = isinstance(g.prior, UnknownLength)
-        each = np.array([[name == "amplitude" for name in g.hyper]]) if moving else g.log_scales(logs).slopes
+        each = (
+            np.array([[name == "amplitude" for name in g.hyper]])
+            if moving
+            else g.log_scales(logs).slopes
+        )
         return pull, 2.0 * pull[:, :, None] * each[:, None]
     q, sd = len(g.columns), g.base.independent(len(g.columns))
     z = inside - g.base.center(q)[:, None]
@@ -112,7 +140,8 @@ def _prior_pull(g: LatentGroup, logs: Array, inside: Array, unit: float) -> tupl
         A = back @ root[1]
         v = np.einsum("kl,glw->gkw", back, z.reshape(-1, K, z.shape[1]))
         z, over = (
-            np.einsum("lk,glw...->gkw...", back, x) for x in (v, np.einsum("dkl,glw->gkwd", A + A.swapaxes(1, 2), v))
+            np.einsum("lk,glw...->gkw...", back, x)
+            for x in (v, np.einsum("dkl,glw->gkwd", A + A.swapaxes(1, 2), v))
         )
         z, over = z.reshape(q, -1), over.reshape(q, z.shape[2], -1)
     else:
@@ -126,9 +155,17 @@ def _prior_pull(g: LatentGroup, logs: Array, inside: Array, unit: float) -> tupl
 
 def _columns_of(stated: Model, model: Model, g: LatentGroup) -> list[int]:
     """Where the columns of a group of the stated model are in the one found, whose processes have other columns."""
-    term, place = stated.design.process_of(g.columns), {c: j for j, c in enumerate(model.design.columns)}
+    term, place = (
+        stated.design.process_of(g.columns),
+        {c: j for j, c in enumerate(model.design.columns)},
+    )
     names = [stated.design.columns[j] for j in g.columns]
-    return [place[c] for c in (names if term is None else model.design.recipe.processes[term.key].columns)]
+    return [
+        place[c]
+        for c in (
+            names if term is None else model.design.recipe.processes[term.key].columns
+        )
+    ]
 
 
 def _moves_of_processes(
@@ -146,12 +183,20 @@ def _moves_of_processes(
         values = dict(zip(g.hyper, np.exp(theta[places]).tolist()))
         own = _columns_of(problem.model, model, g)
         moves = _moves_of_process(g.prior, model, own, values, score)
-        out += [(int(places[i]), own, moves[name]) for i, name in enumerate(g.hyper) if name in moves]
+        out += [
+            (int(places[i]), own, moves[name])
+            for i, name in enumerate(g.hyper)
+            if name in moves
+        ]
     return out
 
 
 def _moves_of_process(
-    prior: UnknownLength, model: Model, own: list[int], values: Mapping[str, float], score: Array
+    prior: UnknownLength,
+    model: Model,
+    own: list[int],
+    values: Mapping[str, float],
+    score: Array,
 ) -> dict[str, Array]:
     """u of each hyperparameter in the columns of one process."""
     term = model.design.process_of(own)
@@ -167,7 +212,8 @@ def _moves_of_process(
         return np.asarray(columns @ (columns.T @ score))
 
     return {
-        name: size * (values_at(name, _STEP) - values_at(name, -_STEP)) / (2.0 * _STEP) for name in prior.in_columns
+        name: size * (values_at(name, _STEP) - values_at(name, -_STEP)) / (2.0 * _STEP)
+        for name in prior.in_columns
     }
 
 
@@ -175,12 +221,18 @@ def _local_rows(some: Block, model: Model, beta: Array) -> tuple[Array, Array]:
     """The gradient (n, m) of the log density of rows over eta, and the curvature (n, m + a, m + a) over eta and log aux."""
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
-    local = likelihood.value_grad_hessian(some.y, some.eta(beta), **likelihood.at_rows(model.fixed, some.precision))
+    local = likelihood.value_grad_hessian(
+        some.y, some.eta(beta), **likelihood.at_rows(model.fixed, some.precision)
+    )
     m = beta.shape[1]
-    return times_weights(local.gradient[:, :m], some.weights), times_weights(local.curvature, some.weights)
+    return times_weights(local.gradient[:, :m], some.weights), times_weights(
+        local.curvature, some.weights
+    )
 
 
-def _score_slopes(block: Block, *, model: Model, beta: Array, names: tuple[str, ...]) -> Array:
+def _score_slopes(
+    block: Block, *, model: Model, beta: Array, names: tuple[str, ...]
+) -> Array:
     """(p, m a) the derivatives of the gradient of the rows over the logs of nuisance parameters."""
     m = beta.shape[1]
     pick = [m + model.likelihood.aux.index(name) for name in names]

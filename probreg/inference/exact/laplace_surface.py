@@ -65,7 +65,11 @@ class LaplaceSurface(EvidenceSurface):
     dear = True
 
     def __init__(
-        self, model: Model, groups: LatentGroups, prior_at: Callable[[Array], Any], outer: tuple[str, ...] | None = None
+        self,
+        model: Model,
+        groups: LatentGroups,
+        prior_at: Callable[[Array], Any],
+        outer: tuple[str, ...] | None = None,
     ) -> None:
         self.model, self.groups, self._prior_at = model, groups, prior_at
         self.outer = model.unknown if outer is None else outer
@@ -75,8 +79,12 @@ class LaplaceSurface(EvidenceSurface):
         self._centre = np.zeros(model.shape)
         for g in groups.groups:
             index = g.entries(m)
-            self._roots[index, at : at + len(index)] = map_of_columns(g.root, g.width(m))
-            self._centre.ravel()[index] = np.repeat(g.base.center(len(g.columns)), g.width(m))
+            self._roots[index, at : at + len(index)] = map_of_columns(
+                g.root, g.width(m)
+            )
+            self._centre.ravel()[index] = np.repeat(
+                g.base.center(len(g.columns)), g.width(m)
+            )
             at += len(index)
         self._last: LaplaceMode | None = None
         self._kept: dict[bytes, LaplaceMode] = {}
@@ -94,9 +102,15 @@ class LaplaceSurface(EvidenceSurface):
         root[:k] = integrated[:k]
         inner = [k + self.model.unknown.index(name) for name in at.aux]
         root[inner] = integrated[k:]
-        aux = {name: at.aux[name] if name in at.aux else at.model.fixed[name] for name in self.model.unknown}
+        aux = {
+            name: at.aux[name] if name in at.aux else at.model.fixed[name]
+            for name in self.model.unknown
+        }
         # the predictors of a group that has several are independent copies, with its scales
-        s, J, curvature = (np.repeat(part, self._repeats, axis=0) for part in self.groups.log_scales(at.theta[:d]))
+        s, J, curvature = (
+            np.repeat(part, self._repeats, axis=0)
+            for part in self.groups.log_scales(at.theta[:d])
+        )
         D = np.exp(s)
         # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
         half = self._roots.T @ root[:k] / D[:, None]
@@ -107,7 +121,9 @@ class LaplaceSurface(EvidenceSurface):
         moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
         model = replace(at.model, aux=self.model.aux)
         log_det = log_det_gradient(model, beta, aux, root)
-        trace = np.bincount(np.repeat(self.groups.of, self._repeats), 1.0 - over.diagonal)
+        trace = np.bincount(
+            np.repeat(self.groups.of, self._repeats), 1.0 - over.diagonal
+        )
         gradient, given = gradient - log_det @ moves, self._given
         if len(given):
             local = model.value_grad_hessian(beta, **aux)
@@ -116,18 +132,30 @@ class LaplaceSurface(EvidenceSurface):
             follow[given] += np.eye(len(given))
             slope = local.gradient[given]
             # `with_priors` adds the priors of nuisance parameters
-            slope[: len(self.outer)] -= [model.aux_prior(name).slopes(aux[name])[0] for name in self.outer]
+            slope[: len(self.outer)] -= [
+                model.aux_prior(name).slopes(aux[name])[0] for name in self.outer
+            ]
             gradient = np.append(gradient, slope - log_det @ follow)
             # the curvature of max_x l over what is given, H_bb - H_bx H_xx^-1 H_xb
             across = -local.curvature[given] @ moves
-            hessian = np.block([[hessian, across.T], [across, -local.curvature[given] @ follow]])
-        return EvidencePoint(at.evidence, gradient, hessian, at.evidence, trace[self.groups.group_of])
+            hessian = np.block(
+                [[hessian, across.T], [across, -local.curvature[given] @ follow]]
+            )
+        return EvidencePoint(
+            at.evidence, gradient, hessian, at.evidence, trace[self.groups.group_of]
+        )
 
     @property
     def _given(self) -> Array:
         """The places in (vec beta, log of all unknown nuisance parameters) of theta behind the hyperparameters."""
         names = self.model.unknown
-        return np.array([self.model.shape[0] * self.model.shape[1] + names.index(a) for a in self.outer], dtype=np.intp)
+        return np.array(
+            [
+                self.model.shape[0] * self.model.shape[1] + names.index(a)
+                for a in self.outer
+            ],
+            dtype=np.intp,
+        )
 
     def root(self, at: LaplaceMode) -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
@@ -137,12 +165,20 @@ class LaplaceSurface(EvidenceSurface):
                 "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold nuisance "
                 "parameters, or give them and the scales proper priors"
             )
-        return np.asarray(with_aux(map_of_columns(at.model.design.frame.T, at.model.shape[1]), len(at.aux)) @ root)
+        return np.asarray(
+            with_aux(
+                map_of_columns(at.model.design.frame.T, at.model.shape[1]), len(at.aux)
+            )
+            @ root
+        )
 
     @property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of outer nuisance parameters, in the order of theta."""
-        return [*self.groups.priors, *(self.model.aux_prior(name) for name in self.outer)]
+        return [
+            *self.groups.priors,
+            *(self.model.aux_prior(name) for name in self.outer),
+        ]
 
     def mode(self, theta: Array, tol: float = _TOL) -> LaplaceMode:
         """By Newton's method, from the mode at the nearest theta that is known."""
@@ -161,8 +197,12 @@ class LaplaceSurface(EvidenceSurface):
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
         log_det = np.linalg.slogdet(local.curvature)[1]
-        evidence = local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
-        found = self._last = LaplaceMode(theta, tol, model, mode.gamma, beta, aux, local, evidence)
+        evidence = (
+            local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
+        )
+        found = self._last = LaplaceMode(
+            theta, tol, model, mode.gamma, beta, aux, local, evidence
+        )
         if (len(self._kept) + 1) * local.curvature.size <= _KEPT:
             self._kept[theta.tobytes()] = found
         return found
@@ -173,7 +213,9 @@ class LaplaceSurface(EvidenceSurface):
         held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         return self.model.with_prior(self._prior_at(np.exp(theta[:d]))).with_aux(**held)
 
-    def _foretold(self, theta: Array) -> tuple[tuple[tuple[float, ...], ...] | None, Array | None]:
+    def _foretold(
+        self, theta: Array
+    ) -> tuple[tuple[tuple[float, ...], ...] | None, Array | None]:
         """Where the mode at theta is by the nearest one that is known, and about its curvature; None where nothing tells."""
         known = [*self._kept.values(), *([] if self._last is None else [self._last])]
         if not known:
@@ -185,7 +227,9 @@ class LaplaceSurface(EvidenceSurface):
         before, T = self._precision(at.theta), at.model.design.frame.T
         H = at.local.curvature - before + (after := self._precision(theta))
         away = at.gamma - np.linalg.solve(T, self._centre)
-        gamma = at.gamma - np.linalg.solve(H, (after - before) @ away.ravel()).reshape(at.gamma.shape)
+        gamma = at.gamma - np.linalg.solve(H, (after - before) @ away.ravel()).reshape(
+            at.gamma.shape
+        )
         return tuple(map(tuple, (T @ gamma).tolist())), H
 
     def _precision(self, theta: Array) -> Array:
@@ -198,7 +242,9 @@ class LaplaceSurface(EvidenceSurface):
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         tol = _ROUGH if self.many_rows else _TOL
-        return np.array([self.mode(t, tol).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
+        return np.array(
+            [self.mode(t, tol).evidence for t in theta]
+        ) + log_prior_of_logs(theta, self.priors)
 
     @property
     def many_rows(self) -> bool:
@@ -211,52 +257,82 @@ class LaplaceSurface(EvidenceSurface):
         root = self.root(at)
         return np.asarray(root.T @ log_det_gradient(at.model, at.beta, at.aux, root))
 
-    def conditional(self, theta: Array, shift: Array | None = None) -> ConditionalNormal:
+    def conditional(
+        self, theta: Array, shift: Array | None = None
+    ) -> ConditionalNormal:
         """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux); with a `shift` in standard deviations that is known, N(mode -
         H^-1/2 shift, H^-1) about a mode that is good enough for points which are weighed."""
         at = self.mode(theta, _TOL if shift is None else _ROUGH)
         root = self.root(at)
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
-        return ConditionalNormal(centre - root @ (self.shift(theta) if shift is None else shift), root)
+        return ConditionalNormal(
+            centre - root @ (self.shift(theta) if shift is None else shift), root
+        )
 
     def starts(self) -> list[Array]:
         """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""
         model, (p, m) = self.model, self.model.shape
-        J = replace(model, prior=Flat()).information(np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0))
-        log_aux = [dict(zip(model.unknown, rough_log_aux(model)))[name] for name in self.outer]
+        J = replace(model, prior=Flat()).information(
+            np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0)
+        )
+        log_aux = [
+            dict(zip(model.unknown, rough_log_aux(model)))[name] for name in self.outer
+        ]
         index = (self._roots != 0).any(1)
         L = np.linalg.inv(self._roots[index])
         points = []
         for others in self.groups.starts():
             # Where tau^-2 is the mean of the diagonal of D L^-1 J L'^-1 D, J the information of the rows at beta = 0.
-            half = np.repeat(np.exp(self.groups.log_scales(others).value), self._repeats)[:, None] * L
-            typical = float(np.trace(half @ J[np.ix_(index, index)] @ half.T)) / len(L) or 1.0
+            half = (
+                np.repeat(np.exp(self.groups.log_scales(others).value), self._repeats)[
+                    :, None
+                ]
+                * L
+            )
+            typical = (
+                float(np.trace(half @ J[np.ix_(index, index)] @ half.T)) / len(L) or 1.0
+            )
             points += [
-                np.append(self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0), log_aux)
+                np.append(
+                    self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0),
+                    log_aux,
+                )
                 for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
         few = sample_of_rows(model)
         near = self
         if few is not None:
-            near = LaplaceSurface(replace(model, design=few), self.groups, self._prior_at, self.outer)
+            near = LaplaceSurface(
+                replace(model, design=few), self.groups, self._prior_at, self.outer
+            )
         return [points[int(np.argmax(near.values(np.array(points))))]]
 
 
-def log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
+def log_det_gradient(
+    model: Model, beta: Array, aux: Mapping[str, float], root: Array
+) -> Array:
     """grad log |H|^(1/2) over (vec beta, log aux) where root root' = H^-1.
 
     With z_i = (eta_i, log aux), W_i the curvature of row i over z_i and V_i = J_i H^-1 J_i' the covariance of z_i, it is
     sum_i J_i' t_i, t_ik = tr(V_i d W_i / d z_ik) / 2, of the rows. Independent entries of the priors, with curvature c_j, add
     (H^-1)_jj d c_j / 2; a normal prior has a constant one.
     """
-    parts = model.design.fold(partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root))
-    out, S, k = np.concatenate([np.ravel(part) for part in parts]), np.square(root).sum(1), beta.size
+    parts = model.design.fold(
+        partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root)
+    )
+    out, S, k = (
+        np.concatenate([np.ravel(part) for part in parts]),
+        np.square(root).sum(1),
+        beta.size,
+    )
     for i, (name, value) in enumerate(aux.items()):
         prior = model.aux_prior(name)
         near = [-prior.slopes(value * float(np.exp(h)))[1] for h in (_NEAR, -_NEAR)]
         out[k + i] += S[k + i] * (near[0] - near[1]) / (4 * _NEAR)
     for b in model.joint.blocks:
-        if isinstance(b.prior, SmoothPrior) and not isinstance(b.prior, GaussianPrior | Flat | WholePrior):
+        if isinstance(b.prior, SmoothPrior) and not isinstance(
+            b.prior, GaussianPrior | Flat | WholePrior
+        ):
             inside, at = b.take(beta), b.entries(beta.shape[1])
             h = _NEAR * np.sqrt(S[at]).reshape(inside.shape)
             slope = b.prior.slopes(inside - h)[1] - b.prior.slopes(inside + h)[1]
@@ -275,17 +351,27 @@ def _log_det_sums(
         """W (n, m + a, m + a) where (eta, log aux) is moved by z (m + a,)."""
         there = {name: v * float(np.exp(h)) for (name, v), h in zip(aux.items(), z[m:])}
         known = likelihood.at_rows({**model.fixed, **there}, precision)
-        return likelihood.value_grad_hessian(y, eta + z[:m], **known).curvature[:, pick][:, :, pick]
+        return likelihood.value_grad_hessian(y, eta + z[:m], **known).curvature[
+            :, pick
+        ][:, :, pick]
 
     def part(some: Block) -> tuple[Array, Array]:
         eta = some.eta(beta)
         # J_i root, J_i = d z_i / d (vec beta, log aux): (n, m + a, r).
         of_eta = (some.X @ root[: p * m].reshape(p, -1)).reshape(len(eta), m, -1)
-        J = np.concatenate([of_eta, np.broadcast_to(root[p * m :], (len(eta), len(aux), root.shape[1]))], 1)
+        J = np.concatenate(
+            [
+                of_eta,
+                np.broadcast_to(root[p * m :], (len(eta), len(aux), root.shape[1])),
+            ],
+            1,
+        )
         V, t = J @ J.transpose(0, 2, 1), np.empty((len(eta), m + len(aux)))
         for k, e in enumerate(_NEAR * np.eye(m + len(aux))):
             # d W_i / d z_ik by a central difference
-            slope = curvature(some.y, eta, some.precision, e) - curvature(some.y, eta, some.precision, -e)
+            slope = curvature(some.y, eta, some.precision, e) - curvature(
+                some.y, eta, some.precision, -e
+            )
             t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
         t = times_weights(t, some.weights)
         return some.X.T @ t[:, :m], t[:, m:].sum(0)

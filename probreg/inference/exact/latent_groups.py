@@ -16,7 +16,15 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.numerics.frame import vec_entries
-from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, LatentPrior, Prior, ScaleMixture
+from probreg.priors import (
+    AuxPrior,
+    BlockPrior,
+    Flat,
+    GaussianPrior,
+    LatentPrior,
+    Prior,
+    ScaleMixture,
+)
 from probreg.priors.latent import LogScales
 
 _CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
@@ -32,10 +40,10 @@ class LatentGroup:
     base: GaussianPrior
     prior: LatentPrior | None
     block: int
-    left: float = (
-        0.0  # sum over the rows of what a basis of few anchors leaves of the variance at D = I, weights counted
+    left: float = 0.0  # sum over the rows of what a basis of few anchors leaves of the variance at D = I, weights counted
+    predictor: int | None = (
+        None  # None where all linear predictors have independent copies
     )
-    predictor: int | None = None  # None where all linear predictors have independent copies
 
     def width(self, m: int) -> int:
         """The number of linear predictors, of m."""
@@ -54,7 +62,11 @@ class LatentGroup:
     @cached_property
     def hyper(self) -> Mapping[str, AuxPrior]:
         """The priors of its hyperparameters by name."""
-        return {} if self.prior is None else {name: h.prior for name, h in self.prior.hyper.items()}
+        return (
+            {}
+            if self.prior is None
+            else {name: h.prior for name, h in self.prior.hyper.items()}
+        )
 
     def log_scales(self, logs: Array) -> LogScales:
         q = len(self.columns)
@@ -77,7 +89,9 @@ class LatentGroups:
     @cached_property
     def of(self) -> Array:
         """(q,) the group of each coordinate."""
-        return np.repeat(np.arange(len(self.groups)), [len(g.columns) for g in self.groups])
+        return np.repeat(
+            np.arange(len(self.groups)), [len(g.columns) for g in self.groups]
+        )
 
     def repeats(self, m: int) -> Array:
         """(q,) of each coordinate: the number of linear predictors that have it, of m."""
@@ -86,17 +100,29 @@ class LatentGroups:
     @cached_property
     def group_of(self) -> Array:
         """(d,) the group of each hyperparameter."""
-        return np.repeat(np.arange(len(self.groups)), [len(g.hyper) for g in self.groups])
+        return np.repeat(
+            np.arange(len(self.groups)), [len(g.hyper) for g in self.groups]
+        )
 
     @cached_property
     def sizes(self) -> Array:
         """(d,) coordinates of the group where the hyperparameter may run to zero; 0 elsewhere."""
-        return np.array([float(len(g.columns)) * may for g in self.groups if g.prior for may in g.prior.may_vanish])
+        return np.array(
+            [
+                float(len(g.columns)) * may
+                for g in self.groups
+                if g.prior
+                for may in g.prior.may_vanish
+            ]
+        )
 
     @cached_property
     def scaling(self) -> Array:
         """(d,) bool: hyperparameters that are scales."""
-        return np.array([scale for g in self.groups if g.prior for scale in g.prior.scales], dtype=bool)
+        return np.array(
+            [scale for g in self.groups if g.prior for scale in g.prior.scales],
+            dtype=bool,
+        )
 
     @property
     def scales(self) -> int:
@@ -113,9 +139,13 @@ class LatentGroups:
             out.append(theta)
         return out
 
-    def at_scales(self, others: Array, log_tau: float | Array, log_sigma: float | Array) -> Array:
+    def at_scales(
+        self, others: Array, log_tau: float | Array, log_sigma: float | Array
+    ) -> Array:
         """Logs (d,), or (S, d) at (S, 1) of tau and sigma, with every scale at tau times sigma, or at tau where it is in units of sigma."""
-        relative = np.array([g.base.sigma_units for g in self.groups], dtype=float)[self.group_of]
+        relative = np.array([g.base.sigma_units for g in self.groups], dtype=float)[
+            self.group_of
+        ]
         return np.where(self.scaling, log_tau + (1.0 - relative) * log_sigma, others)
 
     def branches(self, theta: Array) -> list[Array]:
@@ -126,10 +156,16 @@ class LatentGroups:
         out, places = list[Array](), np.arange(len(self.priors))
         for k, g in enumerate(self.groups):
             own = places[self.group_of == k]
-            if g.prior is None or not g.prior.hyper_labels or not (cors := own[~self.scaling[own]]).size:
+            if (
+                g.prior is None
+                or not g.prior.hyper_labels
+                or not (cors := own[~self.scaling[own]]).size
+            ):
                 continue
             for size in _CORRELATIONS:
-                for signs in islice(product((1.0, -1.0), repeat=len(cors)), _MOST_SIGNS):
+                for signs in islice(
+                    product((1.0, -1.0), repeat=len(cors)), _MOST_SIGNS
+                ):
                     point = theta.copy()
                     point[cors] = np.multiply(size, signs)
                     out.append(point)
@@ -138,7 +174,9 @@ class LatentGroups:
     @property
     def scalar(self) -> bool:
         """One group with one scale is all there is."""
-        return len(self.groups) == 1 and (self.groups[0].prior is None or self.groups[0].prior.scalar)
+        return len(self.groups) == 1 and (
+            self.groups[0].prior is None or self.groups[0].prior.scalar
+        )
 
     def log_scales(self, logs: Array) -> LogScales:
         """log D of all coordinates (q,) at the logs (d,) of the hyperparameters, with two derivatives."""
@@ -159,7 +197,9 @@ class LatentGroups:
         for k, g in enumerate(self.groups):
             own = slice(at, at + len(g.hyper))
             if g.prior is not None:
-                out[:, self.of == k] = g.prior.log_scales_at(logs[:, own], len(g.columns))
+                out[:, self.of == k] = g.prior.log_scales_at(
+                    logs[:, own], len(g.columns)
+                )
             at = own.stop
         return out
 
@@ -214,8 +254,15 @@ class EvidenceSurface(ABC):
         if not self.secant:
             return self(theta).hessian
         size, d = np.full(len(theta), DIFFERENCE), len(self.priors)
-        size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a positive parameter
-        H = np.array([(self(theta + s).gradient - self(theta - s).gradient) for s in np.diag(size)])
+        size[d:] *= (
+            np.diagonal(-near)[d:] ** -0.5
+        )  # in standard errors of what is no log of a positive parameter
+        H = np.array(
+            [
+                (self(theta + s).gradient - self(theta - s).gradient)
+                for s in np.diag(size)
+            ]
+        )
         H = H / (2.0 * size[:, None])
         return (H + H.T) / 2.0
 
@@ -244,22 +291,31 @@ class ConditionalNormal(NamedTuple):
 def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
     """The log densities of positive numbers, as of their logs, summed: (S,) from theta (S, d)."""
     # p(log v) = p(v) v
-    return sum(p.log_prob(np.exp(theta[:, i])) + theta[:, i] for i, p in enumerate(priors)) + np.zeros(len(theta))
+    return sum(
+        p.log_prob(np.exp(theta[:, i])) + theta[:, i] for i, p in enumerate(priors)
+    ) + np.zeros(len(theta))
 
 
-def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> EvidencePoint:
+def with_priors(
+    at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]
+) -> EvidencePoint:
     """Times the density of each positive parameter, the first coordinates of theta, as one of its log."""
     # As a density of the log: log p(v) + log v, whose two derivatives are the slopes.
     slopes = np.zeros((len(at.gradient), 2))
     slopes[: len(priors)] = [p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)]
     log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
     return at._replace(
-        value=at.value + log_p, gradient=at.gradient + slopes[:, 0], hessian=at.hessian + np.diag(slopes[:, 1])
+        value=at.value + log_p,
+        gradient=at.gradient + slopes[:, 0],
+        hessian=at.hessian + np.diag(slopes[:, 1]),
     )
 
 
 def as_groups(
-    blocks: Sequence[BlockPrior], unknown: Mapping[int, LatentPrior], per_column: bool, left: Mapping[int, float]
+    blocks: Sequence[BlockPrior],
+    unknown: Mapping[int, LatentPrior],
+    per_column: bool,
+    left: Mapping[int, float],
 ) -> LatentGroups:
     """The informative blocks, those of unknown scale first and column by column where each has its own; `left` by block."""
     first: list[LatentGroup] = []
@@ -269,7 +325,9 @@ def as_groups(
             continue
         if i not in unknown:
             assert isinstance(b.prior, GaussianPrior)
-            known.append(LatentGroup(b.columns, b.prior, None, i, left.get(i, 0.0), b.predictor))
+            known.append(
+                LatentGroup(b.columns, b.prior, None, i, left.get(i, 0.0), b.predictor)
+            )
             continue
         prior = unknown[i]
         base = prior.base
@@ -277,11 +335,19 @@ def as_groups(
         if per_column and isinstance(prior, ScaleMixture):
             parts = [(j, one(base, a)) for a, j in enumerate(b.columns)]
             first += [
-                LatentGroup((j,), part, ScaleMixture(part, prior.tau), i, predictor=b.predictor)  # type: ignore[arg-type]
+                LatentGroup(
+                    (j,),
+                    part,  # type: ignore[arg-type]
+                    ScaleMixture(part, prior.tau),
+                    i,
+                    predictor=b.predictor,
+                )
                 for j, part in parts
             ]
         else:
-            first.append(LatentGroup(b.columns, base, prior, i, left.get(i, 0.0), b.predictor))
+            first.append(
+                LatentGroup(b.columns, base, prior, i, left.get(i, 0.0), b.predictor)
+            )
     return LatentGroups((*first, *known))
 
 

@@ -18,7 +18,9 @@ def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
         y = y - design.X @ layout.centre
     F = layout.columns.dense[:, layout.columns.dense.shape[1] - len(layout.flat) :]
     w = design.square_weights
-    b = np.linalg.lstsq(*((F, y) if w is None else (np.sqrt(w)[:, None] * F, np.sqrt(w) * y)))[0]
+    b = np.linalg.lstsq(
+        *((F, y) if w is None else (np.sqrt(w)[:, None] * F, np.sqrt(w) * y))
+    )[0]
     return ArrowSums.of(layout.columns, y - F @ b, design.weights, design.precision), b
 
 
@@ -29,14 +31,22 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
     h, (G, K, _) = moments.head.p, layout.shape
     A, F = layout.map_of_rest(), np.asarray(moments.head.factor, dtype=float)
     # least squares of y on flat columns of the head, |F (A b - y)| over all b
-    flat, b = F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray(), np.zeros(len(layout.flat))
+    flat, b = (
+        F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray(),
+        np.zeros(len(layout.flat)),
+    )
     y = np.append(-layout.centre[:h], 1.0)
     if len(b):
         b = np.linalg.lstsq(flat, F @ y)[0]
     all_flat = A[:, A.shape[1] - len(b) :] @ b
     last = -(layout.centre + all_flat)
     rest, lead = _with_column(A[h:], last[h:]), layout.places.ravel() - h
-    head = np.vstack([np.column_stack([A[:h].toarray(), last[:h]]), np.append(np.zeros(A.shape[1]), 1.0)])
+    head = np.vstack(
+        [
+            np.column_stack([A[:h].toarray(), last[:h]]),
+            np.append(np.zeros(A.shape[1]), 1.0),
+        ]
+    )
     inside, border = moments.inside, moments.border
     cross = (inside[lead] @ rest).toarray() + border[lead] @ head
     across = rest.T @ (border @ head)
@@ -47,7 +57,14 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
     for k in range(K):
         for j in range(K):
             own[:, k, j] = inside[at[:, k], at[:, j]]
-    sums = ArrowSums(own, cross.reshape(G, K, -1), corner, moments.n, moments.weight, moments.log_precision)
+    sums = ArrowSums(
+        own,
+        cross.reshape(G, K, -1),
+        corner,
+        moments.n,
+        moments.weight,
+        moments.log_precision,
+    )
     return sums, b
 
 

@@ -17,9 +17,7 @@ from probreg.model.model import Model
 from probreg.model.pymc_graph import coords_of, hyper_variables
 from probreg.priors import Flat, GaussianPrior, ScaleMixture
 
-NOTE = (
-    "sampled on the sufficient statistics of the rows, in coordinates that are whitened at every prior scale and sigma"
-)
+NOTE = "sampled on the sufficient statistics of the rows, in coordinates that are whitened at every prior scale and sigma"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +41,15 @@ class Marginalised:
     @classmethod
     def of(cls, model: Model) -> "Marginalised | None":
         """None unless the likelihood is Gaussian and one normal prior of unknown scale is all there is."""
-        informed = [i for i, b in enumerate(model.joint.blocks) if not isinstance(b.prior, Flat)]
+        informed = [
+            i for i, b in enumerate(model.joint.blocks) if not isinstance(b.prior, Flat)
+        ]
         if not model.likelihood.least_squares or len(informed) != 1:
             return None
         block = model.joint.blocks[informed[0]]
-        if not isinstance(block.prior, ScaleMixture) or not isinstance(block.prior.base, GaussianPrior):
+        if not isinstance(block.prior, ScaleMixture) or not isinstance(
+            block.prior.base, GaussianPrior
+        ):
             return None
         moments, base, q = model.design.moments, block.prior.base, len(block.columns)
         inside, p = set(block.columns), moments.p
@@ -76,7 +78,10 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
 
     prior: Any = model.joint.blocks[c.block].prior
     with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
-        known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
+        known = {
+            **model.fixed,
+            **{a: model.aux_prior(a).pymc(a) for a in model.unknown},
+        }
         tau = prior.spread(**hyper_variables(model.joint, model.design, False)[c.block])
         sigma = pt.as_tensor_variable(known[model.noise_scale])
         noise = sigma**-2.0
@@ -84,11 +89,22 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
         # delta_j | tau, sigma, y ~ N(noise d_j z_j / h_j, 1 / h_j), h_j = noise d_j^2 + alpha, noise = 1 / sigma^2.
         h = noise * c.d**2 + alpha
         mean = noise * c.d * c.z / h
-        square = alpha * (mean**2).sum() + noise * (((c.z - c.d * mean) ** 2).sum() + c.rest)
-        flat = c.top - 0.5 * c.n * np.log(2.0 * np.pi) - float(np.log(np.abs(np.diagonal(c.R))).sum())
+        square = alpha * (mean**2).sum() + noise * (
+            ((c.z - c.d * mean) ** 2).sum() + c.rest
+        )
+        flat = (
+            c.top
+            - 0.5 * c.n * np.log(2.0 * np.pi)
+            - float(np.log(np.abs(np.diagonal(c.R))).sum())
+        )
         # log p(y | tau, sigma) = [n log noise + q log alpha - sum_j log h_j - alpha |mean|^2 - noise RSS] / 2 +
         # constants
-        log_evidence = 0.5 * (c.n * pm.math.log(noise) + len(c.d) * pm.math.log(alpha) - pm.math.log(h).sum() - square)
+        log_evidence = 0.5 * (
+            c.n * pm.math.log(noise)
+            + len(c.d) * pm.math.log(alpha)
+            - pm.math.log(h).sum()
+            - square
+        )
         pm.Potential("y", flat + log_evidence)
         zeta = pm.Normal("zeta", shape=len(c.d))
         beta = c.location + c.back @ (mean + zeta / h**0.5)

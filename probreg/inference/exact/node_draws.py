@@ -9,8 +9,21 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import Array, Draws, Routine, Solution, Status, chains_of, log_names, sigma_note
-from probreg.inference.covariance import DenseCovariance, ParameterCovariance, root_of_square
+from probreg.inference.base import (
+    Array,
+    Draws,
+    Routine,
+    Solution,
+    Status,
+    chains_of,
+    log_names,
+    sigma_note,
+)
+from probreg.inference.covariance import (
+    DenseCovariance,
+    ParameterCovariance,
+    root_of_square,
+)
 from probreg.inference.exact.arrow_draws import ArrowLaw, posterior_by_arrow
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_surface import ArrowSurface
@@ -47,28 +60,53 @@ _NO_WEIGHT = 1e-12  # of all: a node that changes no digit
 
 
 def solution_at_nodes(
-    model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, chains: int, rng: np.random.Generator
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    draws: int,
+    chains: int,
+    rng: np.random.Generator,
 ) -> Solution:
     """The posterior by weighted nodes of the hyperparameters: so many draws of each of so many chains."""
     total, names = draws * chains, problem.names
-    exact = _of_rows if problem.moving else _by_arrow if isinstance(problem.surface, ArrowSurface) else _exact
+    exact = (
+        _of_rows
+        if problem.moving
+        else _by_arrow
+        if isinstance(problem.surface, ArrowSurface)
+        else _exact
+    )
     by = exact if problem.exact else _approximate
     found = by(model, problem, nodes, total, rng)
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
     if problem.noise:  # of the nodes themselves, whose error is far below that of draws
         at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
-        moments[model.noise_scale] = weighted_moments(at_nodes, np.exp(nodes.log_weight.ravel()))
-    index = slice(None) if problem.exact or found.detail else rng.permutation(resampled(found.weight, total, rng))
-    chosen = {name: each[index] for name, each in {"beta": found.beta, **found.aux}.items()}
+        moments[model.noise_scale] = weighted_moments(
+            at_nodes, np.exp(nodes.log_weight.ravel())
+        )
+    index = (
+        slice(None)
+        if problem.exact or found.detail
+        else rng.permutation(resampled(found.weight, total, rng))
+    )
+    chosen = {
+        name: each[index] for name, each in {"beta": found.beta, **found.aux}.items()
+    }
     theta = found.theta[index, : len(problem.groups.priors)]
     if not problem.exact and nodes.chain_stats is None:
         theta = scales_given_coefficients(problem, theta, chosen["beta"], rng)
     values = {**chosen, **problem.natural(np.exp(theta))}
     stats = {"n": model.design.total, **nodes.worth, **found.stats}
     if all_proper(model) and (evidence := found.log_evidence) is not None:
-        stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
-        if len(evidence) > 1:  # independent scramblings: their spread is the error of their mean
-            stats["log_evidence_se"] = float(np.std(evidence, ddof=1) / np.sqrt(len(evidence)))
+        stats["log_evidence"] = float(
+            np.logaddexp.reduce(evidence) - np.log(len(evidence))
+        )
+        if (
+            len(evidence) > 1
+        ):  # independent scramblings: their spread is the error of their mean
+            stats["log_evidence_se"] = float(
+                np.std(evidence, ddof=1) / np.sqrt(len(evidence))
+            )
     k = model.shape[0] * model.shape[1]
     said = nodes.words([*names, *(model.unknown if problem.noise else ())])
     return Solution(
@@ -88,7 +126,11 @@ def solution_at_nodes(
         notes=(
             *sigma_note(
                 model,
-                Routine("sigma is integrated with the scales" if problem.noise else "sigma is drawn with beta"),
+                Routine(
+                    "sigma is integrated with the scales"
+                    if problem.noise
+                    else "sigma is drawn with beta"
+                ),
             ),
             Routine(said),
             *found.notes,
@@ -96,7 +138,9 @@ def solution_at_nodes(
     )
 
 
-def scales_given_coefficients(problem: EvidenceProblem, theta: Array, beta: Array, rng: np.random.Generator) -> Array:
+def scales_given_coefficients(
+    problem: EvidenceProblem, theta: Array, beta: Array, rng: np.random.Generator
+) -> Array:
     """Draws theta (S, d) after Metropolis steps on p(theta | beta), which leave draws of the posterior (theta, beta) what they are.
 
     Draws at nodes repeat the values of these; given its own coefficients each has a density p(beta | theta) p(theta) that is known. A
@@ -128,7 +172,11 @@ def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
     """log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d) of its hyperparameters."""
     prior, values = g.prior, dict(zip(g.hyper, np.exp(logs).T))
     assert prior is not None  # a group of unknown scale
-    given = prior.base.log_prob(inside, values["tau"]) if prior.known else prior.log_prob_given(inside, values)
+    given = (
+        prior.base.log_prob(inside, values["tau"])
+        if prior.known
+        else prior.log_prob_given(inside, values)
+    )
     return given + log_prior_of_logs(logs, list(g.hyper.values()))
 
 
@@ -146,16 +194,27 @@ class _Found(NamedTuple):
     covariance: ParameterCovariance
     stats: dict[str, float]
     notes: tuple[str, ...]
-    marginals: dict[str, Array] | None = None  # of each coefficient, a mixture of normals over the nodes
+    marginals: dict[str, Array] | None = (
+        None  # of each coefficient, a mixture of normals over the nodes
+    )
     log_evidence: Array | None = None  # (C,), each chain's own estimate
     detail: str = ""  # why the draws are not vouched for
 
 
-def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+def _exact(
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    draws: int,
+    rng: np.random.Generator,
+) -> _Found:
     """beta given theta is normal; its moments are those of the mixture over the nodes."""
     surface = problem.surface
     assert isinstance(surface, GaussianSurface)
-    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    theta, weight = (
+        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
+        np.exp(nodes.log_weight.ravel()),
+    )
     chosen = nodes.drawn(draws, rng)
     c, G, F = surface.coefficients
     q, k = G.shape[1], F.shape[1]
@@ -175,14 +234,27 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
         z, of = rng.standard_normal((len(mine), q)), place[chosen[mine]]
-        gammas[mine] = at.mean[of] + (at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z))
+        gammas[mine] = at.mean[of] + (
+            at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z)
+        )
     mean = weight @ gamma
     deviation = np.sqrt(weight)[:, None] * (gamma - mean)
-    sigma = np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
+    sigma = (
+        np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
+    )
     # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
-    root = np.hstack([G @ root_of_square(spread + deviation.T @ deviation), np.sqrt(weight @ sigma**2) * F])
+    root = np.hstack(
+        [
+            G @ root_of_square(spread + deviation.T @ deviation),
+            np.sqrt(weight @ sigma**2) * F,
+        ]
+    )
     covariance = DenseCovariance.of_raw_root(model.design.frame, 1, root)
-    beta = c + gammas @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
+    beta = (
+        c
+        + gammas @ G.T
+        + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
+    )
     aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
     equal = np.full(len(chosen), 1.0 / len(chosen))
     # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
@@ -191,14 +263,34 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng
     mean_beta = c + G @ mean
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
     evidence = nodes.log_evidence if nodes.chain_stats is None else None
-    return _Found(theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, notes, marginals, evidence)
+    return _Found(
+        theta[chosen],
+        beta[..., None],
+        aux,
+        equal,
+        mean_beta,
+        covariance,
+        {},
+        notes,
+        marginals,
+        evidence,
+    )
 
 
-def _by_arrow(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+def _by_arrow(
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    draws: int,
+    rng: np.random.Generator,
+) -> _Found:
     """The same of effects that vary by a group."""
     surface = problem.surface
     assert isinstance(surface, ArrowSurface)
-    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    theta, weight = (
+        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
+        np.exp(nodes.log_weight.ravel()),
+    )
     chosen = nodes.drawn(draws, rng)
     found = posterior_by_arrow(surface, theta, weight, chosen, rng)
     aux = {model.noise_scale: np.exp(theta[chosen, -1])} if problem.noise else {}
@@ -210,19 +302,36 @@ def _by_arrow(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, 
     )  # fmt: skip
 
 
-def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+def _of_rows(
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    draws: int,
+    rng: np.random.Generator,
+) -> _Found:
     """The same of processes whose hyperparameters are in their columns, node by node from the rows."""
     surface = problem.surface
     assert isinstance(surface, ProcessSurface)
-    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    theta, weight = (
+        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
+        np.exp(nodes.log_weight.ravel()),
+    )
     chosen, p = nodes.drawn(draws, rng), model.shape[0]
-    means, sd, inner = np.zeros((len(theta), p)), np.zeros((len(theta), p)), np.zeros((p, p))
+    means, sd, inner = (
+        np.zeros((len(theta), p)),
+        np.zeros((len(theta), p)),
+        np.zeros((p, p)),
+    )
     beta = np.empty((draws, p))
-    told = np.flatnonzero((weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0))
+    told = np.flatnonzero(
+        (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
+    )
     for s in told:
         at = surface.conditional(theta[s])
         mine = np.flatnonzero(chosen == s)
-        beta[mine] = at.mean + rng.standard_normal((len(mine), at.root.shape[1])) @ at.root.T
+        beta[mine] = (
+            at.mean + rng.standard_normal((len(mine), at.root.shape[1])) @ at.root.T
+        )
         means[s], sd[s] = at.mean, np.linalg.norm(at.root, axis=1)
         inner += weight[s] * (at.root @ at.root.T)
     share = weight[told] / weight[told].sum()
@@ -235,7 +344,9 @@ def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, r
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
     evidence = nodes.log_evidence if nodes.chain_stats is None else None
     equal = np.full(draws, 1.0 / draws)
-    covariance = DenseCovariance.of_matrix(model.design.frame, 1, inner / weight[told].sum() + deviation.T @ deviation)
+    covariance = DenseCovariance.of_matrix(
+        model.design.frame, 1, inner / weight[told].sum() + deviation.T @ deviation
+    )
     return _Found(
         theta[chosen], beta[..., None], aux, equal, mean, covariance, {}, notes, marginals, evidence
     )  # fmt: skip
@@ -246,7 +357,9 @@ class NodeLaw(NamedTuple):
 
     normal: ConditionalNormal
     model: Model
-    columns: Array | None  # (p, q): beta = columns @ those of `model`; None where they are the same
+    columns: (
+        Array | None
+    )  # (p, q): beta = columns @ those of `model`; None where they are the same
 
     @property
     def width(self) -> int:
@@ -271,18 +384,25 @@ class NodeLaw(NamedTuple):
 Law = NodeLaw | ArrowLaw
 
 
-def _laws(model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None) -> list[Law]:
+def _laws(
+    model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None
+) -> list[Law]:
     """At each node, with the `shift` of the mean where it is known."""
     surface = problem.surface
     if isinstance(surface, ArrowLaplaceSurface):
         return [ArrowLaw.of(surface, t) for t in theta]
     if isinstance(surface, LaplaceSurface):
-        return [NodeLaw(surface.conditional(t, shift), surface.model_at(t), None) for t in theta]
+        return [
+            NodeLaw(surface.conditional(t, shift), surface.model_at(t), None)
+            for t in theta
+        ]
     assert isinstance(surface, RebasedSurface)
     return [_law_of_values(model, problem, *surface.inner_at(t)) for t in theta]
 
 
-def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array) -> NodeLaw:
+def _law_of_values(
+    model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array
+) -> NodeLaw:
     """Of processes through the columns of a node, whose values at the distinct rows are coefficients of the fit."""
     if not isinstance(inner, LaplaceSurface):
         raise Incompatible(
@@ -296,7 +416,9 @@ def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurfac
         assert term is not None  # its prior is bound to one
         assert isinstance(prior, FunctionValues)
         own = here.recipe.processes[term.key]
-        columns[np.ix_(g.columns, [place[c] for c in own.columns])] = own.basis.phi(prior.basis.anchors)
+        columns[np.ix_(g.columns, [place[c] for c in own.columns])] = own.basis.phi(
+            prior.basis.anchors
+        )
         moved |= set(g.columns)
     for j, name in enumerate(model.design.columns):
         if j not in moved:
@@ -304,21 +426,43 @@ def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurfac
     return NodeLaw(inner.conditional(theta), inner.model_at(theta), columns)
 
 
-def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+def _approximate(
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    draws: int,
+    rng: np.random.Generator,
+) -> _Found:
     """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
     surface, count = problem.surface, model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    if isinstance(surface, LaplaceSurface) and surface.many_rows and nodes.chain_stats is None and count <= _JOINT:
+    if (
+        isinstance(surface, LaplaceSurface)
+        and surface.many_rows
+        and nodes.chain_stats is None
+        and count <= _JOINT
+    ):
         # the shift of the mean, in standard deviations, is that of the node of most weight: weights say whether it will do
         shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
-        found = _weighed_jointly(model, problem, nodes, _laws(model, problem, theta, shift), draws, rng)
+        found = _weighed_jointly(
+            model, problem, nodes, _laws(model, problem, theta, shift), draws, rng
+        )
         if found.stats["k_hat_joint"] <= reliable(len(found.weight)):
             return found
     at = _laws(model, problem, theta)
     if nodes.chain_stats is not None:
-        return _unweighed(model, nodes, at, draws, rng, "draws of Markov chains are not weighed")
+        return _unweighed(
+            model, nodes, at, draws, rng, "draws of Markov chains are not weighed"
+        )
     if (most := max(law.width for law in at)) > _JOINT:
-        return _unweighed(model, nodes, at, draws, rng, f"{most} coefficients, and at most {_JOINT} are weighed")
+        return _unweighed(
+            model,
+            nodes,
+            at,
+            draws,
+            rng,
+            f"{most} coefficients, and at most {_JOINT} are weighed",
+        )
     found = _weighed_jointly(model, problem, nodes, at, draws, rng)
     if not (k := found.stats["k_hat_joint"]) <= reliable(len(found.weight)):
         why = f"weighed jointly with the scales they have k-hat {k:.2f}"
@@ -327,10 +471,18 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: in
 
 
 def _weighed_jointly(
-    model: Model, problem: EvidenceProblem, nodes: Nodes, at: list[Law], draws: int, rng: np.random.Generator
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    at: list[Law],
+    draws: int,
+    rng: np.random.Generator,
 ) -> _Found:
     """Student-t points about the normal at each node, with their weights."""
-    theta, each = nodes.theta.reshape(-1, nodes.theta.shape[-1]), -(-draws // len(nodes.theta[..., 0].ravel()))
+    theta, each = (
+        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
+        -(-draws // len(nodes.theta[..., 0].ravel())),
+    )
     of = np.repeat(np.arange(len(theta)), each)
     log_prior, log_q, points = np.empty(len(of)), np.empty(len(of)), list[Array]()
     for s, law in enumerate(at):
@@ -343,7 +495,9 @@ def _weighed_jointly(
     beta, aux = _split(model, point)
     # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
     log_w = batched_log_lik(model, beta, aux) + log_prior - log_q
-    log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[of]
+    log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[
+        of
+    ]
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     tail = smoothed(log_w)
     weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
@@ -353,10 +507,29 @@ def _weighed_jointly(
     stats = {"k_hat_joint": tail.k, "ess_joint": float(1.0 / np.square(weight).sum())}
     worth = f"k-hat {tail.k:.2f}, {len(log_w):,} of them worth {stats['ess_joint']:,.0f} independent draws"
     mean = weight @ point
-    covariance = DenseCovariance.of_sample(model.design.frame, beta, *_logs(model, point), weight)
-    said, few = f"points are weighed jointly with the scales: {worth}", stats["ess_joint"] < 0.5 * draws
-    notes = (f"{said}. Take more draws where standard deviations matter" if few else Routine(said),)
-    return _Found(theta[of], beta, aux, weight, mean, covariance, stats, notes, log_evidence=evidence)
+    covariance = DenseCovariance.of_sample(
+        model.design.frame, beta, *_logs(model, point), weight
+    )
+    said, few = (
+        f"points are weighed jointly with the scales: {worth}",
+        stats["ess_joint"] < 0.5 * draws,
+    )
+    notes = (
+        f"{said}. Take more draws where standard deviations matter"
+        if few
+        else Routine(said),
+    )
+    return _Found(
+        theta[of],
+        beta,
+        aux,
+        weight,
+        mean,
+        covariance,
+        stats,
+        notes,
+        log_evidence=evidence,
+    )
 
 
 def _unweighed(
@@ -364,7 +537,10 @@ def _unweighed(
     stats: dict[str, float] | None = None,
 ) -> _Found:  # fmt: skip
     """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
-    theta, chosen = nodes.theta.reshape(-1, nodes.theta.shape[-1]), nodes.drawn(draws, rng)
+    theta, chosen = (
+        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
+        nodes.drawn(draws, rng),
+    )
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
@@ -373,8 +549,20 @@ def _unweighed(
     beta, aux = _split(model, point)
     equal = np.full(draws, 1.0 / draws)
     said = f"beta given the scales is normal about its mean to first order (Laplace): {why}"
-    covariance = DenseCovariance.of_sample(model.design.frame, beta, *_logs(model, point))
-    return _Found(theta[chosen], beta, aux, equal, point.mean(0), covariance, stats or {}, (said,), detail=why)
+    covariance = DenseCovariance.of_sample(
+        model.design.frame, beta, *_logs(model, point)
+    )
+    return _Found(
+        theta[chosen],
+        beta,
+        aux,
+        equal,
+        point.mean(0),
+        covariance,
+        stats or {},
+        (said,),
+        detail=why,
+    )
 
 
 def _logs(model: Model, point: Array) -> tuple[Array, tuple[str, ...]]:
@@ -385,4 +573,6 @@ def _logs(model: Model, point: Array) -> tuple[Array, tuple[str, ...]]:
 def _split(model: Model, point: Array) -> tuple[Array, dict[str, Array]]:
     """beta (S, p, m) and aux (S,) of points (vec beta, log aux)."""
     p, m = model.shape
-    return point[:, : p * m].reshape(-1, p, m), {a: np.exp(point[:, p * m + i]) for i, a in enumerate(model.unknown)}
+    return point[:, : p * m].reshape(-1, p, m), {
+        a: np.exp(point[:, p * m + i]) for i, a in enumerate(model.unknown)
+    }

@@ -18,7 +18,12 @@ from probreg.inference.sampling.importance import effective, resampled, smoothed
 from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
 
 _DF = 6.0  # of the proposal, a Student-t
-_DISTANCES = (1.0, 2.0, 4.0, 7.0)  # in standard deviations, at which its axes are compared with the density
+_DISTANCES = (
+    1.0,
+    2.0,
+    4.0,
+    7.0,
+)  # in standard deviations, at which its axes are compared with the density
 _STRETCH = (1.1, 6.0)  # of an axis: a little at the least, and never beyond all bounds
 _STEP = 1e-4  # of the differences of a gradient, in logs of scales
 _LEAST = 1e-2  # curvature: a direction in which the density hardly falls gets a spread of ten units of the log
@@ -33,7 +38,9 @@ class Nodes(NamedTuple):
     log_weight: Array  # (C, N), smoothed; exp sums to one over all
     k_hat: float
     log_evidence: Array  # (C,), each chain's own estimate
-    chain_stats: Mapping[str, Array] | None = None  # of Markov chains, whose draws these are, in their order
+    chain_stats: Mapping[str, Array] | None = (
+        None  # of Markov chains, whose draws these are, in their order
+    )
 
     @property
     def ess(self) -> float:
@@ -44,15 +51,17 @@ class Nodes(NamedTuple):
         """What weights are worth; nothing of Markov chains, which are judged by their draws."""
         if self.chain_stats is not None:
             return {}
-        return {"k_hat": self.k_hat, "ess": self.ess, "nodes": float(self.log_weight.size)}
+        return {
+            "k_hat": self.k_hat,
+            "ess": self.ess,
+            "nodes": float(self.log_weight.size),
+        }
 
     def words(self, names: Sequence[str]) -> str:
         """What the posterior of these hyperparameters was found by."""
         over, count = ", ".join(names), self.log_weight.size
         if self.chain_stats is not None:
-            return (
-                f"NUTS sampled {over}, with beta integrated: {len(self.theta)} chains of {self.theta.shape[1]:,} draws"
-            )
+            return f"NUTS sampled {over}, with beta integrated: {len(self.theta)} chains of {self.theta.shape[1]:,} draws"
         return f"k-hat {self.k_hat:.2f}; {count:,} nodes over {over} are worth {self.ess:,.0f} equal ones"
 
     def drawn(self, size: int, rng: np.random.Generator) -> Array:
@@ -73,21 +82,31 @@ class Proposal(NamedTuple):
         """Points (C, N, d) from uniform ones (C, N, d + 1), and the log density of each."""
         d = len(self.centre)
         # z = Phi^-1(U) / (chi^2_nu / nu)^(1/2)
-        z = scipy.stats.norm.ppf(U[..., :d]) / np.sqrt(scipy.stats.chi2.ppf(U[..., d:], _DF) / _DF)
+        z = scipy.stats.norm.ppf(U[..., :d]) / np.sqrt(
+            scipy.stats.chi2.ppf(U[..., d:], _DF) / _DF
+        )
         r = np.where(z < 0, *self.stretch)
         # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
         # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.
-        constant = gammaln((_DF + d) / 2) - gammaln(_DF / 2) - 0.5 * d * np.log(_DF * np.pi)
+        constant = (
+            gammaln((_DF + d) / 2) - gammaln(_DF / 2) - 0.5 * d * np.log(_DF * np.pi)
+        )
         log_q = constant - 0.5 * (_DF + d) * np.log1p((z**2).sum(-1) / _DF)
-        return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(self.root)[1] - np.log(r).sum(-1)
+        return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(
+            self.root
+        )[1] - np.log(r).sum(-1)
 
 
 def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
     """Axes from the curvature at the maximum, stretched where the density falls more slowly than a normal's."""
     root = _axes(problem, theta)
-    away = np.array([sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES])
+    away = np.array(
+        [sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES]
+    )
     found = problem.surface.values(np.vstack([theta, theta + away]))
-    fall = np.maximum(found[0] - found[1:], 1e-300).reshape(2, len(theta), len(_DISTANCES))
+    fall = np.maximum(found[0] - found[1:], 1e-300).reshape(
+        2, len(theta), len(_DISTANCES)
+    )
     # A normal of standard deviation r falls by (h / r)^2 / 2 at h: the widest r that any distance asks for.
     r = np.nanmax(np.array(_DISTANCES) / np.sqrt(2.0 * fall), axis=-1)
     return Proposal(theta, root, np.clip(r, *_STRETCH))
@@ -100,7 +119,9 @@ def proposal_of(nodes: Nodes) -> Proposal:
     mean = weight @ theta
     deviation = theta - mean
     cov = deviation.T @ (weight[:, None] * deviation)
-    return Proposal(mean, np.linalg.cholesky(2.0 * cov + 1e-8 * np.eye(d)), np.ones((2, d)))
+    return Proposal(
+        mean, np.linalg.cholesky(2.0 * cov + 1e-8 * np.eye(d)), np.ones((2, d))
+    )
 
 
 def weighed_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
@@ -121,7 +142,12 @@ def _axes(problem: EvidenceProblem, theta: Array) -> Array:
 def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
     """Minus the second derivatives at the maximum: differences of the gradient, which is exact."""
     eye = _STEP * np.eye(len(theta))
-    H = np.array([problem.surface(theta + e).gradient - problem.surface(theta - e).gradient for e in eye]) / (2 * _STEP)
+    H = np.array(
+        [
+            problem.surface(theta + e).gradient - problem.surface(theta - e).gradient
+            for e in eye
+        ]
+    ) / (2 * _STEP)
     return -(H + H.T) / 2
 
 
@@ -140,7 +166,12 @@ def sampled_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) ->
         return at.value, A.T @ at.gradient
 
     density = Density(
-        d, log_prob, lambda x: {"theta": top + A @ x}, lambda rng: rng.standard_normal(d), {"theta": (d,)}, free=False
+        d,
+        log_prob,
+        lambda x: {"theta": top + A @ x},
+        lambda rng: rng.standard_normal(d),
+        {"theta": (d,)},
+        free=False,
     )
     found = sample(density, run)
     theta = found.posterior["theta"]

@@ -60,7 +60,10 @@ class OneScale(NamedTuple):
             noise * (self.along @ (slope * (1 - 2 * S))),
         )
         rss, left, effective = Q + noise * self.rest, ratio * self.left, lost.sum()
-        value = 0.5 * (self.n * (b - LOG_2PI) - np.log1p(det).sum() - rss - left) + self.constant
+        value = (
+            0.5 * (self.n * (b - LOG_2PI) - np.log1p(det).sum() - rss - left)
+            + self.constant
+        )
         gradient = 0.5 * np.array([-effective - Q1 - left, self.n - rss])
         hessian = -0.5 * np.array([[lost @ T + Q2 + left, Q1], [Q1, rss]])
         return OneScaleDerivatives(float(value), gradient, hessian, float(effective))

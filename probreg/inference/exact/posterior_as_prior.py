@@ -10,7 +10,15 @@ from probreg.inference.base import Array, Method, Solution
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.model.model import Model
-from probreg.priors import AuxPrior, HierarchicalPrior, InverseGamma, LogNormal, MultivariateNormal, Normal, Prior
+from probreg.priors import (
+    AuxPrior,
+    HierarchicalPrior,
+    InverseGamma,
+    LogNormal,
+    MultivariateNormal,
+    Normal,
+    Prior,
+)
 from probreg.priors.joint import Key
 
 
@@ -23,8 +31,13 @@ class PosteriorAsPrior(NamedTuple):
 
     def updated_model(self, before: Model, more: Model) -> Model:
         """These priors on a model of more rows. DataError when its columns or its likelihood are other than before."""
-        if (more.design.columns, more.likelihood) != (before.design.columns, before.likelihood):
-            raise DataError("an update needs a model of the same columns and the same likelihood, levels included")
+        if (more.design.columns, more.likelihood) != (
+            before.design.columns,
+            before.likelihood,
+        ):
+            raise DataError(
+                "an update needs a model of the same columns and the same likelihood, levels included"
+            )
         one, other = before.design.weight_kind, more.design.weight_kind
         if one != other:
             raise DataError(
@@ -34,7 +47,9 @@ class PosteriorAsPrior(NamedTuple):
         return replace(more, prior=self.prior, aux=self.aux)
 
 
-def posterior_as_prior(model: Model, method: Method, solution: Solution) -> PosteriorAsPrior:
+def posterior_as_prior(
+    model: Model, method: Method, solution: Solution
+) -> PosteriorAsPrior:
     """The posterior of a fit as a prior: exact for `conjugate` (a normal in units of sigma, an inverse gamma of sigma^2);
     for draws a normal of their mean and covariance, sigma lognormal and independent of it. Incompatible for a mode."""
     if method.target != "posterior":
@@ -52,24 +67,43 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         if model.noise_held is not None:
             prior = _normal(model, solution.beta, solution.scale.precision())
             return PosteriorAsPrior(
-                prior, aux, "the posterior before is the prior here, exactly: normal with sigma held"
+                prior,
+                aux,
+                "the posterior before is the prior here, exactly: normal with sigma held",
             )
-        assert solution.df is not None  # conjugate with unknown sigma has Student-t marginals
+        assert (
+            solution.df is not None
+        )  # conjugate with unknown sigma has Student-t marginals
         # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale /
         # (b/a).
         a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
-        prior = _normal(model, solution.beta, solution.scale.scaled(1.0 / square).precision(), sigma_units=True)
+        prior = _normal(
+            model,
+            solution.beta,
+            solution.scale.scaled(1.0 / square).precision(),
+            sigma_units=True,
+        )
         aux[model.noise_scale] = InverseGamma(a, a * square)
         return PosteriorAsPrior(
-            prior, aux, "the posterior before is the prior here, exactly: normal times inverse gamma"
+            prior,
+            aux,
+            "the posterior before is the prior here, exactly: normal times inverse gamma",
         )
     P = _covariance(solution).precision()
     for name in model.unknown:
         log_v = np.log(solution.posterior[name])
         aux[name] = LogNormal(float(log_v.std()), location=float(log_v.mean()))
-    lost = "" if not model.unknown else f", {', '.join(model.unknown)} lognormal and independent of it"
+    lost = (
+        ""
+        if not model.unknown
+        else f", {', '.join(model.unknown)} lognormal and independent of it"
+    )
     hyper = solution.posterior.hyper
-    lost += "" if not hyper else f"; {', '.join(hyper)} is in its covariance and not carried on"
+    lost += (
+        ""
+        if not hyper
+        else f"; {', '.join(hyper)} is in its covariance and not carried on"
+    )
     return PosteriorAsPrior(
         _normal(model, solution.beta, P),
         aux,
@@ -79,8 +113,14 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
 
 def _unknown_groups(model: Model) -> list[str]:
     """The terms of effects that vary by a group whose hyperparameters are unknown."""
-    hierarchical = [b.columns for b in model.joint.blocks if isinstance(b.prior, HierarchicalPrior)]
-    return [term.key for columns in hierarchical if (term := model.design.grouped_of(columns)) is not None]
+    hierarchical = [
+        b.columns for b in model.joint.blocks if isinstance(b.prior, HierarchicalPrior)
+    ]
+    return [
+        term.key
+        for columns in hierarchical
+        if (term := model.design.grouped_of(columns)) is not None
+    ]
 
 
 def _covariance(solution: Solution) -> ParameterCovariance:
@@ -92,10 +132,18 @@ def _covariance(solution: Solution) -> ParameterCovariance:
     return solution.covariance
 
 
-def _normal(model: Model, mean: Array, P: Array, *, sigma_units: bool = False) -> Prior | dict[Key, Prior]:
+def _normal(
+    model: Model, mean: Array, P: Array, *, sigma_units: bool = False
+) -> Prior | dict[Key, Prior]:
     """One normal prior of every column, the intercept too."""
     if model.shape[1] > 1 or model.likelihood.outcomes:
-        return MultivariateNormal(tuple(map(tuple, mean.tolist())), precision=tuple(map(tuple, P.tolist())))
+        return MultivariateNormal(
+            tuple(map(tuple, mean.tolist())), precision=tuple(map(tuple, P.tolist()))
+        )
     location = tuple(mean[:, 0].tolist())
-    prior = Normal(location=location, precision_matrix=tuple(map(tuple, P.tolist())), sigma_units=sigma_units)
+    prior = Normal(
+        location=location,
+        precision_matrix=tuple(map(tuple, P.tolist())),
+        sigma_units=sigma_units,
+    )
     return {tuple(model.design.columns): prior}

@@ -42,7 +42,11 @@ MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
 _NO_NOISE = 1e-10  # of the response: an evidence that rises until there is one that rises without end
 _MANY_ROWS = 150  # whose matrices take more than a millisecond to factor
 _FEW = 300  # rows that tell where a search begins
-_SHARES = (0.3, 0.9, 0.99)  # of the variance of the response, that the groups explain at the start
+_SHARES = (
+    0.3,
+    0.9,
+    0.99,
+)  # of the variance of the response, that the groups explain at the start
 _BEST = 2  # starts that are looked at with all rows
 
 
@@ -95,7 +99,9 @@ class ProcessSurface(EvidenceSurface):
     def _flat(self) -> Array:
         d = self.model.design
         inside = {j for g in self.groups.groups for j in g.columns}
-        return np.ascontiguousarray(d.X[:, [j for j in range(d.X.shape[1]) if j not in inside]][self._some])
+        return np.ascontiguousarray(
+            d.X[:, [j for j in range(d.X.shape[1]) if j not in inside]][self._some]
+        )
 
     @cached_property
     def _response(self) -> Array:
@@ -110,7 +116,9 @@ class ProcessSurface(EvidenceSurface):
         """Z = X L'^-1 (n, q) of the groups whose columns do not move."""
         X = self.model.design.X
         return {
-            k: solve_triangular(g.root, X[np.ix_(self._some, g.columns)].T, lower=True).T
+            k: solve_triangular(
+                g.root, X[np.ix_(self._some, g.columns)].T, lower=True
+            ).T
             for k, g in enumerate(self.groups.groups)
             if not isinstance(g.prior, UnknownLength)
         }
@@ -139,7 +147,12 @@ class ProcessSurface(EvidenceSurface):
             unit = sigma if g.base.sigma_units else 1.0
             at += len(g.hyper)
             if isinstance(g.prior, UnknownLength):
-                own, moved = _of_process(g.prior, self._pairs[k], dict(zip(g.hyper, np.exp(logs).tolist())), slopes)
+                own, moved = _of_process(
+                    g.prior,
+                    self._pairs[k],
+                    dict(zip(g.hyper, np.exp(logs).tolist())),
+                    slopes,
+                )
             else:
                 own, moved = _of_columns(self._columns[k], g, logs, unit)
             V += own
@@ -152,7 +165,11 @@ class ProcessSurface(EvidenceSurface):
         return V, out
 
     def _sigma(self, theta: Array) -> float:
-        return float(np.exp(theta[-1])) if self.model.unknown else float(self.model.fixed[self.model.noise_scale])
+        return (
+            float(np.exp(theta[-1]))
+            if self.model.unknown
+            else float(self.model.fixed[self.model.noise_scale])
+        )
 
     def _factor(self, V: Array, sigma: float) -> _Factor | None:
         """None where V is not positive to rounding, or the noise is: it is too small beside the process."""
@@ -169,14 +186,20 @@ class ProcessSurface(EvidenceSurface):
         restricted = self.criterion == "REML"
         # log |F'V^-1 F| = 2 log |R|
         log_det = 2.0 * float(np.log(np.diagonal(L)).sum())
-        log_det += 2.0 * float(np.log(np.abs(np.diagonal(R))).sum()) if restricted else 0.0
+        log_det += (
+            2.0 * float(np.log(np.abs(np.diagonal(R))).sum()) if restricted else 0.0
+        )
         count = len(y) - F.shape[1] * restricted
         value = -0.5 * (count * _LOG_2PI + log_det + float(r @ r))
         # w copies of a row: N(y; eta, s^2)^w = N(y; eta, s^2 / w) (2 pi s^2)^(-(w - 1) / 2) w^(-1/2)
         w = self._frequency
         if (w != 1.0).any():
             precision = self._precision / w
-            value -= 0.5 * float(((w - 1.0) * (_LOG_2PI + np.log(sigma**2 / precision)) + np.log(w)).sum())
+            value -= 0.5 * float(
+                (
+                    (w - 1.0) * (_LOG_2PI + np.log(sigma**2 / precision)) + np.log(w)
+                ).sum()
+            )
         return _Factor(L, half, R, a, value)
 
     def __call__(self, theta: Array) -> EvidencePoint:
@@ -185,19 +208,30 @@ class ProcessSurface(EvidenceSurface):
         found = self._factor(V, self._sigma(theta))
         if found is None:
             nothing = np.full(d, np.nan)
-            return EvidencePoint(-np.inf, nothing, np.full((d, d), np.nan), -np.inf, nothing)
+            return EvidencePoint(
+                -np.inf, nothing, np.full((d, d), np.nan), -np.inf, nothing
+            )
         inverse = _inverse(found.L)
         # P = V^-1 - G G', G = V^-1 F R^-1
-        G = solve_triangular(found.L, solve_triangular(found.R, found.half.T, trans="T").T, lower=True, trans="T")
+        G = solve_triangular(
+            found.L,
+            solve_triangular(found.R, found.half.T, trans="T").T,
+            lower=True,
+            trans="T",
+        )
         P = inverse - G @ G.T
         before = P if self.criterion == "REML" else inverse
-        gradient = np.array([0.5 * (found.a @ (S @ found.a) - np.vdot(before, S)) for S in slopes])
+        gradient = np.array(
+            [0.5 * (found.a @ (S @ found.a) - np.vdot(before, S)) for S in slopes]
+        )
         moved = np.array([S @ found.a for S in slopes])
         information = 0.5 * moved @ P @ moved.T
         if self.model.unknown:
             gradient[-1] -= float((self._frequency - 1.0).sum())
         # tr(P V_k), V_k half the slope along the log of a scale: the parameters that the data settle
-        trace = np.array([0.5 * np.vdot(P, S) for S in slopes[: len(self.groups.priors)]])
+        trace = np.array(
+            [0.5 * np.vdot(P, S) for S in slopes[: len(self.groups.priors)]]
+        )
         point = EvidencePoint(found.value, gradient, -information, found.value, trace)
         return with_priors(point, theta, self.priors)
 
@@ -221,7 +255,9 @@ class ProcessSurface(EvidenceSurface):
             centre[list(g.columns)] = g.base.center(q)
             if isinstance(g.prior, FunctionValues):
                 values = dict(zip(g.hyper, np.exp(logs).tolist()))
-                made = root_at_rows(g.prior.kernel_at(**values), g.prior.basis.anchors)[1] * g.prior.size_at(values)
+                made = root_at_rows(g.prior.kernel_at(**values), g.prior.basis.anchors)[
+                    1
+                ] * g.prior.size_at(values)
             else:
                 D = _root_of_columns(g, logs) * (sigma if g.base.sigma_units else 1.0)
                 made = solve_triangular(g.root, D, lower=True, trans="T")
@@ -231,7 +267,9 @@ class ProcessSurface(EvidenceSurface):
         B = np.hstack(roots)
         A = weight[:, None] * (self.model.design.X[self._some] @ B)
         # flat columns first: w F = Q R; then H = A'(I - Q Q')A + I and u | y ~ N(H^-1 A'(I - Q Q') w r, H^-1)
-        flat = np.setdiff1d(np.arange(p), [j for g in self.groups.groups for j in g.columns])
+        flat = np.setdiff1d(
+            np.arange(p), [j for g in self.groups.groups for j in g.columns]
+        )
         Q, R = np.linalg.qr(weight[:, None] * self._flat)
         r, across = weight * self._response, Q.T @ A
         A = A - Q @ across
@@ -251,13 +289,17 @@ class ProcessSurface(EvidenceSurface):
     @cached_property
     def response_scale(self) -> float:
         """The standard deviation of what flat columns leave of the response."""
-        rest = self._response - self._flat @ np.linalg.lstsq(self._flat, self._response)[0]
+        rest = (
+            self._response - self._flat @ np.linalg.lstsq(self._flat, self._response)[0]
+        )
         return float(np.sqrt(np.mean(rest**2))) or 1.0
 
     @property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of sigma, in the order of theta."""
-        return self.groups.priors + [self.model.aux_prior(a) for a in self.model.unknown]
+        return self.groups.priors + [
+            self.model.aux_prior(a) for a in self.model.unknown
+        ]
 
     def starts(self) -> list[Array]:
         """The best of a grid over lengths and shares of the variance, by some of the rows and then by all."""
@@ -273,9 +315,13 @@ class ProcessSurface(EvidenceSurface):
                 typical = float(np.diagonal(near._parts(one, False)[0]).mean()) or 1.0
                 tau = float(np.log(size * np.sqrt(share / typical)))
                 theta = self.groups.at_scales(others, tau, 0.0)
-                points.append(np.append(theta, np.log(sigma)) if self.model.unknown else theta)
+                points.append(
+                    np.append(theta, np.log(sigma)) if self.model.unknown else theta
+                )
         found = near.values(np.array(points))
-        order = np.argsort(-np.where(np.isnan(found), -np.inf, found), kind="stable")[:_BEST]
+        order = np.argsort(-np.where(np.isnan(found), -np.inf, found), kind="stable")[
+            :_BEST
+        ]
         return [points[i] for i in order]
 
 
@@ -296,16 +342,23 @@ def _of_process(
     if not slopes:
         return V, []
     moved = kernel.slopes(pairs)
-    return V, [2.0 * V if name == "amplitude" else square * moved[name] for name in prior.hyper]
+    return V, [
+        2.0 * V if name == "amplitude" else square * moved[name] for name in prior.hyper
+    ]
 
 
-def _of_columns(Z: Array, group: LatentGroup, logs: Array, unit: float) -> tuple[Array, list[Array]]:
+def _of_columns(
+    Z: Array, group: LatentGroup, logs: Array, unit: float
+) -> tuple[Array, list[Array]]:
     """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L = I kron Lambda, or diag(D)."""
     if group.prior is not None and (root := group.prior.root(logs)) is not None:
         # Z (I kron Lambda), group by group
         Lambda, slopes = root
         each = Z.reshape(len(Z), -1, len(Lambda))
-        A, moved = unit * (each @ Lambda).reshape(Z.shape), [unit * (each @ dL).reshape(Z.shape) for dL in slopes]
+        A, moved = (
+            unit * (each @ Lambda).reshape(Z.shape),
+            [unit * (each @ dL).reshape(Z.shape) for dL in slopes],
+        )
         crossed = [dA @ A.T for dA in moved]
         return A @ A.T, [part + part.T for part in crossed]
     s, J, _ = group.log_scales(logs)

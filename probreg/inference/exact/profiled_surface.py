@@ -31,12 +31,16 @@ class ProfiledSurface(LaplaceSurface):
     @property
     def _flat(self) -> Array:
         """The places of flat coefficients in vec beta."""
-        return vec_entries(np.flatnonzero(~self.model.joint.informative), self.model.shape[1])
+        return vec_entries(
+            np.flatnonzero(~self.model.joint.informative), self.model.shape[1]
+        )
 
     @property
     def _inside(self) -> Array:
         """The places of integrated coefficients in vec beta."""
-        return np.setdiff1d(np.arange(self.model.shape[0] * self.model.shape[1]), self._flat)
+        return np.setdiff1d(
+            np.arange(self.model.shape[0] * self.model.shape[1]), self._flat
+        )
 
     @property
     def _given(self) -> Array:
@@ -48,7 +52,11 @@ class ProfiledSurface(LaplaceSurface):
             return self._last
         d = len(self.groups.priors) + len(self.outer)
         model, inside = self.model_at(theta[:d]), self._inside
-        point = np.zeros(model.shape[0] * model.shape[1]) if self._warm is None else self._warm.copy()
+        point = (
+            np.zeros(model.shape[0] * model.shape[1])
+            if self._warm is None
+            else self._warm.copy()
+        )
         point[self._flat] = theta[d:]
         at = self._local(model, point)
         for _ in range(_STEPS):
@@ -58,7 +66,9 @@ class ProfiledSurface(LaplaceSurface):
                 break
             point, at = self._rise(model, point, inside, step, at)
         else:
-            raise Incompatible(f"evidence: no mode of the integrated coefficients at scales {np.exp(theta[:d])}")
+            raise Incompatible(
+                f"evidence: no mode of the integrated coefficients at scales {np.exp(theta[:d])}"
+            )
         self._warm = point
         log_det = np.linalg.slogdet(at.curvature[np.ix_(inside, inside)])[1]
         value = at.value + 0.5 * (len(inside) * _LOG_2PI - log_det)
@@ -77,12 +87,16 @@ class ProfiledSurface(LaplaceSurface):
     def _local(self, model: Model, point: Array) -> LocalModel:
         return model.value_grad_hessian(point.reshape(model.shape))
 
-    def _rise(self, model: Model, point: Array, inside: Array, step: Array, at: LocalModel) -> tuple[Array, LocalModel]:
+    def _rise(
+        self, model: Model, point: Array, inside: Array, step: Array, at: LocalModel
+    ) -> tuple[Array, LocalModel]:
         for t in halvings(point, step):
             new = point.copy()
             new[inside] += t * step
             there = self._local(model, new)
-            if np.isfinite(there.value) and there.value >= at.value - 1e-13 * abs(at.value):
+            if np.isfinite(there.value) and there.value >= at.value - 1e-13 * abs(
+                at.value
+            ):
                 return new, there
         return point, at
 

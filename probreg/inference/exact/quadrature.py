@@ -10,9 +10,23 @@ import numpy as np
 from probreg.arguments.scalars import Count, check_fields
 from probreg.data import Frame, Moments
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Draws,
+    Method,
+    Routine,
+    Solution,
+    chains_of,
+    kinds,
+    sigma_note,
+)
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    posterior_given_sigma,
+    require_full_rank,
+)
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import merge, solve_upper
@@ -20,10 +34,12 @@ from probreg.priors import AuxPrior, GaussianPrior
 from probreg.system.terminal import few_names
 
 _DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
-_SPACING = (
-    0.2  # of nodes in log sigma at most: the rule is then exact to rounding for densities that fall as powers of sigma
-)
-_REACHES = 16.0, 32.0, 128.0  # of log sigma about its centre, in which the density is to fall off
+_SPACING = 0.2  # of nodes in log sigma at most: the rule is then exact to rounding for densities that fall as powers of sigma
+_REACHES = (
+    16.0,
+    32.0,
+    128.0,
+)  # of log sigma about its centre, in which the density is to fall off
 LogDensity = Callable[[Array], Array]
 
 
@@ -79,11 +95,17 @@ class Quadrature(Method):
     def obstacle(self, model: Model) -> str | None:
         if why := kinds(self, model):
             return why
-        return None if model.unknown else "quadrature integrates over sigma, and it is held fixed here; use conjugate"
+        return (
+            None
+            if model.unknown
+            else "quadrature integrates over sigma, and it is held fixed here; use conjugate"
+        )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         prior, original = PriorRows.of(model.joint), model.design.moments
-        require_full_rank(posterior_given_sigma(original, prior, _typical(original)), model, self.name)
+        require_full_rank(
+            posterior_given_sigma(original, prior, _typical(original)), model, self.name
+        )
         # Extended precision serves least squares; an integral to 1e-12 is done in double, a hundred times faster.
         moments = replace(original, factor=np.asarray(original.factor, dtype=float))
         density = _Density(moments, prior, model.noise_prior)
@@ -98,7 +120,9 @@ class Quadrature(Method):
         mean = weight @ gamma
         spread = np.sqrt(weight)[:, None] * (gamma - mean)
         inner = np.diag((weight * sigma**2) @ (1.0 / w)) + spread.T @ spread
-        root = density.to_beta(np.linalg.cholesky(inner).T)  # rows r with sum of r r' the covariance
+        root = density.to_beta(
+            np.linalg.cholesky(inner).T
+        )  # rows r with sum of r r' the covariance
         m_sigma = float(weight @ sigma)
         proper = model.joint.informative.all() and model.noise_prior.proper
         unit = density.to_beta(np.eye(moments.p))
@@ -111,23 +135,34 @@ class Quadrature(Method):
         }
         found = Solution(
             beta=density.to_beta(mean)[:, None],
-            scale=DenseCovariance.of_raw_root(Frame.of(moments.mean, moments.scale, model.design.intercept), 1, root.T),
+            scale=DenseCovariance.of_raw_root(
+                Frame.of(moments.mean, moments.scale, model.design.intercept), 1, root.T
+            ),
             aux={model.noise_scale: m_sigma},
             aux_sd={model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))},
-            draws=Draws(self._draw(density, rng, u, model.noise_scale), marginals=marginals),
-            stats={"n": moments.weight, "rss": moments.rss} | ({"log_evidence": log_evidence} if proper else {}),
+            draws=Draws(
+                self._draw(density, rng, u, model.noise_scale), marginals=marginals
+            ),
+            stats={"n": moments.weight, "rss": moments.rss}
+            | ({"log_evidence": log_evidence} if proper else {}),
             notes=sigma_note(
                 model,
-                Routine(f"sigma is integrated over {len(u)} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}"),
+                Routine(
+                    f"sigma is integrated over {len(u)} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}"
+                ),
             ),
         )
-        return _with_infinite_moments(model, found, density.moments_below, density.unbounded(unit))
+        return _with_infinite_moments(
+            model, found, density.moments_below, density.unbounded(unit)
+        )
 
     def _nodes(self, density: "_Density") -> tuple[Array, Array]:
         """Nodes in log sigma over the range that matters, and log(weight * integrand) at each."""
         return _nodes_between(density, *_range(density), self.nodes)
 
-    def _draw(self, density: "_Density", rng: np.random.Generator, u: Array, scale: str) -> dict[str, Array]:
+    def _draw(
+        self, density: "_Density", rng: np.random.Generator, u: Array, scale: str
+    ) -> dict[str, Array]:
         """sigma by inverting its distribution function on a fine grid, beta from its normal given sigma."""
         from scipy.interpolate import CubicSpline
 
@@ -136,11 +171,16 @@ class Quadrature(Method):
         # sigma = F^-1(U), F by the trapezoidal rule of the density of log sigma on the grid.
         height = np.exp(CubicSpline(u, value - value.max())(grid))
         cdf = np.concatenate([[0.0], np.cumsum((height[1:] + height[:-1]) / 2)])
-        sigma = np.exp(np.interp(rng.random(self.chains * self.draws) * cdf[-1], cdf, grid))
+        sigma = np.exp(
+            np.interp(rng.random(self.chains * self.draws) * cdf[-1], cdf, grid)
+        )
         z = rng.standard_normal((len(sigma), density.moments.p))
         w, gamma = density.conditional(sigma)
         beta = density.to_beta(gamma + sigma[:, None] * z / np.sqrt(w))
-        return {"beta": chains_of(beta[..., None], self.chains), scale: chains_of(sigma, self.chains)}
+        return {
+            "beta": chains_of(beta[..., None], self.chains),
+            scale: chains_of(sigma, self.chains),
+        }
 
 
 class NormalsGivenSigma(NamedTuple):
@@ -166,14 +206,21 @@ class NormalsGivenSigma(NamedTuple):
         return self.C * np.sqrt(self.v)[:, None, :]
 
 
-def predictors_given_sigma(model: Model, X: Array, sigma: Array) -> NormalsGivenSigma | None:
+def predictors_given_sigma(
+    model: Model, X: Array, sigma: Array
+) -> NormalsGivenSigma | None:
     """x'beta at rows X (n, p) given each sigma (K,); None for a model that `Quadrature` does not take."""
     if Quadrature().obstacle(model) is not None:
         return None
-    moments = replace(model.design.moments, factor=np.asarray(model.design.moments.factor, dtype=float))
+    moments = replace(
+        model.design.moments,
+        factor=np.asarray(model.design.moments.factor, dtype=float),
+    )
     density = _Density(moments, PriorRows.of(model.joint), model.noise_prior)
     w, gamma = density.conditional(sigma)
-    return NormalsGivenSigma(X @ density.to_beta(np.eye(moments.p)).T, gamma, np.square(sigma)[:, None] / w)
+    return NormalsGivenSigma(
+        X @ density.to_beta(np.eye(moments.p)).T, gamma, np.square(sigma)[:, None] / w
+    )
 
 
 def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
@@ -187,7 +234,9 @@ def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
         ends = ends or _narrowed(log_density, -reach, reach)
     if ends is None:
         return None
-    return float(np.logaddexp.reduce(_nodes_between(log_density, *ends, Quadrature.nodes)[1]))
+    return float(
+        np.logaddexp.reduce(_nodes_between(log_density, *ends, Quadrature.nodes)[1])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +267,12 @@ class _Density:
         log_det_R = d.log_det + 0.5 * np.log(w).sum(1)
         # log p(y | sigma) = -(n + q - p)/2 log(2 pi sigma^2) + log |P|^(1/2) - log |X'X + P|^(1/2) - RSS_P / (2
         # sigma^2); priors in raw units gain log sigma for each of their rows, since P there is in units of 1/sigma^2.
-        fit = 0.5 * moments.log_precision - 0.5 * power * np.log(2.0 * np.pi * s**2) - log_det_R - rss / (2.0 * s**2)
+        fit = (
+            0.5 * moments.log_precision
+            - 0.5 * power * np.log(2.0 * np.pi * s**2)
+            - log_det_R
+            - rss / (2.0 * s**2)
+        )
         return fit + self.prior.log_det(1.0) + raw * u + self.sigma.log_prob(s) + u
 
     @property
@@ -226,12 +280,19 @@ class _Density:
         """k such that E[sigma^r | y] is finite for r < k: the density of log sigma falls as sigma^-k. The posterior is improper
         at k <= 0."""
         # sigma^-(n + q - p) of p(y | sigma), q the columns with a proper prior, times sigma p(sigma).
-        return self.moments.weight + self.prior.size - self.moments.p + self.sigma.powers[1]
+        return (
+            self.moments.weight
+            + self.prior.size
+            - self.moments.p
+            + self.sigma.powers[1]
+        )
 
     def unbounded(self, unit: Array) -> Array:
         """(p,) bool: coefficients with a conditional variance that grows as sigma^2; the prior bounds that of the others. `unit` has
         a row of beta for each unit gamma_i."""
-        return (np.abs(unit[self._diagonal.S == 0.0]) > 1e-12 * np.abs(unit).max(0)).any(0)
+        return (
+            np.abs(unit[self._diagonal.S == 0.0]) > 1e-12 * np.abs(unit).max(0)
+        ).any(0)
 
     def conditional(self, sigma: Array) -> tuple[Array, Array]:
         """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, whose components are independent."""
@@ -250,16 +311,32 @@ class _Density:
     def _diagonal(self) -> "_Diagonal":
         moments, prior = self.moments, self.prior
         p, at = moments.p, _noise(moments)
-        F = np.asarray(merge(moments.factor, prior.relative) if len(prior.relative) else moments.factor, dtype=float)
+        F = np.asarray(
+            merge(moments.factor, prior.relative)
+            if len(prior.relative)
+            else moments.factor,
+            dtype=float,
+        )
         if not len(prior.absolute):
             one = np.ones(p)
-            return _Diagonal(at, F[:p, :p], np.eye(p), one, 0 * one, F[:p, p], 0 * one, float(F[p, p] ** 2))
+            return _Diagonal(
+                at,
+                F[:p, :p],
+                np.eye(p),
+                one,
+                0 * one,
+                F[:p, p],
+                0 * one,
+                float(F[p, p] ** 2),
+            )
         A = at * prior.absolute
         # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
         # = V'R beta.
         Q, R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
         U1, C, V, S, U2 = _cosine_sine(Q[:p], Q[p:])
-        return _Diagonal(at, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2))
+        return _Diagonal(
+            at, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +381,10 @@ def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Arra
 
 def _noise(moments: Moments) -> float:
     """A sigma near the posterior's, where the reduction is taken: the residual standard deviation, if there is one."""
-    residual, typical = float(np.abs(moments.factor[-1, -1])) / np.sqrt(moments.weight), _typical(moments)
+    residual, typical = (
+        float(np.abs(moments.factor[-1, -1])) / np.sqrt(moments.weight),
+        _typical(moments),
+    )
     return float(residual if residual > 1e-8 * typical else typical)
 
 
@@ -312,21 +392,32 @@ def _typical(moments: Moments) -> float:
     return moments.y_scale or 1.0
 
 
-def _with_infinite_moments(model: Model, found: Solution, below: float, unbounded: Array) -> Solution:
+def _with_infinite_moments(
+    model: Model, found: Solution, below: float, unbounded: Array
+) -> Solution:
     """The solution with inf and nan for moments that do not exist: those of sigma from order `below` on, and with them those of
     `unbounded` coefficients."""
     from probreg.inference.uncertainty.intervals.marginals import NormalMixture
 
     if below > 2.0:
         return found
-    scale, name, beta = found.scale.unbounded_at(unbounded), model.noise_scale, found.beta.copy()
+    scale, name, beta = (
+        found.scale.unbounded_at(unbounded),
+        model.noise_scale,
+        found.beta.copy(),
+    )
     columns = [c for c, hit in zip(model.design.columns, unbounded) if hit]
-    lost, aux = f"the posterior variance of {few_names([*columns, name])} is infinite", dict(found.aux)
+    lost, aux = (
+        f"the posterior variance of {few_names([*columns, name])} is infinite",
+        dict(found.aux),
+    )
     if below <= 1.0:
         known = found.posterior.marginals
         assert known is not None  # this method makes them
         for j in np.flatnonzero(unbounded):
-            beta[j, 0] = NormalMixture(known["weight"], known["mean"][:, j], known["sd"][:, j]).quantile(0.5)
+            beta[j, 0] = NormalMixture(
+                known["weight"], known["mean"][:, j], known["sd"][:, j]
+            ).quantile(0.5)
         aux[name] = np.inf
         lost = f"{few_names([*columns, name])} have no posterior mean: estimates of coefficients are posterior medians"
     return replace(
@@ -339,7 +430,9 @@ def _with_infinite_moments(model: Model, found: Solution, below: float, unbounde
     )
 
 
-def _nodes_between(log_density: LogDensity, low: float, high: float, least: int) -> tuple[Array, Array]:
+def _nodes_between(
+    log_density: LogDensity, low: float, high: float, least: int
+) -> tuple[Array, Array]:
     """Nodes u between two ends, at least so many, and log(weight * density) at each."""
     # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
     # Their largest spacing is pi/2 times the mean one.
@@ -369,11 +462,15 @@ def _within_support(density: LogDensity, prior: AuxPrior) -> tuple[float, float]
     """Where the density exceeds exp(-60) of its peak, if the prior has two bounds; else None."""
     low, high = prior.support
     return (
-        _narrowed(density, float(np.log(low)), float(np.log(high)), bounded=True) if low > 0 and high < np.inf else None
+        _narrowed(density, float(np.log(low)), float(np.log(high)), bounded=True)
+        if low > 0 and high < np.inf
+        else None
     )
 
 
-def _narrowed(density: LogDensity, low: float, high: float, *, bounded: bool = False) -> tuple[float, float] | None:
+def _narrowed(
+    density: LogDensity, low: float, high: float, *, bounded: bool = False
+) -> tuple[float, float] | None:
     """The part of an interval where the density exceeds exp(-60) of its peak; None where it does so at an end, unless the interval
     is all of its support."""
     first = not bounded
@@ -385,7 +482,9 @@ def _narrowed(density: LogDensity, low: float, high: float, *, bounded: bool = F
             return None
         before, after = max(on[0] - 1, 0), min(on[-1] + 1, len(grid) - 1)
         if after - before > len(grid) // 4:  # the grid resolves the peak
-            return _edge(density, grid[before], grid[on[0]]), _edge(density, grid[after], grid[on[-1]])
+            return _edge(density, grid[before], grid[on[0]]), _edge(
+                density, grid[after], grid[on[-1]]
+            )
         low, high, first = grid[before], grid[after], False
 
 
@@ -395,5 +494,9 @@ def _edge(density: LogDensity, outside: float, inside: float) -> float:
         return outside
     for _ in range(60):
         middle = (outside + inside) / 2
-        inside, outside = (middle, outside) if np.isfinite(density(np.array([middle]))[0]) else (inside, middle)
+        inside, outside = (
+            (middle, outside)
+            if np.isfinite(density(np.array([middle]))[0])
+            else (inside, middle)
+        )
     return inside

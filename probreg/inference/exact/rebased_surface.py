@@ -41,10 +41,16 @@ class RebasedSurface(EvidenceSurface):
         self.model, self.groups, self._inner = model, groups, inner
         self.tol = 1e-5 if model.likelihood.least_squares else 1e-4
         self._aux = [model.aux_prior(a) for a in outer]
-        inside = [isinstance(g.prior, UnknownLength) and name != "amplitude" for g in groups.groups for name in g.hyper]
+        inside = [
+            isinstance(g.prior, UnknownLength) and name != "amplitude"
+            for g in groups.groups
+            for name in g.hyper
+        ]
         self.inside = np.array([*inside, *[False] * len(self._aux)])
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
-        self._chosen: Array | None = None  # logs of the values at which anchors are chosen
+        self._chosen: Array | None = (
+            None  # logs of the values at which anchors are chosen
+        )
 
     def choose_at(self, theta: Array) -> bool:
         """Anchors are those of the lengths at theta from now on."""
@@ -66,7 +72,9 @@ class RebasedSurface(EvidenceSurface):
         if key not in self._made:
             if len(self._made) > 8:
                 self._made.clear()
-            self._made[key] = self._inner(np.exp(logs), np.exp(logs if self._chosen is None else self._chosen))
+            self._made[key] = self._inner(
+                np.exp(logs), np.exp(logs if self._chosen is None else self._chosen)
+            )
         return self._made[key]
 
     def _point(self, theta: Array) -> EvidencePoint:
@@ -79,20 +87,34 @@ class RebasedSurface(EvidenceSurface):
 
     def __call__(self, theta: Array) -> EvidencePoint:
         at, d, others = self._point(theta), len(theta), np.flatnonzero(~self.inside)
-        gradient, hessian, effective = np.zeros(d), np.zeros((d, d)), np.zeros(len(self.groups.priors))
+        gradient, hessian, effective = (
+            np.zeros(d),
+            np.zeros((d, d)),
+            np.zeros(len(self.groups.priors)),
+        )
         gradient[others], hessian[np.ix_(others, others)] = at.gradient, at.hessian
         effective[others[: len(at.effective)]] = at.effective
         for j in np.flatnonzero(self.inside):
             e = _STEP * (np.arange(d) == j)
             one, two, back, twice = (self._point(theta + k * e) for k in (1, 2, -1, -2))
             # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
-            gradient[j] = (8.0 * (one.value - back.value) - (two.value - twice.value)) / (12.0 * _STEP)
+            gradient[j] = (
+                8.0 * (one.value - back.value) - (two.value - twice.value)
+            ) / (12.0 * _STEP)
             near, far = one.value + back.value, two.value + twice.value
             hessian[j, j] = (16.0 * near - far - 30.0 * at.value) / (12.0 * _STEP**2)
-            mixed = 8.0 * (one.gradient - back.gradient) - (two.gradient - twice.gradient)
+            mixed = 8.0 * (one.gradient - back.gradient) - (
+                two.gradient - twice.gradient
+            )
             hessian[j, others] = hessian[others, j] = mixed / (12.0 * _STEP)
         own = [p for p, inside in zip(self.priors, self.inside) if inside]
-        here = EvidencePoint(at.value, gradient[self.inside], np.zeros((len(own),) * 2), at.evidence, at.effective)
+        here = EvidencePoint(
+            at.value,
+            gradient[self.inside],
+            np.zeros((len(own),) * 2),
+            at.evidence,
+            at.effective,
+        )
         more = with_priors(here, theta[self.inside], own)
         gradient[self.inside] = more.gradient
         hessian[np.ix_(self.inside, self.inside)] += more.hessian
@@ -100,18 +122,28 @@ class RebasedSurface(EvidenceSurface):
 
     def hessian(self, theta: Array, near: Array) -> Array:
         """The differences of `__call__`, with the Hessian of the inner surface and mixed derivatives over the moving coordinates."""
-        H, others, moving = self(theta).hessian, np.ix_(~self.inside, ~self.inside), np.flatnonzero(self.inside)
-        H[others] = self._at(theta[self.inside]).hessian(theta[~self.inside], near[others])
+        H, others, moving = (
+            self(theta).hessian,
+            np.ix_(~self.inside, ~self.inside),
+            np.flatnonzero(self.inside),
+        )
+        H[others] = self._at(theta[self.inside]).hessian(
+            theta[~self.inside], near[others]
+        )
         for i, j in enumerate(moving[1:], 1):
             step = DIFFERENCE * (np.arange(len(theta)) == j)
-            slopes = (self(theta + step).gradient - self(theta - step).gradient)[moving[:i]] / (2.0 * DIFFERENCE)
+            slopes = (self(theta + step).gradient - self(theta - step).gradient)[
+                moving[:i]
+            ] / (2.0 * DIFFERENCE)
             H[j, moving[:i]] = H[moving[:i], j] = slopes
         return H
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         own = [p for p, inside in zip(self.priors, self.inside) if inside]
-        return np.array([self._point(t).value for t in theta]) + log_prior_of_logs(theta[:, self.inside], own)
+        return np.array([self._point(t).value for t in theta]) + log_prior_of_logs(
+            theta[:, self.inside], own
+        )
 
     def starts(self) -> list[Array]:
         """The best start of the inner surfaces at the starts of the lengths."""

@@ -13,7 +13,9 @@ from probreg.model.model import LocalModel
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
 _STILL = 1e-8  # of a log: no move
-_NEAR = 0.01  # of a decrement, in standard errors: rounding of f may hide the last steps
+_NEAR = (
+    0.01  # of a decrement, in standard errors: rounding of f may hide the last steps
+)
 _LEFT = 1e-4  # of the evidence: a nuisance parameter that gains less on the way to its limit at zero is there
 _SOFT = 1e-3  # curvature that is added to that of the surface
 _SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
@@ -70,35 +72,69 @@ def maximise_log_scales(
         free = ~(vanished | flat)
         if not np.isfinite(at.hessian).all():  # too far out for a double
             return EvidenceMaximum(
-                theta, at._replace(value=-np.inf), vanished[:d], vanished[d:], number, decrement, ended=False
+                theta,
+                at._replace(value=-np.inf),
+                vanished[:d],
+                vanished[d:],
+                number,
+                decrement,
+                ended=False,
             )
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
-        step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)
-        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], H[free][:, free]))
-        before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
+        step, H = (
+            np.zeros(len(theta)),
+            _with_secants(-at.hessian + np.diag(ridge), moves),
+        )
+        step[free], convex = newton_step(
+            LocalModel(at.value, at.gradient[free], H[free][:, free])
+        )
+        before, decrement = (
+            decrement,
+            float(np.sqrt(max(float(at.gradient @ step), 0.0))),
+        )
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
             # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
             up = theta + np.log(HELD) * vanished
-            back = vanished & (surface(up).gradient > _NO_SLOPE) if vanished.any() else vanished
+            back = (
+                vanished & (surface(up).gradient > _NO_SLOPE)
+                if vanished.any()
+                else vanished
+            )
             if not back.any():
-                return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement)
+                return EvidenceMaximum(
+                    theta, at, vanished[:d], vanished[d:], number, decrement
+                )
             vanished, theta = vanished & ~back, np.where(back, up, theta)
             at = surface(theta)
             continue
         # No log moves by more than 2 at once: the expansion is of no use farther away.
-        moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
+        moved = _rise(
+            surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at
+        )
         if moved is None or float(np.abs(moved[0] - theta).max()) < _STILL:
             # no step rises beyond rounding: this is the maximum only where the gradient agrees, or where f jumps and rose to it
             theta, at = (theta, at) if moved is None else moved
-            ended = decrement < _NEAR or (jumps and float(np.abs(theta - start).max()) > _STILL)
-            return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement, ended=ended)
-        moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
+            ended = decrement < _NEAR or (
+                jumps and float(np.abs(theta - start).max()) > _STILL
+            )
+            return EvidenceMaximum(
+                theta, at, vanished[:d], vanished[d:], number, decrement, ended=ended
+            )
+        moves = (
+            [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][
+                -2 * len(theta) :
+            ]
+            if secant
+            else []
+        )
         fell = moved[0] < theta
         theta, at = moved
         if upper is not None and (theta[:d] > upper).any():
-            return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], number, decrement, ended=False)
+            return EvidenceMaximum(
+                theta, at, vanished[:d], vanished[d:], number, decrement, ended=False
+            )
         # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0; where f is flat to rounding
         # a step downwards would have no end.
         down = (at.gradient < 0) | (fell & (at.gradient < _NO_SLOPE))
@@ -106,15 +142,21 @@ def maximise_log_scales(
         lost[:d] &= (sizes > 0) & (at.effective < _VANISHED * sizes)
         # near a limit at v = 0 f is linear in v: its slope over log v is all that is left to gain
         bend = np.abs(np.diagonal(at.hessian)[d:])
-        lost[d:] &= fell[d:] & (at.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT) & may_vanish
+        lost[d:] &= (
+            fell[d:] & (at.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT) & may_vanish
+        )
         if lost.any():
             vanished |= lost
             theta = theta - np.log(HELD) * lost
             at = surface(theta)
-    return EvidenceMaximum(theta, at, vanished[:d], vanished[d:], max_steps, decrement, ended=False)
+    return EvidenceMaximum(
+        theta, at, vanished[:d], vanished[d:], max_steps, decrement, ended=False
+    )
 
 
-def with_held(surface: Callable[[Array], EvidencePoint], k: int, value: float) -> Callable[[Array], EvidencePoint]:
+def with_held(
+    surface: Callable[[Array], EvidencePoint], k: int, value: float
+) -> Callable[[Array], EvidencePoint]:
     """The surface over the other coordinates where coordinate k has this value."""
 
     def held(others: Array) -> EvidencePoint:
@@ -143,7 +185,10 @@ def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
 
 
 def _rise(
-    surface: Callable[[Array], EvidencePoint], theta: Array, step: Array, at: EvidencePoint
+    surface: Callable[[Array], EvidencePoint],
+    theta: Array,
+    step: Array,
+    at: EvidencePoint,
 ) -> tuple[Array, EvidencePoint] | None:
     """The first of the step, its half, its quarter, ... that does not lower the surface beyond rounding."""
     for t in _HALVES:

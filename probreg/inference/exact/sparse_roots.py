@@ -17,7 +17,9 @@ from probreg.numerics.linalg import SparseArrow, blocks_of
 def _right(roots: ArrowRoots, r: int) -> Any:
     """M of the columns behind the leading ones (r, r)."""
     parts = [
-        blocks_of(np.broadcast_to(root.value[0], (root.block.repeats, *root.value[0].shape)))
+        blocks_of(
+            np.broadcast_to(root.value[0], (root.block.repeats, *root.value[0].shape))
+        )
         if root.block.repeated
         else scipy.sparse.diags_array(root.value[0])
         for root in roots.rest
@@ -32,7 +34,9 @@ def _left(roots: ArrowRoots, cross: Any, G: int) -> Any:
     return blocks_of(np.broadcast_to(Lambda.T, (G, *Lambda.shape))) @ cross
 
 
-def sparse_factor(roots: ArrowRoots, gram: ArrowGram, cross: Any, noise: float) -> SparseArrow:
+def sparse_factor(
+    roots: ArrowRoots, gram: ArrowGram, cross: Any, noise: float
+) -> SparseArrow:
     """The factor of H at the one node, of the curvature times noise."""
     G, K, r = gram.cross.shape
     Lambda, M = roots.lead[0], _right(roots, r)
@@ -47,7 +51,9 @@ def sparse_factor(roots: ArrowRoots, gram: ArrowGram, cross: Any, noise: float) 
     return SparseArrow(D, E, F, blocks).side_by_side()
 
 
-def sparse_pull(roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse) -> list[Array]:
+def sparse_pull(
+    roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse
+) -> list[Array]:
     """As `ArrowRoots.pull`."""
     own, border, corner = inverse
     G, K, r = gram.cross.shape
@@ -60,13 +66,18 @@ def sparse_pull(roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse
     for y in range(K):
         lead[:, y] += np.bincount(x, BM.data * border[group * K + y, BM.col], K)
     out = [-lead[root.block.place, root.block.place] for root in roots.first]
-    above, CM = scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo(), (M.T @ gram.rest.T).T[:, :k]
+    above, CM = (
+        scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo(),
+        (M.T @ gram.rest.T).T[:, :k],
+    )
     for root in roots.rest:
         b, at = root.block, root.block.place
         inside = (above.col >= at.start) & (above.col < at.stop)
         row, column, value = above.row[inside], above.col[inside], above.data[inside]
         if not b.repeated:
-            of_border = np.bincount(column - at.start, value * border[row, column], b.size)
+            of_border = np.bincount(
+                column - at.start, value * border[row, column], b.size
+            )
             out.append(-of_border - (CM[at] * corner[at]).sum(1))
             continue
         group, x = np.divmod(column - at.start, b.size)
@@ -74,7 +85,9 @@ def sparse_pull(roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse
         left, right = CM[at].reshape(cut), corner[at].reshape(cut)
         for y in range(b.size):
             met = border[row, at.start + group * b.size + y]
-            part[:, y] = -np.bincount(x, value * met, b.size) - (left * right[:, y, None]).sum((0, 2))
+            part[:, y] = -np.bincount(x, value * met, b.size) - (
+                left * right[:, y, None]
+            ).sum((0, 2))
         out.append(part)
     return out
 
@@ -87,7 +100,10 @@ def sparse_traces(
     noise X'X M H^-1 = M'^-1 (I - blkdiag(I, 0) H^-1) in the latent part, of which only the diagonal is asked for then.
     """
     every = [*roots.first, *roots.rest]
-    if any(root.block.repeated and root.block.size > 1 for root in every) or len(roots.first) > 1:
+    if (
+        any(root.block.repeated and root.block.size > 1 for root in every)
+        or len(roots.first) > 1
+    ):
         return None
     if not all(root.value[0].all() for root in every):
         return None
@@ -96,5 +112,8 @@ def sparse_traces(
     out = [-np.array([[G - own]]) / (noise * roots.first[0].value[0])]
     for root in roots.rest:
         left = 1.0 - corner[root.block.place]
-        out.append(-(np.array([[left.sum()]]) if root.block.repeated else left) / (noise * root.value[0]))
+        out.append(
+            -(np.array([[left.sum()]]) if root.block.repeated else left)
+            / (noise * root.value[0])
+        )
     return out, own + float(corner[: roots.latent].sum())

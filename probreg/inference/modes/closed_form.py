@@ -15,8 +15,22 @@ import numpy as np
 from probreg.data import Design, Frame, Moments
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, log_names, sigma_note
-from probreg.inference.covariance import ArrowCovariance, DenseCovariance, root_of_curvature, root_of_factor
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Solution,
+    Status,
+    kinds,
+    log_names,
+    sigma_note,
+)
+from probreg.inference.covariance import (
+    ArrowCovariance,
+    DenseCovariance,
+    root_of_curvature,
+    root_of_factor,
+)
 from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
@@ -38,9 +52,7 @@ from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 ILL = 1e3  # condition of the columns, each of unit length, from which coefficients are refined
 FEW = 1e-12  # relative error of standard errors, cond(R) eps, from which they are too,
 MANY = 10**6  # up to so many rows times squared columns, a fifth of a second
-_ROUNDING = (
-    1e-30  # of a variance over the mean square of the response: below it a residual is rounding (R warns there too)
-)
+_ROUNDING = 1e-30  # of a variance over the mean square of the response: below it a residual is rounding (R warns there too)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +60,9 @@ class Conditional:
     """beta | sigma, y ~ N(mean, sigma^2 (R'R)^-1), with R'R = X'WX + P, and the least penalised sum of squares `rss`."""
 
     factor: Array  # (p + 1, p + 1), the triangular reduction of rows and prior together
-    exact: tuple[Array, float] | None = None  # mean and rss to the last digit, where the factor has fewer
+    exact: tuple[Array, float] | None = (
+        None  # mean and rss to the last digit, where the factor has fewer
+    )
     inverse: Array | None = None  # (R'R)^-1 likewise
     known: ColumnRank | None = None  # the rank, where it is
 
@@ -99,13 +113,22 @@ class PriorRows:
 
     @classmethod
     def of(cls, prior: JointPrior) -> "PriorRows":
-        parts: dict[bool, list[Array]] = {True: [np.zeros((0, prior.p + 1))], False: [np.zeros((0, prior.p + 1))]}
+        parts: dict[bool, list[Array]] = {
+            True: [np.zeros((0, prior.p + 1))],
+            False: [np.zeros((0, prior.p + 1))],
+        }
         for b in prior.blocks:
             q = len(b.columns)
-            if not prior.informative[list(b.columns)].any() or not isinstance(b.prior, GaussianPrior):
+            if not prior.informative[list(b.columns)].any() or not isinstance(
+                b.prior, GaussianPrior
+            ):
                 continue
             sd = b.prior.independent(q)
-            root = np.linalg.cholesky(b.prior.precision(q)).T if sd is None else np.diag(1.0 / sd)
+            root = (
+                np.linalg.cholesky(b.prior.precision(q)).T
+                if sd is None
+                else np.diag(1.0 / sd)
+            )
             rows = np.zeros((q, prior.p + 1))
             rows[:, list(b.columns)] = root
             rows[:, -1] = root @ b.prior.center(q)
@@ -128,20 +151,31 @@ class PriorRows:
         return float(0.5 * np.linalg.slogdet(rows @ rows.T)[1])
 
 
-def posterior_given_sigma(moments: Moments, prior: PriorRows, sigma: float) -> Conditional:
+def posterior_given_sigma(
+    moments: Moments, prior: PriorRows, sigma: float
+) -> Conditional:
     """The posterior of beta given sigma."""
     rows = prior.at(sigma)
-    return Conditional(merge(moments.factor, rows)) if len(rows) else Conditional(moments.factor, known=moments.rank)
+    return (
+        Conditional(merge(moments.factor, rows))
+        if len(rows)
+        else Conditional(moments.factor, known=moments.rank)
+    )
 
 
-def refined(given: Conditional, design: Design, prior: PriorRows, sigma: float) -> Conditional:
+def refined(
+    given: Conditional, design: Design, prior: PriorRows, sigma: float
+) -> Conditional:
     """The same with mean and rss to the last digit, where columns so near to collinear that the factor loses digits ask
     for it, and the rows are in memory to ask."""
     if not design.n or given.rank.dropped or (ill := condition_of(given.R)) < ILL:
         return given
     y = minus_offset(design.observed, design.offset)
     # columns and y are scaled by powers of two, which rounds nothing and keeps products in range
-    parts = (design.X, y, design.square_weights), (prior.at(sigma)[:, :-1], prior.at(sigma)[:, -1], None)
+    parts = (
+        (design.X, y, design.square_weights),
+        (prior.at(sigma)[:, :-1], prior.at(sigma)[:, -1], None),
+    )
     unit = np.max([_power(A) for A, _, _ in parts if len(A)], axis=0)
     top = np.max([_power(v[:, None])[0] for _, v, _ in parts if len(v)])
     rows = [(np.ldexp(A, -unit), np.ldexp(v, -top), w) for A, v, w in parts if len(A)]
@@ -151,20 +185,34 @@ def refined(given: Conditional, design: Design, prior: PriorRows, sigma: float) 
         return given
     exact = np.ldexp(found[0], top - unit), found[1] * 4.0**top
     few = ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
-    inverse = _inverse(rows, R, np.ldexp(given.unscaled, unit[:, None] + unit)) if few else None
-    return replace(given, exact=exact, inverse=None if inverse is None else np.ldexp(inverse, -unit[:, None] - unit))
+    inverse = (
+        _inverse(rows, R, np.ldexp(given.unscaled, unit[:, None] + unit))
+        if few
+        else None
+    )
+    return replace(
+        given,
+        exact=exact,
+        inverse=None if inverse is None else np.ldexp(inverse, -unit[:, None] - unit),
+    )
 
 
-def _sums(rows: list[tuple[Array, Array, Array | None]], b: tuple[Array, Array]) -> Sums:
+def _sums(
+    rows: list[tuple[Array, Array, Array | None]], b: tuple[Array, Array]
+) -> Sums:
     found = [residual_sums(*part, b) for part in rows]
     return Sums(np.sum([f.slope for f in found], axis=0), sum(f.square for f in found))
 
 
-def _inverse(rows: list[tuple[Array, Array, Array | None]], R: Array, start: Array) -> Array | None:
+def _inverse(
+    rows: list[tuple[Array, Array, Array | None]], R: Array, start: Array
+) -> Array | None:
     """(X'WX)^-1 column by column: X'WX b = c for each column c of the identity, that is y = 0."""
     # Column j of (X'WX)^-1 solves X'WX b = e_j, that is X'W(0 - X b) + e_j = 0: least squares with y = 0 and c = e_j.
     empty = [(A, np.zeros_like(v), w) for A, v, w in rows]
-    found = [refine(partial(_sums, empty), R, b, c) for b, c in zip(start.T, np.eye(len(R)))]
+    found = [
+        refine(partial(_sums, empty), R, b, c) for b, c in zip(start.T, np.eye(len(R)))
+    ]
     if any(f is None for f in found):
         return None
     C = np.column_stack([f[0] for f in found if f is not None])
@@ -176,7 +224,9 @@ def _power(A: Array) -> Array:
     return np.frexp(np.abs(A).max(axis=0))[1]
 
 
-def log_marginal(given: Conditional, moments: Moments, prior: PriorRows, sigma: float) -> float:
+def log_marginal(
+    given: Conditional, moments: Moments, prior: PriorRows, sigma: float
+) -> float:
     """log p(y | sigma) with beta integrated out; flat columns count with density 1.
 
     prod_i w_i^(1/2) (2 pi sigma^2)^(-(N + q - p)/2) |P|^(1/2) / |R| exp(-rss / (2 sigma^2)), N the number of observations,
@@ -198,9 +248,12 @@ def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
     """Which columns are combinations of which, in words."""
     said = []
     for i, j in enumerate(rank.dropped):
-        terms = [(c, columns[k]) for c, k in zip(rank.combos[i], rank.kept) if abs(c) > 1e-8]
+        terms = [
+            (c, columns[k]) for c, k in zip(rank.combos[i], rank.kept) if abs(c) > 1e-8
+        ]
         right = " ".join(
-            f"{'-' if c < 0 else '+'} {'' if abs(abs(c) - 1) < 1e-8 else f'{abs(c):.4g} '}{name}" for c, name in terms
+            f"{'-' if c < 0 else '+'} {'' if abs(abs(c) - 1) < 1e-8 else f'{abs(c):.4g} '}{name}"
+            for c, name in terms
         )
         said.append(f"{columns[j]} = {right.removeprefix('+ ') or '0'}")
     return "; ".join(said)
@@ -230,7 +283,9 @@ class FreeDirections(NamedTuple):
 
     def joined(self, not_estimable: Array, detail: str) -> tuple[Array, str]:
         """Coefficients (p, D) that have no estimate for another reason, told by `detail`, with those that are open."""
-        return not_estimable | not_identified(self.directions)[:, None], f"{detail}; not identified: {self.words}"
+        return not_estimable | not_identified(self.directions)[
+            :, None
+        ], f"{detail}; not identified: {self.words}"
 
 
 def open_directions(model: Model) -> FreeDirections | None:
@@ -239,13 +294,21 @@ def open_directions(model: Model) -> FreeDirections | None:
     if len(flat) < 2:
         return None
     design = model.design
-    F = triangular(design.X[:, flat], weights=design.weights) if design.n else triangular(design.moments.R[:, flat])
+    F = (
+        triangular(design.X[:, flat], weights=design.weights)
+        if design.n
+        else triangular(design.moments.R[:, flat])
+    )
     rank = rank_of(F)
     if not rank.dropped:
         return None
     N = np.zeros((model.shape[0], len(rank.dropped)))
     N[flat] = null_space(rank, len(flat))
-    return FreeDirections(N, flat[list(rank.dropped)], combinations(rank, tuple(design.columns[i] for i in flat)))
+    return FreeDirections(
+        N,
+        flat[list(rank.dropped)],
+        combinations(rank, tuple(design.columns[i] for i in flat)),
+    )
 
 
 def jeffreys_obstacle(model: Model, name: str) -> str | None:
@@ -310,13 +373,22 @@ class ClosedForm(Method):
         wide = rotated(model) if model.design.n < model.shape[0] else None
         model, unseen = (model, 0) if wide is None else (wide.model, wide.unseen)
         prior, sigma = PriorRows.of(model.joint), model.noise()
-        given = refined(posterior_given_sigma(model.design.moments, prior, sigma), model.design, prior, sigma)
+        given = refined(
+            posterior_given_sigma(model.design.moments, prior, sigma),
+            model.design,
+            prior,
+            sigma,
+        )
         # those that no row sees are at their centre: they add to the count, not to the penalty
         found, error = solution_given(model, given, prior.size, unseen)
-        return found if wide is None else wide.back(found, error if wide.relative else 1.0)
+        return (
+            found if wide is None else wide.back(found, error if wide.relative else 1.0)
+        )
 
 
-def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0) -> tuple[Solution, float]:
+def solution_given(
+    model: Model, given: Conditional, size: int, unseen: int = 0
+) -> tuple[Solution, float]:
     """The solution at a posterior given sigma, and the noise scale of its errors; `size` columns have an informative prior, beside
     `unseen` ones that no row sees."""
     moments = model.design.moments
@@ -324,7 +396,9 @@ def solution_given(model: Model, given: Conditional, size: int, unseen: int = 0)
     rank = given.rank.rank
     # With no prior rows the moments' own RSS also counts what deficient columns left behind.
     rss = given.rss if size or given.exact is not None else moments.rss
-    size_of = Sizes(moments.weight, rank, size + unseen, unseen, bool(size), _mean_square(moments))
+    size_of = Sizes(
+        moments.weight, rank, size + unseen, unseen, bool(size), _mean_square(moments)
+    )
     noise = noise_of(model, rss, moments.rss, size_of)
     deficient = bool(given.rank.dropped)
     found = Solution(
@@ -349,7 +423,12 @@ def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
     n, p = design.total, model.shape[0]
     y = minus_offset(design.observed, design.offset)
     square = float(np.average(y**2, weights=design.square_weights))
-    noise = noise_of(model, found.rss, found.least, Sizes(n, p, found.size, 0, bool(found.size), square))
+    noise = noise_of(
+        model,
+        found.rss,
+        found.least,
+        Sizes(n, p, found.size, 0, bool(found.size), square),
+    )
     return Solution(
         beta=found.beta[:, None],
         scale=_with_noise(model, found.unscaled, noise),
@@ -402,7 +481,9 @@ def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
     how = f"sigma is the joint mode sqrt((RSS + penalty)/(n + {of.size})) = {ml:.6g}"
     if not of.informed:
         errors = f"standard errors use the unbiased sqrt(RSS/(n - {of.rank})) = {unbiased:.6g}"
-        how = f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors}"
+        how = (
+            f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors}"
+        )
         if df is not None and df <= 0:
             how = NOTHING_LEFT
         elif df and model.unknown and rss <= _ROUNDING * df * of.square:
@@ -411,7 +492,9 @@ def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
         error=error,
         aux={model.noise_scale: ml} if model.unknown else {},
         # -d^2 / d (log sigma)^2 = 2 (n + q) there, and sd(sigma) = sigma sd(log sigma).
-        aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + of.size))} if model.unknown else {},
+        aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + of.size))}
+        if model.unknown
+        else {},
         df=df if model.unknown else None,
         stats={k: v for k, v in stats.items() if not np.isnan(v)},
         how=how,
@@ -423,7 +506,9 @@ def _mean_square(moments: Moments) -> float:
     return float((np.square(moments.z).sum() + moments.rss) / moments.weight)
 
 
-def _joint(model: Model, unscaled: DenseCovariance, noise: NoiseFound) -> DenseCovariance:
+def _joint(
+    model: Model, unscaled: DenseCovariance, noise: NoiseFound
+) -> DenseCovariance:
     """The covariance over (beta, log sigma): the two are independent."""
     (k, r), a = unscaled.root.shape, len(noise.aux)
     root, missing, variances = np.zeros((k + a, r + a)), None, unscaled.variances
@@ -432,17 +517,25 @@ def _joint(model: Model, unscaled: DenseCovariance, noise: NoiseFound) -> DenseC
         error = _errors_of_logs(noise)
         lost = np.isnan(error)
         root[k:, r:] = np.diag(np.where(lost, 0.0, error))
-        missing = np.concatenate([np.zeros(k, dtype=bool), lost]) if lost.any() else None
+        missing = (
+            np.concatenate([np.zeros(k, dtype=bool), lost]) if lost.any() else None
+        )
     variances = None if variances is None else noise.error**2 * variances
-    return DenseCovariance(unscaled.frame, 1, log_names(model), missing, variances, root=root)
+    return DenseCovariance(
+        unscaled.frame, 1, log_names(model), missing, variances, root=root
+    )
 
 
 def _errors_of_logs(noise: NoiseFound) -> Array:
     """(a,) standard errors of log sigma by the delta method, nan where sigma has none."""
-    return np.array([noise.aux_sd[name] / v if v > 0 else np.nan for name, v in noise.aux.items()])
+    return np.array(
+        [noise.aux_sd[name] / v if v > 0 else np.nan for name, v in noise.aux.items()]
+    )
 
 
-def _with_noise(model: Model, unscaled: ArrowCovariance, noise: NoiseFound) -> ArrowCovariance:
+def _with_noise(
+    model: Model, unscaled: ArrowCovariance, noise: NoiseFound
+) -> ArrowCovariance:
     """The same of a covariance that is an arrow."""
     out = unscaled.scaled(noise.error**2)
     (k, r), a = out.low.shape, len(noise.aux)
@@ -451,7 +544,12 @@ def _with_noise(model: Model, unscaled: ArrowCovariance, noise: NoiseFound) -> A
     error = _errors_of_logs(noise)
     low[k:, r:] = np.diag(np.nan_to_num(error))
     missing = np.concatenate([np.zeros(k, dtype=bool), np.isnan(error)])
-    return replace(out, low=low, further=log_names(model), missing=missing if missing.any() else None)
+    return replace(
+        out,
+        low=low,
+        further=log_names(model),
+        missing=missing if missing.any() else None,
+    )
 
 
 def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
@@ -459,7 +557,9 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
     if len(given.R) or given.inverse is None:
         exact = None if given.inverse is None else np.diagonal(given.inverse)
-        return DenseCovariance(frame, 1, variances=exact, root=root_of_factor(given.R, frame))
+        return DenseCovariance(
+            frame, 1, variances=exact, root=root_of_factor(given.R, frame)
+        )
     # columns that are well conditioned: (R'R)^-1 = L L'
     precision = root_of_curvature(given.inverse)
     assert precision is not None
@@ -467,7 +567,9 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     return DenseCovariance(frame, 1, root=frame.from_raw(L))
 
 
-def _coefficients(given: Conditional, design: Design) -> tuple[Array, Callable[[], DenseCovariance], Array]:
+def _coefficients(
+    given: Conditional, design: Design
+) -> tuple[Array, Callable[[], DenseCovariance], Array]:
     """Coefficients of least norm, the function that computes their covariance at sigma = 1, and the directions (p, k) that are not identified."""
     rank, p = given.rank, design.moments.p
     if not rank.dropped:
@@ -482,7 +584,11 @@ def _coefficients(given: Conditional, design: Design) -> tuple[Array, Callable[[
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
-    return project @ beta, partial(DenseCovariance.of_raw_root, frame, 1, project @ root), N
+    return (
+        project @ beta,
+        partial(DenseCovariance.of_raw_root, frame, 1, project @ root),
+        N,
+    )
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:

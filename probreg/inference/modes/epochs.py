@@ -40,14 +40,23 @@ class PassData:
 
     @property
     def likelihood(self) -> SmoothLikelihood:
-        assert isinstance(self.model.likelihood, SmoothLikelihood)  # the methods here ask for one
+        assert isinstance(
+            self.model.likelihood, SmoothLikelihood
+        )  # the methods here ask for one
         return self.model.likelihood
 
     def take(self, order: Array | slice) -> "PassData":
         offset = None if self.offset is None else self.offset[order]
         weights = None if self.weights is None else self.weights[order]
         precision = None if self.precision is None else self.precision[order]
-        return replace(self, U=self.U[order], y=self.y[order], weights=weights, offset=offset, precision=precision)
+        return replace(
+            self,
+            U=self.U[order],
+            y=self.y[order],
+            weights=weights,
+            offset=offset,
+            precision=precision,
+        )
 
     def weigh(self, values: Array) -> Array:
         """Row by row times the weights."""
@@ -62,7 +71,9 @@ class PassData:
     def slope(self, gamma: Array, aux: Mapping[str, float]) -> Array:
         """sum_i w_i d log p_i / d gamma over these rows, (p, m)."""
         aux = self.likelihood.at_rows(aux, self.precision)
-        return self.U.T @ self.weigh(self.likelihood.score(self.y, self.eta(gamma), **aux))
+        return self.U.T @ self.weigh(
+            self.likelihood.score(self.y, self.eta(gamma), **aux)
+        )
 
     def prior(self, aux: Mapping[str, float]) -> "Pull | None":
         """The normal prior's share of one row, or None when it is flat."""
@@ -71,8 +82,13 @@ class PassData:
             return None
         # Of one row: d log p(gamma) / d gamma / n = T'P (b - T gamma) / n.
         m, T = self.model.shape[1], self.model.design.basis.T
-        whole = joint.precision_of_entries(m, self.model.likelihood.noise(aux)) / self.model.design.total
-        each = np.stack([whole[k::m, k::m] for k in range(m if joint.apart else 1)])  # predictors are independent
+        whole = (
+            joint.precision_of_entries(m, self.model.likelihood.noise(aux))
+            / self.model.design.total
+        )
+        each = np.stack(
+            [whole[k::m, k::m] for k in range(m if joint.apart else 1)]
+        )  # predictors are independent
         return Pull((T.T @ each @ joint.center).T, T.T @ each @ T)
 
     @cached_property
@@ -89,13 +105,19 @@ class PassData:
         pull = self.prior(aux)
         rows = self._curvature_at(self.likelihood.initial_eta(self.y)[0], aux, batch)
         rows = max(rows, self._curvature_at(self.eta(gamma), aux, batch))
-        return rows + (0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[:, -1].max()))
+        return rows + (
+            0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[:, -1].max())
+        )
 
     def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
         longest = 0.0
         for rows in row_blocks(len(self.y), max(self.U.shape[1], eta.shape[1] ** 2)):
             W = self.take(rows).information(eta[rows], aux)
-            longest = float(np.maximum(longest, (self._squares[rows] * np.einsum("nkk->n", W)).max()))
+            longest = float(
+                np.maximum(
+                    longest, (self._squares[rows] * np.einsum("nkk->n", W)).max()
+                )
+            )
         # R^2 = max_i w_i |u_i|^2 tr W_i, lambda = the largest eigenvalue of mean_i w_i W_i u_i u_i'.
         some = slice(None, None, max(1, len(self.y) // _SAMPLE))
         part = self.take(some)
@@ -105,7 +127,9 @@ class PassData:
 
     def information(self, eta: Array, aux: Mapping[str, float]) -> Array:
         """The expected information (n, m, m) of each row at eta (n, m)."""
-        known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(self.y)
+        known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(
+            self.y
+        )
         return self.likelihood.information(eta, **known)
 
 
@@ -137,10 +161,19 @@ class Suffered(NamedTuple):
 
 
 def gradient_pass(
-    rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float, batch: int
+    rows: PassData,
+    order: Array,
+    gamma: Array,
+    aux: Mapping[str, float],
+    step: float,
+    batch: int,
 ) -> Pass:
     """One pass in steps of `batch` rows, in this order; all rows at once have none."""
-    pull, total, starts = rows.prior(aux), np.zeros_like(gamma), range(0, len(rows.y), batch)
+    pull, total, starts = (
+        rows.prior(aux),
+        np.zeros_like(gamma),
+        range(0, len(rows.y), batch),
+    )
     for i in starts:
         part = rows.take(order[i : i + batch]) if batch < len(rows.y) else rows
         slope = part.slope(gamma, aux)
@@ -169,24 +202,38 @@ def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
     for _ in range(60):
         slope, curvature = _aux_slopes(model, beta, eta, log_aux)
         # Newton over each log aux by itself, |curvature| in place of a negative one.
-        step = np.clip(slope / np.maximum(np.abs(curvature), np.finfo(float).tiny), -1.0, 1.0)
+        step = np.clip(
+            slope / np.maximum(np.abs(curvature), np.finfo(float).tiny), -1.0, 1.0
+        )
         log_aux = log_aux + step
-        if np.abs(step).max() < 1e-9:  # the square of which is what the next step would change
+        if (
+            np.abs(step).max() < 1e-9
+        ):  # the square of which is what the next step would change
             break
     return log_aux
 
 
-def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[Array, Array]:
+def _aux_slopes(
+    model: Model, beta: Array, eta: Array, log_aux: Array
+) -> tuple[Array, Array]:
     """First and negative second derivatives of the log posterior over each log aux."""
-    likelihood, known, m = model.likelihood, aux_from_log(model, log_aux), model.shape[1]
+    likelihood, known, m = (
+        model.likelihood,
+        aux_from_log(model, log_aux),
+        model.shape[1],
+    )
     assert isinstance(likelihood, SmoothLikelihood)
     where = [m + likelihood.aux.index(a) for a in model.unknown]
 
     def part(rows: slice) -> tuple[Array, Array]:
         some = model.design.block.part(rows)
-        local = likelihood.value_grad_hessian(some.y, eta[rows], **likelihood.at_rows(known, some.precision))
+        local = likelihood.value_grad_hessian(
+            some.y, eta[rows], **likelihood.at_rows(known, some.precision)
+        )
         w = full_weights(some.weights, some.rows)
-        return np.dot(w, local.gradient[:, where]), np.dot(w, local.curvature[:, where, where])
+        return np.dot(w, local.gradient[:, where]), np.dot(
+            w, local.curvature[:, where, where]
+        )
 
     slope, curvature = map_blocks(part, row_blocks(len(eta), model.shape[0]))
     _, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))

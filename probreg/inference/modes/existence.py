@@ -19,7 +19,12 @@ from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
 from probreg.inference.base import Array, Routine, Status, sigma_note
 from probreg.inference.modes.closed_form import null_space
-from probreg.inference.modes.separation import Separation, labels_of, non_zero, separation
+from probreg.inference.modes.separation import (
+    Separation,
+    labels_of,
+    non_zero,
+    separation,
+)
 from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
 from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import LocalModel, Model
@@ -45,7 +50,9 @@ class RowGains(NamedTuple):
         loss = np.concatenate([self.loss, other.loss])
         most = np.argsort(-loss, kind="stable")[:_MORE]
         rows = kept_rows(join_surveys(self.rows, other.rows), most)
-        return RowGains(self.gaining + other.gaining, self.losing + other.losing, loss[most], rows)
+        return RowGains(
+            self.gaining + other.gaining, self.losing + other.losing, loss[most], rows
+        )
 
 
 def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
@@ -60,25 +67,40 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
         return found, ()
     for _ in range(_ROUNDS):
         if found.direction is None:
-            return found, (Routine(f"the data are not separated: {part.n} of {design.count} rows show it"),)
+            return found, (
+                Routine(
+                    f"the data are not separated: {part.n} of {design.count} rows show it"
+                ),
+            )
         least = _ZERO * float((np.abs(found.direction) * size).max())
-        fn = partial(along, likelihood=likelihood, direction=found.direction, least=least)
+        fn = partial(
+            along, likelihood=likelihood, direction=found.direction, least=least
+        )
         seen = design.fold(fn, RowGains.worse)
         if not seen.losing:
-            kind: Literal["complete", "quasi"] = "complete" if seen.gaining == design.count else "quasi"
+            kind: Literal["complete", "quasi"] = (
+                "complete" if seen.gaining == design.count else "quasi"
+            )
             said = f"separation was found in {part.n} of {design.count} rows and holds in all; which coefficients it touches is read there"
             return replace(found, kind=kind, rows=seen.gaining), (said,)
         part = _with(part, seen.rows)
         found = separation(replace(model, design=part))
     nothing = replace(
-        found, kind="none", columns=(), labels=(), not_estimable=np.zeros_like(found.not_estimable), rows=0
+        found,
+        kind="none",
+        columns=(),
+        labels=(),
+        not_estimable=np.zeros_like(found.not_estimable),
+        rows=0,
     )
     return nothing, (
         "whether the data are separated was not decided: large coefficients and standard errors would show it",
     )
 
 
-def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: float) -> RowGains:
+def along(
+    block: Block, *, likelihood: MayDiverge, direction: Array, least: float
+) -> RowGains:
     """The rows of a block along a direction (p, m) of the coefficients; `least` is the movement of the linear predictor from
     which it counts."""
     cone = likelihood.recession(block.y)
@@ -96,14 +118,24 @@ def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: floa
 def _with(part: Design, rows: Block) -> Design:
     """A sample with more rows; how much each counts does not matter to separation."""
     weights = np.ones(part.n + rows.rows)
-    whole = join_surveys(Block(part.X, part.observed, None, part.offset), rows._replace(weights=None))
-    return replace(part, X=np.ascontiguousarray(whole.X), y=whole.y, offset=whole.offset, weights=weights)
+    whole = join_surveys(
+        Block(part.X, part.observed, None, part.offset), rows._replace(weights=None)
+    )
+    return replace(
+        part,
+        X=np.ascontiguousarray(whole.X),
+        y=whole.y,
+        offset=whole.offset,
+        weights=weights,
+    )
 
 
 _ERRORS = 4.0  # standard errors that a line goes out: a quadratic falls by 8 there
 _FALL = 1e-3  # what the log posterior falls there at least, were there a maximum
 _FAR = 30.0  # on the scale of eta: exp(-30) of a tail is left
-_WEAKEST = 8  # directions of least curvature that are walked, beside that of the last step
+_WEAKEST = (
+    8  # directions of least curvature that are walked, beside that of the last step
+)
 
 
 def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
@@ -133,7 +165,9 @@ def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
 class Divergence(NamedTuple):
     """Where the log posterior does not fall however far one goes: no estimate there."""
 
-    not_estimable: Array  # (p, D) bool, reported coefficients that have no finite estimate
+    not_estimable: (
+        Array  # (p, D) bool, reported coefficients that have no finite estimate
+    )
     labels: tuple[str, ...]
     to_zero: tuple[str, ...]  # nuisance parameters that run to 0
     to_infinity: tuple[str, ...]
@@ -141,18 +175,21 @@ class Divergence(NamedTuple):
 
     @property
     def words(self) -> str:
-        return (
-            f"the likelihood does not fall as {', '.join(self.labels)} run{'s' * (len(self.labels) == 1)} to infinity"
-        )
+        return f"the likelihood does not fall as {', '.join(self.labels)} run{'s' * (len(self.labels) == 1)} to infinity"
 
 
 def undecided(model: Model) -> tuple[list[str], bool]:
     """The nuisance parameters that may run to the edge, and whether it is unknown if coefficients may run to infinity."""
     names = [name for name in model.unknown if name != model.likelihood.noise_scale]
-    return names, model.likelihood.may_diverge is None and not model.joint.informative.all()
+    return (
+        names,
+        model.likelihood.may_diverge is None and not model.joint.informative.all(),
+    )
 
 
-def find_divergence(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array) -> Divergence | None:
+def find_divergence(
+    model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array
+) -> Divergence | None:
     """Where the log posterior rises for ever from the point at which a search ended, or None: along lines over the
     coefficients unless the likelihood says `may_diverge` (an exact method decides where that is True), and over the log of
     every nuisance parameter but a noise scale. `step` is Newton's from there.
@@ -170,9 +207,15 @@ def find_divergence(model: Model, gamma: Array, log_aux: Array, local: LocalMode
         return None
     flat, T = flat.reshape(*gamma.shape, -1), model.design.frame.T
     not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
-    to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
+    to_zero, to_infinity = (
+        tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
+    )
     return Divergence(
-        not_estimable, labels_of(model, not_estimable), to_zero, to_infinity, np.einsum("pk,kmr->pmr", T, flat)
+        not_estimable,
+        labels_of(model, not_estimable),
+        to_zero,
+        to_infinity,
+        np.einsum("pk,kmr->pmr", T, flat),
     )
 
 
@@ -192,7 +235,9 @@ class PosteriorLines:
 
     def value(self, point: Array) -> float:
         k = self.shape[0] * self.shape[1]
-        with np.errstate(all="ignore"):  # far out densities overflow: -inf is a fall, nan says nothing
+        with np.errstate(
+            all="ignore"
+        ):  # far out densities overflow: -inf is a fall, nan says nothing
             aux = dict(zip(self.model.unknown, np.exp(point[k:])))
             beta = self.model.design.frame.to_raw(point[:k].reshape(self.shape))
             return float(self.model.log_posterior(beta, **aux)) + float(point[k:].sum())
@@ -221,7 +266,13 @@ def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:
         if lines.rises(np.concatenate([d, pad]), H):
             # curvature of this order has gone to zero too; the rest stands well above it, unless everything ran away
             least = max(float(d @ H[:k, :k] @ d) / float(d @ d), 0.0)
-            return vectors[:, values <= max(min(1e4 * least, np.sqrt(least * values[-1])), 1e-13 * values[-1])]
+            return vectors[
+                :,
+                values
+                <= max(
+                    min(1e4 * least, np.sqrt(least * values[-1])), 1e-13 * values[-1]
+                ),
+            ]
     return np.zeros((k, 0))
 
 
@@ -253,10 +304,14 @@ def stop_message(steps: int, decrement: float, status: Status) -> str:
         return f"stopped after {steps} steps, where the likelihood still rises towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
     if status is Status.SADDLE:
         return f"stopped after {steps} steps at a point that is no maximum"
-    return f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
+    return (
+        f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
+    )
 
 
-def notes_of_mode(model: Model, steps: int, decrement: float, status: Status) -> tuple[str, ...]:
+def notes_of_mode(
+    model: Model, steps: int, decrement: float, status: Status
+) -> tuple[str, ...]:
     """What sigma is, and where the search ended."""
     how = "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it"
     return (*sigma_note(model, how), Routine(stop_message(steps, decrement, status)))
@@ -266,13 +321,22 @@ def separation_message(found: Separation) -> str:
     return f"{found.kind} separation by {few_names(found.labels)}"
 
 
-def divergence_status(model: Model, lost: Divergence) -> tuple[Status, str, Array | None]:
+def divergence_status(
+    model: Model, lost: Divergence
+) -> tuple[Status, str, Array | None]:
     """Status, detail and the coefficients without an estimate, of a search along which the likelihood does not fall."""
     limits = model.likelihood.at_zero
-    told = [f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "") for name in lost.to_zero]
+    told = [
+        f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "")
+        for name in lost.to_zero
+    ]
     told += [f"{name} runs to infinity" for name in lost.to_infinity]
     if not lost.not_estimable.any():
-        return Status.NO_MAXIMUM if lost.to_infinity else Status.AT_ZERO, "; ".join(told), None
+        return (
+            Status.NO_MAXIMUM if lost.to_infinity else Status.AT_ZERO,
+            "; ".join(told),
+            None,
+        )
     return Status.NO_MAXIMUM, "; ".join([lost.words, *told]), lost.not_estimable
 
 
@@ -280,7 +344,10 @@ def further_modes(model: Model) -> str | None:
     """Why the posterior can have several modes, or None if log p is concave in beta given the nuisance parameters."""
     wide = [b.prior.name for b in model.joint.blocks if not _concave(b.prior)]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
-    if not (isinstance(model.likelihood, DifferentiableLikelihood) and model.likelihood.concave):
+    if not (
+        isinstance(model.likelihood, DifferentiableLikelihood)
+        and model.likelihood.concave
+    ):
         causes.insert(0, f"the {model.likelihood.name} likelihood")
     if not causes:
         return None
@@ -288,4 +355,6 @@ def further_modes(model: Model) -> str | None:
 
 
 def _concave(prior: Prior) -> bool:
-    return isinstance(prior, Flat | GaussianPrior) or (isinstance(prior, ProximalPrior) and prior.convex)
+    return isinstance(prior, Flat | GaussianPrior) or (
+        isinstance(prior, ProximalPrior) and prior.convex
+    )

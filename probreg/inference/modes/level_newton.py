@@ -77,11 +77,16 @@ class LevelProblem:
 
     @cached_property
     def _pick(self) -> list[int]:
-        return [0, *(1 + self.model.likelihood.aux.index(name) for name in self.model.unknown)]
+        return [
+            0,
+            *(1 + self.model.likelihood.aux.index(name) for name in self.model.unknown),
+        ]
 
     def local(self, point: Array) -> ArrowLocal:
         """The log posterior with its derivatives, by one pass over the rows."""
-        with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
+        with np.errstate(
+            all="ignore"
+        ):  # a step too far gives inf or nan, and is halved
             found = self._nothing
             for at in self._slices:
                 found = found.plus(self._of_rows(point, at))
@@ -96,7 +101,14 @@ class LevelProblem:
     def _nothing(self) -> "_Sums":
         (G, r), u = self.sizes, len(self.model.unknown)
         k = r + u
-        return _Sums(0.0, np.zeros(G), np.zeros(k), np.zeros((G, 1, 1)), np.zeros((G, 1, k)), np.zeros((k, k)))
+        return _Sums(
+            0.0,
+            np.zeros(G),
+            np.zeros(k),
+            np.zeros((G, 1, 1)),
+            np.zeros((G, 1, k)),
+            np.zeros((k, k)),
+        )
 
     def _of_rows(self, point: Array, at: slice) -> "_Sums":
         likelihood, block = self.model.likelihood, self.model.design.block.part(at)
@@ -105,7 +117,9 @@ class LevelProblem:
         columns, r = self.rows.columns.part(at), len(c)
         eta = columns.times(a[:, None, None], c[:, None])
         eta = eta if block.offset is None else eta + block.offset
-        log_p, g, h = likelihood.value_grad_hessian(block.y, eta, **likelihood.at_rows(known, block.precision))
+        log_p, g, h = likelihood.value_grad_hessian(
+            block.y, eta, **likelihood.at_rows(known, block.precision)
+        )
         g, h = g[:, self._pick], h[:, self._pick][:, :, self._pick]
         log_p, g, h = (times_weights(v, block.weights) for v in (log_p, g, h))
         above, below = columns.cross(g[:, :1])
@@ -133,7 +147,9 @@ class LevelProblem:
             e = np.where(on, self.beta(point)[:, 0] - rows.prior.center, 0.0)
             pull = precision * e
             # log p = sum_j log N(e_j; 0, 1 / precision_j)
-            value += float(0.5 * np.log(precision[on] / (2.0 * np.pi)).sum() - 0.5 * e @ pull)
+            value += float(
+                0.5 * np.log(precision[on] / (2.0 * np.pi)).sum() - 0.5 * e @ pull
+            )
             S = rows.S
             g[:G] -= pull[rows.lead]
             g[G : G + r] -= S.T @ pull[rows.border]
@@ -167,8 +183,12 @@ class LevelProblem:
         if not eta.any() and design.offset is None:
             return point
         target = minus_offset(eta, design.offset)
-        known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
-        weight = np.einsum("nkk->n", likelihood.information(eta, **known)) * full_weights(design.weights, design.n)
+        known = likelihood.at_rows(
+            {**aux, **model.fixed}, design.precision
+        ) | model.given(design)
+        weight = np.einsum(
+            "nkk->n", likelihood.information(eta, **known)
+        ) * full_weights(design.weights, design.n)
         above, below = self.rows.columns.cross(weight[:, None] * target)
         gradient = np.concatenate([above.ravel(), below.ravel()])
         step, _ = arrow_step(gradient, self.rows.columns.gram(weight))
@@ -208,7 +228,9 @@ def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
             damping = max(10.0 * damping, _DAMPED)
 
 
-def find_level_mode(problem: LevelProblem, *, tol: float, max_steps: int, start: Array | None = None) -> LevelMode:
+def find_level_mode(
+    problem: LevelProblem, *, tol: float, max_steps: int, start: Array | None = None
+) -> LevelMode:
     """The mode of the log posterior over (a, c, log aux)."""
     tol *= max(1.0, np.sqrt(problem.model.design.total))
     point = problem.start() if start is None else start
@@ -227,24 +249,38 @@ def find_level_mode(problem: LevelProblem, *, tol: float, max_steps: int, start:
             break
         moved = _halved(problem, point, step, local)
         if moved is None:
-            status = Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
+            status = (
+                Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
+            )
             break
         point, local = moved
     return LevelMode(point, local, decrement, number, status)
 
 
-def _halved(problem: LevelProblem, point: Array, step: Array, local: ArrowLocal) -> _Moved | None:
+def _halved(
+    problem: LevelProblem, point: Array, step: Array, local: ArrowLocal
+) -> _Moved | None:
     """The step, halved until log p rises as Armijo asks, up to rounding; None where it does not."""
     slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
     for t in halvings(point, step):
         new = point + t * step
         at = problem.local(new)
-        if not (np.isfinite(at.value) and np.isfinite(at.gradient).all() and np.isfinite(at.gram.rest).all()):
+        if not (
+            np.isfinite(at.value)
+            and np.isfinite(at.gradient).all()
+            and np.isfinite(at.gram.rest).all()
+        ):
             continue
         if at.value >= local.value + 1e-4 * t * slope - noise:
             return new, at
         # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step.
-        if slope < _FLAT and t == 1.0 and 0.0 <= at.gradient @ arrow_step(at.gradient, local.gram)[0] < 0.25 * slope:
+        if (
+            slope < _FLAT
+            and t == 1.0
+            and 0.0
+            <= at.gradient @ arrow_step(at.gradient, local.gram)[0]
+            < 0.25 * slope
+        ):
             return new, at
     return None
 
@@ -252,7 +288,11 @@ def _halved(problem: LevelProblem, point: Array, step: Array, local: ArrowLocal)
 def level_problem(model: Model) -> LevelProblem | None:
     """The problem in which levels stay codes; None for designs without coded factors, several predictors, other priors, and
     likelihoods of which no exact method says whether their maximum exists."""
-    if not isinstance(model.likelihood, SmoothLikelihood) or not model.design.coded or not model.design.n:
+    if (
+        not isinstance(model.likelihood, SmoothLikelihood)
+        or not model.design.coded
+        or not model.design.n
+    ):
         return None
     if model.likelihood.may_diverge is None and not model.joint.informative.all():
         return None

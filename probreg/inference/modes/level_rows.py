@@ -53,12 +53,16 @@ class LevelRows:
         out[self.lead], out[self.border] = a, c
         return out
 
-    def covariance(self, H: "ScaledArrow", further: tuple[str, ...] = ()) -> ArrowCovariance:
+    def covariance(
+        self, H: "ScaledArrow", further: tuple[str, ...] = ()
+    ) -> ArrowCovariance:
         """That of the coefficients and of further parameters behind the columns of the border, H over (a, c, further)."""
         a, c, own = self._roots(H)
         r = len(self.border)
         low = np.vstack([self.coordinates(a, c[:r]), c[r:]])
-        return ArrowCovariance(self.frame, 1, further, places=self.lead[:, None], blocks=own, low=low)
+        return ArrowCovariance(
+            self.frame, 1, further, places=self.lead[:, None], blocks=own, low=low
+        )
 
     def _roots(self, H: "ScaledArrow") -> tuple[Array, Array, Array]:
         G, K, r = H.factor.shape
@@ -67,11 +71,19 @@ class LevelRows:
         return H.s[:, None] * a[:, 0], H.t[:, None] * c, H.s[:, None, None] / H.factor.L
 
     def covariance_without(
-        self, H: "ScaledArrow", gone: Array, further: tuple[str, ...], gone_further: Array
+        self,
+        H: "ScaledArrow",
+        gone: Array,
+        further: tuple[str, ...],
+        gone_further: Array,
     ) -> ArrowCovariance:
         """The same where some raw coefficients (p,) and further parameters are held, H over the raw ones that are not."""
         a, c, own = self._roots(H)
-        here, there, kept = ~gone[self.lead], ~gone[self.border], np.flatnonzero(~gone_further)
+        here, there, kept = (
+            ~gone[self.lead],
+            ~gone[self.border],
+            np.flatnonzero(~gone_further),
+        )
         p, r = len(gone), max(c.shape[1], 1)  # files take no array without columns
         low, blocks = np.zeros((p + len(further), r)), np.zeros((len(self.lead), 1, 1))
         if c.shape[1]:
@@ -103,14 +115,19 @@ class ScaledArrow(NamedTuple):
         tiny = np.finfo(float).tiny
         s = 1.0 / np.sqrt(np.maximum(np.abs(gram.lead[:, 0, 0]), tiny))
         t = 1.0 / np.sqrt(np.maximum(np.abs(np.diagonal(gram.rest)), tiny))
-        D, E = gram.lead * np.square(s)[:, None, None], s[:, None, None] * gram.cross * t
+        D, E = (
+            gram.lead * np.square(s)[:, None, None],
+            s[:, None, None] * gram.cross * t,
+        )
         F = t[:, None] * gram.rest * t
         return cls(Arrow(D + damping, E, F + damping * np.eye(len(t))), s, t)
 
     def solve(self, g: Array) -> Array:
         """H^-1 g."""
         G = len(self.s)
-        a, c = self.factor.solve((self.s * g[:G])[:, None, None], (self.t * g[G:])[:, None])
+        a, c = self.factor.solve(
+            (self.s * g[:G])[:, None, None], (self.t * g[G:])[:, None]
+        )
         return np.concatenate([self.s * a[:, 0, 0], self.t * c[:, 0]])
 
 
@@ -130,12 +147,20 @@ def level_rows(model: Model) -> LevelRows | None:
     first, lead, border = select_leading_part(X)
     at = X.head_places
     own = Frame.of(
-        *_means_and_sds(X.head), None if design.intercept is None else int(np.searchsorted(at, design.intercept))
+        *_means_and_sds(X.head),
+        None
+        if design.intercept is None
+        else int(np.searchsorted(at, design.intercept)),
     )
     own = own.with_mix(X.head)
     frame = Frame.of_raw(len(design.columns))
     frame.shift[at], frame.scale[at] = own.shift, own.scale
-    frame = replace(frame, intercept=design.intercept, mix=own.mix, mixed=None if own.mixed is None else at[own.mixed])
+    frame = replace(
+        frame,
+        intercept=design.intercept,
+        mix=own.mix,
+        mixed=None if own.mixed is None else at[own.mixed],
+    )
     others = [k for k in range(len(X.tail)) if k != first]
     q = sum(X.tail[k].groups for k in others)
     whole = np.eye(q + len(at))

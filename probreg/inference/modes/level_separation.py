@@ -105,7 +105,10 @@ def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
 
 def _one_sided(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
     """The rows of levels that are bounded from one side alone, and the direction in which these run; None where there are none."""
-    below, above = part.sums(part.below.astype(int)) > 0, part.sums(part.above.astype(int)) > 0
+    below, above = (
+        part.sums(part.below.astype(int)) > 0,
+        part.sums(part.above.astype(int)) > 0,
+    )
     fresh = part.repeated(below != above)
     if not fresh.any():
         return None
@@ -132,7 +135,13 @@ def _between(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
     # -a_g is halfway between its bounds, which coincide where rows stay at equality
     middle = 0.5 * (low + high)
     margin = part.sign * (value - part.repeated(middle))
-    fresh = (margin > STRICT * np.maximum(np.linalg.norm(Q - part.repeated(_means(part._replace(X=Q))), axis=1), _TINY)) & ~part.equal
+    fresh = (
+        margin
+        > STRICT
+        * np.maximum(
+            np.linalg.norm(Q - part.repeated(_means(part._replace(X=Q))), axis=1), _TINY
+        )
+    ) & ~part.equal
     if not fresh.any():
         return None
     a, b = np.zeros(levels), np.zeros(part.X.shape[1])
@@ -151,8 +160,12 @@ def _climb(part: LevelCone) -> Array | None:
     own = np.zeros_like(part.X)
     for mine, other in ((part.below, part.above), (part.above, part.below)):
         count = part.sums(other.astype(float))
-        apart = part.X - part.repeated(part.sums(np.where(other[:, None], part.X, 0.0)) / count[:, None])
-        own += np.where((mine & ~part.equal)[:, None], part.sign[:, None] * _unit(apart), 0.0)
+        apart = part.X - part.repeated(
+            part.sums(np.where(other[:, None], part.X, 0.0)) / count[:, None]
+        )
+        own += np.where(
+            (mine & ~part.equal)[:, None], part.sign[:, None] * _unit(apart), 0.0
+        )
     gain, size = own.sum(0), float(np.linalg.norm(own, axis=1).sum())
     normals = np.zeros((0, part.X.shape[1]))
     while True:
@@ -178,7 +191,9 @@ def _violated(part: LevelCone, b: Array) -> Array:
         i = starts[g] + int(np.argmin(np.where(part.below[rows], value[rows], np.inf)))
         j = starts[g] + int(np.argmax(np.where(part.above[rows], value[rows], -np.inf)))
         pair = part.X[i] - part.X[j]
-        if (length := float(np.linalg.norm(pair))) > _TINY and pair @ b < -SLACK * length:
+        if (
+            length := float(np.linalg.norm(pair))
+        ) > _TINY and pair @ b < -SLACK * length:
             out.append(pair / length)
     return np.array(out).reshape(-1, part.X.shape[1])
 
@@ -222,7 +237,9 @@ def _unit(V: Array) -> Array:
     return np.where(length > _TINY, V / np.where(length > _TINY, length, 1.0), 0.0)
 
 
-def sorted_cone(lead: GroupColumns, X: Array, rows: Array, sign: Array, equal: Array) -> tuple[LevelCone, Array]:
+def sorted_cone(
+    lead: GroupColumns, X: Array, rows: Array, sign: Array, equal: Array
+) -> tuple[LevelCone, Array]:
     """The constraints in the order of their levels, and that order: level 0 are the rows of no indicator, level g + 1 those of the
     g-th."""
     codes = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)[rows]

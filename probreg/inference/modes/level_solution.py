@@ -14,7 +14,12 @@ from probreg.inference.modes.existence import (
     separation_message,
     undecided,
 )
-from probreg.inference.modes.level_newton import LevelMode, LevelProblem, find_level_mode, level_problem
+from probreg.inference.modes.level_newton import (
+    LevelMode,
+    LevelProblem,
+    find_level_mode,
+    level_problem,
+)
 from probreg.inference.modes.level_rows import ScaledArrow
 from probreg.inference.modes.level_squares import refuse_collinear
 from probreg.inference.modes.separation import Separation, separation
@@ -29,7 +34,9 @@ _FALL = 1e-3  # what the log posterior falls there at least, were there a maximu
 _OUT = 30.0  # the nearest that a line is cut to, where numbers do not reach further
 
 
-def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | None) -> Solution | None:
+def solve_levels(
+    model: Model, *, tol: float, max_steps: int, start: Array | None
+) -> Solution | None:
     """The mode by an arrow; None where columns have to be written out: see `level_problem`, and where some are not identified."""
     problem = level_problem(model)
     if problem is None:
@@ -38,14 +45,27 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
     mode = find_level_mode(problem, tol=tol, max_steps=max_steps, start=point)
     separated, lost = _separated(problem, mode), _lost(problem, mode)
     gone: Array | None = None
-    runaway = np.zeros(model.shape[0], dtype=bool)  # coefficients that are held where they are
+    runaway = np.zeros(
+        model.shape[0], dtype=bool
+    )  # coefficients that are held where they are
     if separated is not None:
-        status, detail, gone = Status.NO_MAXIMUM, separation_message(separated), separated.not_estimable
-        runaway = separated.not_estimable[:, 0] if separated.held is None else separated.held
+        status, detail, gone = (
+            Status.NO_MAXIMUM,
+            separation_message(separated),
+            separated.not_estimable,
+        )
+        runaway = (
+            separated.not_estimable[:, 0] if separated.held is None else separated.held
+        )
         H = _held(problem, mode, runaway, ())
     elif lost is not None:
         status, detail, gone = divergence_status(model, lost)
-        H = _held(problem, mode, np.zeros(model.shape[0], dtype=bool), lost.to_zero + lost.to_infinity)
+        H = _held(
+            problem,
+            mode,
+            np.zeros(model.shape[0], dtype=bool),
+            lost.to_zero + lost.to_infinity,
+        )
     else:
         status, detail, gone, H = mode.status, "", None, _factor(mode.local.gram)
     if H is None:
@@ -60,7 +80,9 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
     known = problem.parts(mode.point)[2]
     # the delta method: sd(v) = v sd(log v)
     errors = scale.errors()[scale.coefficients :]
-    sd = {name: float(known[name] * error) for name, error in zip(model.unknown, errors)}
+    sd = {
+        name: float(known[name] * error) for name, error in zip(model.unknown, errors)
+    }
     return Solution(
         beta=problem.beta(mode.point),
         scale=scale,
@@ -69,7 +91,11 @@ def solve_levels(model: Model, *, tol: float, max_steps: int, start: Array | Non
         status=status,
         detail=detail,
         not_estimable=gone,
-        stats={"n": model.design.total, "decrement": mode.decrement, "steps": float(mode.steps)},
+        stats={
+            "n": model.design.total,
+            "decrement": mode.decrement,
+            "steps": float(mode.steps),
+        },
         notes=notes_of_mode(model, mode.steps, mode.decrement, status),
     )
 
@@ -79,7 +105,9 @@ def _separated(problem: LevelProblem, mode: LevelMode) -> Separation | None:
     model = problem.model
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None
-    far = model.design.fold(partial(largest_predictor, beta=problem.beta(mode.point)), max)
+    far = model.design.fold(
+        partial(largest_predictor, beta=problem.beta(mode.point)), max
+    )
     if mode.status is Status.CONVERGED and far < _FAR and mode.steps < 15:
         return None
     found = separation(model)
@@ -95,17 +123,24 @@ def _lost(problem: LevelProblem, mode: LevelMode) -> Divergence | None:
         line = np.zeros(len(mode.point))
         line[G + i] = 1.0
         far = _ERRORS / np.sqrt(max(float(mode.local.gram.rest[i, i]), 1e-300))
-        sides[name] = next((side for side in (-1, 1) if _rises(problem, mode, side * line, far)), 0)
+        sides[name] = next(
+            (side for side in (-1, 1) if _rises(problem, mode, side * line, far)), 0
+        )
     if not any(sides.values()):
         return None
     nothing = np.zeros((model.shape[0], 1), dtype=bool)
-    to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
+    to_zero, to_infinity = (
+        tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
+    )
     return Divergence(nothing, (), to_zero, to_infinity)
 
 
 def _rises(problem: LevelProblem, mode: LevelMode, line: Array, far: float) -> bool:
     """Whether the log posterior has hardly fallen this far out, or as near to that as numbers reach."""
-    while np.isnan(there := problem.local(mode.point + far * line).value) and far > 2.0 * _OUT:
+    while (
+        np.isnan(there := problem.local(mode.point + far * line).value)
+        and far > 2.0 * _OUT
+    ):
         far = max(far / 16.0, _OUT)
     return bool(there >= mode.local.value - _FALL)
 
@@ -120,13 +155,19 @@ def _factor(gram: ArrowGram) -> ScaledArrow | None:
     return None if len(pivots) and pivots.min() < _SINGULAR else H
 
 
-def _held(problem: LevelProblem, mode: LevelMode, gone: Array, aux: tuple[str, ...]) -> ScaledArrow | None:
+def _held(
+    problem: LevelProblem, mode: LevelMode, gone: Array, aux: tuple[str, ...]
+) -> ScaledArrow | None:
     """The factor of the curvature over the raw coefficients and logs of nuisance parameters that are not held where they are."""
     rows, gram = problem.rows, mode.local.gram
     (_, r), u = problem.sizes, len(problem.model.unknown)
     M = np.eye(r + u)
     M[:r, :r] = rows.S_inverse
-    there = np.concatenate([~gone[rows.border], [name not in aux for name in problem.model.unknown]]).astype(bool)
+    there = np.concatenate(
+        [~gone[rows.border], [name not in aux for name in problem.model.unknown]]
+    ).astype(bool)
     here = ~gone[rows.lead]
     E, F = gram.cross @ M, M.T @ gram.rest @ M
-    return _factor(ArrowGram(gram.lead[here], E[here][..., there], F[np.ix_(there, there)]))
+    return _factor(
+        ArrowGram(gram.lead[here], E[here][..., there], F[np.ix_(there, there)])
+    )

@@ -41,7 +41,9 @@ def least_squares_of_levels(model: Model) -> LevelSquares | None:
     rows = level_rows(model)
     if rows is None:
         return None
-    precision = rows.prior.at(model.noise()) * model.noise() ** 2  # in units of 1 / sigma^2
+    precision = (
+        rows.prior.at(model.noise()) * model.noise() ** 2
+    )  # in units of 1 / sigma^2
     found = _within(rows, model, precision)
     if found is None or rank_of(found[1][:-1, :-1]).dropped:
         refuse_collinear(rows, model)
@@ -60,14 +62,18 @@ def least_squares_of_levels(model: Model) -> LevelSquares | None:
     beta = rows.beta((of_y - means @ c)[:, None], c[:, None])[:, 0]
     return LevelSquares(
         beta,
-        ArrowCovariance(rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low),
+        ArrowCovariance(
+            rows.frame, 1, places=rows.lead[:, None], blocks=blocks, low=low
+        ),
         rss,
         least,
         rows.prior.size,
     )
 
 
-def _within(rows: LevelRows, model: Model, precision: Array) -> tuple[Within, Array] | None:
+def _within(
+    rows: LevelRows, model: Model, precision: Array
+) -> tuple[Within, Array] | None:
     """The border and y less their means by level, and the factor with the rows of the prior; None where a level has neither rows nor
     a prior."""
     design, (lead, others, dense) = model.design, rows.columns
@@ -81,7 +87,9 @@ def _within(rows: LevelRows, model: Model, precision: Array) -> tuple[Within, Ar
     left = np.column_stack([-found.means[:, :-1], center - found.means[:, -1]])
     of_levels = (np.sqrt(own)[:, None] * left)[own > 0]
     at = precision[rows.border] > 0
-    of_border = np.sqrt(precision[rows.border])[:, None] * np.column_stack([rows.S, rows.prior.center[rows.border]])
+    of_border = np.sqrt(precision[rows.border])[:, None] * np.column_stack(
+        [rows.S, rows.prior.center[rows.border]]
+    )
     prior = np.vstack([of_levels, of_border[at]])
     return found, merge(found.factor, prior) if len(prior) else found.factor
 
@@ -101,7 +109,9 @@ def refuse_collinear(rows: LevelRows, model: Model) -> None:
         dropped = rank_of(within[1][:-1, :-1]).dropped
         told = ", ".join(names[rows.border[j]] for j in dropped[:5]) or "a column"
         what = f"{told} {'is a combination' if len(dropped) < 2 else 'are combinations'} of the levels and of other columns"
-    raise DataError(f"columns are not identified: {what}. Drop what repeats the levels, or give it a prior")
+    raise DataError(
+        f"columns are not identified: {what}. Drop what repeats the levels, or give it a prior"
+    )
 
 
 def _least(F: Array) -> float:

@@ -24,7 +24,11 @@ from probreg.inference.base import (
     log_names,
     reproduced,
 )
-from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_pseudo_inverse
+from probreg.inference.covariance import (
+    DenseCovariance,
+    root_of_curvature,
+    root_of_pseudo_inverse,
+)
 from probreg.inference.modes.closed_form import (
     FreeDirections,
     combinations,
@@ -57,7 +61,9 @@ _FLAT = 1e-4  # of g'H^-1 g, the squared distance to the mode in standard errors
 _ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
 _FAR_OFF = 1e-4  # of its size: a response that varies by less is searched about one of its values
 _NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
-_SMALL = 20_000  # rows from which a start on a sample of the rows saves more than it costs
+_SMALL = (
+    20_000  # rows from which a start on a sample of the rows saves more than it costs
+)
 
 
 class Mode(NamedTuple):
@@ -80,9 +86,13 @@ def find_mode(
     columns. `start` and `log_aux` are where the search begins."""
     refuse_too_wide(model.shape[0])
     if not (model.design.reachable or model.of_moments):
-        raise DataError(f"a mode is found by sums over the rows, and {model.design.rows_needed}")
+        raise DataError(
+            f"a mode is found by sums over the rows, and {model.design.rows_needed}"
+        )
     if (far := response_shift(model)) != 0.0:
-        return _find_about(model, far, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux)
+        return _find_about(
+            model, far, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
+        )
     gamma, rough, H = _start(model, start)
     log_aux = rough if log_aux is None else log_aux
     shape, k, n = gamma.shape, gamma.size, model.design.total
@@ -125,7 +135,9 @@ def find_mode(
         moved = _halve(model, point, step, local, shape)
         if moved is None:
             # No step rises: the maximum is reached to rounding, or the point is none.
-            status = Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
+            status = (
+                Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
+            )
             break
         point, local = moved
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
@@ -136,7 +148,12 @@ def response_shift(model: Model) -> float:
     p(y | eta) is a density of y - eta, and a flat intercept takes up c. There y - eta would lose the digits of eta."""
     design = model.design
     i = design.intercept
-    if model.likelihood.noise_scale is None or i is None or not design.n or model.joint.informative[i]:
+    if (
+        model.likelihood.noise_scale is None
+        or i is None
+        or not design.n
+        or model.joint.informative[i]
+    ):
         return 0.0
     low, high = float(design.observed.min()), float(design.observed.max())
     return low if high - low < _FAR_OFF * max(abs(low), abs(high)) else 0.0
@@ -169,10 +186,16 @@ def _find_about(
 def _bad_start(local: LocalModel, n: float) -> bool:
     """A sample may be separated, or all but, where the rows are not: its mode is then far out, where all is flat."""
     step, convex = newton_step(local)
-    return not convex or not np.isfinite(local.value) or bool(local.gradient @ step > 100.0 * n)
+    return (
+        not convex
+        or not np.isfinite(local.value)
+        or bool(local.gradient @ step > 100.0 * n)
+    )
 
 
-def _bfgs_passes(model: Model, point: Array, gradient: Array, H: Array, tol: float) -> Array:
+def _bfgs_passes(
+    model: Model, point: Array, gradient: Array, H: Array, tol: float
+) -> Array:
     """Quasi-Newton steps from a held curvature, by passes that take the gradient only: with many rows, near the mode, the
     curvature hardly changes and is most of the cost of a pass. Its small changes are learned from the steps (BFGS, two
     loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
@@ -187,7 +210,9 @@ def _bfgs_passes(model: Model, point: Array, gradient: Array, H: Array, tol: flo
         # Linear convergence: the next decrement is lambda times lambda / lambda_before, here of the slower of the last two steps.
         slower, rate = max(rate, decrement / before), decrement / before
         if pairs and decrement * slower < tol / 2:
-            return point + step  # the pass that takes the curvature finds out, and goes on where that is not so
+            return (
+                point + step
+            )  # the pass that takes the curvature finds out, and goes on where that is not so
         before = decrement
         new = _slope(model, point + step, (p, m))
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
@@ -217,9 +242,13 @@ def _slope(model: Model, point: Array, shape: tuple[int, int]) -> Array:
     return _evaluate(model, point, shape, curved=False).gradient
 
 
-def _evaluate(model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True) -> LocalModel:
+def _evaluate(
+    model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True
+) -> LocalModel:
     k = shape[0] * shape[1]
-    look = model.value_grad_hessian_standardised if curved else model.gradient_standardised
+    look = (
+        model.value_grad_hessian_standardised if curved else model.gradient_standardised
+    )
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
         # numpy's floats, whose powers are inf beyond double precision, where Python's raise an OverflowError
         aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
@@ -242,7 +271,9 @@ def newton_step(local: LocalModel) -> tuple[Array, bool]:
     # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g rises along every direction.
     floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
     null = np.abs(value) <= floor
-    value = np.where(null, np.inf, np.abs(value))  # no step along directions that change nothing
+    value = np.where(
+        null, np.inf, np.abs(value)
+    )  # no step along directions that change nothing
     convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
     return (vector / value) @ (vector.T @ (g / d)) / d, convex
 
@@ -256,7 +287,11 @@ def _halve(
         # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step: g'H^-1 g falls.
         at = _evaluate(model, point + step, shape)
         left, _ = newton_step(local._replace(gradient=at.gradient))
-        if np.isfinite(at.value) and np.isfinite(at.curvature).all() and 0.0 <= at.gradient @ left < 0.25 * slope:
+        if (
+            np.isfinite(at.value)
+            and np.isfinite(at.curvature).all()
+            and 0.0 <= at.gradient @ left < 0.25 * slope
+        ):
             return point + step, at
     for t in halvings(point, step):
         new = point + t * step
@@ -270,7 +305,9 @@ def _halve(
     return None
 
 
-def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[Array, Array, Array | None]:
+def _start(
+    model: Model, start: tuple[tuple[float, ...], ...] | None
+) -> tuple[Array, Array, Array | None]:
     """Coefficients, log aux and, where a sample of the rows gave one, a curvature that stands for that of all rows.
 
     The start is the caller's, the mode of evenly spaced rows that count for those between them when there are many, or
@@ -291,14 +328,20 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     to_part = part.design.frame.from_raw(design.frame.T)
     # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
     M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
-    return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
+    return (
+        np.linalg.solve(to_part, found.gamma),
+        found.log_aux,
+        M.T @ found.local.curvature @ M,
+    )
 
 
 def check_start(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
     """A warm start (p, m). DataError for one of another shape."""
     beta = np.asarray(start)
     if beta.shape != model.shape:
-        raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
+        raise DataError(
+            f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}"
+        )
     return beta
 
 
@@ -322,17 +365,27 @@ def sample_of_rows(model: Model) -> Design | None:
 
 def _initial_point(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
-    design, likelihood, log_aux = model.design.sample, model.likelihood, rough_log_aux(model)
+    design, likelihood, log_aux = (
+        model.design.sample,
+        model.likelihood,
+        rough_log_aux(model),
+    )
     if not design.n and model.of_moments:
-        return design.frame.from_raw(design.moments.least_squares()[0][:, None]), log_aux
+        return design.frame.from_raw(
+            design.moments.least_squares()[0][:, None]
+        ), log_aux
     assert isinstance(likelihood, SmoothLikelihood)
     eta, aux = likelihood.initial_eta(design.observed)
     if not eta.any() and design.offset is None:
         return np.zeros(model.shape), log_aux
     target = minus_offset(eta, design.offset)
-    known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
+    known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(
+        design
+    )
     weight = likelihood.information(eta, **known)
-    weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)
+    weight = np.einsum("nkk->n", weight) * (
+        1.0 if design.weights is None else design.weights
+    )
 
     def part(rows: slice, X: Array) -> tuple[Array, Array]:
         U, v = model.design.frame.rows(X), weight[rows]
@@ -361,32 +414,65 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     beta = frame.to_raw(mode.gamma)
     status, detail, not_estimable, null = mode.status, "", None, None
     separated, said = _check_separation(model, mode)
-    lost = None if separated is not None else check_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    lost = (
+        None
+        if separated is not None
+        else check_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    )
     opened = None if separated is None and lost is None else open_directions(model)
     if separated is not None:
-        status, detail, not_estimable = Status.NO_MAXIMUM, separation_message(separated), separated.not_estimable
-        cov = _covariance_given_fixed(model, mode, not_estimable, _fixed_coefficients(model, separated, opened), ())
+        status, detail, not_estimable = (
+            Status.NO_MAXIMUM,
+            separation_message(separated),
+            separated.not_estimable,
+        )
+        cov = _covariance_given_fixed(
+            model,
+            mode,
+            not_estimable,
+            _fixed_coefficients(model, separated, opened),
+            (),
+        )
     elif lost is not None:
         status, detail, not_estimable = divergence_status(model, lost)
         gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
         cov = _covariance_given_fixed(
-            model, mode, lost.not_estimable, _fixed_coefficients(model, lost, opened), gone_aux
+            model,
+            mode,
+            lost.not_estimable,
+            _fixed_coefficients(model, lost, opened),
+            gone_aux,
         )
     else:
         root = root_of_curvature(mode.local.curvature)
-        if root is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
+        if root is None or (
+            _may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13
+        ):
             cov, null = _rank_deficient_covariance(model, mode, root)
         else:
             cov = DenseCovariance(frame, m, log_names(model), root=root)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
-            beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
+            beta, status = (
+                beta - null @ np.linalg.pinv(null) @ beta,
+                Status.NOT_IDENTIFIED,
+            )
             detail = combinations(model.design.moments.rank, model.design.columns)
-            not_estimable = np.repeat(not_identified(null)[:, None], len(model.likelihood.contrast_matrix), 1)
-    if opened is not None:  # what runs away and what is not identified are two reasons, and either is enough
-        nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
-        not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
-        if lost is not None and not lost.not_estimable.any():  # nuisance parameters alone run away
+            not_estimable = np.repeat(
+                not_identified(null)[:, None], len(model.likelihood.contrast_matrix), 1
+            )
+    if (
+        opened is not None
+    ):  # what runs away and what is not identified are two reasons, and either is enough
+        nothing = np.zeros(
+            (len(beta), len(model.likelihood.contrast_matrix)), dtype=bool
+        )
+        not_estimable, detail = opened.joined(
+            nothing if not_estimable is None else not_estimable, detail
+        )
+        if (
+            lost is not None and not lost.not_estimable.any()
+        ):  # nuisance parameters alone run away
             null = opened.directions
             beta = beta - null @ np.linalg.pinv(null) @ beta
     aux = np.exp(mode.log_aux)
@@ -401,14 +487,20 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         detail=detail,
         not_estimable=not_estimable,
         null_space=null,
-        stats={"n": model.design.total, "decrement": mode.decrement, "steps": float(mode.steps)},
+        stats={
+            "n": model.design.total,
+            "decrement": mode.decrement,
+            "steps": float(mode.steps),
+        },
         notes=(*notes_of_mode(model, mode.steps, mode.decrement, status), *said),
     )
 
 
 def no_joint_mode(model: Model) -> str | None:
     """Why beta and sigma have no joint mode, in words; None where columns leave residuals."""
-    if not (model.likelihood.least_squares and model.noise_unknown and reproduced(model)):
+    if not (
+        model.likelihood.least_squares and model.noise_unknown and reproduced(model)
+    ):
         return None
     name = model.noise_scale
     return (
@@ -430,7 +522,9 @@ def _condition(H: Array) -> float:
     return float(size.max() / size.min()) if size.min() > 0 else np.inf
 
 
-def _check_separation(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, ...]]:
+def _check_separation(
+    model: Model, mode: Mode
+) -> tuple[Separation | None, tuple[str, ...]]:
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
@@ -445,9 +539,15 @@ def _check_separation(model: Model, mode: Mode) -> tuple[Separation | None, tupl
 def _proved(model: Model, mode: Mode) -> bool:
     """The maximum is proved to exist by its neighbourhood, where no prior has a part in that."""
     k, H = mode.gamma.size, mode.local.curvature
-    if model.joint.informative.any() or not np.isfinite(H).all() or np.linalg.cond(H[:k, :k]) > 1e13:
+    if (
+        model.joint.informative.any()
+        or not np.isfinite(H).all()
+        or np.linalg.cond(H[:k, :k]) > 1e13
+    ):
         return False
-    return proves_maximum(model, mode.local.gradient[:k], np.linalg.inv(H[:k, :k]))  # given the nuisance parameters
+    return proves_maximum(
+        model, mode.local.gradient[:k], np.linalg.inv(H[:k, :k])
+    )  # given the nuisance parameters
 
 
 def _largest_direction(model: Model, beta: Array) -> float:
@@ -455,14 +555,20 @@ def _largest_direction(model: Model, beta: Array) -> float:
     return model.design.fold(partial(largest_predictor, beta=beta), max)
 
 
-def check_divergence(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> Divergence | None:
+def check_divergence(
+    model: Model, gamma: Array, log_aux: Array, local: LocalModel
+) -> Divergence | None:
     """Where the likelihood does not fall from the end of a search, for what no exact method decides."""
-    if not any(undecided(model)) or not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
+    if not any(undecided(model)) or not (
+        np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()
+    ):
         return None
     return find_divergence(model, gamma, log_aux, local, newton_step(local)[0])
 
 
-def _fixed_coefficients(model: Model, found: Separation | Divergence, opened: FreeDirections | None) -> Array:
+def _fixed_coefficients(
+    model: Model, found: Separation | Divergence, opened: FreeDirections | None
+) -> Array:
     """Coefficients (p, m) that are held where they are, as many as there are directions without curvature: those along which
     the limit of the likelihood is the same, and those that leave X beta as it is.
 
@@ -480,7 +586,9 @@ def _fixed_coefficients(model: Model, found: Separation | Divergence, opened: Fr
     if span.shape[1]:
         # in units of the standardised columns; the pivots are coefficients that no direction leaves where they are
         unit = np.repeat(np.linalg.norm(model.design.frame.T, axis=1), m)
-        held[qr((span / unit[:, None]).T, mode="r", pivoting=True)[1][: span.shape[1]]] = True
+        held[
+            qr((span / unit[:, None]).T, mode="r", pivoting=True)[1][: span.shape[1]]
+        ] = True
     return held.reshape(p, m)
 
 
@@ -490,19 +598,35 @@ def _covariance_given_fixed(
     """The covariance with some coefficients and nuisance parameters held where they are; those that run away are missing."""
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
-    gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
+    gone = (
+        not_estimable
+        if not_estimable.shape[1] == m
+        else np.repeat(not_estimable.any(1)[:, None], m, 1)
+    )
     aux = np.zeros(len(mode.log_aux), dtype=bool)
     aux[np.array(gone_aux, dtype=int)] = True
     # phi with (gamma, log aux) = Z phi spans the directions along which nothing that is held moves
     S = with_aux(map_of_columns(model.design.frame.T, m), len(mode.log_aux))
     fixed = S[np.concatenate([held.ravel(), aux])]
-    Z = np.linalg.qr((fixed / np.linalg.norm(fixed, axis=1, keepdims=True)).T, mode="complete")[0][:, len(fixed) :]
-    root = Z @ root_of_pseudo_inverse(Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1]))
+    Z = np.linalg.qr(
+        (fixed / np.linalg.norm(fixed, axis=1, keepdims=True)).T, mode="complete"
+    )[0][:, len(fixed) :]
+    root = Z @ root_of_pseudo_inverse(
+        Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1])
+    )
     missing = np.concatenate([(gone | held).ravel(), aux])
-    return DenseCovariance(model.design.frame, m, log_names(model), missing if missing.any() else None, root=root)
+    return DenseCovariance(
+        model.design.frame,
+        m,
+        log_names(model),
+        missing if missing.any() else None,
+        root=root,
+    )
 
 
-def _rank_deficient_covariance(model: Model, mode: Mode, root: Array | None) -> tuple[DenseCovariance, Array | None]:
+def _rank_deficient_covariance(
+    model: Model, mode: Mode, root: Array | None
+) -> tuple[DenseCovariance, Array | None]:
     """The covariance, and the directions (p, j) that collinear columns without a prior leave open: there the covariance is that
     of the coefficients of least norm."""
     frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
@@ -519,4 +643,6 @@ def _rank_deficient_covariance(model: Model, mode: Mode, root: Array | None) -> 
     root = root_of_pseudo_inverse(mode.local.curvature)
     of_beta = (frame.to_raw(root[:k].reshape(len(N), -1))).reshape(len(N), -1)
     of_beta = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(k, -1)
-    return DenseCovariance.of_raw_root(frame, m, np.vstack([of_beta, root[k:]]), log_names(model)), N
+    return DenseCovariance.of_raw_root(
+        frame, m, np.vstack([of_beta, root[k:]]), log_names(model)
+    ), N

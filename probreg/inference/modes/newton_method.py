@@ -10,7 +10,12 @@ from probreg.inference.base import METHODS, Method, Solution, Status, edges, kin
 from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import further_modes
 from probreg.inference.modes.level_solution import solve_levels
-from probreg.inference.modes.newton import check_start, find_mode, no_joint_mode, solution_at
+from probreg.inference.modes.newton import (
+    check_start,
+    find_mode,
+    no_joint_mode,
+    solution_at,
+)
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -63,22 +68,47 @@ class Newton(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model) or jeffreys_obstacle(model, self.name)
+        return (
+            kinds(self, model)
+            or edges(self, model)
+            or jeffreys_obstacle(model, self.name)
+        )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         given = None if self.start is None else check_start(model, self.start)
-        if (of_levels := solve_levels(model, tol=self.tol, max_steps=self.max_steps, start=given)) is not None:
+        if (
+            of_levels := solve_levels(
+                model, tol=self.tol, max_steps=self.max_steps, start=given
+            )
+        ) is not None:
             return of_levels
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
-            start = None if self.start is None else wide.start(check_start(model, self.start))
+            start = (
+                None
+                if self.start is None
+                else wide.start(check_start(model, self.start))
+            )
             found = replace(self, start=start).solve(wide.tilted, rng)
-            return wide.back(found, found.aux[model.noise_scale] if wide.relative else 1.0)
-        mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
-        if mode.status is not Status.CONVERGED and (why := no_joint_mode(model)) is not None:
+            return wide.back(
+                found, found.aux[model.noise_scale] if wide.relative else 1.0
+            )
+        mode = find_mode(
+            model, tol=self.tol, max_steps=self.max_steps, start=self.start
+        )
+        if (
+            mode.status is not Status.CONVERGED
+            and (why := no_joint_mode(model)) is not None
+        ):
             raise NotConverged(why)
         found = solution_at(model, mode)
-        if self.start is not None or found.status is not Status.CONVERGED or further_modes(model) is None:
+        if (
+            self.start is not None
+            or found.status is not Status.CONVERGED
+            or further_modes(model) is None
+        ):
             return found
         from probreg.inference.modes.peaks import Peak, highest_solution
 
-        return highest_solution(model, Peak.of(mode, found), tol=self.tol, max_steps=self.max_steps)
+        return highest_solution(
+            model, Peak.of(mode, found), tol=self.tol, max_steps=self.max_steps
+        )

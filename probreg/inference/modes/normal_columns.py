@@ -42,11 +42,19 @@ def normal_columns(model: Model) -> NormalColumns | None:
     for b in model.joint.blocks:
         if isinstance(b.prior, Flat):
             continue
-        own = b.prior.independent(len(b.columns)) if isinstance(b.prior, GaussianPrior) else None
+        own = (
+            b.prior.independent(len(b.columns))
+            if isinstance(b.prior, GaussianPrior)
+            else None
+        )
         if own is None or not isinstance(b.prior, GaussianPrior):
             return None
         at = list(b.columns)
-        center[at], sd[at], relative[at] = b.prior.center(len(at)), own, b.prior.sigma_units
+        center[at], sd[at], relative[at] = (
+            b.prior.center(len(at)),
+            own,
+            b.prior.sigma_units,
+        )
     return NormalColumns(center, sd, relative)
 
 
@@ -60,5 +68,9 @@ def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
     units = set((relative & (model.noise_held is None)).tolist())
     if len(units) != 1:
         return None
-    sd = found.sd[G] * np.where(relative, model.noise(), 1.0) if relative.any() else found.sd[G]
+    sd = (
+        found.sd[G] * np.where(relative, model.noise(), 1.0)
+        if relative.any()
+        else found.sd[G]
+    )
     return found.center[G], sd, units.pop()

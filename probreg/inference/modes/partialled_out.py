@@ -16,7 +16,13 @@ from probreg.data import Design
 from probreg.data.rows import minus_offset
 from probreg.inference.base import Array
 from probreg.model.model import Model
-from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular
+from probreg.numerics.linalg import (
+    map_blocks,
+    rank_of,
+    row_blocks,
+    solve_upper,
+    triangular,
+)
 
 _SPARSE = 16  # every so many rows tell the sizes of columns
 _MILD = 0.1  # the part of its squares that the flat columns may have of a column which is not freed of them row by row
@@ -32,7 +38,9 @@ class WholeGram:
     def times(self, delta: Array) -> Array:
         """G delta, by the columns where delta is not zero."""
         some = np.flatnonzero(delta)
-        return self.G @ delta if 4 * len(some) > len(delta) else delta[some] @ self.G[some]
+        return (
+            self.G @ delta if 4 * len(some) > len(delta) else delta[some] @ self.G[some]
+        )
 
     def among(self, J: Array) -> Array:
         """G[J, J], contiguous."""
@@ -85,7 +93,9 @@ class PartialledOut:
     yy: float  # what they leave of y'y
     weight: float
     gram: WholeGram | LazyGram
-    follow: Callable[[Array], Array]  # coefficients (k,) -> those of the flat columns (f,)
+    follow: Callable[
+        [Array], Array
+    ]  # coefficients (k,) -> those of the flat columns (f,)
     left_out: int  # flat columns that are combinations of others
     rows: Callable[
         [], tuple[Array, Array]
@@ -110,9 +120,13 @@ def partial_out(model: Model) -> PartialledOut:
 
 def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     moments = design.moments
-    kept = flat[list(rank_of(triangular(moments.R[:, flat])).kept)] if len(flat) else flat
+    kept = (
+        flat[list(rank_of(triangular(moments.R[:, flat])).kept)] if len(flat) else flat
+    )
     f, k = len(kept), len(columns)
-    F = np.asarray(triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float)
+    F = np.asarray(
+        triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float
+    )
     # F = [R_f R_k z; 0 U v] over the flat and the other columns: |y - X beta|^2 is |z - R_f b_f - R_k b|^2 + |v - U b|^2,
     # the first of which is 0 at b_f = R_f^-1 (z - R_k b).
     R, z, U, v = F[:f, : f + k], F[:f, -1], F[f : f + k, f : f + k], F[f:, -1]
@@ -128,7 +142,9 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
         yy=float(v @ v),
         weight=moments.weight,
         gram=WholeGram(unit.T @ unit),
-        follow=lambda b: np.asarray(solve_upper(R[:, :f], z - R[:, f:] @ b)) if f else np.zeros(0),
+        follow=lambda b: (
+            np.asarray(solve_upper(R[:, :f], z - R[:, f:] @ b)) if f else np.zeros(0)
+        ),
         left_out=len(flat) - f,
         rows=lambda: (np.vstack([U, np.zeros(k)]), v),
     )
@@ -150,7 +166,11 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     both = np.column_stack([Q, v])
     (products,) = rows.sums(lambda at, A: (np.dot(both[at].T, A),))
     share = products[:-1]
-    by = _lazily(rows, Q, share, v) if design.n < len(columns) else _at_once(rows, Q, share, v, products[-1])
+    by = (
+        _lazily(rows, Q, share, v)
+        if design.n < len(columns)
+        else _at_once(rows, Q, share, v, products[-1])
+    )
     gram, c, norm = by
     return PartialledOut(
         columns=columns,
@@ -160,7 +180,9 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
         yy=float(v @ v),
         weight=design.total,
         gram=gram,
-        follow=lambda b: np.linalg.solve(R, z - share @ b) if len(kept) else np.zeros(0),
+        follow=lambda b: (
+            np.linalg.solve(R, z - share @ b) if len(kept) else np.zeros(0)
+        ),
         left_out=len(flat) - len(kept),
         rows=lambda: (rows.whole() - Q @ share, v),
     )
@@ -183,7 +205,12 @@ class _Rows:
     def whole(self) -> Array:
         return self.block(slice(0, len(self.X)))
 
-    def sums(self, of: Callable[[slice, Array], tuple[Array, ...]], *, most: int | None = None) -> tuple[Array, ...]:
+    def sums(
+        self,
+        of: Callable[[slice, Array], tuple[Array, ...]],
+        *,
+        most: int | None = None,
+    ) -> tuple[Array, ...]:
         """The sums of what `of` makes of each block of rows, of which there are `most` at most."""
         n, blocks = len(self.X), row_blocks(len(self.X), len(self.columns))
         if most is not None and most < len(blocks):
@@ -192,15 +219,21 @@ class _Rows:
         return map_blocks(lambda at: of(at, self.block(at)), blocks)
 
 
-def _at_once(rows: _Rows, Q: Array, share: Array, v: Array, cross: Array) -> tuple[WholeGram, Array, Array]:
+def _at_once(
+    rows: _Rows, Q: Array, share: Array, v: Array, cross: Array
+) -> tuple[WholeGram, Array, Array]:
     """G, c and the norms in one pass over the rows, which are never held again; `share` is Q'A, and `cross` v'A."""
     # of columns that the flat ones are a small part of, A'A less (Q'A)'Q'A has all digits, and A is not copied
     some = rows.block(slice(None, None, _SPARSE))
-    mild = bool(((share**2).sum(0) <= _MILD * _SPARSE * np.einsum("ij,ij->j", some, some)).all())
+    mild = bool(
+        ((share**2).sum(0) <= _MILD * _SPARSE * np.einsum("ij,ij->j", some, some)).all()
+    )
 
     def part(at: slice, A: Array) -> tuple[Array, ...]:
         if mild:
-            return (A.T @ A,)  # by halves, as np.dot of some columns of a larger array is not
+            return (
+                A.T @ A,
+            )  # by halves, as np.dot of some columns of a larger array is not
         U = np.dot(Q[at], share)
         np.subtract(A, U, out=U)
         return np.dot(U.T, U), np.dot(v[at], U), np.dot(Q[at].T, U)
@@ -208,7 +241,10 @@ def _at_once(rows: _Rows, Q: Array, share: Array, v: Array, cross: Array) -> tup
     # a block makes and adds a matrix (k, k), whose cost its rows share
     count = 2 * max(1, len(rows.X) // (5 * len(rows.columns)))
     G, *more = rows.sums(part, most=count)
-    c, left = more or (cross, share)  # `left` of the flat columns is rounding where they were taken off
+    c, left = more or (
+        cross,
+        share,
+    )  # `left` of the flat columns is rounding where they were taken off
     G -= left.T @ left
     # |a_j|^2 = |M a_j|^2 + |Q'a_j|^2, and then G = N^-1 U'U N^-1, c = N^-1 U'v.
     size = np.sqrt(np.diagonal(G) + (share**2).sum(0))
@@ -220,7 +256,9 @@ def _at_once(rows: _Rows, Q: Array, share: Array, v: Array, cross: Array) -> tup
     return WholeGram(G), np.where(gone, 0.0, c / norm), norm
 
 
-def _lazily(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[LazyGram, Array, Array]:
+def _lazily(
+    rows: _Rows, Q: Array, share: Array, v: Array
+) -> tuple[LazyGram, Array, Array]:
     A = rows.whole()
     U = np.empty(A.shape, order="F")
     np.subtract(A, Q @ share, out=U)

@@ -26,10 +26,16 @@ from probreg.system.terminal import percent
 _APART = 1.0  # standard deviations between two modes
 _FAR = 3.0  # standard deviations of a starting point from every mode that is known
 _LOW = 30.0  # log posterior of a starting point below the first mode, at most: Newton's method climbs from it
-_NO_MASS = 14.0  # of a log: a mode with less than a millionth of the probability of another
+_NO_MASS = (
+    14.0  # of a log: a mode with less than a millionth of the probability of another
+)
 _MOST = 4  # further modes
 _SUBSETS = 30  # exact fits: if half of the rows belong to each cluster, four of them have all of three rows in one
-_CLOSER = 0.0, 1.5, 3.0  # of a log: rows of one cluster have a smaller noise scale of their own
+_CLOSER = (
+    0.0,
+    1.5,
+    3.0,
+)  # of a log: rows of one cluster have a smaller noise scale of their own
 _COLUMNS = 10  # with more columns an exact fit has rows of several clusters
 _ROWS = 500  # with more rows the search uses a sample of so many, in which a cluster of 5 % of the rows has 25
 _ON_THE_LINE = 24  # points between a starting point and a mode
@@ -54,7 +60,12 @@ class Peak(NamedTuple):
     def of(cls, mode: Mode, found: Solution) -> "Peak":
         """At the end of a search that converged."""
         # z = root^-1 (theta - mode) has the curvature 1
-        return cls(found, np.concatenate([found.beta.ravel(), mode.log_aux]), found.scale.raw_root(), mode.local.value)
+        return cls(
+            found,
+            np.concatenate([found.beta.ravel(), mode.log_aux]),
+            found.scale.raw_root(),
+            mode.local.value,
+        )
 
     @property
     def log_mass(self) -> float:
@@ -63,11 +74,15 @@ class Peak(NamedTuple):
 
     def seen_from(self, other: "Peak") -> tuple[Array, Array]:
         """Its centre and root in the coordinates z of another peak."""
-        return np.linalg.solve(other.root, self.centre - other.centre), np.linalg.solve(other.root, self.root)
+        return np.linalg.solve(other.root, self.centre - other.centre), np.linalg.solve(
+            other.root, self.root
+        )
 
     def distance(self, points: Array) -> Array:
         """Standard deviations between this mode and points (..., p m + a)."""
-        return np.linalg.norm(np.linalg.solve(self.root, np.moveaxis(points - self.centre, -1, 0)), axis=0)
+        return np.linalg.norm(
+            np.linalg.solve(self.root, np.moveaxis(points - self.centre, -1, 0)), axis=0
+        )
 
     @property
     def log_det(self) -> float:
@@ -86,14 +101,21 @@ def find_peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
     mode = any_mode(model, tol=tol, max_steps=max_steps)
     found = solution_at(model, mode)
     if found.status is not Status.CONVERGED:
-        raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
+        raise Incompatible(
+            f"{name} has no mode to expand about: {found.status.value} ({found.detail})"
+        )
     return Peak.of(mode, found)
 
 
 @one_blas_thread()
 def find_peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
     """The mode that `find_peak` finds, and other modes with some of the probability."""
-    found = add_peaks(model, find_peak(model, name, tol=tol, max_steps=max_steps), tol=tol, max_steps=max_steps)
+    found = add_peaks(
+        model,
+        find_peak(model, name, tol=tol, max_steps=max_steps),
+        tol=tol,
+        max_steps=max_steps,
+    )
     most = max(p.log_mass for p in found)
     return [found[0], *(p for p in found[1:] if p.log_mass > most - _NO_MASS)]
 
@@ -119,9 +141,15 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
             own = find_peaks(part, "", tol=tol, max_steps=max_steps)
         except (ProbregError, np.linalg.LinAlgError):  # the sample has no mode
             return found
-        starts = np.array([p.centre for p in own if p.distance(first.centre) > _FAR]).reshape(-1, len(first.centre))
+        starts = np.array(
+            [p.centre for p in own if p.distance(first.centre) > _FAR]
+        ).reshape(-1, len(first.centre))
     value = log_density_at(model, starts)
-    queue = _outside(model, starts[np.argsort(-value)][: np.count_nonzero(value > first.value - _LOW)], first)
+    queue = _outside(
+        model,
+        starts[np.argsort(-value)][: np.count_nonzero(value > first.value - _LOW)],
+        first,
+    )
     while len(queue) and len(found) <= _MOST:
         other, queue = _climb(model, queue[0], tol=tol, max_steps=max_steps), queue[1:]
         if other is not None and all(p.distance(other.centre) > _APART for p in found):
@@ -131,7 +159,11 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
 
 
 def _searchable(model: Model) -> bool:
-    return isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth and bool(model.design.n)
+    return (
+        isinstance(model.likelihood, SmoothLikelihood)
+        and model.joint.smooth
+        and bool(model.design.n)
+    )
 
 
 def log_density_at(model: Model, points: Array) -> Array:
@@ -139,7 +171,9 @@ def log_density_at(model: Model, points: Array) -> Array:
     k = model.shape[0] * model.shape[1]
     with np.errstate(all="ignore"):  # a far point overflows to no density
         aux = dict(zip(model.unknown, np.exp(points[:, k:].T)))
-        value = model.log_posterior(points[:, :k].reshape(-1, *model.shape), **aux) + points[:, k:].sum(1)
+        value = model.log_posterior(
+            points[:, :k].reshape(-1, *model.shape), **aux
+        ) + points[:, k:].sum(1)
     return np.where(np.isnan(value), -np.inf, value)
 
 
@@ -147,7 +181,10 @@ def _outside(model: Model, starts: Array, peak: Peak) -> Array:
     """The points (k, p m + a) that are far from a mode, and from which the log posterior does not rise all the way to it."""
     far = starts[peak.distance(starts) > _FAR] if len(starts) else starts
     t = np.linspace(0.0, 1.0, _ON_THE_LINE)[:, None]
-    falls = [bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any()) for s in far]
+    falls = [
+        bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any())
+        for s in far
+    ]
     return far[np.array(falls, dtype=bool)]
 
 
@@ -156,7 +193,9 @@ def _climb(model: Model, start: Array, *, tol: float, max_steps: int) -> Peak | 
     k = model.shape[0] * model.shape[1]
     try:
         beta = tuple(map(tuple, start[:k].reshape(model.shape).tolist()))
-        mode = find_mode(model, tol=tol, max_steps=max_steps, start=beta, log_aux=start[k:])
+        mode = find_mode(
+            model, tol=tol, max_steps=max_steps, start=beta, log_aux=start[k:]
+        )
         found = solution_at(model, mode)
     except (ProbregError, np.linalg.LinAlgError):  # this point leads nowhere
         return None
@@ -178,21 +217,34 @@ def _starts(model: Model, first: Peak) -> Array:
         swaps[row + 1, j] = centre.ravel()[j]
     if informed.any():
         aux = dict(zip(model.unknown, np.exp(at[k:]).tolist()))
-        local = replace(model, prior=Flat()).value_grad_hessian(at[:k].reshape(model.shape), **aux)
-        swaps[-1, :k] += np.linalg.lstsq(local.curvature[:k, :k], local.gradient[:k], rcond=1e-10)[0]
+        local = replace(model, prior=Flat()).value_grad_hessian(
+            at[:k].reshape(model.shape), **aux
+        )
+        swaps[-1, :k] += np.linalg.lstsq(
+            local.curvature[:k, :k], local.gradient[:k], rcond=1e-10
+        )[0]
     if model.likelihood.noise_scale is None or model.shape[0] > _COLUMNS:
         return swaps
     rng, design = np.random.default_rng(0), model.design
-    y, size = minus_offset(design.observed, design.offset), min(design.n, model.shape[0])
+    y, size = (
+        minus_offset(design.observed, design.offset),
+        min(design.n, model.shape[0]),
+    )
     rows = [rng.choice(design.n, size, replace=False) for _ in range(_SUBSETS)]
-    exact = np.stack([np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows])
+    exact = np.stack(
+        [np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows]
+    )
     scales = _CLOSER if model.unknown else _CLOSER[:1]
-    parts = [np.hstack([exact, np.tile(at[k:] - less, (len(exact), 1))]) for less in scales]
+    parts = [
+        np.hstack([exact, np.tile(at[k:] - less, (len(exact), 1))]) for less in scales
+    ]
     return np.vstack([swaps, *parts])
 
 
 @one_blas_thread()
-def highest_solution(model: Model, first: Peak, *, tol: float, max_steps: int) -> Solution:
+def highest_solution(
+    model: Model, first: Peak, *, tol: float, max_steps: int
+) -> Solution:
     """The solution at the highest of the modes that are found, with a note on the others."""
     found = add_peaks(model, first, tol=tol, max_steps=max_steps)
     best = max(found, key=lambda p: p.value)
@@ -202,7 +254,9 @@ def highest_solution(model: Model, first: Peak, *, tol: float, max_steps: int) -
         note: str = Routine(note_of_modes(model, found))
     else:
         others = "; ".join(
-            f"{best.value - p.value:.3g} lower at {place_of(model, p, best)}" for p in found if p is not best
+            f"{best.value - p.value:.3g} lower at {place_of(model, p, best)}"
+            for p in found
+            if p is not best
         )
         name = "likelihood" if model.flat else "log posterior"
         note = f"the {name} has {len(found)} local maxima, and this is the highest that was found. The log density is {others}"
@@ -212,15 +266,24 @@ def highest_solution(model: Model, first: Peak, *, tol: float, max_steps: int) -
 def place_of(model: Model, peak: Peak, other: Peak) -> str:
     """The coefficients of a mode that differ most from another mode, in standard deviations. Columns of rotated coordinates
     (names that begin with a blank) are left out."""
-    D, columns, outcomes = model.likelihood.contrast_matrix, model.design.columns, model.likelihood.outcomes
+    D, columns, outcomes = (
+        model.likelihood.contrast_matrix,
+        model.design.columns,
+        model.likelihood.outcomes,
+    )
     beta = peak.found.beta @ D.T
     far = np.abs(beta - other.found.beta @ D.T) / peak.found.scale.errors_of(D)
     entries = [divmod(int(i), len(D)) for i in np.argsort(-far, axis=None)]
     entries = [(j, d) for j, d in entries if not columns[j].startswith(" ")][:_NAMED]
     if not entries:
         return f"a distance of {peak.distance(other.centre):.3g} standard deviations"
-    names = [f"{columns[j]} ({outcomes[d]})" if outcomes else columns[j] for j, d in sorted(entries)]
-    return ", ".join(f"{name} = {beta[at]:.4g}" for name, at in zip(names, sorted(entries)))
+    names = [
+        f"{columns[j]} ({outcomes[d]})" if outcomes else columns[j]
+        for j, d in sorted(entries)
+    ]
+    return ", ".join(
+        f"{name} = {beta[at]:.4g}" for name, at in zip(names, sorted(entries))
+    )
 
 
 def note_of_modes(model: Model, found: Sequence[Peak], use: str = "") -> str:

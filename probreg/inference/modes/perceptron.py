@@ -8,7 +8,15 @@ import numpy as np
 from probreg import online
 from probreg.arguments.scalars import Count, check_fields
 from probreg.data.rows import times_weights
-from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, kinds
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    kinds,
+)
 from probreg.inference.covariance import NoCovariance
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
@@ -72,7 +80,9 @@ class Perceptron(Method):
         if why := kinds(self, model):
             return why
         if not model.flat:
-            return "the perceptron maximises no posterior, so a prior means nothing to it"
+            return (
+                "the perceptron maximises no posterior, so a prior means nothing to it"
+            )
         if model.design.offset is not None:
             return "the perceptron finds a direction through the origin of its columns, and this model has an offset"
         return None
@@ -83,7 +93,11 @@ class Perceptron(Method):
         rows, side = _steps(model), _sides(model)
         rounds = int(solution.stats["passes"]) * len(side)
         return online.novikoff(
-            rows, side, online.Corrections(solution.stats["mistakes"], rounds, float((rows**2).sum(axis=1).max()))
+            rows,
+            side,
+            online.Corrections(
+                solution.stats["mistakes"], rounds, float((rows**2).sum(axis=1).max())
+            ),
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -115,7 +129,9 @@ class Perceptron(Method):
             },
             notes=(
                 "a classifier: np.sign(X @ coef) is +1 on the event's side; there are no probabilities and no standard errors",
-                Routine(f"{total} mistakes in {passes} passes; margin {margin:.3g} on standardised columns")
+                Routine(
+                    f"{total} mistakes in {passes} passes; margin {margin:.3g} on standardised columns"
+                )
                 if done
                 else "the coefficients are the average of the last pass; check(model) says whether the classes can be separated at all",
             ),
@@ -134,16 +150,26 @@ def _steps(model: Model) -> Array:
     return times_weights(U, d.weights)
 
 
-def _search(rows: Array, side: Array, epochs: int, rng: np.random.Generator) -> PerceptronSearch:
+def _search(
+    rows: Array, side: Array, epochs: int, rng: np.random.Generator
+) -> PerceptronSearch:
     """Passes until one is without a mistake, or the budget is spent."""
     learner, state = online.perceptron(), online.State(np.zeros(rows.shape[1]))
     mistakes, norms = [], []
     for _ in range(epochs):
         order = rng.permutation(len(side))
-        path = online.run(learner, rows[order], side[order], state=state, record=online.Record(every=len(side)))
+        path = online.run(
+            learner,
+            rows[order],
+            side[order],
+            state=state,
+            record=online.Record(every=len(side)),
+        )
         state = path.state
         mistakes.append(float(path.mistakes))
         norms.append(float(np.linalg.norm(state.w)))
         if path.mistakes == 0:
             break
-    return PerceptronSearch(state.w, path.average(), np.array(mistakes), np.array(norms))
+    return PerceptronSearch(
+        state.w, path.average(), np.array(mistakes), np.array(norms)
+    )

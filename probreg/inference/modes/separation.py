@@ -18,7 +18,11 @@ from scipy.linalg import qr
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.unwritten import LazyColumns
-from probreg.inference.modes.level_separation import LevelDirections, level_directions, sorted_cone
+from probreg.inference.modes.level_separation import (
+    LevelDirections,
+    level_directions,
+    sorted_cone,
+)
 from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise
 from probreg.likelihoods import MayDiverge, Recession
 from probreg.model.model import Model
@@ -49,11 +53,15 @@ class Cone:
         rec = self.recession
         # c_r'(q_r delta) = vec(q_r' c_r')'vec delta, over |q_r| |c_r|.
         both = self.Q[rec.rows[which], :, None] * rec.directions[which, None, :]
-        return both.reshape(len(which), int(np.prod(self.shape))) * self._unit[which, None]
+        return (
+            both.reshape(len(which), int(np.prod(self.shape))) * self._unit[which, None]
+        )
 
     @cached_property
     def _unit(self) -> Array:
-        norm = np.linalg.norm(self.Q, axis=1)[self.recession.rows] * np.linalg.norm(self.recession.directions, axis=1)
+        norm = np.linalg.norm(self.Q, axis=1)[self.recession.rows] * np.linalg.norm(
+            self.recession.directions, axis=1
+        )
         return np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 0.0)
 
     def margins(self, delta: Array) -> Array:
@@ -82,7 +90,11 @@ class Cone:
         """
         equal = self.recession.equal
         inside = self.span(equal) if equal.any() else np.eye(int(np.prod(self.shape)))
-        direction, strict, loose = np.zeros(self.shape), np.zeros(len(equal), bool), ~equal
+        direction, strict, loose = (
+            np.zeros(self.shape),
+            np.zeros(len(equal), bool),
+            ~equal,
+        )
         while inside.size and loose.any():
             step = self._climb(inside, loose)
             fresh = loose & (self.margins(step) > STRICT)
@@ -99,11 +111,23 @@ class Cone:
         maximum of zero over the subset is a certificate for all rows.
         """
         rec, start = self.recession, np.flatnonzero(~self.recession.equal)
-        used = start[np.linspace(0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])).astype(int)]
+        used = start[
+            np.linspace(
+                0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])
+            ).astype(int)
+        ]
         # sum over loose r of c_r'(q_r delta) = gain'v with vec delta = inside v.
-        gain = inside.T @ (self.Q[rec.rows[loose]].T @ (rec.directions * self._unit[:, None])[loose]).ravel()
+        gain = (
+            inside.T
+            @ (
+                self.Q[rec.rows[loose]].T
+                @ (rec.directions * self._unit[:, None])[loose]
+            ).ravel()
+        )
         while True:
-            step = inside @ maximise(gain, np.unique((self.normals(used) @ inside).round(14), axis=0))
+            step = inside @ maximise(
+                gain, np.unique((self.normals(used) @ inside).round(14), axis=0)
+            )
             delta = step.reshape(self.shape)
             if gain @ (inside.T @ step) <= SLACK * loose.sum():
                 return np.zeros(self.shape)
@@ -134,7 +158,9 @@ class Separation:
     span: Array | None = (
         None  # (p, m, r), directions that span those along which the limit of the likelihood is the same
     )
-    held: Array | None = None  # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
+    held: Array | None = (
+        None  # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
+    )
 
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")
@@ -157,7 +183,9 @@ def separation(model: Model) -> Separation:
     ('complete', ('Intercept', 'dose'), 4)
     """
     likelihood, p = model.likelihood, model.shape[0]
-    none = Separation("none", (), (), np.zeros((p, len(likelihood.contrast_matrix)), bool), None, 0)
+    none = Separation(
+        "none", (), (), np.zeros((p, len(likelihood.contrast_matrix)), bool), None, 0
+    )
     free = np.flatnonzero(~model.joint.informative)
     if not len(free) or likelihood.may_diverge is False:
         return none
@@ -184,26 +212,41 @@ def separation(model: Model) -> Separation:
     return replace(found, span=np.einsum("pk,kmr->pmr", T, span))
 
 
-def _told(model: Model, recession: Recession, strict: Array, not_estimable: Array, direction: Array) -> Separation:
+def _told(
+    model: Model,
+    recession: Recession,
+    strict: Array,
+    not_estimable: Array,
+    direction: Array,
+) -> Separation:
     """What is found, of a cone some of whose constraints are strict along a direction (p, m)."""
     names, labels = model.design.columns, labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
     rows = len(np.unique(recession.rows[strict]))
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
-    return Separation(kind, columns, labels, not_estimable, direction, rows, model.design.intercept)
+    return Separation(
+        kind, columns, labels, not_estimable, direction, rows, model.design.intercept
+    )
 
 
-def _of_levels(model: Model, X: Array, recession: Recession, free: Array) -> Separation | None:
+def _of_levels(
+    model: Model, X: Array, recession: Recession, free: Array
+) -> Separation | None:
     """What is found where the levels of a factor stay codes and have flat priors, of one linear predictor and columns that are
     identified, with kind "none" where no constraint is strict; None elsewhere."""
     if not model.design.coded or model.shape[1] != 1 or not isinstance(X, LazyColumns):
         return None
     first = int(np.argmax([part.groups for part in X.tail]))
-    lead, at = X.tail[first], np.arange(X.starts[first], X.starts[first] + X.tail[first].groups)
+    lead, at = (
+        X.tail[first],
+        np.arange(X.starts[first], X.starts[first] + X.tail[first].groups),
+    )
     if not np.isin(at, free).all():
         return None
     i = model.design.intercept if model.design.intercept in free else None
-    border = np.array([j for j in free if j != i and not at[0] <= j <= at[-1]], dtype=int)
+    border = np.array(
+        [j for j in free if j != i and not at[0] <= j <= at[-1]], dtype=int
+    )
     basis = _basis(model, free)
     U = (np.asarray(X[:, border]) - basis.shift[border]) / basis.scale[border]
     if not _identified_within(lead, U, i is not None):
@@ -212,7 +255,12 @@ def _of_levels(model: Model, X: Array, recession: Recession, free: Array) -> Sep
     cone, order = sorted_cone(lead, U, rows, sign, equal)
     held = i is None and (lead.Z[:, 0] == 0.0).any()
     if held:  # the reference level, at -a = 0
-        cone = type(cone)(*(np.concatenate([[v], w]) for v, w in zip((0, 1.0, True, np.zeros(len(border))), cone)))
+        cone = type(cone)(
+            *(
+                np.concatenate([[v], w])
+                for v, w in zip((0, 1.0, True, np.zeros(len(border))), cone)
+            )
+        )
     found = level_directions(cone, lead.groups + 1)
     strict = np.zeros(len(order), dtype=bool)
     strict[order] = found.strict[int(held) :]
@@ -220,7 +268,9 @@ def _of_levels(model: Model, X: Array, recession: Recession, free: Array) -> Sep
         return Separation("none", (), (), np.zeros((model.shape[0], 1), bool), None, 0)
     shift = basis.shift[border] / basis.scale[border]
     places, p = (at, border, i), model.shape[0]
-    told = _told(model, recession, strict, *_raw(found, places, basis.scale[border], shift, p))
+    told = _told(
+        model, recession, strict, *_raw(found, places, basis.scale[border], shift, p)
+    )
     return replace(told, held=_enough(found, places, shift, p))
 
 
@@ -240,7 +290,11 @@ def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
 
 
 def _raw(
-    found: LevelDirections, places: tuple[Array, Array, int | None], scale: Array, shift: Array, p: int
+    found: LevelDirections,
+    places: tuple[Array, Array, int | None],
+    scale: Array,
+    shift: Array,
+    p: int,
 ) -> tuple[Array, Array]:
     """Which raw coefficients (p, 1) have no estimate, and a direction (p, 1) of theirs, from those of the levels and of the
     standardised columns."""
@@ -251,7 +305,11 @@ def _raw(
     a, span, free = found.a, found.a_span, found.free
     own = span[1:] if i is None else span[1:] - span[0]
     size = 1.0 + np.linalg.norm(span[1:], axis=1)
-    gone[at, 0] = free[1:] | (free[0] & (i is not None)) | (np.linalg.norm(own, axis=1) > 1e-8 * size)
+    gone[at, 0] = (
+        free[1:]
+        | (free[0] & (i is not None))
+        | (np.linalg.norm(own, axis=1) > 1e-8 * size)
+    )
     direction[at, 0] = a[1:] if i is None else a[1:] - a[0]
     if i is not None:
         left = np.linalg.norm(span[0] - shift @ found.b_span)
@@ -260,19 +318,28 @@ def _raw(
     return gone, direction
 
 
-def _enough(found: LevelDirections, places: tuple[Array, Array, int | None], shift: Array, p: int) -> Array:
+def _enough(
+    found: LevelDirections,
+    places: tuple[Array, Array, int | None],
+    shift: Array,
+    p: int,
+) -> Array:
     """(p,) bool: as many coefficients as there are directions along which the limit of the likelihood is the same, such that none
     of these leaves them all where they are: each level that is free, the intercept for a free reference, pivots of the others."""
     at, border, i = places
     held, d = np.zeros(p, dtype=bool), found.a_span.shape[1]
     held[at] = found.free[1:]
-    V = np.zeros((p, d))  # in standard deviations of the columns, with the intercept a_0 - sum_j shift_j b_j
+    V = np.zeros(
+        (p, d)
+    )  # in standard deviations of the columns, with the intercept a_0 - sum_j shift_j b_j
     V[border] = found.b_span
     V[at] = found.a_span[1:] - (0.0 if i is None else found.a_span[0])
     if i is not None:
         held[i], V[i] = found.free[0], found.a_span[0] - shift @ found.b_span
         if found.free[0]:
-            V[at] += V[i]  # less that of the reference, (1, -1, ..., -1), by which the intercept stays
+            V[at] += V[
+                i
+            ]  # less that of the reference, (1, -1, ..., -1), by which the intercept stays
     V[held] = 0.0
     if d:
         held[qr(V.T, mode="r", pivoting=True)[1][:d]] = True
@@ -285,7 +352,12 @@ def _basis(model: Model, free: Array) -> Frame:
     if basis.intercept is None or basis.intercept in free:
         return basis
     size = np.sqrt((model.design.X**2).mean(0))
-    return replace(basis, shift=np.zeros_like(size), scale=np.where(size > 0, size, 1.0), intercept=None)
+    return replace(
+        basis,
+        shift=np.zeros_like(size),
+        scale=np.where(size > 0, size, 1.0),
+        intercept=None,
+    )
 
 
 def _coordinates(X: Array, free: Array, basis: Frame) -> tuple[Array, Array]:
@@ -310,7 +382,10 @@ def _spanning(U: Array) -> list[int]:
 def labels_of(model: Model, which: Array) -> tuple[str, ...]:
     """The names of the reported coefficients that are marked in (p, D)."""
     names, outcomes = model.design.columns, model.likelihood.outcomes
-    return tuple(f"{names[j]} ({outcomes[k]})" if outcomes else names[j] for j, k in np.argwhere(which))
+    return tuple(
+        f"{names[j]} ({outcomes[k]})" if outcomes else names[j]
+        for j, k in np.argwhere(which)
+    )
 
 
 def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
@@ -318,7 +393,9 @@ def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
     # Reported coefficients of a direction: (T delta) D'.
     value = np.einsum("pk,dm,kmr->pdr", T, contrast_matrix, span)
     # span is orthonormal
-    largest = np.linalg.norm(T, axis=1)[:, None] * np.linalg.norm(contrast_matrix, axis=1)
+    largest = np.linalg.norm(T, axis=1)[:, None] * np.linalg.norm(
+        contrast_matrix, axis=1
+    )
     return np.linalg.norm(value, axis=-1) > 1e-8 * largest
 
 
@@ -339,7 +416,9 @@ def escapes(model: Model) -> Array:
     if not isinstance(likelihood, MayDiverge):
         return out
     found = separation(model)
-    design = model.design.take(slice(None) if model.design.weights is None else model.design.weights > 0)
+    design = model.design.take(
+        slice(None) if model.design.weights is None else model.design.weights > 0
+    )
     if not found:
         return out
     free = np.flatnonzero(~model.joint.informative)
@@ -347,7 +426,9 @@ def escapes(model: Model) -> Array:
     cone = Cone(Q, likelihood.recession(design.observed))
     equal = cone.recession.equal
     inside = cone.span(equal) if equal.any() else np.eye(int(np.prod(cone.shape)))
-    normals = np.unique((cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0)
+    normals = np.unique(
+        (cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0
+    )
     for j, d in np.argwhere(found.not_estimable):
         # The reported coefficient (j, d) is (T_j kron D_d) vec delta: its largest and least value in the cone.
         goal = np.kron(T[j], D[d]) @ inside

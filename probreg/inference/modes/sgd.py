@@ -16,7 +16,17 @@ from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    kinds,
+    sigma_note,
+)
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.epochs import (
@@ -46,7 +56,9 @@ class Descent(NamedTuple):
 
     mode: Mode
     trace: dict[str, Array]
-    promised: dict[str, float]  # of least mean squares: the loss of all passes, and the bound of it
+    promised: dict[
+        str, float
+    ]  # of least mean squares: the loss of all passes, and the bound of it
 
 
 class Stochastic(Method):
@@ -67,7 +79,14 @@ class Stochastic(Method):
         return self.average and self.rows_per_step(n) < n
 
     @abstractmethod
-    def once(self, rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+    def once(
+        self,
+        rows: PassData,
+        order: Array,
+        gamma: Array,
+        aux: Mapping[str, float],
+        step: float,
+    ) -> Pass:
         """One pass over the rows in this order (n,)."""
 
     def obstacle(self, model: Model) -> str | None:
@@ -140,8 +159,17 @@ class SGD(Stochastic):
     def rows_per_step(self, n: int) -> int:
         return min(self.batch or -(-n // _STEPS), n)
 
-    def once(self, rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
-        return gradient_pass(rows, order, gamma, aux, step, self.rows_per_step(len(rows.y)))
+    def once(
+        self,
+        rows: PassData,
+        order: Array,
+        gamma: Array,
+        aux: Mapping[str, float],
+        step: float,
+    ) -> Pass:
+        return gradient_pass(
+            rows, order, gamma, aux, step, self.rows_per_step(len(rows.y))
+        )
 
 
 @METHODS.register
@@ -199,39 +227,69 @@ class LMS(Stochastic):
         """Widrow-Hoff's bound of each pass from where it started, added up, against the answer itself as comparator."""
         s = solution.stats
         if "online_loss" not in s:
-            raise Incompatible("no theorem is written down for lms with a prior, of which each row carries a share")
-        known = online.Assumption("step ||x||^2 < 2 in every pass", s["online_step"], s["online_step"] < 2)
+            raise Incompatible(
+                "no theorem is written down for lms with a prior, of which each row carries a share"
+            )
+        known = online.Assumption(
+            "step ||x||^2 < 2 in every pass", s["online_step"], s["online_step"] < 2
+        )
         rounds = int(s["passes"]) * model.design.n
         given = s["online_loss"], s["online_bound"], rounds, (known,)
-        what = "cumulative squared loss of all passes", *given, solution.beta[:, 0], s["online_comparator_loss"]
-        return online.Guarantee("Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *what)
+        what = (
+            "cumulative squared loss of all passes",
+            *given,
+            solution.beta[:, 0],
+            s["online_comparator_loss"],
+        )
+        return online.Guarantee(
+            "Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *what
+        )
 
-    def once(self, rows: PassData, order: Array, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+    def once(
+        self,
+        rows: PassData,
+        order: Array,
+        gamma: Array,
+        aux: Mapping[str, float],
+        step: float,
+    ) -> Pass:
         if rows.prior(aux) is not None:
             return gradient_pass(rows, order, gamma, aux, step, 1)
         n, step = len(order), step / rows.model.noise(aux) ** 2
         learner, compiled = online.lms(step), n >= SMALL
-        state, total = online.State(np.ascontiguousarray(gamma[:, 0])), np.zeros(len(gamma))
+        state, total = (
+            online.State(np.ascontiguousarray(gamma[:, 0])),
+            np.zeros(len(gamma)),
+        )
         loss = largest = 0.0
         for block in row_blocks(n, len(gamma)):
             # w_i d log p_i / d gamma = w_i (y_i - u_i'gamma) u_i / sigma^2: least mean squares of w_i^(1/2) (u_i, y_i).
             U, target = _times_roots(rows.take(order[block]))
             record = online.Record(rows=False, every=len(target), compiled=compiled)
             path = online.run(learner, U, target, state=state, record=record)
-            state, loss, largest = path.state, loss + path.loss, max(largest, path.totals.largest)
+            state, loss, largest = (
+                path.state,
+                loss + path.loss,
+                max(largest, path.totals.largest),
+            )
             total += len(target) / n * path.average()
         return Pass(state.w[:, None], total[:, None], Suffered(loss, step, largest))
 
 
 def _times_roots(rows: PassData) -> tuple[Array, Array]:
     """The columns and y - offset of these rows, times the roots of their weights and precisions."""
-    root, target = np.sqrt(full_weights(rows.weights, len(rows.y))), minus_offset(rows.y, rows.offset)
+    root, target = (
+        np.sqrt(full_weights(rows.weights, len(rows.y))),
+        minus_offset(rows.y, rows.offset),
+    )
     root = root if rows.precision is None else root * np.sqrt(rows.precision)
     return root[:, None] * rows.U, root * target
 
 
 @one_blas_thread()
-def _descend_in_stages(method: Stochastic, model: Model, rng: np.random.Generator) -> Descent:
+def _descend_in_stages(
+    method: Stochastic, model: Model, rng: np.random.Generator
+) -> Descent:
     """Passes in stages until the average is within `tol` standard errors of the maximum, or the budget is spent."""
     rows = PassData.of(model)
     gamma, log_aux = _start(rows)
@@ -243,7 +301,9 @@ def _descend_in_stages(method: Stochastic, model: Model, rng: np.random.Generato
         length = min(max(before, 1), method.epochs - before)
         for _ in range(length):
             start = gamma
-            done, log_aux, row = _one_pass(method, rows, gamma, log_aux, max(before, 1), rng)
+            done, log_aux, row = _one_pass(
+                method, rows, gamma, log_aux, max(before, 1), rng
+            )
             _check_growth(method, row[0], floor)
             gamma, mean = done.last, mean + done.mean / length
             trace.append(row)
@@ -254,18 +314,30 @@ def _descend_in_stages(method: Stochastic, model: Model, rng: np.random.Generato
         trace[-1] = (*trace[-1][:3], mode.decrement)
         if mode.status is Status.CONVERGED or len(trace) >= method.epochs:
             names = ("log_posterior", "norm", "step", "distance")
-            return Descent(mode, dict(zip(names, np.array(trace).T)), _promised(rows, gamma, passed))
+            return Descent(
+                mode,
+                dict(zip(names, np.array(trace).T)),
+                _promised(rows, gamma, passed),
+            )
 
 
-def _promised(rows: PassData, gamma: Array, passed: list[tuple[Array, Suffered | None]]) -> dict[str, float]:
+def _promised(
+    rows: PassData, gamma: Array, passed: list[tuple[Array, Suffered | None]]
+) -> dict[str, float]:
     """Against u, the answer: the sum over passes of (loss, bound of it), each pass with its own start and step."""
     if any(s is None for _, s in passed):
         return {}
     square = (rows.y - rows.eta(gamma)[:, 0]) ** 2
-    theirs = float(rows.weigh(square if rows.precision is None else square * rows.precision).sum())
-    known = [(s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None]
+    theirs = float(
+        rows.weigh(square if rows.precision is None else square * rows.precision).sum()
+    )
+    known = [
+        (s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None
+    ]
     # Each pass starts anew from its own w_1, ||u - w_1||^2 = apart; bounds and losses of passes add up.
-    bound = sum(online.widrow_hoff_pass(theirs, apart, s.step, s.largest) for s, apart in known)
+    bound = sum(
+        online.widrow_hoff_pass(theirs, apart, s.step, s.largest) for s, apart in known
+    )
     unit = rows.model.design.total / len(rows.y)  # weights were divided by their mean
     return {
         "online_loss": unit * sum(s.loss for s, _ in known),
@@ -276,34 +348,53 @@ def _promised(rows: PassData, gamma: Array, passed: list[tuple[Array, Suffered |
 
 
 def _one_pass(
-    method: Stochastic, rows: PassData, gamma: Array, log_aux: Array, stage: int, rng: np.random.Generator
+    method: Stochastic,
+    rows: PassData,
+    gamma: Array,
+    log_aux: Array,
+    stage: int,
+    rng: np.random.Generator,
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
     """The pass, log aux at its end, and what the trace keeps."""
     model, aux = rows.model, aux_from_log(rows.model, log_aux)
     n, batch = len(rows.y), method.rows_per_step(len(rows.y))
     # step = rate / L / sqrt(stage); all rows at once give the gradient itself, which vanishes at the mode: rate / L
-    step = method.rate / rows.curvature(gamma, aux, batch) * (stage**-_POWER if batch < n else 1.0)
+    step = (
+        method.rate
+        / rows.curvature(gamma, aux, batch)
+        * (stage**-_POWER if batch < n else 1.0)
+    )
     order = rng.permutation(n)
     with np.errstate(all="ignore"):  # steps that are too long give inf or nan
         try:
             done = method.once(rows, order, gamma, aux, step)
         except online.Diverged:
             done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
-        log_aux = aux_mode_at(model, done.last, log_aux) if np.isfinite(done.mean).all() else log_aux
+        log_aux = (
+            aux_mode_at(model, done.last, log_aux)
+            if np.isfinite(done.mean).all()
+            else log_aux
+        )
         value = _value(model, done.last, log_aux)
         size = float(np.linalg.norm(done.last))
     return done, log_aux, (value, size, step, np.nan)
 
 
 def _value(model: Model, gamma: Array, log_aux: Array) -> float:
-    return float(model.log_posterior(model.design.basis.T @ gamma, **estimated_aux(model, log_aux)))
+    return float(
+        model.log_posterior(
+            model.design.basis.T @ gamma, **estimated_aux(model, log_aux)
+        )
+    )
 
 
 def _check_growth(method: Stochastic, value: float, floor: float) -> None:
     """NotConverged when the log posterior has fallen below `floor`."""
     if value > floor:
         return
-    advice = "rate=0.5 would do" if method.rate > 1 else f"rate={method.rate / 8:g} may do"
+    advice = (
+        "rate=0.5 would do" if method.rate > 1 else f"rate={method.rate / 8:g} may do"
+    )
     raise NotConverged(
         f"{method.name} with rate={method.rate:g} diverged: its steps grew without end. {advice}, or newton, which needs none"
     )
@@ -323,7 +414,9 @@ def _start(rows: PassData) -> tuple[Array, Array]:
 def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -> Mode:
     """The point with its distance to the maximum in standard errors."""
     with np.errstate(all="ignore"):
-        local = model.value_grad_hessian_standardised(gamma, **estimated_aux(model, log_aux))
+        local = model.value_grad_hessian_standardised(
+            gamma, **estimated_aux(model, log_aux)
+        )
     step, convex = newton_step(local)
     if not convex:  # far off, where beta and log sigma pull together: each by itself
         local = local._replace(curvature=_apart(local.curvature, gamma.size))
@@ -344,24 +437,43 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
     """The solution at the point, with the standard errors of the maximum that it approaches and the status that was reached."""
     mode, total = found.mode, len(found.trace["step"])
     try:
-        base = _least_squares(model, mode) if ClosedForm().obstacle(model) is None else solution_at(model, mode)
+        base = (
+            _least_squares(model, mode)
+            if ClosedForm().obstacle(model) is None
+            else solution_at(model, mode)
+        )
     except NotConverged as why:
         raise NotConverged(
             f"{method.name} ended where the log posterior is not concave: more epochs, or newton"
         ) from why
     words = f"after {total} passes at a distance of {mode.decrement:.2g} standard errors from the maximum (Newton decrement sqrt(g' H^-1 g))"
     if base.status is Status.NO_MAXIMUM:
-        words = f"after {total} passes, where the likelihood still rises towards infinity"
+        words = (
+            f"after {total} passes, where the likelihood still rises towards infinity"
+        )
     if "exact_fit" in base.stats:
         words = f"after {total} passes, at coefficients that meet every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
-    what = "average of the last stage" if method.averages(model.design.n) else "last iterate"
+    what = (
+        "average of the last stage"
+        if method.averages(model.design.n)
+        else "last iterate"
+    )
     gone = base.status is Status.NO_MAXIMUM
-    errors = "classical, with s² = RSS/(n - rank)" if base.df is not None else "of the curvature of the log posterior"
+    errors = (
+        "classical, with s² = RSS/(n - rank)"
+        if base.df is not None
+        else "of the curvature of the log posterior"
+    )
     return replace(
         base,
         scale=NoCovariance.of(*model.shape, base.scale.further) if gone else base.scale,
         detail=base.detail or words,
-        stats={**base.stats, "passes": float(total), "distance": mode.decrement, **found.promised},
+        stats={
+            **base.stats,
+            "passes": float(total),
+            "distance": mode.decrement,
+            **found.promised,
+        },
         notes=(
             *sigma_note(
                 model,
@@ -386,7 +498,9 @@ def _least_squares(model: Model, mode: Mode) -> Solution:
         beta = beta - found.null_space @ np.linalg.pinv(found.null_space) @ beta
     status = mode.status if found.status is Status.EXACT else found.status
     if "exact_fit" in found.stats:
-        reached = aux[str(model.likelihood.noise_scale)] <= _EXACT * float(np.std(model.design.observed))
+        reached = aux[str(model.likelihood.noise_scale)] <= _EXACT * float(
+            np.std(model.design.observed)
+        )
         status = Status.CONVERGED if reached else Status.SHORT
     # s^2 and sigma^2 are in proportion to the residual sum of squares, here at least that of the exact solution.
     ratio = {a: v / found.aux[a] for a, v in aux.items() if found.aux[a] > 0}

@@ -32,7 +32,9 @@ def refuse_written_out(solution: Solution, what: str) -> None:
     """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
     k = solution.beta.size
     if solution.given_scales.compact and k > SOON:
-        part = "; a fit of some of the groups has it" if solution.found is not None else ""
+        part = (
+            "; a fit of some of the groups has it" if solution.found is not None else ""
+        )
         raise DataError(
             f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
             f"summary, interval, predict and save work without them{part}"
@@ -93,12 +95,20 @@ class Rotated:
         """The model for a joint mode with sigma: N(w; 0, sigma^2) at w = 0 is sigma^-unseen."""
         if not (self.relative and self.unseen):
             return self.model
-        return self.model.with_aux(**{self.model.noise_scale: Tilted(self.model.noise_prior, float(self.unseen))})
+        return self.model.with_aux(
+            **{
+                self.model.noise_scale: Tilted(
+                    self.model.noise_prior, float(self.unseen)
+                )
+            }
+        )
 
     def start(self, beta: Array) -> tuple[tuple[float, ...], ...]:
         """(f + n, m) from (p, m)."""
         # beta_G = b + V (Q u + Q_perp w): u = Q' V^-1 (beta_G - b).
-        u = self.Q.T @ ((beta[self.columns] - self.center[:, None]) / self.scale[:, None])
+        u = self.Q.T @ (
+            (beta[self.columns] - self.center[:, None]) / self.scale[:, None]
+        )
         return tuple(map(tuple, np.vstack([beta[self.flat], u]).tolist()))
 
     def beta(self, found: Array) -> Array:
@@ -106,9 +116,9 @@ class Rotated:
         f = len(self.flat)
         out = np.zeros((*found.shape[:-2], self.original.shape[0], found.shape[-1]))
         out[..., self.flat, :] = found[..., :f, :]
-        out[..., self.columns, :] = self.center[:, None] + self.scale[:, None] * np.einsum(
-            "qn,...nm->...qm", self.Q, found[..., f:, :], optimize=True
-        )
+        out[..., self.columns, :] = self.center[:, None] + self.scale[
+            :, None
+        ] * np.einsum("qn,...nm->...qm", self.Q, found[..., f:, :], optimize=True)
         return out
 
     def back(self, found: Solution, unit: float = 1.0) -> Solution:
@@ -117,25 +127,47 @@ class Rotated:
         scale = self._covariance(found.scale, unit)
         f = len(self.flat)
         if found.not_estimable is not None:
-            not_estimable = np.zeros((self.original.shape[0], found.not_estimable.shape[1]), bool)
+            not_estimable = np.zeros(
+                (self.original.shape[0], found.not_estimable.shape[1]), bool
+            )
             not_estimable[self.flat] = found.not_estimable[:f]
         if found.null_space is not None:
             null = np.zeros((self.original.shape[0], found.null_space.shape[1]))
             null[self.flat] = found.null_space[:f]
-        return replace(found, beta=self.beta(found.beta), scale=scale, not_estimable=not_estimable, null_space=null)
+        return replace(
+            found,
+            beta=self.beta(found.beta),
+            scale=scale,
+            not_estimable=not_estimable,
+            null_space=null,
+        )
 
-    def _covariance(self, inner: ParameterCovariance, unit: float) -> FactoredCovariance:
+    def _covariance(
+        self, inner: ParameterCovariance, unit: float
+    ) -> FactoredCovariance:
         """Over all coefficients, from that over (beta_F, u): Q holds the axes of F, of length 1, before those of u."""
-        (p, m), f, r = self.original.shape, len(self.flat), len(self.flat) + self.Q.shape[1]
+        (p, m), f, r = (
+            self.original.shape,
+            len(self.flat),
+            len(self.flat) + self.Q.shape[1],
+        )
         axes, spread = np.zeros((p, r)), np.ones(p)
         axes[self.flat, np.arange(f)] = 1.0
         axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
         each = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
         each = np.concatenate([each, np.ones(len(inner.further))])
         root = inner.raw_root() / each[:, None]
-        return FactoredCovariance.of(np.repeat(spread, m), map_of_columns(axes, m), root @ root.T, m, inner.further)
+        return FactoredCovariance.of(
+            np.repeat(spread, m),
+            map_of_columns(axes, m),
+            root @ root.T,
+            m,
+            inner.further,
+        )
 
-    def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draws(
+        self, found: Solution, unit: Array | float, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,
         (chain, draw), as one of beta; `unit` is one number, or one of each draw (chain, draw)."""
         small = found.posterior["beta"]
@@ -143,7 +175,9 @@ class Rotated:
         q = len(self.columns)
         out, sum_of_squares = self.beta(small), np.zeros((chains, per))
         wide = np.broadcast_to(unit, (chains, per))
-        for c in range(chains):  # a chain at a time, and a predictor: draws of w are as large as what is reported
+        for c in range(
+            chains
+        ):  # a chain at a time, and a predictor: draws of w are as large as what is reported
             for k in range(m):
                 z = rng.standard_normal((per, q))
                 # Q_perp w = (1 - Q Q') z for standard normal z.
@@ -151,7 +185,9 @@ class Rotated:
                 sum_of_squares[c] += np.einsum("sq,sq->s", z, z)
                 out[c][:, self.columns, k] += wide[c][:, None] * (z * self.scale)
         # log N(w; 0, unit^2), less log |V| for each predictor as a density of beta_G.
-        log_w = -0.5 * sum_of_squares - self.unseen * (0.5 * np.log(2.0 * np.pi) + np.log(wide))
+        log_w = -0.5 * sum_of_squares - self.unseen * (
+            0.5 * np.log(2.0 * np.pi) + np.log(wide)
+        )
         return out, log_w - m * float(np.log(self.scale).sum())
 
 
@@ -177,9 +213,9 @@ def rotated(model: Model) -> Rotated | None:
     moved = design.X[:, G] @ center
     offset = design.offset
     if center.any():
-        offset = np.repeat(moved[:, None], 1 if offset is None else offset.shape[1], 1) + (
-            0.0 if offset is None else offset
-        )
+        offset = np.repeat(
+            moved[:, None], 1 if offset is None else offset.shape[1], 1
+        ) + (0.0 if offset is None else offset)
     names = (*(design.columns[j] for j in F), *(f" {i + 1}" for i in range(len(R))))
     reduced = replace(
         design,
@@ -190,4 +226,12 @@ def rotated(model: Model) -> Rotated | None:
         unused=None,
     )
     prior: dict[Key, Prior] = {names[len(F) :]: Normal(1.0, sigma_units=relative)}
-    return Rotated(model, Model(reduced, model.likelihood, prior, model.aux), F, G, center, scale, Q)
+    return Rotated(
+        model,
+        Model(reduced, model.likelihood, prior, model.aux),
+        F,
+        G,
+        center,
+        scale,
+        Q,
+    )

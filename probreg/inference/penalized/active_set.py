@@ -24,10 +24,18 @@ def off(gradient: Array, penalty: KinkedPenalty, x: Array, curvature: Array) -> 
 
 
 def minimise(
-    G: Array, c: Array, penalty: KinkedPenalty, x: Array, *, tol: float, rounds: int = 60
+    G: Array,
+    c: Array,
+    penalty: KinkedPenalty,
+    x: Array,
+    *,
+    tol: float,
+    rounds: int = 60,
 ) -> tuple[Array, float]:
     """argmin x'Gx/2 - c'x + R(x) from x, G positive semidefinite, and its distance from a certificate."""
-    curvature = np.diagonal(G) + np.where(penalty.hessian(x) > 0, penalty.hessian(x), 0.0)
+    curvature = np.diagonal(G) + np.where(
+        penalty.hessian(x) > 0, penalty.hessian(x), 0.0
+    )
     best, least = x, off(G @ x - c, penalty, x, curvature)
     for _ in range(rounds):
         if least <= tol:
@@ -64,7 +72,9 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
         most = min(reach, float(until.min(initial=np.inf)))
         if not np.isfinite(most):
             return x
-        for t in most * 0.5 ** np.arange(_HALVINGS if (penalty.pointed & ~corners).any() else 1):
+        for t in most * 0.5 ** np.arange(
+            _HALVINGS if (penalty.pointed & ~corners).any() else 1
+        ):
             new = x.copy()
             new[free] = np.where(until <= t, center[free], x[free] + t * step)
             if lower := _lower(G, c, penalty, x, new):

@@ -14,12 +14,26 @@ import numpy as np
 
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    kinds,
+    sigma_note,
+)
 from probreg.inference.modes.partialled_out import PartialledOut, WholeGram, partial_out
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothBlock
-from probreg.inference.penalized.proximal_newton import kinked_solution, local_notes, without_kinks
+from probreg.inference.penalized.proximal_newton import (
+    kinked_solution,
+    local_notes,
+    without_kinks,
+)
 from probreg.inference.penalized.separable import WeightedAbsolute
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -35,7 +49,9 @@ class Weights(NamedTuple):
     l2: Array
     center: Array
     units: Array  # bool: stated in units of sigma
-    groups: tuple[Array, ...] = ()  # of several columns: |l1 r| over each in place of its sum of absolute values
+    groups: tuple[
+        Array, ...
+    ] = ()  # of several columns: |l1 r| over each in place of its sum of absolute values
 
     @classmethod
     def of(cls, model: Model, columns: Array) -> "Weights":
@@ -46,14 +62,23 @@ class Weights(NamedTuple):
         for b in joint.blocks:
             at = list(b.columns)
             if isinstance(b.prior, Normal):
-                l2[at], center[at] = np.broadcast_to(b.prior.scales**-2.0, len(at)), b.prior.center(len(at))
+                l2[at], center[at] = (
+                    np.broadcast_to(b.prior.scales**-2.0, len(at)),
+                    b.prior.center(len(at)),
+                )
             elif isinstance(b.prior, Laplace | ElasticNet):
                 part = NonsmoothBlock(b.prior, np.array(at), 1.0)
                 center[at], (l1[at], l2[at]) = part.center, part.weights or (0.0, 0.0)
             elif isinstance(b.prior, GroupLaplace):
                 center[at], l1[at] = b.prior.location, 1.0 / b.prior.scales
                 groups += [place[at][g] for g in b.prior.members(len(at)) if len(g) > 1]
-        return cls(l1[columns], l2[columns], center[columns], joint.sigma_units[columns], tuple(groups))
+        return cls(
+            l1[columns],
+            l2[columns],
+            center[columns],
+            joint.sigma_units[columns],
+            tuple(groups),
+        )
 
     def at(self, sigma: float, norm: Array) -> WeightedAbsolute | GroupNorms:
         """sigma^2 times -log prior over delta = norm (beta - center)."""
@@ -62,7 +87,9 @@ class Weights(NamedTuple):
         l1 = np.where(self.units, sigma, sigma**2) * self.l1
         l2 = np.where(self.units, 1.0, sigma**2) * self.l2
         if self.groups:
-            return GroupNorms(self._all_groups, l1 / norm, l2 / norm**2, np.zeros_like(l1))
+            return GroupNorms(
+                self._all_groups, l1 / norm, l2 / norm**2, np.zeros_like(l1)
+            )
         return WeightedAbsolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
 
     @property
@@ -76,7 +103,9 @@ class Weights(NamedTuple):
         u = self.units
         if not self.groups:
             return float(self.l1[u] @ np.abs(r[u]))
-        return float(sum(np.linalg.norm(self.l1[g] * r[g]) for g in self._all_groups if u[g[0]]))
+        return float(
+            sum(np.linalg.norm(self.l1[g] * r[g]) for g in self._all_groups if u[g[0]])
+        )
 
 
 class ModeGivenSigma(NamedTuple):
@@ -108,24 +137,36 @@ class Lasso:
             return cls(parts, weights, parts.c, parts.yy)
         # About the centre a: c - G a in place of X'y, and |y - X a|^2 = y'y - 2 c'a + a'G a.
         G = parts.gram.times(at)
-        return cls(parts, weights, parts.c - G, float(parts.yy - 2 * parts.c @ at + at @ G))
+        return cls(
+            parts, weights, parts.c - G, float(parts.yy - 2 * parts.c @ at + at @ G)
+        )
 
     def beta(self, r: Array) -> Array:
         """(p, 1)"""
-        b = np.where(r == 0.0, self.weights.center, self.weights.center + r / self.parts.norm)
+        b = np.where(
+            r == 0.0, self.weights.center, self.weights.center + r / self.parts.norm
+        )
         return self.parts.beta(b)[:, None]
 
     def start(self) -> ModeGivenSigma:
         """beta = center, from which a search begins."""
         return ModeGivenSigma(np.zeros(len(self.c)), self.c, self.yy, np.inf, np.inf, 0)
 
-    def given(self, sigma: float, start: ModeGivenSigma, tol: float, hint: Array | None = None) -> ModeGivenSigma:
+    def given(
+        self, sigma: float, start: ModeGivenSigma, tol: float, hint: Array | None = None
+    ) -> ModeGivenSigma:
         """The mode at this sigma, from another; `hint` are columns that may join it."""
         r, g = start.r, start.gradient
         penalty, gram = self.weights.at(sigma, self.parts.norm), self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
-        tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)  # what rounding of the residuals leaves
-        work = ~penalty.at_kink(r) if hint is None else ~penalty.at_kink(r) | penalty.whole(hint)
+        tol = max(
+            tol, 1e-13 * float(np.sqrt(self.yy)) / sigma
+        )  # what rounding of the residuals leaves
+        work = (
+            ~penalty.at_kink(r)
+            if hint is None
+            else ~penalty.at_kink(r) | penalty.whole(hint)
+        )
         best: ModeGivenSigma | None = None
         # Where G stands whole, descent keeps the correlations of all columns up, and needs no copy of G among some. Columns that it
         # is slow with are left to systems.
@@ -133,10 +174,20 @@ class Lasso:
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
             r, q = r.copy(), g.copy()
-            if quick and isinstance(gram, WholeGram) and isinstance(penalty, WeightedAbsolute):
+            if (
+                quick
+                and isinstance(gram, WholeGram)
+                and isinstance(penalty, WeightedAbsolute)
+            ):
                 quick = penalty.descend(gram.G, q, r, J, 0.5 * tol * sigma)
             if len(J) and not quick:
-                r[J] = minimise(gram.among(J), self.c[J], penalty.among(J), r[J], tol=0.5 * tol * sigma)[0]
+                r[J] = minimise(
+                    gram.among(J),
+                    self.c[J],
+                    penalty.among(J),
+                    r[J],
+                    tol=0.5 * tol * sigma,
+                )[0]
             # g = X'(y - X r), the correlations with the residuals: at the mode g_j lies in the subdifferential of the
             # penalty.
             g = self.c - gram.times(r)
@@ -145,7 +196,9 @@ class Lasso:
             if best is None or kkt < best.kkt:
                 # |y - X r|^2 = y'y - r'(2 c - G r) = y'y - r'(c + g).
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
-                best = ModeGivenSigma(r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds)
+                best = ModeGivenSigma(
+                    r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds
+                )
             fresh = (off > tol) & ~work
             if kkt <= tol or not (fresh.any() or quick):
                 break
@@ -161,10 +214,16 @@ class Lasso:
         """N, A and B: over u = log sigma the negative log posterior is N u + A e^-2u / 2 + B e^-u - log p(sigma) - u."""
         u, w = self.weights.units, self.weights
         r = found.r / self.parts.norm
-        return self.parts.weight + float(u.sum()), found.rss + float(w.l2[u] @ r[u] ** 2), w.in_units(r)
+        return (
+            self.parts.weight + float(u.sum()),
+            found.rss + float(w.l2[u] @ r[u] ** 2),
+            w.in_units(r),
+        )
 
 
-def _gap(penalty: WeightedAbsolute | GroupNorms, r: Array, g: Array, rss: float) -> float:
+def _gap(
+    penalty: WeightedAbsolute | GroupNorms, r: Array, g: Array, rss: float
+) -> float:
     """The duality gap of ||y - X r||^2 / 2 + R(r) at the residual, shrunk until it is feasible: with t <= 1 the share that
     is left, (1 - t)^2 RSS / 2 + R(r) + R*(t g) - t g'r, every part of which is positive."""
     t = penalty.feasible(g)
@@ -180,7 +239,13 @@ class Joint(NamedTuple):
 
 
 def solve_joint(
-    lasso: Lasso, model: Model, start: ModeGivenSigma, *, sigma: float | None, tol: float, hint: Array | None = None
+    lasso: Lasso,
+    model: Model,
+    start: ModeGivenSigma,
+    *,
+    sigma: float | None,
+    tol: float,
+    hint: Array | None = None,
 ) -> Joint:
     """The mode, from another and sigma (None: that of y itself)."""
     if model.noise_held is not None:
@@ -213,7 +278,9 @@ def _collapse(model: Model) -> str:
     )
 
 
-def _sigma_step(equation: tuple[float, float, float], slopes: Any, u: float) -> tuple[float, float]:
+def _sigma_step(
+    equation: tuple[float, float, float], slopes: Any, u: float
+) -> tuple[float, float]:
     """The root over log sigma of N - A e^-2u - B e^-u = d log p / du, and how far u is from it in standard errors."""
     N, A, B = equation
 
@@ -236,7 +303,9 @@ def _sigma_step(equation: tuple[float, float, float], slopes: Any, u: float) -> 
     return float(v), float(miss)
 
 
-def _fixed_point(step: Callable[[float], float], u: float, good: Callable[[], bool]) -> float:
+def _fixed_point(
+    step: Callable[[float], float], u: float, good: Callable[[], bool]
+) -> float:
     """Where step vanishes, falling: secants between points of either sign, plain steps until there are such."""
     over: tuple[float, float] | None = None  # the lowest u from which it steps down
     under: tuple[float, float] | None = None
@@ -299,9 +368,16 @@ class CoordinateDescent(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        if why := kinds(self, model) or without_kinks(self, model) or edges(self, model):
+        if (
+            why := kinds(self, model)
+            or without_kinks(self, model)
+            or edges(self, model)
+        ):
             return why
-        if any(isinstance(b.prior, Normal) and b.prior.precision_matrix is not None for b in model.joint.blocks):
+        if any(
+            isinstance(b.prior, Normal) and b.prior.precision_matrix is not None
+            for b in model.joint.blocks
+        ):
             return f"{self.name} takes normal priors of independent coefficients; with a precision matrix use proximal_newton"
         return None
 
@@ -311,7 +387,9 @@ class CoordinateDescent(Method):
         return solution_of(lasso, model, found)
 
 
-def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> Solution:
+def solution_of(
+    lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8
+) -> Solution:
     """The mode as a solution, with its certificates."""
     rounding = 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma
     status = Status.CONVERGED if found.kkt <= max(tol, rounding) else Status.STEP_LIMIT
@@ -333,14 +411,20 @@ def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> 
         *local_notes(model),
     )
     aux = {model.noise_scale: found.sigma} if model.unknown else {}
-    made = kinked_solution(model, lasso.beta(found.given.r), aux, status, stats=stats, notes=notes)
+    made = kinked_solution(
+        model, lasso.beta(found.given.r), aux, status, stats=stats, notes=notes
+    )
     return replace(made, stats=stats)
 
 
 def _several(model: Model) -> tuple[str, ...]:
     """In plain words, what an unknown sigma does to a prior in raw units."""
     wide = 0 < model.design.count <= model.shape[0]
-    rises = " With as many columns as rows the density rises without end as sigma goes to 0." if wide else ""
+    rises = (
+        " With as many columns as rows the density rises without end as sigma goes to 0."
+        if wide
+        else ""
+    )
     return (
         "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, sought from sd(y) down, may be "
         f"one of several.{rises} With sigma_units=True there is only one",

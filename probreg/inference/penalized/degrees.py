@@ -44,13 +44,20 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(known)))
     weights = nonsmooth.weights
     flat = ~model.joint.informative
-    plain = weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2
+    plain = (
+        weights is not None
+        and not weights[1].any()
+        and (nonsmooth.touched | flat).all()
+        and flat.sum() < 2
+    )
     if plain and nonsmooth.contrast is None:
         # P = 0 off the kinks: tr HH^-1 counts them   (Zou, Hastie & Tibshirani 2007).
         return free.astype(float)
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
-    H = nonsmooth.between_scores(information_of(model, beta, columns, **aux))[np.ix_(off, off)]
+    H = nonsmooth.between_scores(information_of(model, beta, columns, **aux))[
+        np.ix_(off, off)
+    ]
     at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
     out = np.zeros(free.size)
@@ -65,20 +72,36 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
     """
     values, joint = draws.flat, model.joint
     most = int(np.clip(_WORK / values["beta"][0].size ** 3, 10, most))
-    every = np.unique(np.linspace(0, draws.count - 1, min(most, draws.count)).astype(int))
+    every = np.unique(
+        np.linspace(0, draws.count - 1, min(most, draws.count)).astype(int)
+    )
     names = hyper_names(joint, model.design)
     beta = values["beta"]
     known = all(name in values for of in names.values() for name in of.values())
-    if not (known and isinstance(model.likelihood, SmoothLikelihood) and _curved(joint)):
+    if not (
+        known and isinstance(model.likelihood, SmoothLikelihood) and _curved(joint)
+    ):
         return np.full(beta.shape[1:], np.nan)
     exact, total = model.likelihood.least_squares, np.zeros(beta[0].size)
     # For least squares H = X'X / sigma^2, whatever beta is.
-    unit = information_of(model, beta[0], None, **{model.noise_scale: 1.0}) if exact else None
+    unit = (
+        information_of(model, beta[0], None, **{model.noise_scale: 1.0})
+        if exact
+        else None
+    )
     for i in every:
         aux = {a: float(values[a][i]) for a in model.unknown}
         sigma = model.noise(aux)
-        H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
-        here = {name: float(values[name][i]) for of in names.values() for name in of.values()}
+        H = (
+            unit / sigma**2
+            if unit is not None
+            else information_of(model, beta[i], None, **aux)
+        )
+        here = {
+            name: float(values[name][i])
+            for of in names.values()
+            for name in of.values()
+        }
         given = {k: hyper_at(joint, model.design, k, here) for k in names}
         # with beta_b = A u where the prior of a block is N(0, A A'): H of u is A'HA, and the trace over the block is the same
         roots = _roots_given(joint, given)
@@ -94,7 +117,9 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
 
 
 def prior_given(
-    joint: JointPrior, values: Mapping[int, Mapping[str, float]], roots: list[tuple[BlockPrior, Array]]
+    joint: JointPrior,
+    values: Mapping[int, Mapping[str, float]],
+    roots: list[tuple[BlockPrior, Array]],
 ) -> JointPrior:
     """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block; of those with `roots`
     the prior of what these multiply."""
@@ -103,12 +128,18 @@ def prior_given(
     for i, b in enumerate(joint.blocks):
         prior = b.prior
         if isinstance(prior, HierarchicalPrior):
-            prior = prior.base if (b.columns, b.predictor) in rooted else prior.given(**values[i])
+            prior = (
+                prior.base
+                if (b.columns, b.predictor) in rooted
+                else prior.given(**values[i])
+            )
         blocks.append(replace(b, prior=prior))
     return JointPrior(tuple(blocks))
 
 
-def _roots_given(joint: JointPrior, values: Mapping[int, Mapping[str, float]]) -> list[tuple[BlockPrior, Array]]:
+def _roots_given(
+    joint: JointPrior, values: Mapping[int, Mapping[str, float]]
+) -> list[tuple[BlockPrior, Array]]:
     each = [
         (b, b.prior.root_given(**values[i]))
         for i, b in enumerate(joint.blocks)
@@ -119,7 +150,10 @@ def _roots_given(joint: JointPrior, values: Mapping[int, Mapping[str, float]]) -
 
 def _curved(joint: JointPrior) -> bool:
     """Every block has a curvature, given its hyperparameters."""
-    bases = [b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior for b in joint.blocks]
+    bases = [
+        b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior
+        for b in joint.blocks
+    ]
     return all(isinstance(prior, Flat | SmoothPrior) for prior in bases)
 
 
@@ -129,7 +163,9 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
     >>> diagonal_of_shrinkage(np.diag([1.0, 3.0]), np.eye(2))
     array([0.5 , 0.75])
     """
-    d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
+    d = np.sqrt(
+        np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny)
+    )  # a strong prior must not hide the rest
     # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
     H, P = H / np.outer(d, d), P / np.outer(d, d)
     try:
@@ -137,18 +173,29 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
     except np.linalg.LinAlgError:
         L = np.zeros((1, 1))
     if len(L) and np.diagonal(L).min() > _DEFINITE:
-        return np.asarray(np.einsum("ij,ji->i", cho_solve((L, True), np.eye(len(H))), H))
-    return np.asarray(np.einsum("ij,ji->i", np.linalg.pinv(H + P, rcond=1e-12, hermitian=True), H))
+        return np.asarray(
+            np.einsum("ij,ji->i", cho_solve((L, True), np.eye(len(H))), H)
+        )
+    return np.asarray(
+        np.einsum("ij,ji->i", np.linalg.pinv(H + P, rcond=1e-12, hermitian=True), H)
+    )
 
 
-def information_of(model: Model, beta: Array, columns: Array | None = None, **aux: float) -> Array:
+def information_of(
+    model: Model, beta: Array, columns: Array | None = None, **aux: float
+) -> Array:
     """X'WX of the likelihood alone for some columns, (q m, q m)."""
     likelihood = model.likelihood
     known = {**model.fixed, **aux}
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
     if likelihood.least_squares and not model.design.n:
-        R = np.asarray(model.design.moments.R if columns is None else model.design.moments.R[:, columns], dtype=float)
+        R = np.asarray(
+            model.design.moments.R
+            if columns is None
+            else model.design.moments.R[:, columns],
+            dtype=float,
+        )
         return R.T @ R / known[model.noise_scale] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
     fn = partial(_part, likelihood=likelihood, beta=beta, columns=columns, known=known)
@@ -156,13 +203,22 @@ def information_of(model: Model, beta: Array, columns: Array | None = None, **au
 
 
 def _part(
-    block: Block, *, likelihood: SmoothLikelihood, beta: Array, columns: Array | None, known: Mapping[str, float]
+    block: Block,
+    *,
+    likelihood: SmoothLikelihood,
+    beta: Array,
+    columns: Array | None,
+    known: Mapping[str, float],
 ) -> tuple[Array]:
     """What the rows of a block add to X'WX of some columns; None for all."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
     W = likelihood.information(block.eta(beta), **known)
     W = times_weights(W, block.weights)
-    return (weighted_gram(block.X if columns is None else np.ascontiguousarray(block.X[:, columns]), W),)
+    return (
+        weighted_gram(
+            block.X if columns is None else np.ascontiguousarray(block.X[:, columns]), W
+        ),
+    )
 
 
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
@@ -175,10 +231,15 @@ def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
     unit = np.repeat(np.where(nonsmooth.moving, sigma, 1.0), nonsmooth.shape[1])
     phi = nonsmooth.phi(beta, sigma)
     if not nonsmooth.grouped:
-        smooth = nonsmooth.between_scores(smooth_part(model).joint.curvature(beta, sigma))
+        smooth = nonsmooth.between_scores(
+            smooth_part(model).joint.curvature(beta, sigma)
+        )
         return smooth + np.diag(nonsmooth.hessian(phi).ravel() / unit**2)
     penalty = GroupNorms.of(nonsmooth, np.ones(len(beta)), beta.size)
-    free, P = np.flatnonzero(~penalty.at_kink(phi.ravel())), smooth_part(model).joint.curvature(beta, sigma)
+    free, P = (
+        np.flatnonzero(~penalty.at_kink(phi.ravel())),
+        smooth_part(model).joint.curvature(beta, sigma),
+    )
     if (curvature := penalty.curvature_among(phi.ravel(), free)) is not None:
         P[np.ix_(free, free)] += curvature / np.outer(unit[free], unit[free])
     return P

@@ -20,14 +20,23 @@ Array = NDArray[np.float64]
 compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
-def dual_coordinate(problem: KinkProblem, rows: ByRows, start: Inside | None, *, tol: float, max_steps: int) -> Inside:
+def dual_coordinate(
+    problem: KinkProblem,
+    rows: ByRows,
+    start: Inside | None,
+    *,
+    tol: float,
+    max_steps: int,
+) -> Inside:
     """A solution whose residuals are wrong by no more than `tol` of their spread, for at most one flat column, a constant."""
     up, down, eps = (np.ascontiguousarray(side) for side in problem.loss)
     e = problem.y - problem.X @ problem.centre
     a = np.zeros(len(e)) if start is None else start.a.copy()
     r = e - rows.K @ a if a.any() else e.copy()
     offset = bool(rows.flat.any())
-    spread = float(np.abs(e - np.median(e)).mean() if offset else np.abs(e).mean()) or 1.0
+    spread = (
+        float(np.abs(e - np.median(e)).mean() if offset else np.abs(e).mean()) or 1.0
+    )
     descend = descend_pairs if offset else descend_singles
     steps = descend(rows.K, r, a, up, down, eps, tol * spread, max_steps)
     b = problem.centre + rows.inverse(a @ problem.X)
@@ -41,7 +50,16 @@ def dual_coordinate(problem: KinkProblem, rows: ByRows, start: Inside | None, *,
 
 
 @compiled
-def descend_pairs(K: Array, r: Array, a: Array, up: Array, down: Array, eps: Array, tol: float, steps: int) -> int:
+def descend_pairs(
+    K: Array,
+    r: Array,
+    a: Array,
+    up: Array,
+    down: Array,
+    eps: Array,
+    tol: float,
+    steps: int,
+) -> int:
     """Pairs in turn until no gain of one exceeds tol, in place; the steps made, more than `steps` where they ran out."""
     n = r.size
     for done in range(steps):
@@ -71,7 +89,10 @@ def descend_pairs(K: Array, r: Array, a: Array, up: Array, down: Array, eps: Arr
         gap = most - (r[j] - eps[j] if a[j] > 0.0 else r[j] + eps[j])
         curve = max(own + K[j, j] - 2.0 * row[j], 1e-12 * own)
         # As far as the ends of the boxes, or the kink of |a| at zero, allow.
-        room = min((0.0 if a[i] < 0.0 else up[i]) - a[i], a[j] - (0.0 if a[j] > 0.0 else -down[j]))
+        room = min(
+            (0.0 if a[i] < 0.0 else up[i]) - a[i],
+            a[j] - (0.0 if a[j] > 0.0 else -down[j]),
+        )
         step = min(gap / curve, room)
         other = K[j]
         ai, aj = a[i] + step, a[j] - step
@@ -90,7 +111,16 @@ def descend_pairs(K: Array, r: Array, a: Array, up: Array, down: Array, eps: Arr
 
 
 @compiled
-def descend_singles(K: Array, r: Array, a: Array, up: Array, down: Array, eps: Array, tol: float, steps: int) -> int:
+def descend_singles(
+    K: Array,
+    r: Array,
+    a: Array,
+    up: Array,
+    down: Array,
+    eps: Array,
+    tol: float,
+    steps: int,
+) -> int:
     """The dual weight of largest gain in turn, without an offset, until no residual is wrong by more than tol; in place."""
     n = r.size
     for done in range(steps):

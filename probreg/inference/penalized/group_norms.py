@@ -37,7 +37,12 @@ class GroupNorms:
 
         # gamma_j = scale_j phi_j: weights of |phi_j| are divided by scale_j, of phi_j^2 by scale_j^2.
         groups = tuple(g * m + k for g in norms.groups for k in range(m))
-        return cls(groups, out(norms.metric / scale), out(norms.ridge / scale**2), out(nonsmooth.center * scale))
+        return cls(
+            groups,
+            out(norms.metric / scale),
+            out(norms.ridge / scale**2),
+            out(nonsmooth.center * scale),
+        )
 
     @cached_property
     def pointed(self) -> Array:
@@ -55,12 +60,18 @@ class GroupNorms:
     def _starts(self) -> tuple[Array, Array]:
         """The groups one after the other, and where each begins."""
         sizes = [len(g) for g in self.groups]
-        return np.concatenate([*self.groups, np.zeros(0, dtype=int)]), np.append(0, np.cumsum(sizes))[:-1].astype(int)
+        return np.concatenate([*self.groups, np.zeros(0, dtype=int)]), np.append(
+            0, np.cumsum(sizes)
+        )[:-1].astype(int)
 
     def _lengths(self, z: Array) -> Array:
         """|z_g| of each group (G,)."""
         order, starts = self._starts
-        return np.sqrt(np.add.reduceat(z[order] ** 2, starts)) if len(order) else np.zeros(0)
+        return (
+            np.sqrt(np.add.reduceat(z[order] ** 2, starts))
+            if len(order)
+            else np.zeros(0)
+        )
 
     def _by_group(self, lengths: Array) -> Array:
         """(k,) of each coordinate the value of its group, 1 where it is in none."""
@@ -78,7 +89,9 @@ class GroupNorms:
 
     def whole(self, some: Array) -> Array:
         """Some coordinates (k,) bool, and those of their groups."""
-        return some | (self.pointed & (self._by_group(self._lengths(some.astype(float))) > 0))
+        return some | (
+            self.pointed & (self._by_group(self._lengths(some.astype(float))) > 0)
+        )
 
     def may_enter(self, g: Array, before: "GroupNorms") -> Array:
         """(k,) bool: what the sequential strong rule keeps, g being the correlations with the residuals under the penalty before."""
@@ -89,7 +102,9 @@ class GroupNorms:
 
     def feasible(self, g: Array) -> float:
         """The largest t <= 1 with R*(t g) finite, about a centre of 0."""
-        lengths = self._lengths(np.where(self.pointed, g / np.where(self.pointed, self.metric, 1.0), 0.0))
+        lengths = self._lengths(
+            np.where(self.pointed, g / np.where(self.pointed, self.metric, 1.0), 0.0)
+        )
         bare = np.array([not self.ridge[g].any() for g in self.groups], dtype=bool)
         with np.errstate(divide="ignore"):
             # t |D^-1 g| <= 1 for every group without a ridge.
@@ -98,9 +113,18 @@ class GroupNorms:
     def fenchel(self, r: Array, g: Array) -> float:
         """R(r) + R*(g) - g'r of a feasible g, about a centre of 0; a group of several columns has no ridge."""
         alone = self.corners | ~self.pointed
-        total = float(separable_fenchel(self.metric[alone], self.ridge[alone], r[alone], g[alone]).sum())
+        total = float(
+            separable_fenchel(
+                self.metric[alone], self.ridge[alone], r[alone], g[alone]
+            ).sum()
+        )
         several = [at for at in self.groups if len(at) > 1]
-        return total + float(sum(max(np.linalg.norm(self.metric[at] * r[at]) - g[at] @ r[at], 0.0) for at in several))
+        return total + float(
+            sum(
+                max(np.linalg.norm(self.metric[at] * r[at]) - g[at] @ r[at], 0.0)
+                for at in several
+            )
+        )
 
     def value(self, x: Array) -> float:
         r = x - self.center
@@ -114,13 +138,17 @@ class GroupNorms:
         r = x - self.center
         length = self._by_group(self._lengths(self.metric * r))
         # d|D r| = D^2 r / |D r|, and at the kink what is nearest to zero.
-        return self.ridge * r + np.where(length > 0, self.metric**2 * r / np.where(length > 0, length, 1.0), 0.0)
+        return self.ridge * r + np.where(
+            length > 0, self.metric**2 * r / np.where(length > 0, length, 1.0), 0.0
+        )
 
     def distance(self, gradient: Array, x: Array) -> Array:
         """|gradient + R'| by coordinate, with the subgradient of a group at its kink that leaves least of D^-1 gradient."""
         at, g = self.at_kink(x), gradient + self.slope(x)
         # At the kink the subdifferential is D times the unit ball: of b = D^-1 gradient (1 - 1/|b|)_+ b is left.
-        length = self._by_group(self._lengths(np.where(at, g / np.where(at, self.metric, 1.0), 0.0)))
+        length = self._by_group(
+            self._lengths(np.where(at, g / np.where(at, self.metric, 1.0), 0.0))
+        )
         left = np.maximum(1.0 - 1.0 / np.where(length > 0, length, 1.0), 0.0)
         return np.abs(np.where(at, left * g, g))
 
@@ -130,7 +158,9 @@ class GroupNorms:
         off = self.pointed & (length > 0)
         # The diagonal of D (I - u u') D / |D r|, u = D r / |D r|.
         safe = np.where(off, length, 1.0)
-        return self.ridge + np.where(off, self.metric**2 * np.maximum(1.0 - (r / safe) ** 2, 0.0) / safe, 0.0)
+        return self.ridge + np.where(
+            off, self.metric**2 * np.maximum(1.0 - (r / safe) ** 2, 0.0) / safe, 0.0
+        )
 
     def curvature_among(self, x: Array, free: Array) -> Array | None:
         """The Hessian of R over some coordinates (f, f), which are off their kinks; None where it is zero."""
@@ -144,7 +174,9 @@ class GroupNorms:
                 r = D * (x - self.center)[g]
                 length = np.linalg.norm(r)
                 # D (I - u u') D / |D r|
-                out[np.ix_(at, at)] += (np.diag(D**2) - np.outer(D * r, D * r) / length**2) / length
+                out[np.ix_(at, at)] += (
+                    np.diag(D**2) - np.outer(D * r, D * r) / length**2
+                ) / length
         return out if out.any() else None
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
@@ -159,7 +191,9 @@ class GroupNorms:
         for number in range(2 * _PASSES):
             whole, largest = number % _PASSES == 0, 0.0
             if inverse is not None:
-                step = inverse @ (left[rest] - self.ridge[rest] * (x - self.center)[rest])
+                step = inverse @ (
+                    left[rest] - self.ridge[rest] * (x - self.center)[rest]
+                )
                 largest = float(np.sqrt(abs(step @ (H @ step))))
                 x[rest] += step
                 left -= G[:, rest] @ step
@@ -175,7 +209,9 @@ class GroupNorms:
                 if step.any():
                     x[g] = np.where(new == 0.0, self.center[g], self.center[g] + new)
                     left -= G[:, g] @ step
-                    largest = max(largest, float(np.sqrt(abs(step @ (G[np.ix_(g, g)] @ step)))))
+                    largest = max(
+                        largest, float(np.sqrt(abs(step @ (G[np.ix_(g, g)] @ step))))
+                    )
             if whole and largest <= tol:
                 break
         return x
@@ -183,5 +219,7 @@ class GroupNorms:
     def _block(self, G: Array, g: Array) -> tuple[Array, Array, Array]:
         """D of a group, and eigenvalues and eigenvectors of its part of the quadratic in units of the group."""
         D = self.metric[g]
-        h, V = np.linalg.eigh((G[np.ix_(g, g)] + np.diag(self.ridge[g])) / np.outer(D, D))
+        h, V = np.linalg.eigh(
+            (G[np.ix_(g, g)] + np.diag(self.ridge[g])) / np.outer(D, D)
+        )
         return D, np.maximum(h, np.finfo(float).tiny), V

@@ -49,20 +49,45 @@ class Hinges:
         if not epsilon.any():
             # up r+ + down r- = (up + down) r+ - down r
             rows = np.flatnonzero(up + down > 0)
-            return cls(rows, np.ones(len(rows)), (up + down)[rows], np.zeros(len(rows)), -down, len(rows) == len(up))
+            return cls(
+                rows,
+                np.ones(len(rows)),
+                (up + down)[rows],
+                np.zeros(len(rows)),
+                -down,
+                len(rows) == len(up),
+            )
         above, below = np.flatnonzero(up > 0), np.flatnonzero(down > 0)
         rows = np.concatenate([above, below])
         sign = np.repeat([1.0, -1.0], [len(above), len(below)])
-        return cls(rows, sign, np.concatenate([up[above], down[below]]), epsilon[rows], np.zeros(len(up)), False)
+        return cls(
+            rows,
+            sign,
+            np.concatenate([up[above], down[below]]),
+            epsilon[rows],
+            np.zeros(len(up)),
+            False,
+        )
 
     def of_rows(self, v: Array) -> Array:
         return v if self.whole else self.sign * v[self.rows]
 
     def to_rows(self, h: Array) -> Array:
-        return h if self.whole else np.bincount(self.rows, self.sign * h, minlength=len(self.base))
+        return (
+            h
+            if self.whole
+            else np.bincount(self.rows, self.sign * h, minlength=len(self.base))
+        )
 
     def states(
-        self, alpha: Array, rest: Array, u: Array, z: Array, dalpha: Array, du: Array, dz: Array
+        self,
+        alpha: Array,
+        rest: Array,
+        u: Array,
+        z: Array,
+        dalpha: Array,
+        du: Array,
+        dz: Array,
     ) -> NDArray[np.int8]:
         """The state of each row (see `polish`) from one step: of two factors whose product vanishes, the one that fell more.
 
@@ -96,7 +121,14 @@ class Inside(NamedTuple):
     states: NDArray[np.int8] | None = None
 
 
-def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *, tol: float, max_steps: int) -> Inside:
+def interior_point(
+    problem: KinkProblem,
+    system: NewtonSystem,
+    start: Inside,
+    *,
+    tol: float,
+    max_steps: int,
+) -> Inside:
     """The minimum of a `KinkProblem` to a relative gap `tol`, from start.b; the caller certifies what comes back.
 
     The start has every hinge at the same relative place, and u, z off their kinks by the mean size of residuals.
@@ -107,22 +139,35 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
     r = problem.y - problem.X @ b
     up, down = problem.loss.up, problem.loss.down
     # alpha = s/2 where a row has two hinges; where it has one, a = 0 unless that is close to an end of its box.
-    share = np.full(len(slope), 0.5) if shift.any() else np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
+    share = (
+        np.full(len(slope), 0.5)
+        if shift.any()
+        else np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
+    )
     t = hinges.of_rows(r) - shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
-    first = share * slope, (1 - share) * slope, np.maximum(t, 0) + floor, np.maximum(-t, 0) + floor
+    first = (
+        share * slope,
+        (1 - share) * slope,
+        np.maximum(t, 0) + floor,
+        np.maximum(-t, 0) + floor,
+    )
     alpha, rest, u, z = start.hinges or first
     a = hinges.base + hinges.to_rows(alpha)
     size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
-    apart = not problem.P.any()  # a linear programme: the primal and the dual may take steps of their own lengths
+    apart = (
+        not problem.P.any()
+    )  # a linear programme: the primal and the dual may take steps of their own lengths
     states = None
     for steps in range(start.steps, max_steps + 1):
         slack = problem.slack(b, a)
         gap = float(rest @ u + alpha @ z)
         loss = float(slope @ u) + float(hinges.base @ r)
         feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
-        if (feasible and gap <= tol * abs(loss) + ROUNDING * size) or steps == max_steps:
+        if (
+            feasible and gap <= tol * abs(loss) + ROUNDING * size
+        ) or steps == max_steps:
             break
         D = 1.0 / (u / rest + z / alpha)
         try:
@@ -134,7 +179,10 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
         dalpha = D * (hinges.of_rows(move.r) + t)
         du, dz = u * (dalpha / rest - 1.0), -z * (1.0 + dalpha / alpha)
         one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
-        left = float((rest - two * dalpha) @ (u + one * du) + (alpha + two * dalpha) @ (z + one * dz))
+        left = float(
+            (rest - two * dalpha) @ (u + one * du)
+            + (alpha + two * dalpha) @ (z + one * dz)
+        )
         # Mehrotra: centre by the cube of what the predictor leaves, and correct for the products of its steps.
         target = (left / gap) ** 3 * gap / (2 * len(alpha)) if gap > 0 else 0.0
         c1, c2 = target - dalpha * dz, target + dalpha * du
@@ -155,11 +203,23 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
 
 
 def lengths(
-    alpha: Array, rest: Array, u: Array, z: Array, dalpha: Array, du: Array, dz: Array, apart: bool
+    alpha: Array,
+    rest: Array,
+    u: Array,
+    z: Array,
+    dalpha: Array,
+    du: Array,
+    dz: Array,
+    apart: bool,
 ) -> tuple[float, float]:
     """How far (primal, dual) steps may go before a number that is positive reaches zero; 1 at most."""
     # x + t dx >= 0 if and only if t max(-dx/x) <= 1.
-    primal = max(float(np.max(-du / u, initial=0.0)), float(np.max(-dz / z, initial=0.0)))
-    dual = max(float(np.max(-dalpha / alpha, initial=0.0)), float(np.max(dalpha / rest, initial=0.0)))
+    primal = max(
+        float(np.max(-du / u, initial=0.0)), float(np.max(-dz / z, initial=0.0))
+    )
+    dual = max(
+        float(np.max(-dalpha / alpha, initial=0.0)),
+        float(np.max(dalpha / rest, initial=0.0)),
+    )
     one, two = (min(1.0, TO_THE_WALL / max(v, 1e-300)) for v in (primal, dual))
     return (one, two) if apart else (min(one, two), min(one, two))

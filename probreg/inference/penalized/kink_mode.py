@@ -73,15 +73,25 @@ def solve_piecewise_linear(
     """
     X, y, P, centre = (np.asarray(v, dtype=float) for v in (X, y, P, centre))
     n, p = X.shape
-    up, down, epsilon = (np.broadcast_to(np.asarray(side, dtype=float), n) for side in loss)
+    up, down, epsilon = (
+        np.broadcast_to(np.asarray(side, dtype=float), n) for side in loss
+    )
     for name, side in (("up", up), ("down", down), ("epsilon", epsilon)):
         bad = np.flatnonzero(~((side >= 0) & np.isfinite(side)))
         if bad.size:
-            raise DataError(f"{name} of row {bad[0]} is {side[bad[0]]:g}: expected a finite number >= 0")
-    problem = KinkProblem(X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p), K)
+            raise DataError(
+                f"{name} of row {bad[0]} is {side[bad[0]]:g}: expected a finite number >= 0"
+            )
+    problem = KinkProblem(
+        X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p), K
+    )
     if not np.isfinite(problem.size + problem.reach.sum() + P.sum()):
-        raise DataError("X, y, P or the centre holds a number that is not finite: leave such rows out")
-    found = solve_known_sides(problem, lambda part: _solve(part, tol, max_steps)) or _solve(problem, tol, max_steps)
+        raise DataError(
+            "X, y, P or the centre holds a number that is not finite: leave such rows out"
+        )
+    found = solve_known_sides(
+        problem, lambda part: _solve(part, tol, max_steps)
+    ) or _solve(problem, tol, max_steps)
     return _described(problem, found, tol)
 
 
@@ -96,26 +106,37 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
             if settled and certificate.violation <= FINE:
                 return Solved(b, a, inside.steps, True, certificate)
             if certificate.violation < least:
-                best, least = Solved(b, a, inside.steps, False, certificate), certificate.violation
+                best, least = (
+                    Solved(b, a, inside.steps, False, certificate),
+                    certificate.violation,
+                )
         if (violation := problem.certify(inside.b, inside.a).violation) < least:
             best, least = Solved(inside.b, inside.a, inside.steps, False), violation
     if best is None:
-        raise DataError("X, y and P span too many orders of magnitude for double precision: state them in other units")
+        raise DataError(
+            "X, y and P span too many orders of magnitude for double precision: state them in other units"
+        )
     return best
 
 
-def _attempts(problem: KinkProblem, system: NewtonSystem, tol: float, max_steps: int) -> Iterator[Inside]:
+def _attempts(
+    problem: KinkProblem, system: NewtonSystem, tol: float, max_steps: int
+) -> Iterator[Inside]:
     """Coordinate descent where it applies, then an interior point, each once more where its states do not polish."""
     if isinstance(system, ByRows) and len(problem.y) > FEW_ROWS and system.offset_alone:
         from probreg.inference.penalized.dual_coordinate import dual_coordinate
 
         inside: Inside | None = None
         for part in (3e-3, 1e-5):
-            inside = dual_coordinate(problem, system, inside, tol=part, max_steps=PER_ROW * len(problem.y))
+            inside = dual_coordinate(
+                problem, system, inside, tol=part, max_steps=PER_ROW * len(problem.y)
+            )
             yield inside
     inside = Inside(system.start(), np.zeros(len(problem.y)), 0)
     for part in (1.0, 1e-3, 1e-5):
-        inside = interior_point(problem, system, inside, tol=tol * part, max_steps=max_steps)
+        inside = interior_point(
+            problem, system, inside, tol=tol * part, max_steps=max_steps
+        )
         yield inside
 
 
@@ -132,7 +153,9 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     return ByColumns(problem, (slope or 1.0) / spread)
 
 
-def _described(problem: KinkProblem, found: Solved, tol: float) -> PiecewiseLinearSolution:
+def _described(
+    problem: KinkProblem, found: Solved, tol: float
+) -> PiecewiseLinearSolution:
     """The result, at the midpoint of the solutions where these are an interval."""
     b, a, steps, polished, known = found
     up, down, _ = problem.loss
@@ -142,9 +165,24 @@ def _described(problem: KinkProblem, found: Solved, tol: float) -> PiecewiseLine
 
     def result(b: Array, known: Certificate | None = None) -> PiecewiseLinearSolution:
         primal, gap, violation, rounding = known or problem.certify(b, a)
-        ok = gap <= tol * abs(primal) + ROUNDINGS * rounding and violation <= SMALL_VIOLATION
+        ok = (
+            gap <= tol * abs(primal) + ROUNDINGS * rounding
+            and violation <= SMALL_VIOLATION
+        )
         return PiecewiseLinearSolution(
-            b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None
+            b,
+            a,
+            primal,
+            primal - gap,
+            gap,
+            violation,
+            steps,
+            polished,
+            ok,
+            free,
+            bound,
+            True,
+            None,
         )
 
     mode = result(b, known)
@@ -155,7 +193,9 @@ def _described(problem: KinkProblem, found: Solved, tol: float) -> PiecewiseLine
         return replace(mode, unique=False)
     d = N[:, 0]
     start, stop = flat_interval(problem.X, problem.y, problem.loss, mode, d)
-    if (stop - start) * float(problem.reach[1] @ np.abs(d)) <= ROUNDINGS * EPS * problem.size:
+    if (stop - start) * float(
+        problem.reach[1] @ np.abs(d)
+    ) <= ROUNDINGS * EPS * problem.size:
         return mode  # rows that lie on a kink, though nothing holds them there, end the interval where it starts
     middle = result(b + d * (start + stop) / 2) if np.isfinite(start + stop) else mode
     if np.count_nonzero(d) > 1:

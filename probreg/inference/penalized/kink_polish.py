@@ -18,11 +18,17 @@ from probreg.inference.penalized.kink_systems import NewtonSystem
 from probreg.inference.penalized.kinks import EPS, Certificate, KinkProblem
 
 Array = NDArray[np.float64]
-States = NDArray[np.int8]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
+States = NDArray[
+    np.int8
+]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 
 ROUNDS = 40
-SLIGHT = 1e-12  # of the box, or of the data: what may contradict a state by rounding alone
-FINE = 4 * EPS  # of the data, and of what X'a may be: equations solved to this are not solved again
+SLIGHT = (
+    1e-12  # of the box, or of the data: what may contradict a state by rounding alone
+)
+FINE = (
+    4 * EPS
+)  # of the data, and of what X'a may be: equations solved to this are not solved again
 REFINED = 4  # solutions of the same equations at most, each for what rounding left of the last one
 
 
@@ -59,7 +65,9 @@ def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
     return np.where(width > 0, state, 0).astype(np.int8)
 
 
-def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state: States) -> Polished:
+def polish(
+    problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state: States
+) -> Polished:
     """The minimum given its states, which change from `state` until none is contradicted; equations are solved from (b, a)."""
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
@@ -69,21 +77,33 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state
         seen.add(state.tobytes())
         rows = np.flatnonzero(np.abs(state) == 1)
         # Dual weights beyond the kinks are known; free ones keep their values, from which the least change is sought.
-        a = np.where(np.abs(state) == 1, a, np.where(state == 2, up, np.where(state == -2, -down, 0.0)))
-        solve, r, slack = system.active(rows), problem.y - problem.X @ b, problem.slack(b, a)
+        a = np.where(
+            np.abs(state) == 1,
+            a,
+            np.where(state == 2, up, np.where(state == -2, -down, 0.0)),
+        )
+        solve, r, slack = (
+            system.active(rows),
+            problem.y - problem.X @ b,
+            problem.slack(b, a),
+        )
         for _ in range(REFINED):
             db, da = solve(slack, (r - state * eps)[rows])
             b = b + db
             a[rows] += da
             r, slack = problem.y - problem.X @ b, problem.slack(b, a)
             error = np.abs(r - state * eps)[rows] / near[rows]
-            if np.all(error <= FINE / SLIGHT) and np.all(np.abs(slack) <= FINE * problem.reach[0]):
+            if np.all(error <= FINE / SLIGHT) and np.all(
+                np.abs(slack) <= FINE * problem.reach[0]
+            ):
                 break
         if np.any(error > 1.0):
             # More rows than a point can interpolate: those that it misses most leave for the side they are on.
             far = rows[error > 0.5 * error.max()]
             inside = np.where(single[far], np.where(r[far] > 0, 2, -2), 0)
-            state[far] = np.where(r[far] > eps[far], 2, np.where(r[far] < -eps[far], -2, inside))
+            state[far] = np.where(
+                r[far] > eps[far], 2, np.where(r[far] < -eps[far], -2, inside)
+            )
             continue
         low = np.where(single | (state == -1), -down, 0.0)
         high = np.where(single | (state == 1), up, 0.0)
@@ -98,7 +118,9 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state
         new[(state == 0) & (r > eps + near) & (up > 0)] = 1
         new[(state == 0) & (r < -eps - near) & (down > 0)] = -1
         if np.array_equal(new, state):
-            return Polished(b, np.clip(a, -down, up), True)  # from at most SLIGHT beyond; what is certified is this
+            return Polished(
+                b, np.clip(a, -down, up), True
+            )  # from at most SLIGHT beyond; what is certified is this
         if new.tobytes() in seen:
             break
         state = new

@@ -15,16 +15,31 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lstsq, solve_triangular
+from scipy.linalg import (
+    LinAlgError,
+    cho_factor,
+    cho_solve,
+    cholesky,
+    lstsq,
+    solve_triangular,
+)
 from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.penalized.kinks import KinkProblem
-from probreg.numerics.linalg import inverse_upper, merge, rank_of, triangular, weighted_gram
+from probreg.numerics.linalg import (
+    inverse_upper,
+    merge,
+    rank_of,
+    triangular,
+    weighted_gram,
+)
 
 Array = NDArray[np.float64]
 
-SINGULAR = 1e-14  # reciprocal condition of equations of which the shortest solution is taken
+SINGULAR = (
+    1e-14  # reciprocal condition of equations of which the shortest solution is taken
+)
 PROPER = 1e-10  # of the largest pivot of a precision matrix: one below may be rounding
 ROUNDING = 64 * float(np.finfo(float).eps)
 
@@ -44,7 +59,9 @@ class NewtonSystem(Protocol):
     def start(self) -> Array: ...
     def factor(self, D: Array) -> None: ...
     def solve(self, w: Array, slack: Array) -> Direction: ...
-    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]: ...
+    def active(
+        self, rows: NDArray[np.intp]
+    ) -> Callable[[Array, Array], tuple[Array, Array]]: ...
 
 
 @dataclass(eq=False)
@@ -58,12 +75,18 @@ class ByColumns:
     def T(self) -> Array:
         """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
         X, P = self.problem.X, self.problem.P
-        some = self.problem.loss.up + self.problem.loss.down > 0  # rows whose loss says anything
-        F = triangular(X if some.all() else X[some]).astype(float) * np.sqrt(self.weight)
+        some = (
+            self.problem.loss.up + self.problem.loss.down > 0
+        )  # rows whose loss says anything
+        F = triangular(X if some.all() else X[some]).astype(float) * np.sqrt(
+            self.weight
+        )
         if P.any():
             F = merge(F, square_root(P))
         if not F.any():
-            raise Incompatible("no row has a weight, and the prior of all columns is flat: there is nothing to fit")
+            raise Incompatible(
+                "no row has a weight, and the prior of all columns is flat: there is nothing to fit"
+            )
         rank = rank_of(F)
         if rank.dropped:
             j = rank.dropped[0]
@@ -84,18 +107,24 @@ class ByColumns:
         """The minimum with squared residuals d r^2/2 in place of the loss: T T' = (d X'X + P)^-1."""
         problem = self.problem
         r = problem.y - problem.X @ problem.centre
-        return problem.centre + self.T @ (self.weight * (r @ self.Z) + problem.pull @ self.T)
+        return problem.centre + self.T @ (
+            self.weight * (r @ self.Z) + problem.pull @ self.T
+        )
 
     def factor(self, D: Array) -> None:
         self.D = D
-        self.L = cho_factor(weighted_gram(self.Z, D) + self.Q, lower=True, check_finite=False)
+        self.L = cho_factor(
+            weighted_gram(self.Z, D) + self.Q, lower=True, check_finite=False
+        )
 
     def solve(self, w: Array, slack: Array) -> Direction:
         theta = cho_solve(self.L, w @ self.Z + slack @ self.T, check_finite=False)
         dr = -(self.Z @ theta)
         return Direction(self.T @ theta, self.D * dr + w, dr)
 
-    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
+    def active(
+        self, rows: NDArray[np.intp]
+    ) -> Callable[[Array, Array], tuple[Array, Array]]:
         # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
         Z, p = self.Z[rows], len(self.T)
         if not self.Q.any():
@@ -135,7 +164,14 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
             # F'A^-1 F z = F'A^-1 h - k,   A x = h - F z
             g = solve_triangular(L, h[:m], lower=True, check_finite=False)
             z = cho_solve((S, True), G.T @ g - h[m:], check_finite=False)
-            return np.concatenate([solve_triangular(L, g - G @ z, lower=True, trans="T", check_finite=False), z])
+            return np.concatenate(
+                [
+                    solve_triangular(
+                        L, g - G @ z, lower=True, trans="T", check_finite=False
+                    ),
+                    z,
+                ]
+            )
 
         return solve
 
@@ -146,7 +182,9 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
         return lambda h: np.asarray(dsytrs(factor, pivots, h, lower=1)[0])
 
     def shortest_steps() -> Callable[[Array], Array]:
-        return lambda h: np.asarray(lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0])
+        return lambda h: np.asarray(
+            lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0]
+        )
 
     ways = [cholesky_steps, elimination_steps, shortest_steps]
     ready: list[Callable[[Array], Array]] = []
@@ -223,22 +261,34 @@ class ByRows:
         # K = Z Z' with Z = X_p P_p^(-1/2)
         at, diagonal = np.flatnonzero(~self.flat), self.problem.diagonal
         # Columns side by side are a view.
-        X = self.problem.X[:, slice(at[0], at[-1] + 1) if np.ptp(at) + 1 == len(at) else at]
+        X = self.problem.X[
+            :, slice(at[0], at[-1] + 1) if np.ptp(at) + 1 == len(at) else at
+        ]
         if diagonal is None:
             Z = solve_triangular(self.chol[0], X.T, lower=True).T
         else:
-            Z = X if np.all(diagonal[~self.flat] == 1) else X / np.sqrt(diagonal[~self.flat])
+            Z = (
+                X
+                if np.all(diagonal[~self.flat] == 1)
+                else X / np.sqrt(diagonal[~self.flat])
+            )
         return np.asarray(Z @ Z.T)
 
     def inverse(self, force: Array) -> Array:
         """P_p^-1 force_p among zeros (p,)."""
         out, diagonal, at = np.zeros(len(force)), self.problem.diagonal, ~self.flat
-        out[at] = cho_solve(self.chol, force[at]) if diagonal is None else force[at] / diagonal[at]
+        out[at] = (
+            cho_solve(self.chol, force[at])
+            if diagonal is None
+            else force[at] / diagonal[at]
+        )
         return out
 
     def start(self) -> Array:
         b = self.problem.centre.copy()
-        b[self.flat] += self.unit * np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
+        b[self.flat] += (
+            self.unit * np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
+        )
         return b
 
     @cached_property
@@ -248,14 +298,18 @@ class ByRows:
         if X.shape[1]:
             some = self.problem.loss.up + self.problem.loss.down > 0
             if not some.any():
-                raise Incompatible("no row has a weight, and the prior of some column is flat: there is nothing to fit")
+                raise Incompatible(
+                    "no row has a weight, and the prior of some column is flat: there is nothing to fit"
+                )
             rank = rank_of(triangular(X[some]).astype(float))
             if rank.dropped:
                 j = np.flatnonzero(self.flat)[rank.dropped[0]]
                 raise Incompatible(
                     f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
                 )
-        return np.asarray(np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0)))
+        return np.asarray(
+            np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0))
+        )
 
     @cached_property
     def F(self) -> Array:
@@ -267,7 +321,9 @@ class ByRows:
         B = self.S[:, None] * self.K * self.S
         B.flat[:: len(B) + 1] += 1.0
         self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-        self.G = solve_triangular(self.L, self.S[:, None] * self.F, lower=True, check_finite=False)
+        self.G = solve_triangular(
+            self.L, self.S[:, None] * self.F, lower=True, check_finite=False
+        )
 
     def solve(self, w: Array, slack: Array) -> Direction:
         # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
@@ -275,23 +331,35 @@ class ByRows:
         X = self.problem.X
         back = X @ self.inverse(slack)
         flat = np.zeros(0)
-        root = np.where(self.S > 0, self.S, 1.0)  # w is zero where D is: a row without weight
-        g = solve_triangular(self.L, w / root - self.S * back, lower=True, check_finite=False)
+        root = np.where(
+            self.S > 0, self.S, 1.0
+        )  # w is zero where D is: a row without weight
+        g = solve_triangular(
+            self.L, w / root - self.S * back, lower=True, check_finite=False
+        )
         if self.F.shape[1]:
-            flat = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + self.unit * slack[self.flat])
+            flat = np.linalg.solve(
+                self.G.T @ self.G, self.G.T @ g + self.unit * slack[self.flat]
+            )
             g = g - self.G @ flat
-        da = self.S * solve_triangular(self.L, g, lower=True, trans="T", check_finite=False)
+        da = self.S * solve_triangular(
+            self.L, g, lower=True, trans="T", check_finite=False
+        )
         db = self.inverse(da @ X + slack)
         db[self.flat] = self.unit * flat
         return Direction(db, da, -(self.K @ da + back + self.F @ flat))
 
-    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
+    def active(
+        self, rows: NDArray[np.intp]
+    ) -> Callable[[Array, Array], tuple[Array, Array]]:
         # K_FF da_F + X_fF db_f = error - X_pF P_p^-1 slack_p,   X_fF'da_F = -slack_f
         X, F = self.problem.X[rows], self.F[rows]
         solve = saddle_solver(self.K[np.ix_(rows, rows)], F)
 
         def change(slack: Array, error: Array) -> tuple[Array, Array]:
-            da, flat = solve(error - X @ self.inverse(slack), -self.unit * slack[self.flat])
+            da, flat = solve(
+                error - X @ self.inverse(slack), -self.unit * slack[self.flat]
+            )
             db = self.inverse(da @ X + slack)
             db[self.flat] = self.unit * flat
             return db, da

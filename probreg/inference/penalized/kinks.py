@@ -26,7 +26,9 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 EPS = float(np.finfo(float).eps)
-ON_THE_BOX = 64 * EPS  # of up + down: closer than this to an end of its box, a dual weight is at that end
+ON_THE_BOX = (
+    64 * EPS
+)  # of up + down: closer than this to an end of its box, a dual weight is at that end
 
 
 class PiecewiseLinear(NamedTuple):
@@ -54,19 +56,23 @@ class PiecewiseLinear(NamedTuple):
         """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero where a_i is a slope of the loss at r_i and positive elsewhere."""
         # For a > 0, up (r - eps)+ - a (r - eps) = (up - a)(r - eps)+ + a (r - eps)-: no difference of large numbers.
         above, below = r - self.epsilon, -r - self.epsilon
-        forward = np.maximum(self.up - np.maximum(a, 0), 0) * np.maximum(above, 0) + np.maximum(a, 0) * np.maximum(
-            -above, 0
-        )
-        backward = np.maximum(self.down - np.maximum(-a, 0), 0) * np.maximum(below, 0) + np.maximum(-a, 0) * np.maximum(
-            -below, 0
-        )
+        forward = np.maximum(self.up - np.maximum(a, 0), 0) * np.maximum(
+            above, 0
+        ) + np.maximum(a, 0) * np.maximum(-above, 0)
+        backward = np.maximum(self.down - np.maximum(-a, 0), 0) * np.maximum(
+            below, 0
+        ) + np.maximum(-a, 0) * np.maximum(-below, 0)
         # With eps = 0 the part of a that is not used stands at the other kink, which is the same one.
         return forward + backward
 
     def ends(self, a: Array) -> tuple[Array, Array]:
         """The residuals (lowest, highest) at which a_i is a slope of the loss: where a row may lie at no cost in the gap."""
         near = ON_THE_BOX * (self.up + self.down)
-        full, empty, zero = a >= self.up - near, a <= near - self.down, np.abs(a) <= near
+        full, empty, zero = (
+            a >= self.up - near,
+            a <= near - self.down,
+            np.abs(a) <= near,
+        )
         kink = np.where(a > 0, self.epsilon, -self.epsilon)
         # a = up: r >= eps; a = -down: r <= -eps; a = 0: the tube; in between: the kink of the sign of a.
         high = np.where(full, np.inf, np.where(zero & ~full, self.epsilon, kink))
@@ -134,12 +140,17 @@ class KinkProblem:
     @cached_property
     def flat(self) -> Mask:
         """Columns whose rows of P are zero."""
-        return np.asarray(self.diagonal == 0 if self.diagonal is not None else ~self.P.any(axis=1))
+        return np.asarray(
+            self.diagonal == 0 if self.diagonal is not None else ~self.P.any(axis=1)
+        )
 
     @cached_property
     def size(self) -> float:
         """max |y| + max epsilon, or 1 where both are zero: the unit of residuals."""
-        return float(np.abs(self.y).max(initial=0.0) + self.loss.epsilon.max(initial=0.0)) or 1.0
+        return (
+            float(np.abs(self.y).max(initial=0.0) + self.loss.epsilon.max(initial=0.0))
+            or 1.0
+        )
 
     def units(self, b: Array) -> Array:
         """|y_i| + sum_j |x_ij b_j| + eps_i (n,), and their median: what residuals and kinks are differences of."""
@@ -150,13 +161,24 @@ class KinkProblem:
             return (np.zeros(0),)
 
         sum_over_blocks(self.X, add)
-        return out + np.median(out) + (EPS if self.y.any() or self.loss.epsilon.any() else 1.0) * self.size
+        return (
+            out
+            + np.median(out)
+            + (EPS if self.y.any() or self.loss.epsilon.any() else 1.0) * self.size
+        )
 
     @cached_property
     def reach(self) -> Array:
         """sum_i |x_ij| max(up, down)_i, what X'a may be at most, above the means of |x_ij| over rows: (2, p)."""
-        w = np.stack([np.maximum(self.loss.up, self.loss.down), np.full(len(self.y), 1 / len(self.y))])
-        return sum_over_blocks(self.X, lambda rows, block: (w[:, rows] @ np.abs(block),))[0]
+        w = np.stack(
+            [
+                np.maximum(self.loss.up, self.loss.down),
+                np.full(len(self.y), 1 / len(self.y)),
+            ]
+        )
+        return sum_over_blocks(
+            self.X, lambda rows, block: (w[:, rows] @ np.abs(block),)
+        )[0]
 
     def force(self, b: Array) -> Array:
         """P(b - c), the slope of the prior."""
@@ -176,21 +198,31 @@ class KinkProblem:
         # Coefficients below a rounding of what moves a fit by `size` count as zero.
         reach, mean = self.reach
         length = np.abs(d) + EPS * self.size / np.where(mean > 0, mean, 1.0)
-        stiff = np.abs(self.P) @ length if self.diagonal is None else self.diagonal * length
+        stiff = (
+            np.abs(self.P) @ length if self.diagonal is None else self.diagonal * length
+        )
         scale = reach + stiff + np.abs(self.pull)
         stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
         width = np.where(most > 0, loss.up + loss.down, 1.0)
         outside = np.maximum(np.maximum(a - loss.up, -loss.down - a), 0.0) / width
         # The lesser of two relative distances: of a from the value that the side of r asks for, of r from the kink.
-        target = np.where(r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0))
+        target = np.where(
+            r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
+        )
         away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
         wrong = np.minimum(np.abs(a - target) / width, away / unit)
         worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, wrong))
-        return Certificate(primal, gap, worst, EPS * float(most @ unit + length @ stiff))
+        return Certificate(
+            primal, gap, worst, EPS * float(most @ unit + length @ stiff)
+        )
 
 
 def flat_interval(
-    X: Array, y: Array, loss: PiecewiseLinear, mode: PiecewiseLinearSolution, direction: Array
+    X: Array,
+    y: Array,
+    loss: PiecewiseLinear,
+    mode: PiecewiseLinearSolution,
+    direction: Array,
 ) -> tuple[float, float]:
     """The interval of t at which mode.beta + t direction has the same objective, for a direction that the prior leaves flat.
 
@@ -208,6 +240,12 @@ def flat_interval(
     moves = np.abs(s) > 1e-11 * np.abs(X).max(axis=0) @ np.abs(direction)
     # r - t s within [low, high], row by row.
     with np.errstate(invalid="ignore"):
-        one, two = (r[moves] - high[moves]) / s[moves], (r[moves] - low[moves]) / s[moves]
-    start, stop = np.minimum(one, two).max(initial=-np.inf), np.maximum(one, two).min(initial=np.inf)
+        one, two = (
+            (r[moves] - high[moves]) / s[moves],
+            (r[moves] - low[moves]) / s[moves],
+        )
+    start, stop = (
+        np.minimum(one, two).max(initial=-np.inf),
+        np.maximum(one, two).min(initial=np.inf),
+    )
     return float(min(start, 0.0)), float(max(stop, 0.0))

@@ -23,7 +23,9 @@ MANY_ROWS = 20_000
 SEED = 14  # of the sample, which decides how long it takes and nothing else
 
 
-def solve_known_sides(problem: KinkProblem, solve: Callable[[KinkProblem], Solved]) -> Solved | None:
+def solve_known_sides(
+    problem: KinkProblem, solve: Callable[[KinkProblem], Solved]
+) -> Solved | None:
     """The minimum over many rows by `solve` on few of them; None where that does not pay, or does not settle."""
     X, y, loss = problem.X, problem.y, problem.loss
     n, p = X.shape
@@ -47,8 +49,12 @@ def solve_known_sides(problem: KinkProblem, solve: Callable[[KinkProblem], Solve
         return (np.zeros(0),)
 
     map_blocks(lengths_of_rows, row_blocks(n, p))
-    away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon)) / np.where(reach > 0, reach, 1.0)
-    a = np.where(r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0))
+    away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon)) / np.where(
+        reach > 0, reach, 1.0
+    )
+    a = np.where(
+        r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
+    )
     near, steps = nearest(away, close), 0
     while 2 * len(near) <= n:
         fixed = a.copy()
@@ -58,7 +64,9 @@ def solve_known_sides(problem: KinkProblem, solve: Callable[[KinkProblem], Solve
         except Incompatible:
             return None
         steps += found.steps
-        if found.polished:  # rows held on a wrong side can leave a problem without a minimum
+        if (
+            found.polished
+        ):  # rows held on a wrong side can leave a problem without a minimum
             low, high = loss.ends(fixed)
             now = y - X @ found.b
             wrong = (now < low) | (now > high)
@@ -75,11 +83,15 @@ def solve_known_sides(problem: KinkProblem, solve: Callable[[KinkProblem], Solve
     return None
 
 
-def held(problem: KinkProblem, rows: NDArray[np.intp], times: float, pull: Array) -> KinkProblem:
+def held(
+    problem: KinkProblem, rows: NDArray[np.intp], times: float, pull: Array
+) -> KinkProblem:
     """The problem of some rows, each counted `times`, with the rows held on their sides in `pull`."""
     up, down, eps = (side[rows] for side in problem.loss)
     loss = PiecewiseLinear(up * times, down * times, eps)
-    return KinkProblem(problem.X[rows], problem.y[rows], loss, problem.P, problem.centre, pull)
+    return KinkProblem(
+        problem.X[rows], problem.y[rows], loss, problem.P, problem.centre, pull
+    )
 
 
 def nearest(away: Array, count: int) -> NDArray[np.intp]:

@@ -16,7 +16,9 @@ inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _update(G: Array, q: Array, x: Array, w: Array, ridge: float, j: int) -> float:
     """Coordinate j to its best value given the others, q = c - G x kept up; how far it went, in units of its curvature."""
     curvature = G[j, j] + ridge
-    if curvature <= 0.0:  # a column without variation: its prior alone decides, and its mode is 0
+    if (
+        curvature <= 0.0
+    ):  # a column without variation: its prior alone decides, and its mode is 0
         if x[j] != 0.0 and w[j] > 0.0:
             x[j] = 0.0
         return 0.0
@@ -37,7 +39,9 @@ def _update(G: Array, q: Array, x: Array, w: Array, ridge: float, j: int) -> flo
 
 
 @compiled
-def descend_lasso(G: Array, q: Array, x: Array, w: Array, passes: int, tol: float) -> int:
+def descend_lasso(
+    G: Array, q: Array, x: Array, w: Array, passes: int, tol: float
+) -> int:
     """Cyclic coordinate descent on x'Gx/2 - c'x + sum_j w_j |x_j|, in place, with q = c - G x; passes over all coordinates
     take turns with passes over those that are not zero. Returns the passes made: fewer than asked when a pass over all of
     them moved none by more than tol."""
@@ -61,7 +65,14 @@ def descend_lasso(G: Array, q: Array, x: Array, w: Array, passes: int, tol: floa
 
 @compiled
 def descend_among(
-    G: Array, q: Array, x: Array, w: Array, ridge: Array, J: NDArray[np.intp], passes: int, tol: float
+    G: Array,
+    q: Array,
+    x: Array,
+    w: Array,
+    ridge: Array,
+    J: NDArray[np.intp],
+    passes: int,
+    tol: float,
 ) -> bool:
     """Cyclic coordinate descent over the coordinates J alone on x'Gx/2 - c'x + sum_j w_j |x_j| + ridge_j x_j^2 / 2, in place, with
     q = c - G x of all coordinates. True once a pass moved none by more than tol; False after `passes`, or as soon as the moves shrink too
@@ -90,7 +101,9 @@ def _root(size: float, pull: float, power: float) -> float:
     if power == 2.0:
         return size / (1.0 + 2.0 * pull)
     # For power < 1 u + pull power u^(power - 1) is least at u = (pull power (1 - power))^(1 / (2 - power)).
-    low = (pull * power * (1.0 - power)) ** (1.0 / (2.0 - power)) if power < 1.0 else 0.0
+    low = (
+        (pull * power * (1.0 - power)) ** (1.0 / (2.0 - power)) if power < 1.0 else 0.0
+    )
     if power < 1.0 and size <= low + pull * power * low ** (power - 1.0):
         return 0.0
     high, u = size, size
@@ -114,7 +127,9 @@ def _root(size: float, pull: float, power: float) -> float:
 
 
 @compiled
-def descend_powers(G: Array, q: Array, x: Array, w: Array, power: Array, passes: int, tol: float) -> int:
+def descend_powers(
+    G: Array, q: Array, x: Array, w: Array, power: Array, passes: int, tol: float
+) -> int:
     """The same on x'Gx/2 - c'x + sum_j w_j |x_j|^power_j, 0 < power_j <= 2."""
     for done in range(passes):
         largest = 0.0

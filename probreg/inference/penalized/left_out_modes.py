@@ -44,20 +44,28 @@ class RowsInParts:
     weights: Array
 
     @classmethod
-    def of(cls, model: Model, part: Array, rest: Array | None = None) -> "RowsInParts | None":
+    def of(
+        cls, model: Model, part: Array, rest: Array | None = None
+    ) -> "RowsInParts | None":
         """`part` (n,) is the number of each row's part, -1 for none; None where the rows are not for this."""
         inside, outside = np.flatnonzero(part >= 0), np.flatnonzero(part < 0)
         inside = inside[np.argsort(part[inside], kind="stable")]
         order = np.concatenate([inside, outside])
-        rows = StandardRows.of(replace(model.with_prior_frozen, design=model.design.take(order)))
+        rows = StandardRows.of(
+            replace(model.with_prior_frozen, design=model.design.take(order))
+        )
         if rows is None:
             return None
         edges = np.r_[0, np.cumsum(np.bincount(part[inside]))].tolist()
         weights = full_weights(rows.model.design.weights, len(order))
         left = np.zeros(len(inside)) if rest is None else rest[inside]
-        return cls(rows, inside, tuple(slice(a, b) for a, b in pairwise(edges)), left, weights)
+        return cls(
+            rows, inside, tuple(slice(a, b) for a, b in pairwise(edges)), left, weights
+        )
 
-    def without(self, model: Model, point: Array, guess: Array | None = None) -> tuple[FromOtherRows, Array]:
+    def without(
+        self, model: Model, point: Array, guess: Array | None = None
+    ) -> tuple[FromOtherRows, Array]:
         """From the mode of `model`, the prior at one scale; `guess` (K, k + a) is what was missing after the first step at a scale
         nearby, and the second result what is missing here."""
         rows, prior = self.rows, PriorAt(self.rows, model)
@@ -65,8 +73,12 @@ class RowsInParts:
         _, g, h = rows.each(point)
         w, lost = self.weights, self.weights[: len(self.rest)] - self.rest
         # H_k = H - sum_k J_i'h_i J_i, and the gradient without part k
-        H = np.stack([rows.curvature(h[own] * lost[own, None, None], own) for own in self.slices])
-        slopes = np.stack([rows.gradient(g[own] * lost[own, None], own) for own in self.slices])
+        H = np.stack(
+            [rows.curvature(h[own] * lost[own, None, None], own) for own in self.slices]
+        )
+        slopes = np.stack(
+            [rows.gradient(g[own] * lost[own, None], own) for own in self.slices]
+        )
         every = len(lost) == len(w) and not self.rest.any()
         whole = H.sum(0) if every else rows.curvature(h * w[:, None, None])
         slope = slopes.sum(0) if every else rows.gradient(g * w[:, None])
@@ -74,20 +86,33 @@ class RowsInParts:
         gradient = slope + about.gradient - slopes
         first = point + np.einsum("kij,kj->ki", inverse, gradient)
         points = first if guess is None else first + guess
-        with np.errstate(all="ignore"):  # a step too far gives inf or nan, which is doubt
+        with np.errstate(
+            all="ignore"
+        ):  # a step too far gives inf or nan, which is doubt
             for some in self._batches():
                 points[some], good[some] = self._settle(
                     prior, about, point, some, points[some], inverse[some], good[some]
                 )
         good &= np.isfinite(points).all(1)
-        return self._predicted(points, good), np.where(good[:, None], points - first, 0.0)
+        return self._predicted(points, good), np.where(
+            good[:, None], points - first, 0.0
+        )
 
     def _batches(self) -> Iterator[slice]:
-        size = max(_AT_ONCE // max(self.rows.model.design.n * self.rows.model.shape[1], 1), 1)
+        size = max(
+            _AT_ONCE // max(self.rows.model.design.n * self.rows.model.shape[1], 1), 1
+        )
         return (slice(a, a + size) for a in range(0, len(self.slices), size))
 
     def _settle(
-        self, prior: PriorAt, about: LocalModel, whole: Array, some: slice, points: Array, inverse: Array, good: Array
+        self,
+        prior: PriorAt,
+        about: LocalModel,
+        whole: Array,
+        some: slice,
+        points: Array,
+        inverse: Array,
+        good: Array,
     ) -> tuple[Array, Array]:
         """Steps that hold the curvature until all are at their modes; those that do not get there, or lie where a maximum is to be
         proved, are not good."""
@@ -97,7 +122,9 @@ class RowsInParts:
             on = np.flatnonzero(~done)
             if not len(on):
                 break
-            g, reach = self._slopes(points[on], range(some.start, some.start + len(points)), on)
+            g, reach = self._slopes(
+                points[on], range(some.start, some.start + len(points)), on
+            )
             g += prior.slopes(whole, about, points[on])
             step = np.einsum("kij,kj->ki", inverse[on], g)
             size = np.sqrt(np.maximum((g * step).sum(1), 0.0))
@@ -106,7 +133,9 @@ class RowsInParts:
                 lost |= ~(reach < self.rows.far)
             points[on[~lost]] += step[~lost]
             # the next step is about as much shorter as this one was
-            rate = np.minimum(np.where(np.isfinite(before[on]), size / before[on], 0.5), 0.5)
+            rate = np.minimum(
+                np.where(np.isfinite(before[on]), size / before[on], 0.5), 0.5
+            )
             good[on[lost]] = False
             done[on] = lost | (size * rate < tol)
             before[on] = size
@@ -115,7 +144,10 @@ class RowsInParts:
 
     def _slopes(self, points: Array, numbers: range, on: Array) -> tuple[Array, Array]:
         """The gradient of the log-likelihood without each part at its point (K, k + a), and the largest |eta|."""
-        rows, ((p, m), design) = self.rows, (self.rows.model.shape, self.rows.model.design)
+        rows, ((p, m), design) = (
+            self.rows,
+            (self.rows.model.shape, self.rows.model.design),
+        )
         K, n = len(points), design.n
         gamma = points[:, : p * m].reshape(K, p, m).swapaxes(1, 2).reshape(K * m, p)
         eta = (gamma @ rows.U.T).reshape(K, m, n)
@@ -127,7 +159,12 @@ class RowsInParts:
             each = rows.scores(eta[j].T, rows.aux(points[j])) * self.weights[:, None]
             each[own] *= (self.rest[own] / self.weights[own])[:, None]
             g[j], of_aux[j] = each[:, :m].T, each[:, m:].sum(0)
-        slope = (g.reshape(K * m, n) @ rows.U).reshape(K, m, p).swapaxes(1, 2).reshape(K, p * m)
+        slope = (
+            (g.reshape(K * m, n) @ rows.U)
+            .reshape(K, m, p)
+            .swapaxes(1, 2)
+            .reshape(K, p * m)
+        )
         reach = np.abs(eta).max((1, 2)) if rows.may_diverge else np.zeros(K)
         return np.concatenate([slope, of_aux], 1), reach
 
@@ -137,4 +174,8 @@ class RowsInParts:
         eta = np.full((len(self.rest), m), np.nan)
         for j in np.flatnonzero(good):
             eta[self.slices[j]] = self.rows.eta(points[j], self.slices[j])
-        return FromOtherRows(eta, {a: np.exp(points[:, k + i]) for i, a in enumerate(self.rows.unknown)}, good)
+        return FromOtherRows(
+            eta,
+            {a: np.exp(points[:, k + i]) for i, a in enumerate(self.rows.unknown)},
+            good,
+        )

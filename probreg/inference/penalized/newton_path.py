@@ -27,14 +27,19 @@ class NextMode(NamedTuple):
     decrement: float
 
 
-def next_mode(rows: StandardRows, model: Model, point: Array, likelihood: LocalModel) -> NextMode | None:
+def next_mode(
+    rows: StandardRows, model: Model, point: Array, likelihood: LocalModel
+) -> NextMode | None:
     """The mode of `model`, which differs from that of the rows in its prior, from a point with the log-likelihood about it; None
     where it is not beyond doubt."""
     prior, tol = PriorAt(rows, model), TIGHT * max(1.0, np.sqrt(model.design.total))
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, which is doubt
         for _ in range(_ROUNDS):
             about = prior.local(point)
-            g, H = likelihood.gradient + about.gradient, likelihood.curvature + about.curvature
+            g, H = (
+                likelihood.gradient + about.gradient,
+                likelihood.curvature + about.curvature,
+            )
             if not (np.isfinite(g).all() and np.isfinite(H).all()):
                 return None
             inverse, sound = inverses(H[None])
@@ -44,7 +49,9 @@ def next_mode(rows: StandardRows, model: Model, point: Array, likelihood: LocalM
             decrement = float(np.sqrt(max(g @ inverse[0] @ g, 0.0)))
             if decrement < 1e3 * tol:
                 step = inverse[0] @ g  # after which the error is the square of this one
-                near = likelihood._replace(gradient=likelihood.gradient - likelihood.curvature @ step)
+                near = likelihood._replace(
+                    gradient=likelihood.gradient - likelihood.curvature @ step
+                )
                 found = NextMode(point + step, near, about, decrement)
                 return None if rows.in_doubt(found.point) else found
             point = _approached(rows, prior, point, g, inverse[0], about, tol)
@@ -53,7 +60,13 @@ def next_mode(rows: StandardRows, model: Model, point: Array, likelihood: LocalM
 
 
 def _approached(
-    rows: StandardRows, prior: PriorAt, point: Array, g: Array, inverse: Array, about: LocalModel, tol: float
+    rows: StandardRows,
+    prior: PriorAt,
+    point: Array,
+    g: Array,
+    inverse: Array,
+    about: LocalModel,
+    tol: float,
 ) -> Array:
     """Steps H^-1 g that hold H but for what they see of its change, while each is much shorter than the one before."""
     start, before = point, np.inf
@@ -72,5 +85,9 @@ def _approached(
         if (along := float(step @ fall)) > 0:
             hold = inverse @ fall
             cross = np.outer(step, hold)
-            inverse = inverse - (cross + cross.T) / along + np.outer(step, step) * ((1.0 + fall @ hold / along) / along)
+            inverse = (
+                inverse
+                - (cross + cross.T) / along
+                + np.outer(step, step) * ((1.0 + fall @ hold / along) / along)
+            )
     return point

@@ -14,7 +14,14 @@ from probreg.data import Frame
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.frame import between_outcomes
-from probreg.priors import ElasticNet, ExponentialPower, Flat, GroupedPrior, Laplace, ProximalPrior
+from probreg.priors import (
+    ElasticNet,
+    ExponentialPower,
+    Flat,
+    GroupedPrior,
+    Laplace,
+    ProximalPrior,
+)
 from probreg.priors.joint import PENALTY_OF_CLASSES, JointPrior, mapping_of
 
 _ROUNDING = 8 * np.finfo(float).eps
@@ -43,14 +50,20 @@ class NonsmoothBlock(NamedTuple):
     def center(self) -> Array:
         """(q,), where its kinks are."""
         this: Any = self.prior
-        return np.broadcast_to(np.asarray(this.location, dtype=float), len(self.columns))
+        return np.broadcast_to(
+            np.asarray(this.location, dtype=float), len(self.columns)
+        )
 
     @property
     def weights(self) -> tuple[Array, Array] | None:
         """l1 and l2 weights (q,) with -log p = sum a_j |r_j| + l_j r_j^2 / 2 + constant over r = phi - center; None where
         it is of another form."""
         prior: Any = self.prior
-        s = np.broadcast_to(prior.scales * self.unit, len(self.columns)) if _has_weights(prior) else np.ones(0)
+        s = (
+            np.broadcast_to(prior.scales * self.unit, len(self.columns))
+            if _has_weights(prior)
+            else np.ones(0)
+        )
         match prior:
             case Laplace():
                 return 1.0 / s, np.zeros_like(s)
@@ -70,7 +83,11 @@ class NonsmoothBlock(NamedTuple):
         if isinstance(prior, ExponentialPower) and self.weights is None:
             s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
             return s**-prior.q, np.full(len(s), prior.q), np.zeros(len(s))
-        return None if self.weights is None else (self.weights[0], np.ones(len(self.columns)), self.weights[1])
+        return (
+            None
+            if self.weights is None
+            else (self.weights[0], np.ones(len(self.columns)), self.weights[1])
+        )
 
 
 class Norms(NamedTuple):
@@ -82,7 +99,9 @@ class Norms(NamedTuple):
 
 
 def _has_weights(prior: ProximalPrior) -> bool:
-    return isinstance(prior, Laplace | ElasticNet) or (isinstance(prior, ExponentialPower) and prior.q in (1.0, 2.0))
+    return isinstance(prior, Laplace | ElasticNet) or (
+        isinstance(prior, ExponentialPower) and prior.q in (1.0, 2.0)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +166,11 @@ class NonsmoothTerms:
     @property
     def powers(self) -> tuple[Array, Array, Array] | None:
         """Weights, exponents and l2 weights (p,) when every part is of that form."""
-        w, e, l2 = np.zeros(self.shape[0]), np.ones(self.shape[0]), np.zeros(self.shape[0])
+        w, e, l2 = (
+            np.zeros(self.shape[0]),
+            np.ones(self.shape[0]),
+            np.zeros(self.shape[0]),
+        )
         for part in self.parts:
             found = part.powers
             if found is None:
@@ -167,13 +190,17 @@ class NonsmoothTerms:
         metric, ridge = np.zeros(self.shape[0]), np.zeros(self.shape[0])
         for part in self.parts:
             if isinstance(part.prior, GroupedPrior):
-                groups += [part.columns[g] for g in part.prior.members(len(part.columns))]
+                groups += [
+                    part.columns[g] for g in part.prior.members(len(part.columns))
+                ]
                 metric[part.columns] = 1.0 / (part.prior.scales * part.unit)
             elif (found := part.weights) is None:
                 return None
             else:
                 metric[part.columns], ridge[part.columns] = found
-                groups += [part.columns[j : j + 1] for j in np.flatnonzero(found[0] > 0)]
+                groups += [
+                    part.columns[j : j + 1] for j in np.flatnonzero(found[0] > 0)
+                ]
         return Norms(tuple(groups), metric, ridge)
 
     def phi(self, beta: Array, sigma: float) -> Array:
@@ -194,7 +221,10 @@ class NonsmoothTerms:
         return M if self.contrast is None else between_outcomes(M, self.contrast)
 
     def log_prob(self, phi: Array) -> float:
-        return sum(float(part.prior.log_prob(phi[part.columns], part.unit)) for part in self.parts)
+        return sum(
+            float(part.prior.log_prob(phi[part.columns], part.unit))
+            for part in self.parts
+        )
 
     def ends(self, phi: Array) -> tuple[Array, Array]:
         """The subdifferential of -log p, entry by entry: lower and upper ends (p, m), widened by what rounding of phi can
@@ -203,7 +233,10 @@ class NonsmoothTerms:
         for part in self.parts:
             at = phi[part.columns]
             slack = _ROUNDING * (np.abs(at) + np.abs(part.center)[:, None])
-            first = [part.prior.subgradient(v, part.unit) for v in (at - slack, at, at + slack)]
+            first = [
+                part.prior.subgradient(v, part.unit)
+                for v in (at - slack, at, at + slack)
+            ]
             low[part.columns] = np.min([f[0] for f in first], 0)
             high[part.columns] = np.max([f[1] for f in first], 0)
         return low, high
@@ -224,7 +257,9 @@ class NonsmoothTerms:
             if isinstance(part.prior, GroupedPrior):
                 for g in part.prior.members(len(part.columns)):
                     at[g] = at[g].all(0)
-            pointed = np.ones(len(part.columns), bool) if found is None else found[0] > 0
+            pointed = (
+                np.ones(len(part.columns), bool) if found is None else found[0] > 0
+            )
             out[part.columns] = pointed[:, None] & at
         return out
 
@@ -239,7 +274,9 @@ class NonsmoothTerms:
             h = 1e-4 * np.abs(at - center)
             # f''(x) = (f'(x + h) - f'(x - h)) / (2 h) + O(h^2)
             safe = np.where(h > 0, h, 1.0)
-            ahead, behind = (part.prior.subgradient(at + t * h, part.unit)[0] for t in (1.0, -1.0))
+            ahead, behind = (
+                part.prior.subgradient(at + t * h, part.unit)[0] for t in (1.0, -1.0)
+            )
             with np.errstate(invalid="ignore"):
                 out[part.columns] = np.where(h > 0, (ahead - behind) / (2 * safe), 0.0)
         return out
@@ -248,7 +285,10 @@ class NonsmoothTerms:
 def smooth_part(model: Model) -> Model:
     """The same rows and likelihood under the smooth blocks alone; columns of the others are flat."""
     # flat columns are stated, since those of a smooth function have another default
-    smooth = [replace(b, prior=Flat()) if isinstance(b.prior, ProximalPrior) else b for b in model.joint.blocks]
+    smooth = [
+        replace(b, prior=Flat()) if isinstance(b.prior, ProximalPrior) else b
+        for b in model.joint.blocks
+    ]
     return model.with_prior(mapping_of(smooth, model.design.columns))
 
 
@@ -258,7 +298,12 @@ def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Frame:
     if basis.intercept is None or not nonsmooth.touched[basis.intercept]:
         return basis
     size = np.sqrt((model.design.sample.X**2).mean(0))
-    return replace(basis, shift=np.zeros_like(size), scale=np.where(size > 0, size, 1.0), intercept=None)
+    return replace(
+        basis,
+        shift=np.zeros_like(size),
+        scale=np.where(size > 0, size, 1.0),
+        intercept=None,
+    )
 
 
 def distance_to_subgradient(gradient: Array, low: Array, high: Array) -> Array:

@@ -19,8 +19,17 @@ from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.penalized.active_set import minimise, off
 from probreg.inference.penalized.group_norms import GroupNorms
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms, separable_basis, smooth_part
-from probreg.inference.penalized.separable import KinkedPenalty, Powers, Proximal, WeightedAbsolute
+from probreg.inference.penalized.nonsmooth import (
+    NonsmoothTerms,
+    separable_basis,
+    smooth_part,
+)
+from probreg.inference.penalized.separable import (
+    KinkedPenalty,
+    Powers,
+    Proximal,
+    WeightedAbsolute,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
@@ -63,7 +72,11 @@ class SearchCoordinates:
 
     @cached_property
     def penalty(self) -> KinkedPenalty:
-        weights, powers, m = self.nonsmooth.weights, self.nonsmooth.powers, self.shape[1]
+        weights, powers, m = (
+            self.nonsmooth.weights,
+            self.nonsmooth.powers,
+            self.shape[1],
+        )
         scale, size = self.basis.scale, self._k + len(self.model.unknown)
 
         def out(values: Array, rest: float = 0.0) -> Array:
@@ -73,7 +86,9 @@ class SearchCoordinates:
         # gamma_j = scale_j beta_j: weights of |beta_j| are divided by scale_j, of beta_j^2 by scale_j^2, of |beta_j|^e
         # by scale_j^e.
         if weights is not None:
-            return WeightedAbsolute(out(weights[0] / scale), out(weights[1] / scale**2), center)
+            return WeightedAbsolute(
+                out(weights[0] / scale), out(weights[1] / scale**2), center
+            )
         if powers is not None:
             w, e, ridge = powers
             return Powers(out(w / scale**e), out(e, 1.0), out(ridge / scale**2), center)
@@ -88,13 +103,19 @@ class SearchCoordinates:
 
     def beta(self, x: Array) -> Array:
         """The coefficients on the raw columns; exactly at the kink where gamma is."""
-        at = (x[: self._k].reshape(self.shape) == self._center) & self.nonsmooth.touched[:, None]
-        return self.nonsmooth.beta(np.where(at, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x)))
+        at = (
+            x[: self._k].reshape(self.shape) == self._center
+        ) & self.nonsmooth.touched[:, None]
+        return self.nonsmooth.beta(
+            np.where(at, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x))
+        )
 
     def x(self, beta: Array, log_aux: Array) -> Array:
         x = np.r_[np.zeros(self._k), log_aux]
         phi = beta if self.nonsmooth.contrast is None else self.nonsmooth.phi(beta, 1.0)
-        x[: self._k] = (self._center + (self.basis.T_inverse @ phi - self._center) / self.units(x)).ravel()
+        x[: self._k] = (
+            self._center + (self.basis.T_inverse @ phi - self._center) / self.units(x)
+        ).ravel()
         return self._without_shift(x)
 
     def _without_shift(self, x: Array) -> Array:
@@ -102,10 +123,16 @@ class SearchCoordinates:
         if self.nonsmooth.contrast is None:
             return x
         scores = x.reshape(self.shape)
-        return np.where(self.nonsmooth.touched[:, None], scores, scores - scores.mean(1, keepdims=True)).ravel()
+        return np.where(
+            self.nonsmooth.touched[:, None],
+            scores,
+            scores - scores.mean(1, keepdims=True),
+        ).ravel()
 
     def _kappa(self, x: Array) -> Array:
-        return self._center + self.units(x) * (x[: self._k].reshape(self.shape) - self._center)
+        return self._center + self.units(x) * (
+            x[: self._k].reshape(self.shape) - self._center
+        )
 
     @cached_property
     def _center(self) -> Array:
@@ -129,7 +156,9 @@ class SearchCoordinates:
         x = self._without_shift(x)
         # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns, of which f = -log p has g and H.
         units, kappa = self.units(x), self._kappa(x)
-        with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
+        with np.errstate(
+            all="ignore"
+        ):  # a step too far gives inf or nan, and is halved
             value, g, H = self._expansion(kappa, self.aux(x))
         value, g, H = -value, -g, H.copy()
         moving = self.nonsmooth.moving
@@ -149,16 +178,25 @@ class SearchCoordinates:
             value, g[-1] = value + s.sum() * x[-1], g[-1] + s.sum()
         return SearchPoint(x, value, g, H)
 
-    def _expansion(self, kappa: Array, aux: dict[str, float]) -> tuple[float, Array, Array]:
+    def _expansion(
+        self, kappa: Array, aux: dict[str, float]
+    ) -> tuple[float, Array, Array]:
         kappa = self.nonsmooth.beta(kappa)
         if self.basis.intercept is not None or self.model.design.intercept is None:
             local = self.smooth.in_frame(kappa, self.basis, aux)
             return self._of_scores(*local)
         raw, k = self.smooth.value_grad_hessian(self.basis.T @ kappa, **aux), kappa.size
-        S = np.r_[np.repeat(1.0 / self.basis.scale, kappa.shape[1]), np.ones(len(raw.gradient) - k)]
-        return self._of_scores(raw.value, S * raw.gradient, S[:, None] * raw.curvature * S)
+        S = np.r_[
+            np.repeat(1.0 / self.basis.scale, kappa.shape[1]),
+            np.ones(len(raw.gradient) - k),
+        ]
+        return self._of_scores(
+            raw.value, S * raw.gradient, S[:, None] * raw.curvature * S
+        )
 
-    def _of_scores(self, value: float, gradient: Array, curvature: Array) -> tuple[float, Array, Array]:
+    def _of_scores(
+        self, value: float, gradient: Array, curvature: Array
+    ) -> tuple[float, Array, Array]:
         """The same over the scores of classes, with a curvature against the shift in columns without a kink, where it stays 0."""
         C, (p, K) = self.nonsmooth.contrast, self.shape
         if C is None:
@@ -174,7 +212,10 @@ class SearchCoordinates:
         """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""
         hessian = self.penalty.hessian(at.x)
         return off(
-            at.gradient, self.penalty, at.x, np.abs(np.diagonal(at.curvature)) + np.where(hessian > 0, hessian, 0.0)
+            at.gradient,
+            self.penalty,
+            at.x,
+            np.abs(np.diagonal(at.curvature)) + np.where(hessian > 0, hessian, 0.0),
         )
 
 
@@ -187,16 +228,22 @@ class SearchResult(NamedTuple):
     status: Status
 
 
-def start_of(search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | None) -> Array:
+def start_of(
+    search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | None
+) -> Array:
     """The caller's coefficients; for a cusp the mode under a normal prior of the same spread; else a penalised
     regression on a rough eta."""
     model = search.model
     if not model.design.reachable:
-        raise DataError(f"a mode is found by sums over the rows, and {model.design.rows_needed}")
+        raise DataError(
+            f"a mode is found by sums over the rows, and {model.design.rows_needed}"
+        )
     if start is not None:
         beta = np.asarray(start)
         if beta.shape != model.shape:
-            raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
+            raise DataError(
+                f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}"
+            )
         return search.x(beta, _rough_aux(model))
     if not search.nonsmooth.convex:
         smooth = rounder(model)
@@ -215,12 +262,17 @@ def _rough(search: SearchCoordinates) -> Array:
     """The prior's own centre, and one penalised regression of the likelihood's rough eta from there."""
     model, design = search.model, search.model.design.sample
     assert isinstance(model.likelihood, SmoothLikelihood)
-    x = search.x(np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1), _rough_aux(model))
+    x = search.x(
+        np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1),
+        _rough_aux(model),
+    )
     x[: search._k] = search.penalty.center[: search._k]
     eta, aux = model.likelihood.initial_eta(design.observed)
     if not eta.any() and design.offset is None:
         return x
-    known = model.likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
+    known = model.likelihood.at_rows(
+        {**aux, **model.fixed}, design.precision
+    ) | model.given(design)
     weight = np.einsum("nkk->n", model.likelihood.information(eta, **known))
     weight = times_weights(weight, design.weights)
     U = search.basis.rows(design.X)
@@ -243,7 +295,11 @@ def rounder(model: Model) -> Model:
         this: Any = b.prior
         if isinstance(b.prior, ProximalPrior):
             spread = entry_sd(b.prior, len(b.columns))
-            this = Normal(this.scales * spread, location=this.location, sigma_units=this.sigma_units)
+            this = Normal(
+                this.scales * spread,
+                location=this.location,
+                sigma_units=this.sigma_units,
+            )
         if model.joint.informative[list(b.columns)].any():
             made.append(replace(b, prior=this))
     return model.with_prior(mapping_of(made, model.design.columns))
@@ -263,7 +319,9 @@ def entry_sd(prior: Prior, q: int) -> Array:
 
 
 @one_blas_thread()
-def minimise_nonsmooth(search: SearchCoordinates, x: Array, *, tol: float, max_steps: int) -> SearchResult:
+def minimise_nonsmooth(
+    search: SearchCoordinates, x: Array, *, tol: float, max_steps: int
+) -> SearchResult:
     """Proximal Newton steps, halved until the objective falls, until the certificate holds."""
     at = search.at(x)
     for number in range(max_steps + 1):
@@ -297,7 +355,9 @@ def _convexified(H: Array) -> Array:
         return (vector * value) @ vector.T * np.outer(d, d)
 
 
-def _halve(search: SearchCoordinates, at: SearchPoint, step: Array) -> SearchPoint | None:
+def _halve(
+    search: SearchCoordinates, at: SearchPoint, step: Array
+) -> SearchPoint | None:
     """The first of x + t step, t = 1, 1/2, ..., at which the objective falls enough, None when none does."""
     penalty, here = search.penalty, search.penalty.value(at.x)
     # The fall that the expansion promises: Delta = g'd + penalty(x + d) - penalty(x) < 0, and f(x + t d) + penalty(x +

@@ -32,7 +32,12 @@ from probreg.inference.modes.closed_form import ClosedForm, open_directions
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.modes.wide import Rotated, rotated
-from probreg.inference.penalized.coordinate_descent import CoordinateDescent, Joint, Lasso, solve_joint
+from probreg.inference.penalized.coordinate_descent import (
+    CoordinateDescent,
+    Joint,
+    Lasso,
+    solve_joint,
+)
 from probreg.inference.penalized.degrees import (
     degrees_of_freedom,
     diagonal_of_shrinkage,
@@ -41,7 +46,12 @@ from probreg.inference.penalized.degrees import (
 )
 from probreg.inference.penalized.newton_path import NextMode, next_mode
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
-from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
+from probreg.inference.penalized.nonsmooth_search import (
+    SearchCoordinates,
+    minimise_nonsmooth,
+    rounder,
+    start_of,
+)
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution
 from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
 from probreg.inference.penalized.standard_rows import PriorAt, StandardRows
@@ -88,11 +98,17 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
     """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base, out = Lasso.of(model), []
     start, sigma = base.start(), None
-    before: tuple[Array, Any] | None = None  # correlations with the residuals, and the penalty
+    before: tuple[Array, Any] | None = (
+        None  # correlations with the residuals, and the penalty
+    )
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
-        about = sigma if sigma is not None else model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
+        about = (
+            sigma
+            if sigma is not None
+            else model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
+        )
         penalty = lasso.weights.at(about, base.parts.norm)
         hint = penalty.may_enter(*((base.c, penalty) if before is None else before))
         with one_blas_thread():
@@ -107,14 +123,28 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
         )
         log_lik = _log_lik(model, found.given.rss, found.sigma)
         df = _degrees(lasso, found)
-        out.append(Step(lasso.beta(start.r), aux, log_lik, found.kkt, found.given.gap, df, status))
+        out.append(
+            Step(
+                lasso.beta(start.r),
+                aux,
+                log_lik,
+                found.kkt,
+                found.given.gap,
+                df,
+                status,
+            )
+        )
     return out
 
 
 def _log_lik(model: Model, rss: float, sigma: float) -> float:
     # log p(y | beta) = sum_i w_i log(precision_i) / 2 - (n / 2) log(2 pi sigma^2) - RSS / (2 sigma^2)
     design = model.design
-    return float(0.5 * design.log_precision - 0.5 * design.total * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
+    return float(
+        0.5 * design.log_precision
+        - 0.5 * design.total * np.log(2 * np.pi * sigma**2)
+        - 0.5 * rss / sigma**2
+    )
 
 
 def _degrees(lasso: Lasso, found: Joint) -> float:
@@ -123,7 +153,11 @@ def _degrees(lasso: Lasso, found: Joint) -> float:
     penalty, r = lasso.weights.at(found.sigma, parts.norm), found.given.r
     free = np.flatnonzero(~penalty.at_kink(r))
     P = penalty.curvature_among(r, free)
-    spent = float(len(free)) if P is None else float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
+    spent = (
+        float(len(free))
+        if P is None
+        else float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
+    )
     return spent + len(parts.flat)
 
 
@@ -143,11 +177,13 @@ class PathSolution:
     df: Array
     log_lik: Array
     status: tuple[Status, ...]
-    ridge: RidgeModes | None = None  # the one decomposition of all scales, for a Gaussian model with normal priors
-    closed: bool = False  # all scales are from one decomposition, with sigma held or found beside
-    seen: "PathSolution | None" = (
-        None  # the same in coordinates that the rows see, where these are fewer than the columns
+    ridge: RidgeModes | None = (
+        None  # the one decomposition of all scales, for a Gaussian model with normal priors
     )
+    closed: bool = (
+        False  # all scales are from one decomposition, with sigma held or found beside
+    )
+    seen: "PathSolution | None" = None  # the same in coordinates that the rows see, where these are fewer than the columns
 
     def model(self, i: int) -> Model:
         """The model whose mode is beta[i]."""
@@ -169,12 +205,17 @@ def restated(model: Model, factor: float) -> Model:
     """The same density at these rows, its priors as they were stated: one on standardised columns stays so. As `rescaled`
     where that cannot be said."""
     if isinstance(model.prior, Prior):
-        if not model.prior.whole and (one := model.prior.rescale_stated(factor)) is not None:
+        if (
+            not model.prior.whole
+            and (one := model.prior.rescale_stated(factor)) is not None
+        ):
             return model.with_prior(one)
         return rescaled(model, factor)
     each = {key: prior.rescale_stated(factor) for key, prior in model.prior.items()}
     known = {key: prior for key, prior in each.items() if prior is not None}
-    return model.with_prior(known) if len(known) == len(each) else rescaled(model, factor)
+    return (
+        model.with_prior(known) if len(known) == len(each) else rescaled(model, factor)
+    )
 
 
 def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
@@ -225,9 +266,13 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
 def _checked(model: Model, scales: Any) -> Array:
     grid = np.atleast_1d(np.asarray(scales, dtype=float))
     if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
-        raise DataError(f"the scales of a path are positive finite numbers, got {scales!r}")
+        raise DataError(
+            f"the scales of a path are positive finite numbers, got {scales!r}"
+        )
     if not model.joint.informative.any():
-        raise Incompatible("a path goes over the scale of a prior, and every prior of this model is flat")
+        raise Incompatible(
+            "a path goes over the scale of a prior, and every prior of this model is flat"
+        )
     if not isinstance(model.likelihood, SmoothLikelihood):
         raise Incompatible(
             f"a path follows modes of smooth likelihoods, and the {model.likelihood.name} likelihood has kinks: fit each scale by itself"
@@ -274,7 +319,11 @@ def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Ste
     rows, near = StandardRows.of(model), None
     for s in scales:
         at = rescaled(model, float(s))
-        near = None if rows is None or near is None else next_mode(rows, at, near.point, near.likelihood)
+        near = (
+            None
+            if rows is None or near is None
+            else next_mode(rows, at, near.point, near.likelihood)
+        )
         if rows is not None and near is not None:
             out.append(_step_near(rows, near))
             continue
@@ -283,17 +332,31 @@ def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Ste
         out.append(_step(at, found, found.stats["decrement"]))
         if rows is not None and found.status is Status.CONVERGED:
             point = rows.point(found.beta, found.aux)
-            near = NextMode(point, rows.local(point), PriorAt(rows, at).local(point), 0.0)
+            near = NextMode(
+                point, rows.local(point), PriorAt(rows, at).local(point), 0.0
+            )
     return out
 
 
 def _step_near(rows: StandardRows, near: NextMode) -> Step:
     k = rows.model.shape[0] * rows.model.shape[1]
     # tr (H + P)^-1 H, H the information: the same on standardised columns
-    df = float(diagonal_of_shrinkage(rows.information(near.point), near.prior.curvature[:k, :k]).sum())
+    df = float(
+        diagonal_of_shrinkage(
+            rows.information(near.point), near.prior.curvature[:k, :k]
+        ).sum()
+    )
     log_lik = near.likelihood.value
     aux = {name: float(v) for name, v in rows.aux(near.point).items()}
-    return Step(rows.beta(near.point), aux, log_lik, near.decrement, np.nan, df, Status.CONVERGED)
+    return Step(
+        rows.beta(near.point),
+        aux,
+        log_lik,
+        near.decrement,
+        np.nan,
+        df,
+        Status.CONVERGED,
+    )
 
 
 def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
@@ -308,7 +371,9 @@ def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[S
         found = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
         stats = {"kkt": found.kkt, "steps": float(found.steps)}
         beta, aux = search.beta(found.at.x), search.aux(found.at.x)
-        made = kinked_solution(search.model, beta, aux, found.status, stats=stats, notes=())
+        made = kinked_solution(
+            search.model, beta, aux, found.status, stats=stats, notes=()
+        )
         out.append(_step(search.model, made, found.kkt))
     return out
 
@@ -317,7 +382,15 @@ def _step(model: Model, found: Solution, kkt: float) -> Step:
     aux = dict(found.aux)
     df = degrees_of_freedom(model, found.beta, **aux)
     log_lik = float(model.log_lik(found.beta, **aux))
-    return Step(found.beta, aux, log_lik, float(kkt), float(found.stats.get("gap", np.nan)), df, found.status)
+    return Step(
+        found.beta,
+        aux,
+        log_lik,
+        float(kkt),
+        float(found.stats.get("gap", np.nan)),
+        df,
+        found.status,
+    )
 
 
 def default_scales(model: Model, n: int = 100) -> Array:
@@ -333,7 +406,9 @@ def default_scales(model: Model, n: int = 100) -> Array:
     nonsmooth = NonsmoothTerms.of(model)
     if nonsmooth.norms is not None and nonsmooth.norms.groups:
         low = _leaving(model)
-        return low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)  # on the zero side of rounding
+        return (
+            low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)
+        )  # on the zero side of rounding
     return np.geomspace(*_spectrum(model), n)
 
 
@@ -349,9 +424,15 @@ def _leaving(model: Model) -> float:
         if model.joint.contrast is not None:
             slope = slope @ model.joint.contrast.T
         if nonsmooth.moving.any():
-            slope = slope * np.where(nonsmooth.moving, step.aux[model.noise_scale], 1.0)[:, None]
+            slope = (
+                slope
+                * np.where(nonsmooth.moving, step.aux[model.noise_scale], 1.0)[:, None]
+            )
         # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
-        lengths = [np.linalg.norm(slope[g] / norms.metric[g, None], axis=0).max() for g in norms.groups]
+        lengths = [
+            np.linalg.norm(slope[g] / norms.metric[g, None], axis=0).max()
+            for g in norms.groups
+        ]
         new = 1.0 / max(*lengths, float(np.finfo(float).tiny))
         if abs(new - scale) <= 1e-10 * new:
             break

@@ -14,9 +14,23 @@ import scipy
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    kinds,
+    sigma_note,
+)
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
-from probreg.inference.penalized.kink_mode import PiecewiseLinear, PiecewiseLinearSolution, solve_piecewise_linear
+from probreg.inference.penalized.kink_mode import (
+    PiecewiseLinear,
+    PiecewiseLinearSolution,
+    solve_piecewise_linear,
+)
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import rank_of, triangular
@@ -26,7 +40,9 @@ _NOTHING = 1e-12  # of the size of a response: a scale below it is rounding
 _TUBE = "epsilon"  # the nuisance parameter that is the half-width of a tube
 _NARROW = -60.0  # the log of a tube without width
 _GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
-_RUN_OUT = 30.0  # of a log: a nuisance parameter this far below where it began runs to 0
+_RUN_OUT = (
+    30.0  # of a log: a nuisance parameter this far below where it began runs to 0
+)
 _STEP = 1.0  # of a log, while the maximum is being bracketed
 
 
@@ -74,22 +90,35 @@ class InteriorPoint(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        absent = None if model.design.n else f"interior_point takes rows in memory, and {model.design.rows_needed}"
+        absent = (
+            None
+            if model.design.n
+            else f"interior_point takes rows in memory, and {model.design.rows_needed}"
+        )
         return kinds(self, model) or edges(self, model) or absent
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        return certified(model, *kinked_mode(model, tol=self.tol, max_steps=self.max_steps))
+        return certified(
+            model, *kinked_mode(model, tol=self.tol, max_steps=self.max_steps)
+        )
 
 
 def certified(model: Model, mode: Mode, at: PiecewiseLinearSolution) -> Solution:
     """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
     i, beta = model.design.intercept, model.design.frame.to_raw(mode.gamma)
     moved = 0.0 if i is None else float(beta[i, 0] - mode.gamma[i, 0])
-    return with_certificate(model, solution_at(model, mode), at, steps=mode.steps, moved=moved)
+    return with_certificate(
+        model, solution_at(model, mode), at, steps=mode.steps, moved=moved
+    )
 
 
 def with_certificate(
-    model: Model, found: Solution, at: PiecewiseLinearSolution, *, steps: int, moved: float = 0.0
+    model: Model,
+    found: Solution,
+    at: PiecewiseLinearSolution,
+    *,
+    steps: int,
+    moved: float = 0.0,
 ) -> Solution:
     """The solution with its certificate in numbers and words; an interval of the intercept is `moved` to the raw columns."""
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
@@ -103,7 +132,8 @@ def with_certificate(
     }
     notes = (
         *sigma_note(
-            model, "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat)"
+            model,
+            "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat)",
         ),
         Routine(
             f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}"
@@ -113,7 +143,9 @@ def with_certificate(
     return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 
 
-def _not_unique(model: Model, at: PiecewiseLinearSolution, moved: float) -> tuple[str, ...]:
+def _not_unique(
+    model: Model, at: PiecewiseLinearSolution, moved: float
+) -> tuple[str, ...]:
     """In words, where other coefficients have the same loss: the interval of the intercept on the raw columns."""
     if at.unique:
         return ()
@@ -131,22 +163,39 @@ class Programme:
     def __init__(self, model: Model, tol: float, max_steps: int) -> None:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
-        self.model, self.likelihood, self.tol, self.max_steps = model, likelihood, tol, max_steps
+        self.model, self.likelihood, self.tol, self.max_steps = (
+            model,
+            likelihood,
+            tol,
+            max_steps,
+        )
         U = design.frame.rows(design.X)
         self.kept = _without_combinations(model, U)
         self.U, self.y = U[:, self.kept], minus_offset(design.observed, design.offset)
-        self.w, self.centre = full_weights(design.weights, design.n), design.frame.T_inverse @ model.joint.center
+        self.w, self.centre = (
+            full_weights(design.weights, design.n),
+            design.frame.T_inverse @ model.joint.center,
+        )
         self.flat, self.steps = not model.joint.informative.any(), 0
         self._solved: dict[bytes, PiecewiseLinearSolution] = {}
 
     def __call__(self, log_aux: Array) -> tuple[PiecewiseLinearSolution, LocalModel]:
         """The mode, and the log posterior about it over (gamma, log aux)."""
-        at, aux = self.mode(log_aux), dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
+        at, aux = (
+            self.mode(log_aux),
+            dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
+        )
         return at, self.model.value_grad_hessian_standardised(at.beta[:, None], **aux)
 
     def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
-        model, known = self.model, {**self.model.fixed, **dict(zip(self.model.unknown, np.exp(log_aux).tolist()))}
+        model, known = (
+            self.model,
+            {
+                **self.model.fixed,
+                **dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
+            },
+        )
         up, down, tube = loss_of_rows(model, known)
         # of flat priors the minimum is that of any multiple of the loss: in units of its slopes it is solved once for each tube
         unit = float(np.max(up)) if self.flat else 1.0
@@ -156,26 +205,47 @@ class Programme:
             P, k = T.T @ model.joint.precision(model.noise(known)) @ T, self.kept
             loss = PiecewiseLinear(up / unit, down / unit, tube)
             found = solve_piecewise_linear(
-                self.U, self.y, loss, P[np.ix_(k, k)], self.centre[k], tol=self.tol, max_steps=self.max_steps
+                self.U,
+                self.y,
+                loss,
+                P[np.ix_(k, k)],
+                self.centre[k],
+                tol=self.tol,
+                max_steps=self.max_steps,
             )
             beta = np.zeros(len(P))
             beta[k] = found.beta
-            self._solved[key], self.steps = replace(found, beta=beta), self.steps + found.steps
+            self._solved[key], self.steps = (
+                replace(found, beta=beta),
+                self.steps + found.steps,
+            )
         at = self._solved[key]
         return replace(
-            at, dual=at.dual * unit, primal=at.primal * unit, dual_value=at.dual_value * unit, gap=at.gap * unit
+            at,
+            dual=at.dual * unit,
+            primal=at.primal * unit,
+            dual_value=at.dual_value * unit,
+            gap=at.gap * unit,
         )
 
     def slope(self, log_aux: Array) -> Array:
         """d f / d log aux of f = max over gamma of the log posterior, by the envelope theorem that at the mode."""
         at, names = self.mode(log_aux), self.model.unknown
         aux = dict(zip(names, np.exp(log_aux).tolist()))
-        found = self.model.gradient_standardised(at.beta[:, None], **aux).gradient[len(at.beta) :].copy()
+        found = (
+            self.model.gradient_standardised(at.beta[:, None], **aux)
+            .gradient[len(at.beta) :]
+            .copy()
+        )
         if _TUBE in names:
             # rows on an edge of the tube pull by their multipliers, not by a slope of the loss: sum |a_i| for sum w_i |score_i|
             known = {**self.model.fixed, **aux}
-            score = self.likelihood.score(self.y, (self.U @ at.beta[self.kept])[:, None], **known)[:, 0]
-            found[names.index(_TUBE)] += aux[_TUBE] * (np.abs(at.dual).sum() - self.w @ np.abs(score))
+            score = self.likelihood.score(
+                self.y, (self.U @ at.beta[self.kept])[:, None], **known
+            )[:, 0]
+            found[names.index(_TUBE)] += aux[_TUBE] * (
+                np.abs(at.dual).sum() - self.w @ np.abs(score)
+            )
         return found
 
     def most_likely_scale(self, log_aux: Array) -> Array | None:
@@ -190,13 +260,22 @@ class Programme:
             return None
         unit = {**model.fixed, model.unknown[0]: 1.0}
         r = self.y - self.U @ self.mode(log_aux).beta[self.kept]
-        up, down, tube = self.likelihood.slopes(**self.likelihood.at_rows(unit, model.design.precision))
-        S = float(self.w @ (up * np.maximum(r - tube, 0.0) + down * np.maximum(-r - tube, 0.0)))
+        up, down, tube = self.likelihood.slopes(
+            **self.likelihood.at_rows(unit, model.design.precision)
+        )
+        S = float(
+            self.w
+            @ (up * np.maximum(r - tube, 0.0) + down * np.maximum(-r - tube, 0.0))
+        )
         n, of = float(self.w.sum()), self.likelihood.slopes(**unit)
         k, e = 1.0 / of.up + 1.0 / of.down, float(of.tube)
         # n s k / (2 e + s k) = S / s: s = (S + (S^2 + 8 n e S / k)^(1/2)) / (2 n)
         s = (S + float(np.sqrt(S * S + 8.0 * n * e * S / k))) / (2.0 * n)
-        return np.array([np.log(s)]) if s > _NOTHING * float(np.abs(self.y).max()) else None
+        return (
+            np.array([np.log(s)])
+            if s > _NOTHING * float(np.abs(self.y).max())
+            else None
+        )
 
 
 def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
@@ -204,7 +283,9 @@ def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     w = full_weights(design.weights, design.n)
-    up, down, tube = likelihood.slopes(**likelihood.at_rows(dict(known), design.precision))
+    up, down, tube = likelihood.slopes(
+        **likelihood.at_rows(dict(known), design.precision)
+    )
     return PiecewiseLinear(w * up, w * down, np.zeros(design.n) + tube)
 
 
@@ -214,13 +295,17 @@ def _without_combinations(model: Model, U: Array) -> Array:
     if len(flat) < 2:  # the moments of thousands of columns are not made for one
         return np.arange(p)
     moments = model.design.moments
-    dropped = (moments.rank if len(flat) == p else rank_of(triangular(moments.R[:, flat]))).dropped
+    dropped = (
+        moments.rank if len(flat) == p else rank_of(triangular(moments.R[:, flat]))
+    ).dropped
     if dropped:  # a column far from zero is a combination of the intercept and rounding, and its deviations U are not
         dropped = rank_of(triangular(U[:, flat])).dropped
     return np.setdiff1d(np.arange(p), flat[list(dropped)])
 
 
-def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, PiecewiseLinearSolution]:
+def kinked_mode(
+    model: Model, *, tol: float = 1e-10, max_steps: int = 100
+) -> tuple[Mode, PiecewiseLinearSolution]:
     """The joint mode over (beta, log aux) with the expected curvature there, and the certificate over beta."""
     model.design.need_rows("the mode of a likelihood with kinks")
     programme = Programme(model, tol, max_steps)
@@ -229,14 +314,19 @@ def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tu
     log_aux = np.log([spread[a] for a in model.unknown])
     if _TUBE in model.unknown:
         log_aux = _with_tube(programme, log_aux)
-    elif model.unknown and (found_scale := programme.most_likely_scale(log_aux)) is not None:
+    elif (
+        model.unknown
+        and (found_scale := programme.most_likely_scale(log_aux)) is not None
+    ):
         log_aux = found_scale
     elif model.unknown:
         within = bool(model.likelihood.insensitive)
         log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
     found, local = programme(log_aux)
     status = Status.CONVERGED if found.converged else Status.STALLED
-    return Mode(found.beta[:, None], log_aux, local, found.violation, programme.steps, status), found
+    return Mode(
+        found.beta[:, None], log_aux, local, found.violation, programme.steps, status
+    ), found
 
 
 def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
@@ -246,7 +336,14 @@ def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
     return find_mode(model, tol=tol, max_steps=max_steps)
 
 
-def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str, *, within: bool = False) -> Array:
+def _one(
+    slope: Callable[[Array], Array],
+    start: Array,
+    i: int,
+    name: str,
+    *,
+    within: bool = False,
+) -> Array:
     """The point at which the slope over entry i is 0, from `start` outwards, the other entries as they are; `within` a tube that
     is held a scale may run to 0 since no residual leaves it."""
 
@@ -263,7 +360,11 @@ def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str, *, wi
         low, high = low - _STEP, low
         if start[i] - low > _RUN_OUT:
             raise NotConverged((_WITHIN if within else _EXACT).format(name))
-    return along(scipy.optimize.brentq(of, low, high, xtol=1e-13, rtol=1e-14) if low < high else low)
+    return along(
+        scipy.optimize.brentq(of, low, high, xtol=1e-13, rtol=1e-14)
+        if low < high
+        else low
+    )
 
 
 def _with_tube(programme: Programme, start: Array) -> Array:
@@ -276,7 +377,9 @@ def _with_tube(programme: Programme, start: Array) -> Array:
         at = np.where(np.arange(len(start)) == i, u, start)
         return at if len(names) == 1 else _one(programme.slope, at, 1 - i, names[1 - i])
 
-    first = programme.mode(np.where(np.arange(len(start)) == i, _NARROW, start)).beta[programme.kept]
+    first = programme.mode(np.where(np.arange(len(start)) == i, _NARROW, start)).beta[
+        programme.kept
+    ]
     r = np.abs(programme.y - programme.U @ first)
     unit = float(np.log(programme.w @ r / programme.w.sum()))
 
@@ -305,7 +408,11 @@ def _with_tube(programme: Programme, start: Array) -> Array:
         return float(programme.slope(best_scale(u))[i])
 
     low, high = grid[k - 1], grid[k + 1]
-    return best_scale(scipy.optimize.brentq(slope, low, high, xtol=1e-13) if slope(low) > 0 > slope(high) else grid[k])
+    return best_scale(
+        scipy.optimize.brentq(slope, low, high, xtol=1e-13)
+        if slope(low) > 0 > slope(high)
+        else grid[k]
+    )
 
 
 _ZOOMS = 7  # of the grid about its best point, since likelihoods of few rows have many maxima side by side

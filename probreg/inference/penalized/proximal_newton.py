@@ -22,16 +22,32 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import not_identified, open_directions
-from probreg.inference.modes.existence import Divergence, at_limits, divergence_status, separation_by_block, undecided
+from probreg.inference.modes.existence import (
+    Divergence,
+    at_limits,
+    divergence_status,
+    separation_by_block,
+    undecided,
+)
 from probreg.inference.modes.newton import check_divergence
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms, has_nonsmooth_terms, no_errors
-from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
+from probreg.inference.penalized.nonsmooth import (
+    NonsmoothTerms,
+    has_nonsmooth_terms,
+    no_errors,
+)
+from probreg.inference.penalized.nonsmooth_search import (
+    SearchCoordinates,
+    minimise_nonsmooth,
+    start_of,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
 
-_FAR = 12.0  # |eta| beyond which it is time to ask whether a maximum exists, as in newton
+_FAR = (
+    12.0  # |eta| beyond which it is time to ask whether a maximum exists, as in newton
+)
 
 
 @METHODS.register
@@ -74,7 +90,12 @@ class ProximalNewton(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or without_kinks(self, model) or edges(self, model) or self._mixed(model)
+        return (
+            kinds(self, model)
+            or without_kinks(self, model)
+            or edges(self, model)
+            or self._mixed(model)
+        )
 
     def _mixed(self, model: Model) -> str | None:
         nonsmooth = NonsmoothTerms.of(model)
@@ -84,7 +105,9 @@ class ProximalNewton(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         search = SearchCoordinates(model)
-        found = minimise_nonsmooth(search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps)
+        found = minimise_nonsmooth(
+            search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps
+        )
         beta, aux = search.beta(found.at.x), search.aux(found.at.x)
         stats = {"n": model.design.total, "kkt": found.kkt, "steps": float(found.steps)}
         how = "sigma is the joint mode with beta over log sigma"
@@ -115,15 +138,25 @@ def local_notes(model: Model) -> tuple[str, ...]:
             "ridge solution, and zero is always a local mode of a cusp"
         )
     heavy = {p.name for p in blocks if not isinstance(p, Flat | Normal | ProximalPrior)}
-    concave = isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave
+    concave = (
+        isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave
+    )
     heavy |= set() if concave else {f"{model.likelihood.name} likelihood"}
     if heavy:
-        notes.append(f"-log p is not convex ({', '.join(sorted(heavy))}): this mode may be one of several")
+        notes.append(
+            f"-log p is not convex ({', '.join(sorted(heavy))}): this mode may be one of several"
+        )
     return (*notes, no_errors(model))
 
 
 def kinked_solution(
-    model: Model, beta: Array, aux: dict[str, float], status: Status, *, stats: dict[str, float], notes: tuple[str, ...]
+    model: Model,
+    beta: Array,
+    aux: dict[str, float],
+    status: Status,
+    *,
+    stats: dict[str, float],
+    notes: tuple[str, ...],
 ) -> Solution:
     """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
     detail, not_estimable, N = "", None, None
@@ -141,15 +174,21 @@ def kinked_solution(
         N, detail, status = opened.directions, opened.words, Status.NOT_IDENTIFIED
         # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - N @ np.linalg.pinv(N) @ beta
-        not_estimable = np.repeat(not_identified(N)[:, None], len(model.likelihood.contrast_matrix), 1)
+        not_estimable = np.repeat(
+            not_identified(N)[:, None], len(model.likelihood.contrast_matrix), 1
+        )
     elif status is Status.SADDLE and stats["kkt"] < 1e-5:
         raise NotConverged(
             f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
         )
     # What runs away and what is not identified are two reasons, and either is enough.
     if opened is not None and N is None:
-        nothing = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
-        not_estimable, detail = opened.joined(nothing if not_estimable is None else not_estimable, detail)
+        nothing = np.zeros(
+            (len(beta), len(model.likelihood.contrast_matrix)), dtype=bool
+        )
+        not_estimable, detail = opened.joined(
+            nothing if not_estimable is None else not_estimable, detail
+        )
     return Solution(
         beta=beta,
         scale=NoCovariance.of(len(beta), beta.shape[1], log_names(model)),
@@ -168,7 +207,11 @@ def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
     """The separation by flat columns, asked for only where the fit looks like running away."""
     if not model.likelihood.may_diverge or model.joint.informative.all():
         return None
-    if status is Status.CONVERGED and steps < 15 and _largest_direction(model, beta) < _FAR:
+    if (
+        status is Status.CONVERGED
+        and steps < 15
+        and _largest_direction(model, beta) < _FAR
+    ):
         return None
     return separation_by_block(model)[0] or None
 
@@ -177,9 +220,14 @@ def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Divergence | No
     """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
     if not any(undecided(model)):
         return None
-    gamma, log_aux = model.design.frame.from_raw(beta), np.log([aux[a] for a in model.unknown])
+    gamma, log_aux = (
+        model.design.frame.from_raw(beta),
+        np.log([aux[a] for a in model.unknown]),
+    )
     with np.errstate(all="ignore"):
-        local = replace(model, prior=Flat()).value_grad_hessian_standardised(gamma, **aux)
+        local = replace(model, prior=Flat()).value_grad_hessian_standardised(
+            gamma, **aux
+        )
     return check_divergence(model, gamma, log_aux, local)
 
 

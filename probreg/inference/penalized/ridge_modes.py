@@ -54,7 +54,9 @@ class RidgeModes:
     def lam(self, scales: Array) -> Array:
         """(L,)."""
         sigma = self.model.noise_held
-        return (1.0 if sigma is None else sigma**2) / np.square(np.asarray(scales, dtype=float))
+        return (1.0 if sigma is None else sigma**2) / np.square(
+            np.asarray(scales, dtype=float)
+        )
 
     # ---- the columns -------------------------------------------------------------------------------------------------
 
@@ -86,7 +88,9 @@ class RidgeModes:
     def _raw(self, w: Array) -> Array:
         """b + L'^-1 w (L, q)."""
         L = self._root
-        return self.center + (w * L if L.ndim == 1 else solve_triangular(L, w.T, lower=True, trans="T").T)
+        return self.center + (
+            w * L if L.ndim == 1 else solve_triangular(L, w.T, lower=True, trans="T").T
+        )
 
     @cached_property
     def flat(self) -> Array:
@@ -94,7 +98,11 @@ class RidgeModes:
         flat = np.flatnonzero(~self.model.joint.informative)
         if not len(flat):
             return flat
-        R = triangular(self.model.design.moments.R[:, flat] if self._by_moments else self._weighed(flat))
+        R = triangular(
+            self.model.design.moments.R[:, flat]
+            if self._by_moments
+            else self._weighed(flat)
+        )
         return flat[list(rank_of(R).kept)]
 
     @property
@@ -121,16 +129,25 @@ class RidgeModes:
 
     def _weighed(self, columns: Array) -> Array:
         """W^(1/2) X_J."""
-        first, last = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
+        first, last = (
+            (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
+        )
         # columns in one piece are looked at, not copied
-        side = slice(first, last) if last - first == len(columns) and (np.diff(columns) == 1).all() else columns
+        side = (
+            slice(first, last)
+            if last - first == len(columns) and (np.diff(columns) == 1).all()
+            else columns
+        )
         A = np.asarray(self.model.design.X[:, side], dtype=float)
         return A if self._roots is None else A * self._roots
 
     @cached_property
     def _response(self) -> Array:
         """W^(1/2) (y - offset) (n,)."""
-        y = np.asarray(minus_offset(self.model.design.observed, self.model.design.offset), dtype=float)
+        y = np.asarray(
+            minus_offset(self.model.design.observed, self.model.design.offset),
+            dtype=float,
+        )
         return y if self._roots is None else y * self._roots[:, 0]
 
     @cached_property
@@ -147,7 +164,9 @@ class RidgeModes:
             moments = self.model.design.moments
             F = triangular(moments.factor[:, [*self.flat, *self.columns, moments.p]])
         else:
-            F = triangular(self._weighed(np.r_[self.flat, self.columns]), self._response)
+            F = triangular(
+                self._weighed(np.r_[self.flat, self.columns]), self._response
+            )
         return np.asarray(F, dtype=float)
 
     @cached_property
@@ -157,7 +176,9 @@ class RidgeModes:
             return self.of_rows
         f = len(self.flat)
         U, v = self._factor[f:, f:-1], self._factor[f:, -1]
-        return path_beside(self._unit(U), v - U @ self.center, np.zeros((len(U), 0)), self.least)
+        return path_beside(
+            self._unit(U), v - U @ self.center, np.zeros((len(U), 0)), self.least
+        )
 
     @cached_property
     def _border(self) -> tuple[Array, Array, Array]:
@@ -165,7 +186,11 @@ class RidgeModes:
         f = len(self.flat)
         if self._tall:
             part = self._factor[:f, f:-1]
-            return self._factor[:f, :f], self._unit(part), self._factor[:f, -1] - part @ self.center
+            return (
+                self._factor[:f, :f],
+                self._unit(part),
+                self._factor[:f, -1] - part @ self.center,
+            )
         Q, R = np.linalg.qr(self._weighed(self.flat))
         return R, Q.T @ self.of_rows.Phi, Q.T @ self.of_rows.y
 
@@ -173,7 +198,10 @@ class RidgeModes:
 
     def beta(self, scales: Array) -> Array:
         """(L, p); zero for flat columns that are combinations of others."""
-        out, w = np.zeros((len(scales), self.model.shape[0])), self.reduced.coefficients(self.lam(scales))
+        out, w = (
+            np.zeros((len(scales), self.model.shape[0])),
+            self.reduced.coefficients(self.lam(scales)),
+        )
         out[:, self.columns] = self._raw(w)
         if len(self.flat):
             # beta_F = R_F^-1 Q'(v - A w)
@@ -183,7 +211,11 @@ class RidgeModes:
 
     def df(self, scales: Array) -> Array:
         """sum d / (d + lam), and one for each flat column (L,)."""
-        return self.reduced.df(self.lam(scales)) - self.reduced.free.shape[1] + len(self.flat)
+        return (
+            self.reduced.df(self.lam(scales))
+            - self.reduced.free.shape[1]
+            + len(self.flat)
+        )
 
     def rss(self, scales: Array) -> Array:
         """|y - X beta|^2 at the mode, weighted (L,)."""
@@ -199,12 +231,18 @@ class RidgeModes:
         if held is not None:
             return np.full(len(scales), held)
         # sigma^2 = (RSS + penalty) / (N + q)
-        return np.sqrt(self.penalised_rss(scales) / (self.model.design.total + len(self.columns)))
+        return np.sqrt(
+            self.penalised_rss(scales) / (self.model.design.total + len(self.columns))
+        )
 
     def log_integral(self, scales: Array) -> Array:
         """log |V|^(-1/2) s^-q - log |R| (L,), R'R = X'WX + P: what integrating over beta adds, in units of sigma."""
         # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so that it is -log |R_F| - log |I + A'MA / lam| / 2
-        flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum()) if len(self.flat) else 0.0
+        flat = (
+            float(np.log(np.abs(np.diagonal(self._border[0]))).sum())
+            if len(self.flat)
+            else 0.0
+        )
         return -flat - 0.5 * self.reduced.log_det(self.lam(scales))
 
     def bound(self, scales: Array) -> Array:
@@ -228,9 +266,15 @@ class RidgeModes:
         rest = np.where(rest < 1e-10, np.nan, rest)
         # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1 - h_i) is left
         # (Cook & Weisberg 1982, section 2.2).
-        e = path.residuals(lam) if self._roots is None else path.residuals(lam) / self._roots[:, 0]
+        e = (
+            path.residuals(lam)
+            if self._roots is None
+            else path.residuals(lam) / self._roots[:, 0]
+        )
         w = 1.0 if d.precision is None else d.precision
-        return RowsLeftOut(e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest)
+        return RowsLeftOut(
+            e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest
+        )
 
 
 _STARTS = 60  # values of log sigma^2 between which its equation changes sign
@@ -259,11 +303,16 @@ class JointRidgeModes(RidgeModes):
             return None
         this = cls(model, scales=np.sort(scales))
         path, total = this.reduced, model.design.total
-        rest, most = float(path.rss(np.full(1, 1e-300))[0]), float(path.rss(np.full(1, 1e300))[0])
+        rest, most = (
+            float(path.rss(np.full(1, 1e-300))[0]),
+            float(path.rss(np.full(1, 1e300))[0]),
+        )
         if this.deficient or not rest > _NOTHING * most:
             return None
         s2 = np.square(this.scales)
-        edges = np.linspace(np.log(rest / total) - 1e-6, np.log(most / total) + 1e-6, _STARTS)
+        edges = np.linspace(
+            np.log(rest / total) - 1e-6, np.log(most / total) + 1e-6, _STARTS
+        )
         F = np.stack([np.log(path.rss(np.exp(u) / s2) / total) - u for u in edges], 1)
         # maxima of log p lie where F falls through 0; of several the one next to that of the stronger prior before
         falls = (F[:, :-1] > 0) & (F[:, 1:] <= 0)
@@ -289,7 +338,11 @@ class JointRidgeModes(RidgeModes):
             if (np.abs(new - u) <= _ENOUGH * np.maximum(np.abs(u), 1.0)).all():
                 return new
             u = new
-        return u if bool((high - low <= 1e-12 * np.maximum(np.abs(u), 1.0)).all()) else None
+        return (
+            u
+            if bool((high - low <= 1e-12 * np.maximum(np.abs(u), 1.0)).all())
+            else None
+        )
 
     def lam(self, scales: Array) -> Array:
         return np.square(self.sigma(scales) / np.asarray(scales, dtype=float))
@@ -304,7 +357,12 @@ _NOTHING = 1e-8  # of the response's sum of squares: what columns leave where si
 def _raw_under_unknown_noise(model: Model) -> bool:
     """Least squares with normal priors in raw units and an unknown noise scale."""
     if not (
-        model.likelihood.least_squares and model.unknown and model.joint.gaussian and model.joint.informative.any()
+        model.likelihood.least_squares
+        and model.unknown
+        and model.joint.gaussian
+        and model.joint.informative.any()
     ):
         return False
-    return isinstance(model.noise_prior, Reference) and not model.joint.sigma_units.any()
+    return (
+        isinstance(model.noise_prior, Reference) and not model.joint.sigma_units.any()
+    )

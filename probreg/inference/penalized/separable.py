@@ -10,11 +10,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms, distance_to_subgradient
+from probreg.inference.penalized.nonsmooth import (
+    NonsmoothTerms,
+    distance_to_subgradient,
+)
 from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
-_ENOUGH = 64  # passes over all rows of G, about what the systems of as many coordinates take
+_ENOUGH = (
+    64  # passes over all rows of G, about what the systems of as many coordinates take
+)
 _PASSES = 10  # of coordinate descent between two systems, at least
 _PER_SYSTEM = 30  # coordinates for which a system costs one pass more: cubes of BLAS against squares of a plain loop
 
@@ -26,10 +31,16 @@ class KinkedPenalty(Protocol):
     def center(self) -> Array: ...
 
     @property
-    def pointed(self) -> Array: ...  # bool: coordinates that have a kink at their centre
+    def pointed(
+        self,
+    ) -> Array: ...  # bool: coordinates that have a kink at their centre
 
     @property
-    def corners(self) -> Array: ...  # bool: those whose kink is theirs alone, so that a line may cross it
+    def corners(
+        self,
+    ) -> (
+        Array
+    ): ...  # bool: those whose kink is theirs alone, so that a line may cross it
 
     def value(self, x: Array) -> float: ...
 
@@ -81,7 +92,12 @@ def separable_fenchel(weight: Array, ridge: Array, r: Array, g: Array) -> Array:
     """R_j(r_j) + R_j*(g_j) - g_j r_j >= 0 of R_j = weight_j |r_j| + ridge_j r_j^2 / 2, where R_j*(g_j) is finite."""
     # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
     beyond = np.where(ridge > 0, np.maximum(np.abs(g) - weight, 0.0), 0.0)
-    own = weight * np.abs(r) + 0.5 * ridge * r * r - g * r + 0.5 * beyond**2 / np.where(ridge > 0, ridge, 1.0)
+    own = (
+        weight * np.abs(r)
+        + 0.5 * ridge * r * r
+        - g * r
+        + 0.5 * beyond**2 / np.where(ridge > 0, ridge, 1.0)
+    )
     return np.maximum(own, 0.0)
 
 
@@ -115,7 +131,10 @@ class WeightedAbsolute(Separable):
         lasso = (self.ridge == 0) & (self.weight > 0)
         with np.errstate(divide="ignore"):
             # t |g_j| <= weight_j for every coordinate without a ridge.
-            return min(1.0, float(np.min(self.weight[lasso] / np.abs(g[lasso]), initial=np.inf)))
+            return min(
+                1.0,
+                float(np.min(self.weight[lasso] / np.abs(g[lasso]), initial=np.inf)),
+            )
 
     def fenchel(self, r: Array, g: Array) -> float:
         """R(r) + R*(g) - g'r of a feasible g, about a centre of 0."""
@@ -129,7 +148,9 @@ class WeightedAbsolute(Separable):
         r = x - self.center
         # dR_j = ridge_j r + weight_j sign(r), and [-weight_j, weight_j] at r = 0.
         pull = self.ridge * r
-        return pull + np.where(r > 0, 1, -1) * self.weight, pull + np.where(r < 0, -1, 1) * self.weight
+        return pull + np.where(r > 0, 1, -1) * self.weight, pull + np.where(
+            r < 0, -1, 1
+        ) * self.weight
 
     def slope(self, x: Array) -> Array:
         r = x - self.center
@@ -155,7 +176,14 @@ class WeightedAbsolute(Separable):
             H = H + np.diag(self.ridge)
         r = x - self.center
         q = c - G @ self.center - H @ r if self.center.any() else c - H @ r
-        descend_lasso(H, q, r, np.ascontiguousarray(self.weight), max(_PASSES, len(r) // _PER_SYSTEM), tol)
+        descend_lasso(
+            H,
+            q,
+            r,
+            np.ascontiguousarray(self.weight),
+            max(_PASSES, len(r) // _PER_SYSTEM),
+            tol,
+        )
         return np.where(r == 0.0, self.center, self.center + r)
 
 
@@ -181,7 +209,9 @@ class Powers(Separable):
         slack = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(self.center))
         slopes = [self._slope(x + t * slack) for t in (-1.0, 0.0, 1.0)]
         sharp = (x == self.center) & (self.exponent <= 1)
-        reach = np.where(self.exponent < 1, np.where(self.weight > 0, np.inf, 0.0), self.weight)
+        reach = np.where(
+            self.exponent < 1, np.where(self.weight > 0, np.inf, 0.0), self.weight
+        )
         low, high = np.min(slopes, 0), np.max(slopes, 0)
         return np.where(sharp, -reach, low), np.where(sharp, reach, high)
 
@@ -192,7 +222,9 @@ class Powers(Separable):
         r = x - self.center
         size = np.where(r == 0, 1.0, np.abs(r))
         # d/dr of w |r|^e + l r^2 / 2 is w e |r|^(e - 1) sign(r) + l r.
-        power = np.where(r == 0, 0.0, self.weight * self.exponent * size ** (self.exponent - 1))
+        power = np.where(
+            r == 0, 0.0, self.weight * self.exponent * size ** (self.exponent - 1)
+        )
         return self.ridge * r + np.sign(r) * power
 
     def hessian(self, x: Array) -> Array:
@@ -200,7 +232,9 @@ class Powers(Separable):
         size = np.where(r == 0, 1.0, r)
         e = self.exponent
         # d^2/dr^2 of w |r|^e is w e (e - 1) |r|^(e - 2), negative for e < 1.
-        return self.ridge + np.where(r == 0, 0.0, self.weight * e * (e - 1) * size ** (e - 2))
+        return self.ridge + np.where(
+            r == 0, 0.0, self.weight * e * (e - 1) * size ** (e - 2)
+        )
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent by compiled loops."""
@@ -208,7 +242,9 @@ class Powers(Separable):
 
         H = np.ascontiguousarray(G) + np.diag(self.ridge)
         r = x - self.center
-        descend_powers(H, c - G @ self.center - H @ r, r, self.weight, self.exponent, _PASSES, tol)
+        descend_powers(
+            H, c - G @ self.center - H @ r, r, self.weight, self.exponent, _PASSES, tol
+        )
         return np.where(r == 0.0, self.center, self.center + r)
 
 
@@ -231,11 +267,15 @@ class Proximal(Separable):
 
     @property
     def center(self) -> Array:
-        return self._out(np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1), -1)
+        return self._out(
+            np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1), -1
+        )
 
     @property
     def pointed(self) -> Array:
-        at = self.nonsmooth.at(np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1))
+        at = self.nonsmooth.at(
+            np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1)
+        )
         return self._out(at.astype(float), 0) > 0
 
     def value(self, x: Array) -> float:
@@ -254,8 +294,12 @@ class Proximal(Separable):
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent column by column, by the prior's own proximal map; coordinates without a kink together."""
         x, groups = x.copy(), self._groups(G)
-        rest = np.setdiff1d(np.arange(self.size), np.concatenate([at for at, *_ in groups]))
-        inverse = np.linalg.pinv(G[np.ix_(rest, rest)], hermitian=True) if len(rest) else None
+        rest = np.setdiff1d(
+            np.arange(self.size), np.concatenate([at for at, *_ in groups])
+        )
+        inverse = (
+            np.linalg.pinv(G[np.ix_(rest, rest)], hermitian=True) if len(rest) else None
+        )
         root = np.sqrt(np.maximum(np.diagonal(G), np.finfo(float).tiny))
         for _ in range(_PASSES):
             before = x.copy()
@@ -264,7 +308,10 @@ class Proximal(Separable):
             for at, prior, unit, scale, step in groups:
                 there = x[at] + step * (c[at] - G[at] @ x)
                 block = (there / scale).reshape(-1, self.nonsmooth.shape[1])
-                found = scale * np.asarray(prior.prox(block, step / scale[:1] ** 2, unit)).ravel()
+                found = (
+                    scale
+                    * np.asarray(prior.prox(block, step / scale[:1] ** 2, unit)).ravel()
+                )
                 x[at] = found
             if (np.abs(x - before) * root).max(initial=0.0) <= tol:
                 break
@@ -278,9 +325,13 @@ class Proximal(Separable):
                 at = vec_entries(where, m)
                 own = np.repeat(self.scale[where], m)
                 if np.ptp(own) > 0:  # one step serves a group: its largest
-                    raise AssertionError("a prior of several columns at once needs columns of one scale")
+                    raise AssertionError(
+                        "a prior of several columns at once needs columns of one scale"
+                    )
                 top = float(np.linalg.eigvalsh(G[np.ix_(at, at)])[-1])
-                out.append((at, prior, part.unit, own, 1.0 / max(top, np.finfo(float).tiny)))
+                out.append(
+                    (at, prior, part.unit, own, 1.0 / max(top, np.finfo(float).tiny))
+                )
         return out
 
 
@@ -290,6 +341,9 @@ def _columns(part: Any) -> list[tuple[Array, Any]]:
     this: Any = part.prior
     scale = np.broadcast_to(this.scales, len(part.columns))
     return [
-        (part.columns[i : i + 1], replace(this, scale=float(scale[i]), location=float(part.center[i])))
+        (
+            part.columns[i : i + 1],
+            replace(this, scale=float(scale[i]), location=float(part.center[i])),
+        )
         for i in range(len(part.columns))
     ]

@@ -39,7 +39,9 @@ class StandardRows:
     model: Model
     U: Array
     basis: Frame
-    far: ClassVar[float] = 12.0  # |eta| from which a maximum of a likelihood that may diverge is to be proved to exist
+    far: ClassVar[float] = (
+        12.0  # |eta| from which a maximum of a likelihood that may diverge is to be proved to exist
+    )
 
     @classmethod
     def of(cls, model: Model) -> "StandardRows | None":
@@ -48,11 +50,16 @@ class StandardRows:
         design = model.design
         if not design.n or model.of_moments or design.n * model.shape[1] >= COMPILED:
             return None
-        if not isinstance(model.likelihood, SmoothLikelihood) or response_shift(model) != 0.0:
+        if (
+            not isinstance(model.likelihood, SmoothLikelihood)
+            or response_shift(model) != 0.0
+        ):
             return None
         if any(undecided(model)) or not model.joint.smooth:
             return None
-        return cls(model, np.ascontiguousarray(design.basis.rows(design.X)), design.basis)
+        return cls(
+            model, np.ascontiguousarray(design.basis.rows(design.X)), design.basis
+        )
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
@@ -66,7 +73,10 @@ class StandardRows:
     def _pick(self) -> list[int]:
         """Which of the derivatives over (eta, log of all aux) are over z."""
         m = self.model.shape[1]
-        return [*range(m), *(m + self.model.likelihood.aux.index(name) for name in self.unknown)]
+        return [
+            *range(m),
+            *(m + self.model.likelihood.aux.index(name) for name in self.unknown),
+        ]
 
     def beta(self, point: Array) -> Array:
         """(p, m) on the raw columns."""
@@ -96,14 +106,20 @@ class StandardRows:
         known = model.likelihood.at_rows({**self._fixed, **aux}, design.precision)
         if not self.unknown:
             return model.likelihood.score(design.observed, eta, **known)
-        return model.likelihood.value_grad_hessian(design.observed, eta, **known).gradient[:, self._pick]
+        return model.likelihood.value_grad_hessian(
+            design.observed, eta, **known
+        ).gradient[:, self._pick]
 
     def each(self, point: Array) -> DerivativesAtRows:
         """Row by row."""
         model, design, pick = self.model, self.model.design, self._pick
         assert isinstance(model.likelihood, SmoothLikelihood)
-        known = model.likelihood.at_rows({**self._fixed, **self.aux(point)}, design.precision)
-        value, g, h = model.likelihood.value_grad_hessian(design.observed, self.eta(point), **known)
+        known = model.likelihood.at_rows(
+            {**self._fixed, **self.aux(point)}, design.precision
+        )
+        value, g, h = model.likelihood.value_grad_hessian(
+            design.observed, self.eta(point), **known
+        )
         return DerivativesAtRows(value, g, h) if len(pick) == g.shape[1] else DerivativesAtRows(
             value, g[:, pick], h[:, pick][:, :, pick]
         )  # fmt: skip
@@ -124,25 +140,36 @@ class StandardRows:
 
     def slope(self, point: Array) -> Array:
         """The gradient of the log-likelihood alone."""
-        return self.gradient(times_weights(self.scores(self.eta(point), self.aux(point)), self.model.design.weights))
+        return self.gradient(
+            times_weights(
+                self.scores(self.eta(point), self.aux(point)), self.model.design.weights
+            )
+        )
 
     def local(self, point: Array) -> LocalModel:
         """The log-likelihood alone."""
-        value, g, h = (times_weights(v, self.model.design.weights) for v in self.each(point))
+        value, g, h = (
+            times_weights(v, self.model.design.weights) for v in self.each(point)
+        )
         return LocalModel(float(value.sum()), self.gradient(g), self.curvature(h))
 
     def information(self, point: Array) -> Array:
         """The expected information over vec gamma, of the log-likelihood alone."""
         model, design = self.model, self.model.design
         assert isinstance(model.likelihood, SmoothLikelihood)
-        known = model.likelihood.at_rows({**self._fixed, **self.aux(point)}, design.precision) | model.given(design)
+        known = model.likelihood.at_rows(
+            {**self._fixed, **self.aux(point)}, design.precision
+        ) | model.given(design)
         W = model.likelihood.information(self.eta(point), **known)
         return weighted_gram(self.U, times_weights(W, design.weights))
 
     @cached_property
     def may_diverge(self) -> bool:
         """Whether an estimate is to be proved where a linear predictor reaches `far`."""
-        return isinstance(self.model.likelihood, MayDiverge) and not self.model.joint.informative.all()
+        return (
+            isinstance(self.model.likelihood, MayDiverge)
+            and not self.model.joint.informative.all()
+        )
 
     def in_doubt(self, point: Array) -> bool:
         """Whether the maximum at a point is to be proved."""
@@ -159,7 +186,9 @@ class PriorAt:
     def local(self, point: Array) -> LocalModel:
         """log p(beta, log aux)."""
         known = {**self.rows.model.fixed, **self.rows.aux(point)}
-        return prior_derivatives(self.model, self.rows.beta(point), self.rows.basis.T, known)
+        return prior_derivatives(
+            self.model, self.rows.beta(point), self.rows.basis.T, known
+        )
 
     def slopes(self, about: Array, at: LocalModel, points: Array) -> Array:
         """The gradients (K, k + a) at points, of which `at` is the prior about one: exact, for a quadratic without more passes."""
@@ -170,7 +199,9 @@ class PriorAt:
 
 def inverses(H: Array) -> tuple[Array, Array]:
     """H^-1 of each of several curvatures (K, k, k) of any units, and which of them (K,) are positive definite to 1e-10."""
-    d = np.sqrt(np.maximum(np.abs(np.diagonal(H, axis1=1, axis2=2)), np.finfo(float).tiny))
+    d = np.sqrt(
+        np.maximum(np.abs(np.diagonal(H, axis1=1, axis2=2)), np.finfo(float).tiny)
+    )
     unit = d[:, :, None] * d[:, None, :]
     # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2)
     value, vector = np.linalg.eigh(H / unit)

@@ -16,10 +16,17 @@ from probreg.data import Frame
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import Array, Resolved, Solution, Status
-from probreg.inference.covariance import DenseCovariance, NoCovariance, root_of_curvature
+from probreg.inference.covariance import (
+    DenseCovariance,
+    NoCovariance,
+    root_of_curvature,
+)
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.normal_columns import independent_normals
-from probreg.inference.penalized.kink_mode import PiecewiseLinearSolution, solve_piecewise_linear
+from probreg.inference.penalized.kink_mode import (
+    PiecewiseLinearSolution,
+    solve_piecewise_linear,
+)
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,
     Programme,
@@ -51,44 +58,82 @@ class SupportVectors(InteriorPoint):
         if of_kernel:
             at = self._of_kernel(model, unit)
         else:
-            at = Programme(model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps).mode(np.empty(0))
+            at = Programme(
+                model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps
+            ).mode(np.empty(0))
         gamma = at.beta[:, None]
         beta = gamma if of_kernel else model.design.frame.to_raw(gamma)
         estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
-        found = replace(model, aux={**model.aux, "scale": FoundValue(c)}, prior=_times(model, tau))
+        found = replace(
+            model, aux={**model.aux, "scale": FoundValue(c)}, prior=_times(model, tau)
+        )
         # loss / c + |b|^2 / (2 tau^2) is that of the unit scales divided by C c
         by = 1.0 / (self.C * c)
-        at = replace(at, dual=at.dual * by, primal=at.primal * by, dual_value=at.dual_value * by, gap=at.gap * by)
+        at = replace(
+            at,
+            dual=at.dual * by,
+            primal=at.primal * by,
+            dual_value=at.dual_value * by,
+            gap=at.gap * by,
+        )
         status = Status.CONVERGED if at.converged else Status.STALLED
         if of_kernel:
             k = len(beta)
-            scale = DenseCovariance(Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, found, beta)))
-            solution = with_certificate(found, Solution(beta, scale, status=status), at, steps=at.steps)
+            scale = DenseCovariance(
+                Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, found, beta))
+            )
+            solution = with_certificate(
+                found, Solution(beta, scale, status=status), at, steps=at.steps
+            )
         else:
             local = found.value_grad_hessian_standardised(gamma)
-            solution = certified(found, Mode(gamma, np.empty(0), local, at.violation, at.steps, status), at)
+            solution = certified(
+                found,
+                Mode(gamma, np.empty(0), local, at.violation, at.steps, status),
+                at,
+            )
         support = support_of(found, solution)
         note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
         said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
         if not estimated:
             solution = replace(solution, scale=NoCovariance.of(*solution.beta.shape))
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
-        return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
+        return Resolved(
+            found,
+            InteriorPoint(self.tol, self.max_steps),
+            (note, said),
+            {"ratios_found": 0.0},
+            solution,
+        )
 
-    def _of_kernel(self, model: Model, unit: Mapping[str, float]) -> PiecewiseLinearSolution:
+    def _of_kernel(
+        self, model: Model, unit: Mapping[str, float]
+    ) -> PiecewiseLinearSolution:
         """The mode over the columns of a kernel as they are: their sizes are those of k(x, x), whatever the units of the inputs."""
         design = model.design
         y = minus_offset(design.observed, design.offset)
-        P, (term,) = np.diag(model.joint.informative.astype(float)), design.recipe.processes.values()
+        P, (term,) = (
+            np.diag(model.joint.informative.astype(float)),
+            design.recipe.processes.values(),
+        )
         K = None
-        if term.basis.kind == "exact" and term.basis.size == design.n:  # then no rounding is left out of X X'
+        if (
+            term.basis.kind == "exact" and term.basis.size == design.n
+        ):  # then no rounding is left out of X X'
             x = design.inputs[term.key]
             K = term.basis.kernel.matrix(RowPairs(x, x))
         loss = loss_of_rows(model, unit)
         return solve_piecewise_linear(
-            design.X, y, loss, P, np.zeros(len(P)), K=K, tol=self.tol, max_steps=self.max_steps
+            design.X,
+            y,
+            loss,
+            P,
+            np.zeros(len(P)),
+            K=K,
+            tol=self.tol,
+            max_steps=self.max_steps,
         )
 
 
@@ -103,14 +148,20 @@ def _root(model: Model, beta: Array) -> Array:
     """A root of the inverse expected information of the log posterior over the coefficients of a kernel."""
     root = root_of_curvature(model.value_grad_hessian(beta).curvature)
     if root is None:
-        raise NotConverged("interior_point: the expected information is not positive definite: use a smaller C")
+        raise NotConverged(
+            "interior_point: the expected information is not positive definite: use a smaller C"
+        )
     return root
 
 
 def _times(model: Model, tau: float) -> dict[Key, Prior]:
     """The prior of a model of Normal(1.0) with this scale, block by block."""
     columns = model.design.columns
-    return {tuple(columns[j] for j in b.columns): Normal(tau) for b in model.joint.blocks if b.stated}
+    return {
+        tuple(columns[j] for j in b.columns): Normal(tau)
+        for b in model.joint.blocks
+        if b.stated
+    }
 
 
 def scale_of_residuals(model: Model, known: Mapping[str, float], beta: Array) -> float:
@@ -143,9 +194,7 @@ class Support(NamedTuple):
     @property
     def words(self) -> str:
         count, n = int(self.of.sum()), len(self.weight)
-        return (
-            f"{count} of {n} rows ({100.0 * count / n:.0f} %), {int((self.of & self.bound).sum())} of them at the bound"
-        )
+        return f"{count} of {n} rows ({100.0 * count / n:.0f} %), {int((self.of & self.bound).sum())} of them at the bound"
 
 
 def support_of(model: Model, solution: Solution) -> Support:
@@ -153,12 +202,23 @@ def support_of(model: Model, solution: Solution) -> Support:
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     if not design.n:
-        raise DataError("support vectors are rows, and this fit holds none: fit again, or save(rows=True)")
-    at = likelihood.slopes(**likelihood.at_rows({**model.fixed, **solution.aux}, design.precision))
+        raise DataError(
+            "support vectors are rows, and this fit holds none: fit again, or save(rows=True)"
+        )
+    at = likelihood.slopes(
+        **likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
+    )
     w = full_weights(design.weights, design.n)
-    up, down = np.broadcast_to(w * at.up, design.n), np.broadcast_to(w * at.down, design.n)
+    up, down = (
+        np.broadcast_to(w * at.up, design.n),
+        np.broadcast_to(w * at.down, design.n),
+    )
     # of a fit that was opened from a file the weights are those of the mode of its rows, found again
-    dual = kinked_mode(model)[1].dual if solution.multipliers is None else solution.multipliers
+    dual = (
+        kinked_mode(model)[1].dual
+        if solution.multipliers is None
+        else solution.multipliers
+    )
     tau2 = variance_of_prior(model)
     weight = np.where(np.abs(dual) <= _EDGE * np.maximum(up, down), 0.0, dual)
     bound = (dual >= up * (1.0 - _EDGE)) | (dual <= -down * (1.0 - _EDGE))

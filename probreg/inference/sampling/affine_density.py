@@ -35,8 +35,17 @@ class CompiledTarget:
 
 def compiled_whole(model: Model) -> bool:
     """Whether compiled code sums the rows, no nuisance parameter is unknown, and priors are quadratic or all of one compiled density."""
-    found = {_compiled(b) for b in model.joint.blocks if not isinstance(b.prior, GaussianPrior)}
-    return not (model.likelihood.least_squares or model.unknown or None in found or len(found) > 1)
+    found = {
+        _compiled(b)
+        for b in model.joint.blocks
+        if not isinstance(b.prior, GaussianPrior)
+    }
+    return not (
+        model.likelihood.least_squares
+        or model.unknown
+        or None in found
+        or len(found) > 1
+    )
 
 
 def affine_density(model: Model, at: AffineMap, rows: RowArrays) -> CompiledTarget:
@@ -46,7 +55,10 @@ def affine_density(model: Model, at: AffineMap, rows: RowArrays) -> CompiledTarg
     others = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
     likelihood = model.likelihood
     assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
-    unit, t = float(likelihood.noise(model.fixed)), np.array(likelihood.settings(**model.fixed), dtype=float)
+    unit, t = (
+        float(likelihood.noise(model.fixed)),
+        np.array(likelihood.settings(**model.fixed), dtype=float),
+    )
     density = _compiled(others[0]) if others else None
     settings: tuple[float, ...] = density[1] if density else ()
     top, pull, Q = _quadratic(model, at, quadratic, unit)
@@ -56,7 +68,9 @@ def affine_density(model: Model, at: AffineMap, rows: RowArrays) -> CompiledTarg
     )  # fmt: skip
     # The C function's signature is of arrays in C order that may be written to.
     data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
-    return CompiledTarget((rows.density, rows.y.ndim > 1, density[0] if density else None), data)
+    return CompiledTarget(
+        (rows.density, rows.y.ndim > 1, density[0] if density else None), data
+    )
 
 
 def _compiled(block: BlockPrior) -> tuple[CompiledDensity, tuple[float, ...]] | None:
@@ -67,7 +81,9 @@ def _compiled(block: BlockPrior) -> tuple[CompiledDensity, tuple[float, ...]] | 
     return prior.compiled_density, tuple(prior.settings)
 
 
-def _quadratic(model: Model, at: AffineMap, blocks: Sequence[BlockPrior], unit: float) -> tuple[float, Array, Array]:
+def _quadratic(
+    model: Model, at: AffineMap, blocks: Sequence[BlockPrior], unit: float
+) -> tuple[float, Array, Array]:
     """constant, pull and Q of the normal priors' log density: constant - pull'z - z'Qz / 2."""
     d = at.A.shape[1]
     top, pull, Q = 0.0, np.zeros(d), np.zeros((d, d))
@@ -86,16 +102,33 @@ def _quadratic(model: Model, at: AffineMap, blocks: Sequence[BlockPrior], unit: 
         PA = (P @ A).reshape(q * m, d)
         pull += r.ravel() @ PA
         Q += A.reshape(q * m, d).T @ PA
-        top += float(prior.log_prob(np.broadcast_to(c, (q, m)), u)) - 0.5 * float((r * (P @ r)).sum())
+        top += float(prior.log_prob(np.broadcast_to(c, (q, m)), u)) - 0.5 * float(
+            (r * (P @ r)).sum()
+        )
     return top, pull, Q
 
 
-def _entries(model: Model, blocks: Sequence[BlockPrior], unit: float) -> tuple[Array, Array, Array]:
+def _entries(
+    model: Model, blocks: Sequence[BlockPrior], unit: float
+) -> tuple[Array, Array, Array]:
     """The places in theta of the other priors' coefficients, with their locations and scales."""
-    m, at, location, scale = model.shape[1], [np.zeros(0, dtype=np.int64)], [np.zeros(0)], [np.zeros(0)]
+    m, at, location, scale = (
+        model.shape[1],
+        [np.zeros(0, dtype=np.int64)],
+        [np.zeros(0)],
+        [np.zeros(0)],
+    )
     for b in blocks:
         prior: Any = b.prior
         at.append(b.entries(m).astype(np.int64))
-        for out, v in ((location, prior.location), (scale, prior.scales * (unit if prior.sigma_units else 1.0))):
-            out.append(np.repeat(np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)), b.width(m)))
+        for out, v in (
+            (location, prior.location),
+            (scale, prior.scales * (unit if prior.sigma_units else 1.0)),
+        ):
+            out.append(
+                np.repeat(
+                    np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)),
+                    b.width(m),
+                )
+            )
     return np.concatenate(at), np.concatenate(location), np.concatenate(scale)

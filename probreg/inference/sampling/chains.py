@@ -54,7 +54,9 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
         return
     yield first, False
     while middle:
-        length = window if middle >= 3 * window else middle  # the next would be cut short: this one takes what is left
+        length = (
+            window if middle >= 3 * window else middle
+        )  # the next would be cut short: this one takes what is left
         yield length, True
         middle, window = middle - length, 2 * window
     yield last, False
@@ -66,9 +68,14 @@ def walk_all(
 ) -> list[Chain] | None:  # fmt: skip
     """The chains, from the first of some draws of a start at which the density is finite, or None where there is none; `look` is
     called every tenth of a second with the number of draws that are done, and ends all of them when it raises."""
-    rngs = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(chains)]
+    rngs = [
+        np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(chains)
+    ]
     halt, done = np.zeros(1), np.zeros((chains, 1))
-    walkers = [_Walker(target, r, _KNOWN[whitened], aim, Progress(halt, d)) for r, d in zip(rngs, done)]
+    walkers = [
+        _Walker(target, r, _KNOWN[whitened], aim, Progress(halt, d))
+        for r, d in zip(rngs, done)
+    ]
     if not all(w.begin(start) for w in walkers):
         return None
     with ThreadPoolExecutor(max(1, min(workers, chains))) as pool:
@@ -86,17 +93,33 @@ class _Walker:
     """One chain: where it is, its mass matrix and its step."""
 
     def __init__(
-        self, target: CompiledTarget, rng: np.random.Generator, known: float, aim: float, progress: Progress
+        self,
+        target: CompiledTarget,
+        rng: np.random.Generator,
+        known: float,
+        aim: float,
+        progress: Progress,
     ) -> None:
         from probreg.numerics.compiled.addresses import source_of, table_of
 
         t = trajectory
         once = (t.kinetic, t.leapfrog, t.extend, t.transition, t.adapt)
-        self._run = compile_stored(t.walk, (t.turned, t.turned_joint, t.copy, t.log_sum, *once), once)
-        self.target, self.rng, self.known, self.aim, self.progress = target, rng, known, aim, progress
+        self._run = compile_stored(
+            t.walk, (t.turned, t.turned_joint, t.copy, t.log_sum, *once), once
+        )
+        self.target, self.rng, self.known, self.aim, self.progress = (
+            target,
+            rng,
+            known,
+            aim,
+            progress,
+        )
         self.w = np.empty((t.ROWS, target.data.A.shape[1]))
         self.w[t.MASS] = 1.0
-        self.arrays = (*target.data, *Work.of(target.data))  # at the addresses in the table
+        self.arrays = (
+            *target.data,
+            *Work.of(target.data),
+        )  # at the addresses in the table
         self.table, self.source = table_of(self.arrays), source_of(rng)
         self.state = _restarted(_STEP)
 
@@ -110,7 +133,9 @@ class _Walker:
 
     def walked(self, count: int, aim: float) -> tuple[float, Chain]:
         """log p where the chain is at last, and so many draws."""
-        out = Chain(self.rng.standard_normal((count, self.w.shape[1])), np.empty((count, 7)))
+        out = Chain(
+            self.rng.standard_normal((count, self.w.shape[1])), np.empty((count, 7))
+        )
         log_p = self._run(
             self.target.function.address, self.table.ctypes.data, self.w, trajectory.Places(), self.state, aim, self.source,
             *self.progress, *out,
@@ -125,7 +150,9 @@ class _Walker:
                 break
             if ends:
                 # M^-1 = (n s^2 + k 1) / (n + k): the variances of the window, drawn to the 1 of whitened coordinates.
-                self.w[trajectory.MASS] = (length * met.var(0) + self.known) / (length + self.known)
+                self.w[trajectory.MASS] = (length * met.var(0) + self.known) / (
+                    length + self.known
+                )
                 self.state = _restarted(math.exp(self.state[trajectory.LOG_MEAN]))
         return self.walked(draws, -1.0)[1]
 

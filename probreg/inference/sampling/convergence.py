@@ -6,12 +6,21 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from probreg.inference.base import Array, Draws, Solution, Status, outcomes_of, reported_coefficients
+from probreg.inference.base import (
+    Array,
+    Draws,
+    Solution,
+    Status,
+    outcomes_of,
+    reported_coefficients,
+)
 from probreg.inference.sampling.rank_measures import ess_bulk, ess_tail, rank_r_hat
 from probreg.model.model import Model
 
 R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)
-_KNOWN: WeakKeyDictionary[Draws, dict[str, Array]] = WeakKeyDictionary()  # what `mixing` measured
+_KNOWN: WeakKeyDictionary[Draws, dict[str, Array]] = (
+    WeakKeyDictionary()
+)  # what `mixing` measured
 ESS = 100.0  # effective draws in all, at which the Monte Carlo error of a mean is a tenth of its standard deviation
 
 
@@ -20,7 +29,12 @@ def mixing(model: Model, solution: Solution) -> dict[str, Array]:
     nuisance parameters and prior scales that were sampled. The same draws are measured once."""
     draws = solution.posterior
     if draws not in _KNOWN:
-        _KNOWN[draws] = _measured(model, reported_coefficients(model, draws["beta"]), solution, solution.scalars)
+        _KNOWN[draws] = _measured(
+            model,
+            reported_coefficients(model, draws["beta"]),
+            solution,
+            solution.scalars,
+        )
     return {name: values.copy() for name, values in _KNOWN[draws].items()}
 
 
@@ -35,8 +49,13 @@ def judged(model: Model, solution: Solution) -> Solution:
         return solution
     with np.errstate(all="ignore"):
         names = [name for name in solution.draws.values if name != "beta"]
-        table = _measured(model, outcomes_of(model, solution.draws["beta"]), solution, names)
-    worst, least = float(table["r_hat"].max()), float(np.min([table["ess_bulk"], table["ess_tail"]]))
+        table = _measured(
+            model, outcomes_of(model, solution.draws["beta"]), solution, names
+        )
+    worst, least = (
+        float(table["r_hat"].max()),
+        float(np.min([table["ess_bulk"], table["ess_tail"]])),
+    )
     diverging = np.asarray(solution.draws.stats.get("diverging", False))
     status, detail = Status.SAMPLED, ""
     if len(solution.draws["beta"]) > 1 and not worst <= R_HAT:  # nan too
@@ -44,14 +63,23 @@ def judged(model: Model, solution: Solution) -> Solution:
     elif not least >= ESS:
         status, detail = Status.TOO_SHORT, f"smallest effective sample size {least:.0f}"
     elif diverging.any():
-        status, detail = Status.DIVERGED, f"{int(diverging.sum())} of {diverging.size} draws"
+        status, detail = (
+            Status.DIVERGED,
+            f"{int(diverging.sum())} of {diverging.size} draws",
+        )
     return replace(solution, status=status, detail=detail)
 
 
-def _measured(model: Model, beta: Array, solution: Solution, names: Iterable[str]) -> dict[str, Array]:
+def _measured(
+    model: Model, beta: Array, solution: Solution, names: Iterable[str]
+) -> dict[str, Array]:
     """The measures of coefficients by outcome and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
-    each = [by_outcome[..., j, k] for k in range(by_outcome.shape[3]) for j in range(by_outcome.shape[2])]
+    each = [
+        by_outcome[..., j, k]
+        for k in range(by_outcome.shape[3])
+        for j in range(by_outcome.shape[2])
+    ]
     for draws in (solution.posterior[name] for name in names):
         each += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
     return {

@@ -50,15 +50,23 @@ class GroupBlock:
         """(G, K, m) of the entries of a vector."""
         return values.reshape(-1, len(self.prior.effects), self.predictors)  # type: ignore[attr-defined]
 
-    def centred(self, b: Array, root: Array, root_slopes: Array) -> tuple[float, Array, Array]:
+    def centred(
+        self, b: Array, root: Array, root_slopes: Array
+    ) -> tuple[float, Array, Array]:
         """log p of effects (G, K, m) at a root, its slopes over them (G, K, m), and over the logs (d,)."""
         count = b.shape[0] * b.shape[2]
         flat = np.moveaxis(b, 1, 0).reshape(len(root), count)
         w = solve_triangular(root, flat, lower=True)
         pull = solve_triangular(root, w, lower=True, trans="T")
         # log p = - |w|^2 / 2 - G m log |Lambda|, w = Lambda^-1 b: d/db = - Lambda'^-1 w, d/dLambda = Lambda'^-1 (w w' - G m I)
-        over = solve_triangular(root, w @ w.T - count * np.eye(len(root)), lower=True, trans="T")
-        value = -0.5 * float((w * w).sum()) - count * float(np.log(np.diagonal(root)).sum()) - _HALF_LOG_2PI * b.size
+        over = solve_triangular(
+            root, w @ w.T - count * np.eye(len(root)), lower=True, trans="T"
+        )
+        value = (
+            -0.5 * float((w * w).sum())
+            - count * float(np.log(np.diagonal(root)).sum())
+            - _HALF_LOG_2PI * b.size
+        )
         back = -np.moveaxis(pull.reshape(len(root), b.shape[0], b.shape[2]), 0, 1)
         return value, back, np.einsum("dkl,kl->d", root_slopes, over)
 
@@ -69,7 +77,9 @@ class GroupDensity:
 
     model: Model
     at: Reparameterisation
-    parts: tuple[Sum, ...]  # likelihood, other priors, and those of aux, over (vec beta, log aux)
+    parts: tuple[
+        Sum, ...
+    ]  # likelihood, other priors, and those of aux, over (vec beta, log aux)
     compiled: bool
     middle: Array  # (d,) logs of typical hyperparameters
 
@@ -78,20 +88,30 @@ class GroupDensity:
         """In the coordinates that `reparameterise` chooses."""
         typical = typical_scales(model)
         at = reparameterise(model, typical)
-        parts, rows = rows_and_priors(model, np.r_[at.centre, np.zeros(len(model.unknown))])
+        parts, rows = rows_and_priors(
+            model, np.r_[at.centre, np.zeros(len(model.unknown))]
+        )
         logs = [np.log(v) for i in sorted(typical) for v in typical[i].hyper.values()]
         return cls(model, at, tuple(parts), rows is not None, np.array(logs))
 
     @cached_property
     def blocks(self) -> tuple[GroupBlock, ...]:
         """Those with effects by group."""
-        names, out, first = hyper_names(self.model.joint, self.model.design), list[GroupBlock](), 0
+        names, out, first = (
+            hyper_names(self.model.joint, self.model.design),
+            list[GroupBlock](),
+            0,
+        )
         loose, m = {b.block for b in self.at.loose}, self.model.shape[1]
         for i, b in enumerate(self.model.joint.blocks):
             if isinstance(b.prior, LatentPrior):
                 own = slice(first, first := first + len(b.prior.hyper))
                 called = tuple(names[i].values())
-                out.append(GroupBlock(b.prior, called, b.entries(m), own, i in loose, b.width(m)))
+                out.append(
+                    GroupBlock(
+                        b.prior, called, b.entries(m), own, i in loose, b.width(m)
+                    )
+                )
         return tuple(out)
 
     @cached_property
@@ -114,7 +134,11 @@ class GroupDensity:
     @cached_property
     def _loose_columns(self) -> Array:
         """The column of z of each loose entry."""
-        return np.argmax(self.at.A[self._outer] != 0, axis=1) if len(self._outer) else np.zeros(0, dtype=int)
+        return (
+            np.argmax(self.at.A[self._outer] != 0, axis=1)
+            if len(self._outer)
+            else np.zeros(0, dtype=int)
+        )
 
     @property
     def size(self) -> int:
@@ -123,10 +147,18 @@ class GroupDensity:
 
     def start(self, rng: np.random.Generator) -> Array:
         """A draw about typical values."""
-        x = np.concatenate([rng.standard_normal(self.at.A.shape[1]), self.middle, np.zeros(len(self.model.unknown))])
+        x = np.concatenate(
+            [
+                rng.standard_normal(self.at.A.shape[1]),
+                self.middle,
+                np.zeros(len(self.model.unknown)),
+            ]
+        )
         if self.model.likelihood.least_squares and self.model.unknown:
             x[-1] = np.log(float(rough_sigma(self.model)))
-        x[self.at.A.shape[1] :] += _ABOUT * rng.standard_normal(len(self.middle) + len(self.model.unknown))
+        x[self.at.A.shape[1] :] += _ABOUT * rng.standard_normal(
+            len(self.middle) + len(self.model.unknown)
+        )
         return x
 
     def _beta(self, x: Array, roots: Mapping[int, Array]) -> Array:
@@ -139,7 +171,9 @@ class GroupDensity:
                 beta[b.entries] = np.einsum("kl,glm->gkm", roots[k], u).ravel()
         rest = self.at.centre[self._others] + A.dot(x[used])
         if len(self._outer):
-            rest = rest + self.at.follow.dot(beta[self._outer] - self.at.centre[self._outer])
+            rest = rest + self.at.follow.dot(
+                beta[self._outer] - self.at.centre[self._outer]
+            )
         beta[self._others] = rest
         return beta
 
@@ -179,7 +213,9 @@ class GroupDensity:
                 u, s = b.by_groups(x[columns]), b.by_groups(slopes[b.entries])
                 # b = Lambda u: d/du = Lambda's - u, d/dLambda = sum_g s_g u_g'
                 gradient[columns] = (np.einsum("kl,gkm->glm", root, s) - u).ravel()
-                over_logs[b.hyper] += np.einsum("dkl,kl->d", turned, np.einsum("gkm,glm->kl", s, u))
+                over_logs[b.hyper] += np.einsum(
+                    "dkl,kl->d", turned, np.einsum("gkm,glm->kl", s, u)
+                )
                 value -= 0.5 * float((u * u).sum()) + _HALF_LOG_2PI * u.size
         first = self.at.A.shape[1]
         gradient[first : first + len(logs)] = over_logs
@@ -194,5 +230,7 @@ class GroupDensity:
         out |= {a: np.asarray(np.exp(v)) for a, v in zip(self.model.unknown, log_aux)}
         for b in self.blocks:
             read = b.prior.natural(dict(zip(b.prior.hyper, np.exp(logs[b.hyper]))))
-            out |= {name: np.asarray(float(v)) for name, v in zip(b.names, read.values())}
+            out |= {
+                name: np.asarray(float(v)) for name, v in zip(b.names, read.values())
+            }
         return out

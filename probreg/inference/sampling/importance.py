@@ -91,7 +91,9 @@ def smoothed(log_weight: Array) -> Smoothed:
         return Smoothed(log_weight, np.inf)
     order = np.argsort(log_weight)
     largest, cut = order[-tail:], float(log_weight[order[-tail - 1]])
-    if top - log_weight[largest[0]] < 1e-10:  # equal weights: draws of the target itself
+    if (
+        top - log_weight[largest[0]] < 1e-10
+    ):  # equal weights: draws of the target itself
         return Smoothed(log_weight, -np.inf)
     base = np.exp(cut - top)
     k, sigma = _pareto(np.exp(log_weight[largest] - top) - base)
@@ -119,7 +121,9 @@ def _pareto(x: Array) -> tuple[float, float]:
         # k(theta) = mean log(1 - theta x), and l(theta) = n (log(-theta / k) - k - 1).
         profile = n * (np.log(-theta / k) - k - 1.0)
     weight = np.exp(profile - np.nanmax(profile))
-    weight = np.where(weight / np.nansum(weight) >= 10 * np.finfo(float).eps, weight, 0.0)
+    weight = np.where(
+        weight / np.nansum(weight) >= 10 * np.finfo(float).eps, weight, 0.0
+    )
     best = float(theta @ weight / weight.sum())
     shape = float(np.log1p(-best * x).mean())
     # k = (n k + 10 / 2) / (n + 10), sigma = -k / theta of the k before.
@@ -127,10 +131,13 @@ def _pareto(x: Array) -> tuple[float, float]:
 
 
 _BATCH = 500  # points at which the density is evaluated together: bounds the memory
-_ROUNDS = 0.125, 0.25, 0.5, 1.0  # of the points are drawn by the end of each round; the first ones about the mode
-_DF = (
-    10.0  # k-hat is lower than under a normal where few rows leave a skew posterior, at a tenth of the effective draws
-)
+_ROUNDS = (
+    0.125,
+    0.25,
+    0.5,
+    1.0,
+)  # of the points are drawn by the end of each round; the first ones about the mode
+_DF = 10.0  # k-hat is lower than under a normal where few rows leave a skew posterior, at a tenth of the effective draws
 _LEAST_POINTS = 1000  # points that are weighed at the least, so that k-hat has a tail to be told from
 
 
@@ -139,7 +146,9 @@ class Weighted(NamedTuple):
 
     beta: Array  # (chain, point, p, m)
     aux: dict[str, Array]  # name -> (chain, point)
-    log_weight: Array  # (chain, point), smoothed; the weights of all chains together sum to one
+    log_weight: (
+        Array  # (chain, point), smoothed; the weights of all chains together sum to one
+    )
     k_hat: float
     log_evidence: float  # log of the mean weight: log p(y) where the prior is proper
     log_evidence_se: float
@@ -215,9 +224,16 @@ class Importance(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        if isinstance(model.likelihood, ProximalLikelihood) and not model.joint.of_kind(GaussianPrior):
+        if isinstance(model.likelihood, ProximalLikelihood) and not model.joint.of_kind(
+            GaussianPrior
+        ):
             return f"importance needs flat or normal priors with the {model.likelihood.name} likelihood; use nuts"
-        return kinds(self, model) or edges(self, model) or improper(self, model) or jeffreys_obstacle(model, self.name)
+        return (
+            kinds(self, model)
+            or edges(self, model)
+            or improper(self, model)
+            or jeffreys_obstacle(model, self.name)
+        )
 
     @property
     def points(self) -> int:
@@ -231,7 +247,11 @@ class Importance(Method):
 
     def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
         """The weighted points before any are resampled or refused. Incompatible where there is no mode."""
-        return self._weigh(model, find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps), rng)[0]
+        return self._weigh(
+            model,
+            find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps),
+            rng,
+        )[0]
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         about = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
@@ -244,26 +264,48 @@ class Importance(Method):
                 f"importance: {why}, so that the posterior has no variance and weighted means do not settle. Importance(max_k=inf) "
                 "returns its draws, with quantiles that settle, or give a more informative prior"
             )
-        chosen = np.array([resampled(np.exp(w), self.draws, rng) for w in found.log_weight])
+        chosen = np.array(
+            [resampled(np.exp(w), self.draws, rng) for w in found.log_weight]
+        )
         chain = np.arange(self.chains)[:, None]
         mean, cov, error = _moments(at, z, np.exp(found.log_weight.ravel()), mean_z)
-        aux = {a: weighted_moments(v.ravel(), np.exp(found.log_weight.ravel())) for a, v in found.aux.items()}
-        k, settled = at.found.beta.size, why is None and found.k_hat <= reliable(found.log_weight.size)
+        aux = {
+            a: weighted_moments(v.ravel(), np.exp(found.log_weight.ravel()))
+            for a, v in found.aux.items()
+        }
+        k, settled = (
+            at.found.beta.size,
+            why is None and found.k_hat <= reliable(found.log_weight.size),
+        )
         stats = _stats(found, error, chosen) | {"n": model.design.total}
         solution = Solution(
             beta=mean[:k].reshape(model.shape),
             scale=cov,
             aux={a: v[0] for a, v in aux.items()},
             aux_sd={a: v[1] for a, v in aux.items()},
-            draws=Draws({"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()}),
+            draws=Draws(
+                {"beta": found.beta[chain, chosen]}
+                | {a: v[chain, chosen] for a, v in found.aux.items()}
+            ),
             status=Status.SAMPLED if settled else Status.UNSETTLED,
             detail="" if settled else why or f"k-hat {found.k_hat:.2f}",
-            stats=stats if all_proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},
+            stats=stats
+            if all_proper(model)
+            else {k: v for k, v in stats.items() if "evidence" not in k},
             notes=(
-                *sigma_note(model, Routine("sigma is weighed with beta, its proposal on the log scale")),
+                *sigma_note(
+                    model,
+                    Routine(
+                        "sigma is weighed with beta, its proposal on the log scale"
+                    ),
+                ),
                 Routine(_note(stats, found)) if settled else _note(stats, found),
                 *(
-                    [note_of_modes(model, about, "an estimate is the mean over all of them")]
+                    [
+                        note_of_modes(
+                            model, about, "an estimate is the mean over all of them"
+                        )
+                    ]
                     if further_modes(model)
                     else []
                 ),
@@ -271,29 +313,52 @@ class Importance(Method):
         )
         return with_corrected_intervals(model, solution)
 
-    def _weigh(self, model: Model, about: list[Peak], rng: np.random.Generator) -> tuple[Weighted, Array, Array | None]:
+    def _weigh(
+        self, model: Model, about: list[Peak], rng: np.random.Generator
+    ) -> tuple[Weighted, Array, Array | None]:
         """The weighted points, where they lie in the coordinates z of the first mode, and the mean of the proposal there."""
         at, into = about[0], (self.chains, self.points)
         dim = len(at.centre)
         df = max(_DF, dim) if self.df is None else self.df
-        places = [(np.zeros(dim), np.eye(dim)), *(other.seen_from(at) for other in about[1:])]
-        tail, ends = _tail_of_posterior(model), [max(len(about), int(share * self.points)) for share in _ROUNDS]
+        places = [
+            (np.zeros(dim), np.eye(dim)),
+            *(other.seen_from(at) for other in about[1:]),
+        ]
+        tail, ends = (
+            _tail_of_posterior(model),
+            [max(len(about), int(share * self.points)) for share in _ROUNDS],
+        )
         counts = proposal.split(ends[0], [1.0] * len(about))
-        components = modes = [Component(*place, {df: n}) for place, n in zip(places, counts)]
+        components = modes = [
+            Component(*place, {df: n}) for place, n in zip(places, counts)
+        ]
         drawn = [_at_points(model, at, self._draw(modes, rng))]
         log_q = [proposal.mixture_log_density(modes, drawn[0].z)]
         for before, end in pairwise(ends):
             z, _, _, log_p = map(np.concatenate, zip(*drawn))
             log_w, _ = smoothed(log_p - np.concatenate(log_q))
-            weight = np.exp(log_w - np.logaddexp.reduce(log_w)) if np.isfinite(log_w.max()) else np.zeros(len(log_w))
+            weight = (
+                np.exp(log_w - np.logaddexp.reduce(log_w))
+                if np.isfinite(log_w.max())
+                else np.zeros(len(log_w))
+            )
             more = proposal.about_moments(modes, z, weight, end - before, tail)
             components = [*components, *more]
-            log_q = [np.logaddexp(known, proposal.mixture_log_density(more, d.z)) for known, d in zip(log_q, drawn)]
+            log_q = [
+                np.logaddexp(known, proposal.mixture_log_density(more, d.z))
+                for known, d in zip(log_q, drawn)
+            ]
             drawn.append(_at_points(model, at, self._draw(more, rng)))
             log_q.append(proposal.mixture_log_density(components, drawn[-1].z))
         # each chain has its own points of every round
         z, beta, log_aux, log_p, q = (
-            np.concatenate([v.reshape(self.chains, len(v) // self.chains, *v.shape[1:]) for v in parts], 1)
+            np.concatenate(
+                [
+                    v.reshape(self.chains, len(v) // self.chains, *v.shape[1:])
+                    for v in parts
+                ],
+                1,
+            )
             for parts in (*zip(*drawn), log_q)
         )
         z = z.reshape(-1, dim)
@@ -307,7 +372,11 @@ class Importance(Method):
         error = float(np.std(np.exp(log_weight + np.log(len(z)))) / np.sqrt(len(z)))
         with np.errstate(over="ignore"):  # of weight zero
             aux = {a: np.exp(log_aux[..., i]) for i, a in enumerate(model.unknown)}
-        return Weighted(beta, aux, log_weight.reshape(into), k_hat, evidence, error), z, proposal.mean_of(components)
+        return (
+            Weighted(beta, aux, log_weight.reshape(into), k_hat, evidence, error),
+            z,
+            proposal.mean_of(components),
+        )
 
     def _draw(self, components: Sequence[Component], rng: np.random.Generator) -> Array:
         """Points (n, d) of some components, chain by chain."""
@@ -356,7 +425,8 @@ def _without_variance(model: Model) -> str | None:
         return None
     names = model.design.columns
     flat: dict[str | tuple[str, ...], Prior | str] = {
-        tuple(names[i] for i in b.columns): Flat() if b in heavy else b.prior for b in model.joint.blocks
+        tuple(names[i] for i in b.columns): Flat() if b in heavy else b.prior
+        for b in model.joint.blocks
     }
     if not (found := separation(model.with_prior(flat))):
         return None
@@ -398,7 +468,9 @@ def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
     return log_lik_of_moments(model.design.moments, beta, sigma)
 
 
-def _moments(at: Peak, z: Array, w: Array, known: Array | None) -> tuple[Array, DenseCovariance, tuple[float, float]]:
+def _moments(
+    at: Peak, z: Array, w: Array, known: Array | None
+) -> tuple[Array, DenseCovariance, tuple[float, float]]:
     """Mean and covariance of (vec beta, log aux), and the largest Monte Carlo errors of a mean, in sd, and of an sd, in
     proportion. Where the mean of z under q is known, only weighted less plain mean is estimated (a control variate)."""
     # E_p[z] is about E_q[z] + sum_s (w_s - 1/S) z_s, since sum_s z_s / S estimates E_q[z].
@@ -428,7 +500,9 @@ def weighted_moments(values: Array, w: Array) -> tuple[float, float]:
     return mean, float(np.sqrt(w @ (values - mean) ** 2))
 
 
-def _stats(found: Weighted, error: tuple[float, float], chosen: Array) -> dict[str, float]:
+def _stats(
+    found: Weighted, error: tuple[float, float], chosen: Array
+) -> dict[str, float]:
     return {
         "k_hat": found.k_hat,
         "ess": found.ess,
@@ -442,7 +516,9 @@ def _stats(found: Weighted, error: tuple[float, float], chosen: Array) -> dict[s
 
 def all_proper(model: Model) -> bool:
     """The mean weight is an evidence."""
-    blocks = all(b.prior.proper and not isinstance(b.prior, Flat) for b in model.joint.blocks)
+    blocks = all(
+        b.prior.proper and not isinstance(b.prior, Flat) for b in model.joint.blocks
+    )
     return blocks and all(model.aux_prior(a).proper for a in model.unknown)
 
 

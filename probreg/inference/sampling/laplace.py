@@ -23,15 +23,30 @@ from probreg.inference.base import (
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import further_modes
-from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, log_density_at, note_of_modes, place_of, shares_of
+from probreg.inference.modes.peaks import (
+    SHARE,
+    Peak,
+    find_peaks,
+    log_density_at,
+    note_of_modes,
+    place_of,
+    shares_of,
+)
 from probreg.inference.modes.wide import Tilted, rotated
 from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import SmoothPrior
 
-_NOTED, _WARNED = 0.25, 0.75  # sd: a 95 % interval of a normal that is shifted so far covers 94 % and 88 %
-_NEGLIGIBLE = 0.1  # sd; of sigma the shift is about (coefficients + 1) times the sd of its log
-_STEPS = np.linspace(-4.0, 4.0, 9)  # sd of log aux: the trapezoidal rule has the mean of a normal to all digits
+_NOTED, _WARNED = (
+    0.25,
+    0.75,
+)  # sd: a 95 % interval of a normal that is shifted so far covers 94 % and 88 %
+_NEGLIGIBLE = (
+    0.1  # sd; of sigma the shift is about (coefficients + 1) times the sd of its log
+)
+_STEPS = np.linspace(
+    -4.0, 4.0, 9
+)  # sd of log aux: the trapezoidal rule has the mean of a normal to all digits
 
 
 def describe_shifts(shifts: Mapping[str, float], least: float) -> str:
@@ -56,20 +71,33 @@ def marginal_shift(model: Model, at: Peak, i: int) -> float:
     k, sd = at.found.beta.size, float(np.linalg.norm(at.root[i]))
     if (k + 1) * sd < _NEGLIGIBLE:
         return 0.0
-    direction, others = at.root @ at.root[i] / sd, np.delete(np.arange(len(at.centre)), i)
+    direction, others = (
+        at.root @ at.root[i] / sd,
+        np.delete(np.arange(len(at.centre)), i),
+    )
 
     def log_det(step: float) -> float:
         point = at.centre + step * direction
         aux = dict(zip(model.unknown, np.exp(point[k:]).tolist()))
-        curvature = model.value_grad_hessian(point[:k].reshape(model.shape), **aux).curvature
+        curvature = model.value_grad_hessian(
+            point[:k].reshape(model.shape), **aux
+        ).curvature
         sign, value = np.linalg.slogdet(curvature[np.ix_(others, others)])
         return float(value) if sign > 0 else np.nan
 
     # |H without i| = |H| Var(theta_i), H the curvature over all entries
     low, middle, high = log_det(-1.0), 2.0 * (np.log(sd) - at.log_det), log_det(1.0)
-    parabola = middle + _STEPS * (high - low) / 2.0 + _STEPS**2 * (high + low - 2.0 * middle) / 2.0
-    log_p = log_density_at(model, at.centre + _STEPS[:, None] * direction) - parabola / 2.0
-    if isinstance(prior := model.aux_prior(model.unknown[i - k]), Tilted):  # the integral over what no row sees
+    parabola = (
+        middle
+        + _STEPS * (high - low) / 2.0
+        + _STEPS**2 * (high + low - 2.0 * middle) / 2.0
+    )
+    log_p = (
+        log_density_at(model, at.centre + _STEPS[:, None] * direction) - parabola / 2.0
+    )
+    if isinstance(
+        prior := model.aux_prior(model.unknown[i - k]), Tilted
+    ):  # the integral over what no row sees
         log_p += prior.power * sd * _STEPS
     weight = np.exp(log_p - log_p.max())
     return float(weight @ _STEPS / weight.sum())
@@ -131,7 +159,12 @@ class LaplaceApproximation(Method):
                 f"laplace needs second derivatives at the mode, which the {model.likelihood.name} likelihood does not have on its "
                 "kinks: use importance or nuts"
             )
-        return kinds(self, model) or edges(self, model) or improper(self, model) or jeffreys_obstacle(model, self.name)
+        return (
+            kinds(self, model)
+            or edges(self, model)
+            or improper(self, model)
+            or jeffreys_obstacle(model, self.name)
+        )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
@@ -139,8 +172,12 @@ class LaplaceApproximation(Method):
             beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
             draws = found.posterior
             log_q = {"log_q": draws.stats["log_q"] + log_w}
-            draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q, made_of=None)
-            return replace(wide.back(found, unit if wide.relative else 1.0), draws=draws)
+            draws = replace(
+                draws, values={**draws.values, "beta": beta}, stats=log_q, made_of=None
+            )
+            return replace(
+                wide.back(found, unit if wide.relative else 1.0), draws=draws
+            )
         return self._solve(model, rng)[0]
 
     def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
@@ -152,8 +189,14 @@ class LaplaceApproximation(Method):
         others = [p for p, share in zip(about, shares) if p is not at and share > SHARE]
         status, detail = found.status, ""
         if others:
-            status, detail = Status.ONE_OF_SEVERAL, "; ".join(f"another at {place_of(model, p, at)}" for p in others)
-        shifts = {name: marginal_shift(model, at, found.beta.size + i) for i, name in enumerate(model.unknown)}
+            status, detail = (
+                Status.ONE_OF_SEVERAL,
+                "; ".join(f"another at {place_of(model, p, at)}" for p in others),
+            )
+        shifts = {
+            name: marginal_shift(model, at, found.beta.size + i)
+            for i, name in enumerate(model.unknown)
+        }
         if not others and (far := describe_shifts(shifts, _WARNED)):
             status, detail = Status.UNWEIGHED, far
         noted = describe_shifts(shifts, _NOTED) if status is found.status else ""
@@ -166,17 +209,36 @@ class LaplaceApproximation(Method):
             status=status,
             detail=detail,
             aux=mean_aux,
-            aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
-            draws=self.draws_again(model, found.beta, {"centre": at.centre, "root": at.root}, rng),
+            aux_sd={
+                a: v * float(np.sqrt(np.expm1(variance[a])))
+                for a, v in mean_aux.items()
+            },
+            draws=self.draws_again(
+                model, found.beta, {"centre": at.centre, "root": at.root}, rng
+            ),
             notes=(
                 *sigma_note(
                     model,
-                    Routine("sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"),
+                    Routine(
+                        "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"
+                    ),
                 ),
                 found.notes[-1],
-                *([f"{noted}, and its interval is off by as much; posterior integrates over it"] if noted else []),
                 *(
-                    [note_of_modes(model, about, "the approximation is about the one with the most")]
+                    [
+                        f"{noted}, and its interval is off by as much; posterior integrates over it"
+                    ]
+                    if noted
+                    else []
+                ),
+                *(
+                    [
+                        note_of_modes(
+                            model,
+                            about,
+                            "the approximation is about the one with the most",
+                        )
+                    ]
                     if further_modes(model)
                     else []
                 ),
@@ -185,15 +247,29 @@ class LaplaceApproximation(Method):
         return solution, model.likelihood.noise(found.aux, np.nan)
 
     def draws_again(
-        self, model: Model, estimate: Array, made_of: Mapping[str, Array], rng: np.random.Generator
+        self,
+        model: Model,
+        estimate: Array,
+        made_of: Mapping[str, Array],
+        rng: np.random.Generator,
     ) -> Draws:
         """Draws of beta and aux with log q, from the centre (k,) and the root (k, k) of the normal of (vec beta, log aux)."""
-        at = Peak(Solution(estimate, NoCovariance.of(*estimate.shape)), made_of["centre"], made_of["root"])
+        at = Peak(
+            Solution(estimate, NoCovariance.of(*estimate.shape)),
+            made_of["centre"],
+            made_of["root"],
+        )
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
         beta, log_aux = at.points(z)
         # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
         log_q = -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - at.log_det
         log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
-        aux = {a: chains_of(np.exp(log_aux[:, i]), self.chains) for i, a in enumerate(model.unknown)}
-        values, stats = {"beta": chains_of(beta, self.chains)} | aux, {"log_q": chains_of(log_q, self.chains)}
+        aux = {
+            a: chains_of(np.exp(log_aux[:, i]), self.chains)
+            for i, a in enumerate(model.unknown)
+        }
+        values, stats = (
+            {"beta": chains_of(beta, self.chains)} | aux,
+            {"log_q": chains_of(log_q, self.chains)},
+        )
         return Draws(values, stats, elliptical=True, made_of=made_of)

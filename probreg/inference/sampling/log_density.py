@@ -19,20 +19,32 @@ from probreg.inference.sampling.row_arrays import RowArrays
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of, work_of
-from probreg.priors import BlockPrior, Flat, GaussianPrior, GroupedPrior, HierarchicalPrior, Reference
+from probreg.priors import (
+    BlockPrior,
+    Flat,
+    GaussianPrior,
+    GroupedPrior,
+    HierarchicalPrior,
+    Reference,
+)
 from probreg.priors.location_scale import LocationScale
 
 FEW = 200  # rows up to which NumPy's calls cost less than loading compiled code saves
 
 Density = Callable[[Array], tuple[float, Array]]
-Sum = Callable[[Array, Mapping[str, float], Array], float]  # (theta, aux, slopes to add to) -> value
+Sum = Callable[
+    [Array, Mapping[str, float], Array], float
+]  # (theta, aux, slopes to add to) -> value
 
 
 def compiled_obstacle(model: Model) -> str | None:
     """Why there is no compiled density of this model, or None."""
     likelihood = model.likelihood
     if not likelihood.least_squares:
-        if not isinstance(likelihood, DifferentiableLikelihood) or likelihood.compiled_density is None:
+        if (
+            not isinstance(likelihood, DifferentiableLikelihood)
+            or likelihood.compiled_density is None
+        ):
             return f"the {likelihood.name} likelihood has no compiled density"
         if said := likelihood.compiled_density.unfit:
             return f"the density of the {likelihood.name} likelihood cannot be compiled: {said}"
@@ -40,13 +52,24 @@ def compiled_obstacle(model: Model) -> str | None:
             return model.design.rows_absent
     for b in model.joint.blocks:
         if isinstance(b.prior, HierarchicalPrior) and b.prior.hyper_labels:
-            edged = [name for k, name in b.prior.hyper_labels.items() if b.prior.hyper[k].prior.has_bounded_support]
+            edged = [
+                name
+                for k, name in b.prior.hyper_labels.items()
+                if b.prior.hyper[k].prior.has_bounded_support
+            ]
             if edged:
                 return f"the prior of {edged[0]} has an edge"
             continue
-        if not (isinstance(b.prior, GaussianPrior | GroupedPrior) or _density_of(b) is not None):
+        if not (
+            isinstance(b.prior, GaussianPrior | GroupedPrior)
+            or _density_of(b) is not None
+        ):
             columns = model.design.called(b.columns)
-            unknown = " with its unknown scale" if isinstance(b.prior, HierarchicalPrior) else ""
+            unknown = (
+                " with its unknown scale"
+                if isinstance(b.prior, HierarchicalPrior)
+                else ""
+            )
             return f"the {b.prior.name} prior of {columns}{unknown} has no compiled density"
     for a in model.unknown:
         if model.aux_prior(a).has_bounded_support:
@@ -55,7 +78,9 @@ def compiled_obstacle(model: Model) -> str | None:
 
 
 def _density_of(block: BlockPrior) -> Any:
-    return block.prior.compiled_density if isinstance(block.prior, LocationScale) else None
+    return (
+        block.prior.compiled_density if isinstance(block.prior, LocationScale) else None
+    )
 
 
 # ---- the density -------------------------------------------------------------------------------------------------------
@@ -72,11 +97,15 @@ class ReparameterisedDensity:
     log_prob: Density
 
     @classmethod
-    def of(cls, model: Model, at: AffineMap | None = None, *, compiled: bool | None = None) -> "ReparameterisedDensity":
+    def of(
+        cls, model: Model, at: AffineMap | None = None, *, compiled: bool | None = None
+    ) -> "ReparameterisedDensity":
         """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
         at = affine_map(model) if at is None else at
         # beside a mode, which may lie on kinks
-        parts, rows = rows_and_priors(model, at.centre + 0.1 * at.A.sum(1), compiled=compiled)
+        parts, rows = rows_and_priors(
+            model, at.centre + 0.1 * at.A.sum(1), compiled=compiled
+        )
         return cls(model, at, rows, _density(model, at, parts))
 
     @property
@@ -86,12 +115,24 @@ class ReparameterisedDensity:
 
     def unfold(self, z: Array) -> dict[str, Array]:
         """`beta` (..., p, m) and every unknown aux (...) of z (..., d)."""
-        point, k = self.at.centre + z @ self.at.A.T, self.model.shape[0] * self.model.shape[1]
-        aux = {a: np.asarray(np.exp(point[..., k + i])) for i, a in enumerate(self.model.unknown)}
-        return {"beta": np.ascontiguousarray(point[..., :k].reshape(*z.shape[:-1], *self.model.shape))} | aux
+        point, k = (
+            self.at.centre + z @ self.at.A.T,
+            self.model.shape[0] * self.model.shape[1],
+        )
+        aux = {
+            a: np.asarray(np.exp(point[..., k + i]))
+            for i, a in enumerate(self.model.unknown)
+        }
+        return {
+            "beta": np.ascontiguousarray(
+                point[..., :k].reshape(*z.shape[:-1], *self.model.shape)
+            )
+        } | aux
 
 
-def rows_and_priors(model: Model, beside: Array, *, compiled: bool | None = None) -> tuple[list[Sum], RowArrays | None]:
+def rows_and_priors(
+    model: Model, beside: Array, *, compiled: bool | None = None
+) -> tuple[list[Sum], RowArrays | None]:
     """The likelihood and the priors without hyperparameters, and the rows where compiled code sums them, which is then held to
     NumPy's at (vec beta, log aux) = `beside`."""
     if model.likelihood.least_squares:
@@ -123,7 +164,11 @@ def _of_moments(model: Model) -> Sum:
     moments = model.design.moments
     R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
     scale = model.noise_scale
-    rss, W, top = float(moments.factor[-1, -1]) ** 2, moments.weight, 0.5 * moments.log_precision
+    rss, W, top = (
+        float(moments.factor[-1, -1]) ** 2,
+        moments.weight,
+        0.5 * moments.log_precision,
+    )
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         sigma = aux[scale]
@@ -140,12 +185,24 @@ def _of_moments(model: Model) -> Sum:
 def _of_rows(model: Model, rows: RowArrays) -> Sum:
     likelihood, shape = model.likelihood, model.shape
     assert isinstance(likelihood, DifferentiableLikelihood)
-    gradient, out = loops_of(rows.density).gradient, shape[0] * shape[1] + len(model.unknown)
+    gradient, out = (
+        loops_of(rows.density).gradient,
+        shape[0] * shape[1] + len(model.unknown),
+    )
 
     def sum_of_rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         found, t = np.empty(out), np.array(likelihood.settings(**aux), dtype=float)
         work = work_of(rows.tiles, shape[1])
-        value = gradient(rows.tiles, rows.y, rows.w, rows.offset, theta.reshape(shape), t, found, *work)
+        value = gradient(
+            rows.tiles,
+            rows.y,
+            rows.w,
+            rows.offset,
+            theta.reshape(shape),
+            t,
+            found,
+            *work,
+        )
         slopes += found
         return value + rows.constant
 
@@ -162,7 +219,9 @@ def _of_numpy(model: Model) -> Sum:
         # d/d beta = X' diag(w) d log p / d eta, d/d log aux = sum_i w_i d log p_i / d log aux.
         eta = d.X.dot(theta.reshape(model.shape))
         eta = plus_offset(eta, d.offset)
-        log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(aux, d.precision))
+        log_p, g, _ = likelihood.value_grad_hessian(
+            d.observed, eta, **likelihood.at_rows(aux, d.precision)
+        )
         slopes[: len(theta)] += d.X.T.dot(w[:, None] * g[:, :m]).ravel()
         slopes[len(theta) :] += w.dot(g[:, extra])
         return float(w.dot(log_p))
@@ -174,7 +233,11 @@ def _of_numpy(model: Model) -> Sum:
 
 
 def _priors(model: Model) -> list[Sum]:
-    blocks = [_block(model, b) for b in model.joint.blocks if not isinstance(b.prior, Flat | HierarchicalPrior)]
+    blocks = [
+        _block(model, b)
+        for b in model.joint.blocks
+        if not isinstance(b.prior, Flat | HierarchicalPrior)
+    ]
     return blocks + [_aux(model, i, a) for i, a in enumerate(model.unknown)]
 
 
@@ -183,7 +246,11 @@ def _block(model: Model, block: BlockPrior) -> Sum:
         return _norms(model, block)
     if block.prior.root_of_groups({}) is not None:
         return _by_groups(model, block)
-    return _compiled_block(model, block) if _density_of(block) else _quadratic(model, block)
+    return (
+        _compiled_block(model, block)
+        if _density_of(block)
+        else _quadratic(model, block)
+    )
 
 
 def _by_groups(model: Model, block: BlockPrior) -> Sum:
@@ -211,7 +278,9 @@ def _entries(model: Model, block: BlockPrior) -> Array:
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:
     """Whether the scales are in units of sigma, and the place of log sigma if it is unknown."""
     first = model.shape[0] * model.shape[1]
-    place = first + model.unknown.index(model.noise_scale) if model.noise_unknown else None
+    place = (
+        first + model.unknown.index(model.noise_scale) if model.noise_unknown else None
+    )
     return block.prior.sigma_units, place if block.prior.sigma_units else None
 
 
@@ -221,14 +290,23 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
         return _quadratic(model, block)
     at, m = _entries(model, block), block.width(model.shape[1])
     location, scale = (
-        np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float) for v in (prior.location, prior.scales)
+        np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float)
+        for v in (prior.location, prior.scales)
     )
-    density, t = entries_of(prior.compiled_density), np.array(prior.settings, dtype=float)
+    density, t = (
+        entries_of(prior.compiled_density),
+        np.array(prior.settings, dtype=float),
+    )
     relative, place = _unit(model, block)
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         value, unit = density(
-            theta, at, location, scale * model.likelihood.noise(aux) if relative else scale, t, slopes
+            theta,
+            at,
+            location,
+            scale * model.likelihood.noise(aux) if relative else scale,
+            t,
+            slopes,
         )
         if place is not None:
             slopes[place] += unit
@@ -263,11 +341,15 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
 def _norms(model: Model, block: BlockPrior) -> Sum:
     prior, q, m = block.prior, len(block.columns), block.width(model.shape[1])
     assert isinstance(prior, GroupedPrior)
-    groups, at = prior.members(q), _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))]
+    groups, at = (
+        prior.members(q),
+        _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))],
+    )
     order, sizes = np.concatenate(groups), [len(g) for g in groups]
     starts = np.append(0, np.cumsum(sizes))[:-1]
     center, scale = (
-        np.broadcast_to(np.asarray(v, dtype=float), q)[order][:, None] for v in (prior.location, prior.scales)
+        np.broadcast_to(np.asarray(v, dtype=float), q)[order][:, None]
+        for v in (prior.location, prior.scales)
     )
     top = float(prior.log_prob(np.broadcast_to(center, (q, m))[np.argsort(order)]))
     relative, place = _unit(model, block)
@@ -278,7 +360,11 @@ def _norms(model: Model, block: BlockPrior) -> Sum:
         # d/d log sigma = sum_g |r_g| - q m; the direction at the kink, where there is none, is 0.
         r = (theta[at] - center) / (scale * unit)
         length = np.sqrt(np.add.reduceat(r * r, starts, axis=0))
-        slopes[at] -= r / np.repeat(np.where(length > 0, length, 1.0), sizes, axis=0) / (scale * unit)
+        slopes[at] -= (
+            r
+            / np.repeat(np.where(length > 0, length, 1.0), sizes, axis=0)
+            / (scale * unit)
+        )
         total = float(length.sum())
         if place is not None:
             slopes[place] += total - q * m
@@ -312,21 +398,45 @@ def check_compiled_density(model: Model, point: Array) -> None:
     assert isinstance(likelihood, DifferentiableLikelihood)
     assert likelihood.compiled_density is not None
     some = slice(None, None, max(1, d.n // _ROWS))
-    X, y, beta = d.X[some], np.ascontiguousarray(d.observed[some], dtype=float), point[: p * m].reshape(p, m)
-    shift = np.zeros((len(y), m)) if d.offset is None else np.broadcast_to(d.offset, (d.n, m))[some]
-    aux = {**model.fixed, **dict(zip(model.unknown, np.exp(point[p * m :]).tolist(), strict=True))}
+    X, y, beta = (
+        d.X[some],
+        np.ascontiguousarray(d.observed[some], dtype=float),
+        point[: p * m].reshape(p, m),
+    )
+    shift = (
+        np.zeros((len(y), m))
+        if d.offset is None
+        else np.broadcast_to(d.offset, (d.n, m))[some]
+    )
+    aux = {
+        **model.fixed,
+        **dict(zip(model.unknown, np.exp(point[p * m :]).tolist(), strict=True)),
+    }
     with np.errstate(all="ignore"):
         log_p, g, _ = likelihood.value_grad_hessian(y, X @ beta + shift, **aux)
         g = g[:, [*range(m), *(m + likelihood.aux.index(a) for a in model.unknown)]]
         each = log_p - likelihood.base_measure(y)
     exact = np.r_[each.sum(), (X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
-    size = np.r_[np.abs(each).sum(), (np.abs(X).T @ np.abs(g[:, :m])).ravel(), np.abs(g[:, m:]).sum(0)]
-    slopes, t = np.empty(len(exact) - 1), np.array(likelihood.settings(**aux), dtype=float)
-    tiles, shift, beta = tiles_of(X), np.ascontiguousarray(shift.T), np.ascontiguousarray(beta)
+    size = np.r_[
+        np.abs(each).sum(),
+        (np.abs(X).T @ np.abs(g[:, :m])).ravel(),
+        np.abs(g[:, m:]).sum(0),
+    ]
+    slopes, t = (
+        np.empty(len(exact) - 1),
+        np.array(likelihood.settings(**aux), dtype=float),
+    )
+    tiles, shift, beta = (
+        tiles_of(X),
+        np.ascontiguousarray(shift.T),
+        np.ascontiguousarray(beta),
+    )
     gradient = loops_of(likelihood.compiled_density).gradient
     value = gradient(tiles, y, np.zeros(0), shift, beta, t, slopes, *work_of(tiles, m))
     far = np.abs(np.r_[value, slopes] - exact) > _CLOSE * (size + 1e-3 * len(y))
-    if np.isfinite(exact).all() and (far.any() or not np.isfinite(np.r_[value, slopes]).all()):
+    if np.isfinite(exact).all() and (
+        far.any() or not np.isfinite(np.r_[value, slopes]).all()
+    ):
         what = f"log p {value:g} and {exact[0]:g}" if far[0] else "slopes that differ"
         raise Incompatible(
             f"the density of the {likelihood.name} likelihood is another density than its log_prob and value_grad_hessian: over "

@@ -34,7 +34,9 @@ def _softplus(x: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-x))  # exp overflows to inf, whose reciprocal is the right zero
+    return 1.0 / (
+        1.0 + np.exp(-x)
+    )  # exp overflows to inf, whose reciprocal is the right zero
 
 
 def _log1mexp(x: np.ndarray) -> np.ndarray:
@@ -59,7 +61,9 @@ def _ufunc(op: scalar.ScalarOp, n_inputs: int) -> Callable | None:
         return partial(np.asarray, dtype=op.o_type.dtype)
     if isinstance(op, scalar.Composite):
         return _composite(op)
-    spec = getattr(op, "nfunc_spec", None)  # PyTensor leaves the attribute out where there is none
+    spec = getattr(
+        op, "nfunc_spec", None
+    )  # PyTensor leaves the attribute out where there is none
     if spec is None or spec[2] != 1:
         return None
     module = scipy.special if spec[0].startswith("scipy.special.") else np
@@ -71,20 +75,30 @@ def _ufunc(op: scalar.ScalarOp, n_inputs: int) -> Callable | None:
 
 def _composite(op: scalar.Composite) -> Callable | None:
     """A fused scalar expression as array operations, where each of its parts has one."""
-    if len(op.fgraph.outputs) > 1 or any(_ufunc(n.op, len(n.inputs)) is None for n in op.fgraph.apply_nodes):
+    if len(op.fgraph.outputs) > 1 or any(
+        _ufunc(n.op, len(n.inputs)) is None for n in op.fgraph.apply_nodes
+    ):
         return None
-    return fgraph_to_python(op.fgraph, lambda part, node, **_: _ufunc(part, len(node.inputs)), squeeze_output=True)
+    return fgraph_to_python(
+        op.fgraph,
+        lambda part, node, **_: _ufunc(part, len(node.inputs)),
+        squeeze_output=True,
+    )
 
 
 @singledispatch
 def _call(op: Op, node: Apply) -> Callable:
     """A Python function of the node's inputs returning its outputs; by default through `Op.perform`."""
-    arrays = [v.type.dtype if isinstance(v.type, TensorType) else None for v in node.inputs]
+    arrays = [
+        v.type.dtype if isinstance(v.type, TensorType) else None for v in node.inputs
+    ]
     single = len(node.outputs) == 1
 
     def perform(*inputs: Any) -> Any:
         cells = [[None] for _ in node.outputs]
-        given = [x if d is None else np.asarray(x, dtype=d) for x, d in zip(inputs, arrays)]
+        given = [
+            x if d is None else np.asarray(x, dtype=d) for x, d in zip(inputs, arrays)
+        ]
         op.perform(node, given, cells)
         return cells[0][0] if single else [c[0] for c in cells]
 
@@ -104,7 +118,9 @@ def _(op: Elemwise, node: Apply) -> Callable:
 
 @_call.register
 def _(op: CAReduce, node: Apply) -> Callable:
-    return partial(op.ufunc.reduce, axis=op.axis, dtype=op.acc_dtype or node.outputs[0].type.dtype)
+    return partial(
+        op.ufunc.reduce, axis=op.axis, dtype=op.acc_dtype or node.outputs[0].type.dtype
+    )
 
 
 @_call.register
@@ -152,7 +168,13 @@ class NumpyLinker(JITLinker):
     incompatible_rewrites = ("cxx_only", "BlasOpt", "fusion", "inplace")
 
     def fgraph_convert(
-        self, fgraph: Any, order: Any, input_storage: Any, output_storage: Any, storage_map: Any, **_: Any
+        self,
+        fgraph: Any,
+        order: Any,
+        input_storage: Any,
+        output_storage: Any,
+        storage_map: Any,
+        **_: Any,
     ) -> Callable:
         return _python(fgraph, order=order, storage_map=storage_map)
 

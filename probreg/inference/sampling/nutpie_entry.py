@@ -42,11 +42,18 @@ def arrays_of(
     draws, told = trace.get_arrow_trace()
     kept = [~_column(batch, "tuning") for batch in told]
     posterior = {
-        name: np.stack([_column(batch, name).reshape(-1, *shape)[k] for batch, k in zip(draws, kept, strict=True)])
+        name: np.stack(
+            [
+                _column(batch, name).reshape(-1, *shape)[k]
+                for batch, k in zip(draws, kept, strict=True)
+            ]
+        )
         for name, shape in shapes.items()
     }
     said = {
-        ours: np.stack([_column(batch, theirs)[k] for batch, k in zip(told, kept, strict=True)])
+        ours: np.stack(
+            [_column(batch, theirs)[k] for batch, k in zip(told, kept, strict=True)]
+        )
         for theirs, ours in stats.items()
     }
     return posterior, said

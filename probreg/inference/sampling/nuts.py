@@ -30,17 +30,36 @@ from probreg.inference.base import (
     with_proper_correlations,
 )
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.modes.closed_form import (
+    PriorRows,
+    posterior_given_sigma,
+    require_full_rank,
+)
 from probreg.inference.modes.existence import Divergence, further_modes
 from probreg.inference.modes.newton import check_divergence, find_mode
-from probreg.inference.modes.peaks import SHARE, Peak, find_peaks, note_of_modes, shares_of
+from probreg.inference.modes.peaks import (
+    SHARE,
+    Peak,
+    find_peaks,
+    note_of_modes,
+    shares_of,
+)
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
 from probreg.inference.sampling.group_density import GroupDensity
-from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
+from probreg.inference.sampling.log_density import (
+    ReparameterisedDensity,
+    compiled_obstacle,
+)
 from probreg.inference.sampling.reparameterisation import AffineMap, proxy_prior
-from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
+from probreg.inference.sampling.sampler import (
+    Density,
+    SamplerOutput,
+    SamplerSettings,
+    density_of,
+    sample,
+)
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -133,50 +152,84 @@ class NUTS(Method):
         engine, why = self._engine(model)
         tune = _TUNE[engine] if self.tune is None else self.tune
         seed = int(rng.integers(2**31))
-        with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
-            densities, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
-            run = SamplerSettings(seed, self.draws, tune, self.chains, self.target_accept, self.progress)
+        with (
+            Interrupts() as interrupts
+        ):  # from here on: making a graph runs many destructors
+            densities, notes = (
+                _native(model) if engine == "compiled" else _by_pymc(model, why)
+            )
+            run = SamplerSettings(
+                seed, self.draws, tune, self.chains, self.target_accept, self.progress
+            )
             drawn = _sample_all(densities, run, interrupts)
-        return with_corrected_intervals(model, _solution(model, drawn, engine, (why, *notes)))
+        return with_corrected_intervals(
+            model, _solution(model, drawn, engine, (why, *notes))
+        )
 
     def _engine(self, model: Model) -> tuple[str, str]:
         """The engine, and the sentence that says why."""
         if self.engine != "auto":
-            return self.engine, Routine(f"sampled by the {_WORDS[self.engine]}, as asked")
+            return self.engine, Routine(
+                f"sampled by the {_WORDS[self.engine]}, as asked"
+            )
         missing = compiled_obstacle(model)
         if missing is None:
             return "compiled", Routine(f"sampled by the {_WORDS['compiled']}")
         return "pymc", Routine(f"sampled by the {_WORDS['pymc']}: {missing}")
 
 
-_WORDS = {"compiled": "compiled engine, on the densities of this package", "pymc": "engine of PyMC's graph"}
+_WORDS = {
+    "compiled": "compiled engine, on the densities of this package",
+    "pymc": "engine of PyMC's graph",
+}
 
 
-def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str, ...]) -> Solution:
+def _solution(
+    model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str, ...]
+) -> Solution:
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
     beta = draws["beta"].reshape(-1, *model.shape)
-    log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1)) if model.unknown else None
+    log_aux = (
+        np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
+        if model.unknown
+        else None
+    )
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
     return Solution(
         beta=beta.mean(0),
-        scale=DenseCovariance.of_sample(model.design.frame, beta, log_aux, log_names(model)),
+        scale=DenseCovariance.of_sample(
+            model.design.frame, beta, log_aux, log_names(model)
+        ),
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
-        draws=Draws(draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine),
+        draws=Draws(
+            draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine
+        ),
         status=Status.SAMPLED,
         notes=(*sigma_note(model, Routine("sigma is sampled with beta")), *notes),
     )
 
 
-def _sample_all(densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts) -> SamplerOutput:
+def _sample_all(
+    densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts
+) -> SamplerOutput:
     """Draws of one density, or of the same one in several coordinates, which chains take in turn."""
     if len(densities) == 1:
         return sample(densities[0], run, interrupts)
     parts = [
-        sample(densities[c % len(densities)], replace(run, seed=run.seed + c, chains=1), interrupts)
+        sample(
+            densities[c % len(densities)],
+            replace(run, seed=run.seed + c, chains=1),
+            interrupts,
+        )
         for c in range(run.chains)
     ]
-    return SamplerOutput(*({name: np.concatenate([p[i][name] for p in parts]) for name in parts[0][i]} for i in (0, 1)))
+    return SamplerOutput(
+        *(
+            {name: np.concatenate([p[i][name] for p in parts]) for name in parts[0][i]}
+            for i in (0, 1)
+        )
+    )
 
 
 def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
@@ -189,13 +242,23 @@ def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
     shares = shares_of(modes)
     if (shares > SHARE).sum() > 1:
         note = "sampled in coordinates whitened by the curvature at each mode"
-        maps = [AffineMap(p.centre, p.root, True, note) for p, share in zip(modes, shares) if share > SHARE]
+        maps = [
+            AffineMap(p.centre, p.root, True, note)
+            for p, share in zip(modes, shares)
+            if share > SHARE
+        ]
         made = [_affine(model, at) for at in maps]
     else:
         made = [_affine(model)]
     at = made[0][1]
     if modes:
-        told = [note_of_modes(model, modes, f"chains start in turn at those with more than {percent(SHARE)}")]
+        told = [
+            note_of_modes(
+                model,
+                modes,
+                f"chains start in turn at those with more than {percent(SHARE)}",
+            )
+        ]
     else:
         told = [reason] if at.whitened and (reason := further_modes(model)) else []
     return [density for density, _ in made], (Routine(at.note), *told)
@@ -212,16 +275,33 @@ def _modes(model: Model) -> list[Peak]:
 
 
 def _affine(model: Model, at: AffineMap | None = None) -> tuple[Density, AffineMap]:
-    whole = compiled_whole(model)  # then compiled code is worth loading for a few rows too: it runs the sampler
+    whole = compiled_whole(
+        model
+    )  # then compiled code is worth loading for a few rows too: it runs the sampler
     found = ReparameterisedDensity.of(model, at, compiled=whole or None)
     shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
     size = found.at.A.shape[1]
 
     def start(rng: np.random.Generator) -> Array:
-        return np.asarray(rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size))
+        return np.asarray(
+            rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size)
+        )
 
-    target = affine_density(model, found.at, found.rows) if whole and found.rows is not None else None
-    density = Density(size, found.log_prob, found.unfold, start, shapes, found.compiled, target, found.at.whitened)
+    target = (
+        affine_density(model, found.at, found.rows)
+        if whole and found.rows is not None
+        else None
+    )
+    density = Density(
+        size,
+        found.log_prob,
+        found.unfold,
+        start,
+        shapes,
+        found.compiled,
+        target,
+        found.at.whitened,
+    )
     return density, found.at
 
 
@@ -231,7 +311,9 @@ def _native_by_groups(model: Model) -> tuple[Density, tuple[str, ...]]:
     names = [name for b in found.blocks for name in b.names]
     shapes = {"beta": model.shape, **dict.fromkeys((*model.unknown, *names), ())}
     notes = tuple(map(Routine, (found.at.note, *found.at.words)))
-    return Density(found.size, found.log_prob, found.unfold, found.start, shapes, found.compiled), notes
+    return Density(
+        found.size, found.log_prob, found.unfold, found.start, shapes, found.compiled
+    ), notes
 
 
 def _by_pymc(model: Model, why: str) -> tuple[list[Density], tuple[str, ...]]:
@@ -247,7 +329,11 @@ def _proper(model: Model) -> None:
     scale that runs to zero. A sampler would wander there for ever and call it draws."""
     moments = model.design.moments
     require_full_rank(
-        posterior_given_sigma(moments, PriorRows.of(replace(model, prior=proxy_prior(model)).joint), 1.0), model, "nuts"
+        posterior_given_sigma(
+            moments, PriorRows.of(replace(model, prior=proxy_prior(model)).joint), 1.0
+        ),
+        model,
+        "nuts",
     )
     if found := separation(model):
         raise Incompatible(
@@ -262,7 +348,9 @@ def _proper(model: Model) -> None:
 
 def _runs_away(model: Model) -> Divergence | None:
     """Where Newton's search runs to, where the likelihood does not say whether it may and has the derivatives to ask."""
-    if not isinstance(model.likelihood, SmoothLikelihood) or not model.joint.of_kind(SmoothPrior):
+    if not isinstance(model.likelihood, SmoothLikelihood) or not model.joint.of_kind(
+        SmoothPrior
+    ):
         return None
     mode = find_mode(model)
     lost = check_divergence(model, mode.gamma, mode.log_aux, mode.local)

@@ -21,7 +21,9 @@ TAIL = 5.0  # degrees of freedom of the second points, unless the posterior has 
 _LEAST = 0.05  # share of the second points about a mode, however small its weight
 
 
-def student_points(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Array, Array]:
+def student_points(
+    rng: np.random.Generator, n: int, dim: int, df: float
+) -> tuple[Array, Array]:
     """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and the log density of each."""
     z = rng.standard_normal((n, dim))
     if np.isfinite(df):
@@ -35,7 +37,9 @@ def _student_log_density(square: Array, dim: int, df: float) -> Array:
     if np.isinf(df):
         return np.asarray(-0.5 * square - 0.5 * dim * np.log(2.0 * np.pi))
     # log q = constant - (df + d)/2 log(1 + |t|^2 / df).
-    constant = gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
+    constant = (
+        gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
+    )
     return np.asarray(constant - 0.5 * (df + dim) * np.log1p(square / df))
 
 
@@ -54,16 +58,26 @@ class Component:
     def draw(self, rng: np.random.Generator, chains: int) -> Array:
         """Points (chains, count, d)."""
         dim = len(self.centre)
-        parts = [student_points(rng, chains * n, dim, df)[0].reshape(chains, n, dim) for df, n in self.counts.items()]
+        parts = [
+            student_points(rng, chains * n, dim, df)[0].reshape(chains, n, dim)
+            for df, n in self.counts.items()
+        ]
         t = np.concatenate(parts, 1)
         return self.centre + times_root(t.reshape(-1, dim), self.root).reshape(t.shape)
 
     def log_density(self, z: Array) -> Array:
         """log of the sum of count times density (n,) at z (n, d)."""
         away = (z - self.centre).T
-        t = solve_triangular(self.root, away, lower=True) if self._lower else np.linalg.solve(self.root, away)
+        t = (
+            solve_triangular(self.root, away, lower=True)
+            if self._lower
+            else np.linalg.solve(self.root, away)
+        )
         square, dim = np.einsum("dn,dn->n", t, t), len(self.centre)
-        parts = [np.log(n) + _student_log_density(square, dim, df) for df, n in self.counts.items()]
+        parts = [
+            np.log(n) + _student_log_density(square, dim, df)
+            for df, n in self.counts.items()
+        ]
         return np.asarray(np.logaddexp.reduce(parts, axis=0)) - self._log_det
 
     @cached_property
@@ -77,7 +91,9 @@ class Component:
 
 def mixture_log_density(components: Sequence[Component], z: Array) -> Array:
     """log of the sum over components of count times density (n,)."""
-    return np.asarray(np.logaddexp.reduce([c.log_density(z) for c in components], axis=0))
+    return np.asarray(
+        np.logaddexp.reduce([c.log_density(z) for c in components], axis=0)
+    )
 
 
 def mean_of(components: Sequence[Component]) -> Array | None:
@@ -94,11 +110,15 @@ def split(count: int, shares: Sequence[float]) -> list[int]:
     >>> split(10, [0.5, 0.5, 0.01])
     [4, 5, 1]
     """
-    ends = np.round(np.cumsum(shares) / np.sum(shares) * (count - len(shares))).astype(int)
+    ends = np.round(np.cumsum(shares) / np.sum(shares) * (count - len(shares))).astype(
+        int
+    )
     return [int(n) + 1 for n in np.diff(ends, prepend=0)]
 
 
-def about_moments(modes: Sequence[Component], z: Array, weight: Array, count: int, tail: float) -> list[Component]:
+def about_moments(
+    modes: Sequence[Component], z: Array, weight: Array, count: int, tail: float
+) -> list[Component]:
     """Components of `count` points in each chain about the weighted mean and covariance of the points near each mode.
 
     Each mode takes part of the weight (n,) of a point z (n, d) by its share of their mixture there. `tail` is the degrees of
@@ -125,5 +145,11 @@ def about_moments(modes: Sequence[Component], z: Array, weight: Array, count: in
             moment = (w[:, None] * (z - centre)).T @ (z - centre)
         # Few effective points say little of a covariance of d dimensions: the curvature at the mode counts as d of them.
         covariance = (effective * moment + dim * curvature) / (effective + dim)
-        out.append(Component(centre, np.linalg.cholesky(WIDER * covariance), {df: next(counts) for df in dfs}))
+        out.append(
+            Component(
+                centre,
+                np.linalg.cholesky(WIDER * covariance),
+                {df: next(counts) for df in dfs},
+            )
+        )
     return out

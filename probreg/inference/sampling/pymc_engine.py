@@ -36,9 +36,13 @@ def made(model: Model) -> tuple[Any, tuple[str, ...]]:
     """The PyMC model in coordinates that suit it, and what to say of them."""
     model, typical = with_blocks_apart(model), typical_scales(model)
     if whole := Marginalised.of(model):
-        return _started(model, typical, marginalised_graph(model, whole)), (Routine(NOTE),)
+        return _started(model, typical, marginalised_graph(model, whole)), (
+            Routine(NOTE),
+        )
     at = reparameterise(model, typical)
-    return _started(model, typical, reparameterised_graph(model, at)), tuple(map(Routine, (at.note, *at.words)))
+    return _started(model, typical, reparameterised_graph(model, at)), tuple(
+        map(Routine, (at.note, *at.words))
+    )
 
 
 def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
@@ -48,7 +52,9 @@ def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
     starts: dict[str, float] = {}
     for i, names in hyper_names(model.joint, model.design).items():
         prior: Any = model.joint.blocks[i].prior
-        for name, value in typical[i].hyper.items() if isinstance(prior, LatentPrior) else ():
+        for name, value in (
+            typical[i].hyper.items() if isinstance(prior, LatentPrior) else ()
+        ):
             starts |= prior.hyper[name].prior.start(names[name], value)
     if model.likelihood.least_squares and model.unknown:
         starts |= model.noise_prior.start(model.noise_scale, rough_sigma(model))
@@ -65,29 +71,56 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
     several = bool(model.likelihood.outcomes)
     with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
         z = pm.Flat("z", shape=at.A.shape[1])
-        known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
-        hyper, unit = hyper_variables(model.joint, model.design, several), model.likelihood.noise(known)
+        known = {
+            **model.fixed,
+            **{a: model.aux_prior(a).pymc(a) for a in model.unknown},
+        }
+        hyper, unit = (
+            hyper_variables(model.joint, model.design, several),
+            model.likelihood.noise(known),
+        )
         theta = at.centre + at.A @ z
-        beta = pm.Deterministic("beta", _stretched(model, at, theta, unit, hyper).reshape(model.shape))
+        beta = pm.Deterministic(
+            "beta", _stretched(model, at, theta, unit, hyper).reshape(model.shape)
+        )
         if model.joint.informative.any():
-            centred = log_prior(model.joint, beta, unit, hyper, without=[b.block for b in at.loose])
-            pm.Potential("prior", pt.as_tensor_variable(centred + _loose_prior(model, at, theta, unit)))
+            centred = log_prior(
+                model.joint, beta, unit, hyper, without=[b.block for b in at.loose]
+            )
+            pm.Potential(
+                "prior",
+                pt.as_tensor_variable(centred + _loose_prior(model, at, theta, unit)),
+            )
         if model.likelihood.least_squares:
             moments = model.design.moments
-            r = np.asarray(moments.R, dtype=float) @ beta[:, 0] - np.asarray(moments.z, dtype=float)
+            r = np.asarray(moments.R, dtype=float) @ beta[:, 0] - np.asarray(
+                moments.z, dtype=float
+            )
             sigma = known[model.noise_scale]
-            constant = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi)
+            constant = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(
+                2.0 * np.pi
+            )
             square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum()
-            pm.Potential("y", constant - moments.weight * pm.math.log(sigma) - square / (2.0 * sigma**2))
+            pm.Potential(
+                "y",
+                constant
+                - moments.weight * pm.math.log(sigma)
+                - square / (2.0 * sigma**2),
+            )
         else:
             eta = model.design.X @ beta
             observe(
-                model.design, model.likelihood, eta if model.design.offset is None else eta + model.design.offset, known
+                model.design,
+                model.likelihood,
+                eta if model.design.offset is None else eta + model.design.offset,
+                known,
             )
     return out
 
 
-def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hyper: Hypers) -> Any:
+def _stretched(
+    model: Model, at: Reparameterisation, theta: Any, unit: Any, hyper: Hypers
+) -> Any:
     """vec(beta) from vec(theta): see `Reparameterisation`."""
     import pytensor.tensor as pt
 
@@ -95,26 +128,43 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hype
         return theta
     parts = []
     for b in at.loose:
-        several = bool(model.likelihood.outcomes) and model.joint.blocks[b.block].predictor is None
+        several = (
+            bool(model.likelihood.outcomes)
+            and model.joint.blocks[b.block].predictor is None
+        )
         m = model.joint.blocks[b.block].width(model.shape[1])
-        block, prior = model.joint.blocks[b.block], unit_prior(model.joint.blocks[b.block])
+        block, prior = (
+            model.joint.blocks[b.block],
+            unit_prior(model.joint.blocks[b.block]),
+        )
         if b.cusp and isinstance(prior, ExponentialPower):
             dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
-            value = prior.uniforms(f"beta_{b.block}", dims, scale_factor(block, unit, hyper.get(b.block)))
+            value = prior.uniforms(
+                f"beta_{b.block}", dims, scale_factor(block, unit, hyper.get(b.block))
+            )
             parts.append((value.T if several else value[:, None]).ravel())
             continue
         this: Any = block.prior
         if (root := this.root_of_groups(hyper[b.block])) is not None:
             # b_g = Lambda u_g, u the loose coordinates
             u = in_groups(theta[b.entries].reshape((-1, m)), root.type.shape[0])
-            rows = [sum(root[k, j] * u[:, j] for j in range(k + 1)) for k in range(root.type.shape[0])]
+            rows = [
+                sum(root[k, j] * u[:, j] for j in range(k + 1))
+                for k in range(root.type.shape[0])
+            ]
             parts.append(pt.stack(rows, axis=1).ravel())
             continue
         spread = this.spread(**hyper[b.block])
-        each = spread if spread.ndim == 0 else (spread.T if several else spread[:, None]).ravel()
+        each = (
+            spread
+            if spread.ndim == 0
+            else (spread.T if several else spread[:, None]).ravel()
+        )
         parts.append(
             b.location
-            + (theta[b.entries] - b.location) * each / np.repeat(np.broadcast_to(b.spread, len(block.columns)), m)
+            + (theta[b.entries] - b.location)
+            * each
+            / np.repeat(np.broadcast_to(b.spread, len(block.columns)), m)
         )
     n = np.concatenate([b.entries for b in at.loose])
     f = np.setdiff1d(np.arange(len(at.centre)), n)
@@ -131,12 +181,16 @@ def _loose_prior(model: Model, at: Reparameterisation, theta: Any, unit: Any) ->
             continue
         block = model.joint.blocks[b.block]
         total = total + log_density(
-            block, theta[b.entries].reshape((-1, block.width(model.shape[1]))), scale_unit(block, unit) * b.spread
+            block,
+            theta[b.entries].reshape((-1, block.width(model.shape[1]))),
+            scale_unit(block, unit) * b.spread,
         )
     return total
 
 
-def hyper_draws(model: Model, posterior: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+def hyper_draws(
+    model: Model, posterior: Mapping[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """Draws (chain, draw) of the hyperparameters of blocks, and of those of single coefficients, `lambda[x]` each."""
     shared: dict[str, Array] = {}
     local: dict[str, Array] = {}
@@ -151,6 +205,10 @@ def hyper_draws(model: Model, posterior: Mapping[str, Array]) -> tuple[dict[str,
             columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
             for index in np.ndindex(values.shape[2:]):
                 predictor = index[0] if block.predictor is None else block.predictor
-                of = f"{columns[index[-1]]}, {predictor}" if several else columns[index[-1]]
+                of = (
+                    f"{columns[index[-1]]}, {predictor}"
+                    if several
+                    else columns[index[-1]]
+                )
                 local[f"{k}[{of}]"] = values[(..., *index)]
     return shared, local

@@ -26,7 +26,10 @@ def rank_r_hat(x: Array) -> float:
     if len(x) < 2 or not _measurable(x):
         return np.nan
     halves = _halves(x)
-    return max(_ratio(_normal_scores(halves)), _ratio(_normal_scores(np.abs(halves - np.median(halves)))))
+    return max(
+        _ratio(_normal_scores(halves)),
+        _ratio(_normal_scores(np.abs(halves - np.median(halves)))),
+    )
 
 
 def ess_bulk(x: Array) -> float:
@@ -47,7 +50,10 @@ def ess_tail(x: Array) -> float:
     """The smaller effective sample size of the indicators of the draws (chain, draw) below their 5 % and their 95 % quantile."""
     if not _measurable(x):
         return np.nan
-    return min(_effective(_halves((x <= np.quantile(x, prob)).astype(float))) for prob in _TAILS)
+    return min(
+        _effective(_halves((x <= np.quantile(x, prob)).astype(float)))
+        for prob in _TAILS
+    )
 
 
 def _measurable(x: Array) -> bool:

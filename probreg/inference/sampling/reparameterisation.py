@@ -91,22 +91,43 @@ def affine_map(model: Model) -> AffineMap:
     T, a = map_of_columns(model.design.frame.T, model.shape[1]), len(model.unknown)
     # No curvature to whiten by: beta = T gamma, one z for each entry of gamma and each log aux.
     A = with_aux(T, a)
-    start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
-    centre = np.r_[np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]]
-    return AffineMap(centre, A, False, f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps")
+    start = (
+        model.likelihood.initial_eta(model.design.observed)[1]
+        if a and model.design.n
+        else {}
+    )
+    centre = np.r_[
+        np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]
+    ]
+    return AffineMap(
+        centre,
+        A,
+        False,
+        f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps",
+    )
 
 
 def _by_mode(model: Model) -> AffineMap | None:
     """The normal at the mode over (vec beta, log aux); None where no mode is near."""
     if not isinstance(model.likelihood, DifferentiableLikelihood):
         return None
-    kinked = isinstance(model.likelihood, ProximalLikelihood)  # its steps are those of an interior point
+    kinked = isinstance(
+        model.likelihood, ProximalLikelihood
+    )  # its steps are those of an interior point
     smooth = model.joint.gaussian if kinked else model.joint.smooth
-    mode = any_mode(model if smooth else replace(model, prior=proxy_prior(model)), tol=1e-4)
+    mode = any_mode(
+        model if smooth else replace(model, prior=proxy_prior(model)), tol=1e-4
+    )
     root = root_of_curvature(mode.local.curvature)
-    if mode.status is not Status.CONVERGED or (mode.steps > _STEPS and not kinked) or root is None:
+    if (
+        mode.status is not Status.CONVERGED
+        or (mode.steps > _STEPS and not kinked)
+        or root is None
+    ):
         return None
-    T = with_aux(map_of_columns(model.design.frame.T, model.shape[1]), len(mode.log_aux))
+    T = with_aux(
+        map_of_columns(model.design.frame.T, model.shape[1]), len(mode.log_aux)
+    )
     # (beta, log aux) = T (gamma, log aux), H^-1 = K K' = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     return AffineMap(
@@ -119,7 +140,11 @@ def _by_mode(model: Model) -> AffineMap | None:
 
 def _by_moments(model: Model) -> AffineMap | None:
     """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
-    near, sigma, moments = replace(model, prior=proxy_prior(model)), rough_sigma(model), model.design.moments
+    near, sigma, moments = (
+        replace(model, prior=proxy_prior(model)),
+        rough_sigma(model),
+        model.design.moments,
+    )
     given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
     if given.rank.dropped:
         return None
@@ -127,18 +152,27 @@ def _by_moments(model: Model) -> AffineMap | None:
     A = np.zeros((len(root) + a, root.shape[1] + a))
     # beta | sigma ~ N(mean, sigma^2 root root'); log sigma has the standard deviation (2 n)^(-1/2) of its Fisher information.
     A[: len(root), : root.shape[1]] = root
-    A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
+    A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(
+        2.0 * max(moments.weight, 1.0)
+    )
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
     return AffineMap(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
 
 
-def reparameterise(model: Model, scales: Mapping[int, "Typical"] | None = None) -> Reparameterisation:
+def reparameterise(
+    model: Model, scales: Mapping[int, "Typical"] | None = None
+) -> Reparameterisation:
     """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak; `scales` are
     those of `typical_scales`, where they are known."""
     scales = typical_scales(model) if scales is None else scales
-    near = replace(model, prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}))
+    near = replace(
+        model,
+        prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
+    )
     loose = [
-        _noncentred_block(model, i, s.spread) for i, s in scales.items() if not s.centred and not _has_cusp(model, i)
+        _noncentred_block(model, i, s.spread)
+        for i, s in scales.items()
+        if not s.centred and not _has_cusp(model, i)
     ]
     at = _whitened(near)
     cusps = [
@@ -166,7 +200,9 @@ def with_blocks_apart(model: Model) -> Model:
         for part in (np.flatnonzero(far), np.flatnonzero(~far)):
             if len(part):
                 own = tuple(b.columns[k] for k in part)
-                blocks.append(replace(b, prior=prior_of_entries(b.prior, part), columns=own))
+                blocks.append(
+                    replace(b, prior=prior_of_entries(b.prior, part), columns=own)
+                )
     return replace(model, prior=mapping_of(blocks, model.design.columns))
 
 
@@ -181,12 +217,18 @@ def _away(model: Model, at: Reparameterisation, b: BlockPrior) -> Array:
 
 def _far(model: Model, at: Reparameterisation, i: int) -> bool:
     b = model.joint.blocks[i]
-    return not isinstance(b.prior, HierarchicalPrior) and bool(_away(model, at, b).all())
+    return not isinstance(b.prior, HierarchicalPrior) and bool(
+        _away(model, at, b).all()
+    )
 
 
 def prior_of_entries(prior: Prior, which: Array) -> Prior:
     """The prior of some of the columns, of a prior of independent columns."""
-    fields: dict[str, Any] = {k: tuple(v[i] for i in which) for k, v in vars(prior).items() if isinstance(v, tuple)}
+    fields: dict[str, Any] = {
+        k: tuple(v[i] for i in which)
+        for k, v in vars(prior).items()
+        if isinstance(v, tuple)
+    }
     this: Any = prior
     return replace(this, **fields)
 
@@ -201,7 +243,9 @@ def rough_sigma(model: Model) -> float:
     """A sigma near the posterior's."""
     m = model.design.moments
     # sigma^2 = RSS / (n - rank), and not less than 1e-12 of the variance of y.
-    return model.noise_held or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
+    return model.noise_held or float(
+        np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1))
+    )
 
 
 def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
@@ -215,7 +259,9 @@ def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
     return StretchedBlocks(i, index, at, spread)
 
 
-def _with_noncentred(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]) -> Reparameterisation:
+def _with_noncentred(
+    model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]
+) -> Reparameterisation:
     """The other coefficients given the loose ones, and these as they are: whitened too where one scale serves them all,
     else in units of their prior."""
     if not loose:
@@ -226,7 +272,9 @@ def _with_noncentred(model: Model, at: Reparameterisation, loose: tuple[Stretche
     # E[beta_f | beta_n] = centre_f + follow (beta_n - centre_n), follow = S_fn S_nn^-1,
     # cov(beta_f | beta_n) = S_ff - follow S_nf = A_ff A_ff'.
     S = at.A @ at.A.T
-    follow = np.linalg.solve(_balanced(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]).T / _sizes(S, n)
+    follow = np.linalg.solve(
+        _balanced(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]
+    ).T / _sizes(S, n)
     A, centre = np.zeros_like(S), at.centre.copy()
     A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
     for b in loose:
@@ -254,9 +302,14 @@ def _has_cusp(model: Model, i: int) -> bool:
 
 def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
-    unit = (model.noise_held or model.design.moments.y_scale) if prior.sigma_units else 1.0
+    unit = (
+        (model.noise_held or model.design.moments.y_scale) if prior.sigma_units else 1.0
+    )
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
-    return np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1])) * unit
+    return (
+        np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1]))
+        * unit
+    )
 
 
 def _sizes(S: Array, n: Array) -> Array:
@@ -295,7 +348,8 @@ def typical_scales(model: Model) -> dict[int, Typical]:
     local = [
         i
         for i, b in enumerate(blocks)
-        if isinstance(b.prior, HierarchicalPrior) and not isinstance(b.prior, LatentPrior)
+        if isinstance(b.prior, HierarchicalPrior)
+        and not isinstance(b.prior, LatentPrior)
     ]
     out = {i: _local(blocks[i]) for i in local}
     tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)]
@@ -306,10 +360,20 @@ def typical_scales(model: Model) -> dict[int, Typical]:
         grouped = _by_groups(prior)
         values = _no_edge(prior, values) if grouped else values
         spread = prior.spread(**values)
-        way = "centred" if share > _SETTLED and (prior.scalar or grouped) else "non-centred"
+        way = (
+            "centred"
+            if share > _SETTLED and (prior.scalar or grouped)
+            else "non-centred"
+        )
         columns = model.design.called(blocks[i].columns)
-        told = {prior.hyper_labels.get(name, name): v for name, v in prior.natural(values).items()}
-        scale = ", ".join(f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}" for name, v in told.items())
+        told = {
+            prior.hyper_labels.get(name, name): v
+            for name, v in prior.natural(values).items()
+        }
+        scale = ", ".join(
+            f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}"
+            for name, v in told.items()
+        )
         at = (
             f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
             if found
@@ -333,19 +397,29 @@ def _local(block: BlockPrior) -> Typical:
 
 
 def _medians(prior: LatentPrior) -> dict[str, float]:
-    return {name: float(np.median(h.prior.sample(np.random.default_rng(0), 1001))) for name, h in prior.hyper.items()}
+    return {
+        name: float(np.median(h.prior.sample(np.random.default_rng(0), 1001)))
+        for name, h in prior.hyper.items()
+    }
 
 
 def _no_edge(prior: LatentPrior, values: Mapping[str, float]) -> dict[str, float]:
     """Hyperparameters a sampler can start at: a standard deviation of zero becomes a small one."""
     least = {name: _LEAST * v for name, v in _medians(prior).items()}
-    return {name: max(v, least[name]) if scale else v for (name, v), scale in zip(values.items(), prior.scales)}
+    return {
+        name: max(v, least[name]) if scale else v
+        for (name, v), scale in zip(values.items(), prior.scales)
+    }
 
 
 def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     """(hyperparameters, share of the coefficients that the data settle) of each latent prior, of a model with normal priors in
     place of others and no edges; None where it has no maximum."""
-    near = replace(model, prior=_all_normal(model), aux={**model.aux, **{a: Reference() for a in _edged(model)}})
+    near = replace(
+        model,
+        prior=_all_normal(model),
+        aux={**model.aux, **{a: Reference() for a in _edged(model)}},
+    )
     if Evidence().obstacle(near) is not None:
         return None
     problem = EvidenceProblem(near, False)
@@ -382,8 +456,15 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
     for b in model.joint.blocks:
         prior = b.prior
         if isinstance(prior, ScaleMixture):
-            prior = ScaleMixture(_normal(prior.base), Reference() if prior.tau.has_bounded_support else prior.tau)
-        out.append(replace(b, prior=prior if isinstance(prior, LatentPrior) else _normal(prior)))
+            prior = ScaleMixture(
+                _normal(prior.base),
+                Reference() if prior.tau.has_bounded_support else prior.tau,
+            )
+        out.append(
+            replace(
+                b, prior=prior if isinstance(prior, LatentPrior) else _normal(prior)
+            )
+        )
     return mapping_of(out, model.design.columns)
 
 
@@ -394,7 +475,10 @@ def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
     """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior. `spreads` are
     those of blocks with hyperparameters, or the plain priors themselves."""
     spreads = spreads or {}
-    normal = [replace(b, prior=_normal(b.prior, spreads.get(i))) for i, b in enumerate(model.joint.blocks)]
+    normal = [
+        replace(b, prior=_normal(b.prior, spreads.get(i)))
+        for i, b in enumerate(model.joint.blocks)
+    ]
     return mapping_of(normal, model.design.columns)
 
 
@@ -404,12 +488,18 @@ def _normal(prior: Prior, spread: Any = None) -> Prior:
     if isinstance(prior, Flat | GaussianPrior | WholePrior):
         return prior
     if isinstance(prior, HierarchicalPrior):
-        typical: Any = spread if spread is not None else prior.spread(**dict.fromkeys(prior.hyper, 1.0))
+        typical: Any = (
+            spread
+            if spread is not None
+            else prior.spread(**dict.fromkeys(prior.hyper, 1.0))
+        )
         return _normal(prior.base.times(typical))
     this: Any = prior
     factor = 1.0
     # Var(r) = Gamma(3/q) / Gamma(1/q) for p(r) proportional to exp(-|r|^q).
-    if isinstance(prior, ExponentialPower):  # its standard deviation, far from its scale where q is small
+    if isinstance(
+        prior, ExponentialPower
+    ):  # its standard deviation, far from its scale where q is small
         factor = float(np.exp(0.5 * (gammaln(3.0 / prior.q) - gammaln(1.0 / prior.q))))
     scale: Any = np.asarray(this.scale) * factor
     return Normal(scale, location=this.location, sigma_units=this.sigma_units)

@@ -29,15 +29,32 @@ class RowArrays:
         assert likelihood.compiled_density is not None  # see `compiled_obstacle`
         y = np.ascontiguousarray(design.observed, dtype=float)
         X, offset, carried = design.X, _offset(model), likelihood.base_measure(y)
-        if design.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+        if (
+            design.precision is not None
+        ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
             root = np.sqrt(design.precision)
-            X, y, offset, carried = X * root[:, None], y * root, offset * root, carried + np.log(root)
-        w = np.zeros(0) if design.weights is None else np.ascontiguousarray(design.weights, dtype=float)
-        constant = float(carried.sum() if design.weights is None else design.weights @ carried)
+            X, y, offset, carried = (
+                X * root[:, None],
+                y * root,
+                offset * root,
+                carried + np.log(root),
+            )
+        w = (
+            np.zeros(0)
+            if design.weights is None
+            else np.ascontiguousarray(design.weights, dtype=float)
+        )
+        constant = float(
+            carried.sum() if design.weights is None else design.weights @ carried
+        )
         return cls(likelihood.compiled_density, tiles_of(X), y, w, offset, constant)
 
 
 def _offset(model: Model) -> Array:
     """(m, n), or (0, n) for none."""
     d, m = model.design, model.shape[1]
-    return np.zeros((0, d.n)) if d.offset is None else np.ascontiguousarray(np.broadcast_to(d.offset, (d.n, m)).T)
+    return (
+        np.zeros((0, d.n))
+        if d.offset is None
+        else np.ascontiguousarray(np.broadcast_to(d.offset, (d.n, m)).T)
+    )

@@ -86,7 +86,9 @@ class SamplerOutput(NamedTuple):
     stats: dict[str, np.ndarray]
 
 
-def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None = None) -> SamplerOutput:
+def sample(
+    density: Density, run: SamplerSettings, interrupts: Interrupts | None = None
+) -> SamplerOutput:
     """Draws of a density by NUTS (Hoffman & Gelman 2014) with a diagonal mass matrix that is adapted.
 
     `interrupts` are those that were open before, while the density was made; without them its own are.
@@ -99,8 +101,15 @@ def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None
     return _by_nutpie(density, run, interrupts)
 
 
-def _by_chains(density: Density, target: CompiledTarget, run: SamplerSettings, interrupts: Interrupts) -> SamplerOutput:
-    with progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar:
+def _by_chains(
+    density: Density,
+    target: CompiledTarget,
+    run: SamplerSettings,
+    interrupts: Interrupts,
+) -> SamplerOutput:
+    with progress_bar(
+        "draws", run.chains * (run.tune + run.draws), show=run.progress
+    ) as bar:
 
         def look(done: int) -> None:
             interrupts.check()
@@ -112,18 +121,25 @@ def _by_chains(density: Density, target: CompiledTarget, run: SamplerSettings, i
         )  # fmt: skip
     if found is None:
         raise NotConverged(_NOWHERE)
-    values, stats = density.expand(np.stack([c.draws for c in found])), np.stack([c.stats for c in found])
+    values, stats = (
+        density.expand(np.stack([c.draws for c in found])),
+        np.stack([c.stats for c in found]),
+    )
     return SamplerOutput(dict(values), trajectory.named_statistics(stats))
 
 
-def _by_nutpie(density: Density, run: SamplerSettings, interrupts: Interrupts) -> SamplerOutput:
+def _by_nutpie(
+    density: Density, run: SamplerSettings, interrupts: Interrupts
+) -> SamplerOutput:
     from threadpoolctl import threadpool_limits
 
     nutpie = import_nutpie()
     names = list(density.shapes)
     failed: list[Exception] = []
     quiet = _quiet(density.log_prob, failed)
-    found = quiet(_start(density, quiet, run.seed))[0]  # a refusal here leaves nothing running
+    found = quiet(_start(density, quiet, run.seed))[
+        0
+    ]  # a refusal here leaves nothing running
     if failed:
         raise failed[0]
     if not np.isfinite(found):
@@ -138,8 +154,12 @@ def _by_nutpie(density: Density, run: SamplerSettings, interrupts: Interrupts) -
         make_initial_point_fn=lambda s: _start(density, quiet, s),
     )
     with (
-        threadpool_limits(1, user_api="blas"),  # a matrix times one vector: more threads only wait for each other
-        progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
+        threadpool_limits(
+            1, user_api="blas"
+        ),  # a matrix times one vector: more threads only wait for each other
+        progress_bar(
+            "draws", run.chains * (run.tune + run.draws), show=run.progress
+        ) as bar,
     ):
         running: Any = nutpie.sample(
             compiled, save_warmup=False, progress_bar=False, cores=threads() if density.free else 1, draws=run.draws,
@@ -165,7 +185,10 @@ def density_of(model: pm.Model) -> Density:
     names = list(shapes)
 
     def expand(x: np.ndarray) -> dict[str, np.ndarray]:
-        return {k: np.asarray(v, dtype=float, order="C") for k, v in zip(names, found.expand(x), strict=True)}
+        return {
+            k: np.asarray(v, dtype=float, order="C")
+            for k, v in zip(names, found.expand(x), strict=True)
+        }
 
     return Density(
         flat.size,
@@ -182,7 +205,9 @@ class _Functions(NamedTuple):
     expand: Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
-def _compiled(model: pm.Model) -> tuple[_Functions, np.ndarray, dict[str, tuple[int, ...]], int]:
+def _compiled(
+    model: pm.Model,
+) -> tuple[_Functions, np.ndarray, dict[str, tuple[int, ...]], int]:
     """log p with its gradient, and the variables to report, each as one function of a flat vector."""
     import pytensor
     import pytensor.tensor as pt
@@ -194,13 +219,17 @@ def _compiled(model: pm.Model) -> tuple[_Functions, np.ndarray, dict[str, tuple[
     from probreg.inference.sampling.numpy_linker import numpy_mode
 
     if model.discrete_value_vars:
-        raise ValueError(f"NUTS needs continuous unknowns, found discrete {model.discrete_value_vars}")
+        raise ValueError(
+            f"NUTS needs continuous unknowns, found discrete {model.discrete_value_vars}"
+        )
     frozen = freeze_dims_and_data(model)
     # Without a C compiler in reach PyTensor neither builds its own helpers nor searches for a BLAS.
     # `model` in context says whether its bounds are checked; freezing forgets it.
     with pytensor.config.change_flags(cxx=""), model:
         point = frozen.initial_point()
-        unknowns = [frozen[v.name] for v in model.free_RVs]  # freezing also loses their order
+        unknowns = [
+            frozen[v.name] for v in model.free_RVs
+        ]  # freezing also loses their order
         value_vars = [frozen.rvs_to_values[v] for v in unknowns]
         start = [np.asarray(point[v.name], dtype=float) for v in value_vars]
         x: Any = pt.tensor("x", shape=(sum(a.size for a in start),), dtype="float64")
@@ -210,11 +239,18 @@ def _compiled(model: pm.Model) -> tuple[_Functions, np.ndarray, dict[str, tuple[
         gradient = pt.concatenate([g.ravel() for g in pt.grad(log_p, value_vars)])
         shown = unknowns + [frozen[v.name] for v in model.deterministics]
         values = frozen.replace_rvs_by_values(shown)
-        log_prob = compile_graph([x], clone_replace([log_p, gradient], parts), mode=numpy_mode())
+        log_prob = compile_graph(
+            [x], clone_replace([log_p, gradient], parts), mode=numpy_mode()
+        )
         expand = compile_graph([x], clone_replace(values, parts), mode=numpy_mode())
-    rows = max((frozen.rvs_to_values[v].data.size for v in frozen.observed_RVs), default=0)
+    rows = max(
+        (frozen.rvs_to_values[v].data.size for v in frozen.observed_RVs), default=0
+    )
     flat = np.concatenate([a.ravel() for a in start])
-    shapes = {v.name: np.shape(value) for v, value in zip(shown, expand.vm.jit_fn(flat), strict=True)}
+    shapes = {
+        v.name: np.shape(value)
+        for v, value in zip(shown, expand.vm.jit_fn(flat), strict=True)
+    }
     return _Functions(log_prob.vm.jit_fn, expand.vm.jit_fn), flat, shapes, rows
 
 
@@ -224,7 +260,8 @@ def _cut(
     """The value variables as consecutive pieces of x."""
     ends = np.cumsum([prod(s) for s in shapes])
     return {
-        v: x[end - prod(s) : end].reshape(s).astype(v.dtype) for v, s, end in zip(variables, shapes, ends, strict=True)
+        v: x[end - prod(s) : end].reshape(s).astype(v.dtype)
+        for v, s, end in zip(variables, shapes, ends, strict=True)
     }
 
 

@@ -13,15 +13,21 @@ from probreg.priors.gaussian_process import SineProcess, is_length
 
 def with_served_lengths(model: Model, solution: Solution) -> Solution:
     """The solution, with a note for each process that has a part of its posterior at lengths which its sines do not serve."""
-    if solution.draws is None or not any(isinstance(b.prior, SineProcess) for b in model.joint.blocks):
+    if solution.draws is None or not any(
+        isinstance(b.prior, SineProcess) for b in model.joint.blocks
+    ):
         return solution
     draws, said = solution.draws.flat, list[str]()
     for i, names in hyper_names(model.joint, model.design).items():
         prior = model.joint.blocks[i].prior
-        if not isinstance(prior, SineProcess) or not all(called in draws for called in names.values()):
+        if not isinstance(prior, SineProcess) or not all(
+            called in draws for called in names.values()
+        ):
             continue
         lengths = [names[name] for name, _ in prior.unknown if is_length(name)]
-        beyond = lengths_beyond(prior.basis, {name: draws[names[name]] for name, _ in prior.unknown})
+        beyond = lengths_beyond(
+            prior.basis, {name: draws[names[name]] for name, _ in prior.unknown}
+        )
         if lengths and beyond.any():
             said.append(
                 f"{' and '.join(lengths)}: {np.mean(beyond):.0%} of the draws are beyond what the sines serve; give a prior whose "

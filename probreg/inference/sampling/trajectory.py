@@ -22,7 +22,9 @@ FAR = 1000.0  # of an energy: a step with a larger error diverges
 
 # The columns of the statistics of draws. ACCEPTED is the mean of min(1, exp(H_0 - H)) over the steps.
 DIVERGING, ENERGY, DEPTH, STEPS, STEP, ACCEPTED, LOG_P = range(7)
-MIDDLE, LOG_STEP, LOG_MEAN, SHORTFALL, COUNT = range(5)  # the entries of the state of dual averaging
+MIDDLE, LOG_STEP, LOG_MEAN, SHORTFALL, COUNT = range(
+    5
+)  # the entries of the state of dual averaging
 
 
 class Places(NamedTuple):
@@ -83,11 +85,17 @@ def turned(w: Array, last: int, first: int, way: float) -> bool:
     return here <= 0.0 or there <= 0.0
 
 
-def turned_joint(w: Array, first: int, middle: int, before: int, last: int, way: float) -> bool:
+def turned_joint(
+    w: Array, first: int, middle: int, before: int, last: int, way: float
+) -> bool:
     """Whether two adjacent pieces have turned, as one or where they meet: the rows z, p of the first leaf, the first leaf of
     the second piece, the leaf before it and the last leaf."""
     # The two further checks find a turn that the ends miss where steps and a half period are in resonance.
-    return turned(w, last, first, way) or turned(w, middle, first, way) or turned(w, last, before, way)
+    return (
+        turned(w, last, first, way)
+        or turned(w, middle, first, way)
+        or turned(w, last, before, way)
+    )
 
 
 def copy(w: Array, this: int, there: int) -> None:
@@ -158,7 +166,11 @@ def transition(
     for i in range(w.shape[1]):
         p = draws[s, i] / math.sqrt(w[MASS, i])
         for end in (at.backward, at.forward):
-            w[end, i], w[end + 1, i], w[end + 2, i] = w[at.point, i], p, w[at.point + 1, i]
+            w[end, i], w[end + 1, i], w[end + 2, i] = (
+                w[at.point, i],
+                p,
+                w[at.point + 1, i],
+            )
     start = kinetic(w, at.forward + 1) - log_p
     weight, depth = 0.0, 0
     for k in range(stats.shape[1]):
@@ -170,7 +182,18 @@ def transition(
             end, other, way = at.forward, at.backward, 1.0
         copy(w, end, at.near)
         whole, more, log_p_chosen = extend(
-            density, data, w, at, end, way * step, 1 << depth, start, rng, halt, stats, s
+            density,
+            data,
+            w,
+            at,
+            end,
+            way * step,
+            1 << depth,
+            start,
+            rng,
+            halt,
+            stats,
+            s,
         )
         if not whole:
             break
@@ -182,7 +205,12 @@ def transition(
         weight = log_sum(weight, more)
         if turned_joint(w, other, at.firsts, at.near, end, way):
             break
-    stats[s, ENERGY], stats[s, DEPTH], stats[s, STEP], stats[s, LOG_P] = energy, depth, step, log_p
+    stats[s, ENERGY], stats[s, DEPTH], stats[s, STEP], stats[s, LOG_P] = (
+        energy,
+        depth,
+        step,
+        log_p,
+    )
     if stats[s, STEPS] > 1.0:
         stats[s, ACCEPTED] /= stats[s, STEPS]
     return log_p
@@ -211,7 +239,9 @@ def walk(
     log_p = density_at(density, w, at.point, at.point + 1, data)
     for s in range(draws.shape[0]):
         step = math.exp(state[LOG_STEP] if target > 0.0 else state[LOG_MEAN])
-        log_p = transition(density, data, w, at, log_p, draws, step, rng, halt, stats, s)
+        log_p = transition(
+            density, data, w, at, log_p, draws, step, rng, halt, stats, s
+        )
         if halt[0] != 0.0:
             break
         if target > 0.0:

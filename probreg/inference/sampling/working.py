@@ -16,11 +16,18 @@ _NORMAL = 1.959963984540054  # of 95 %
 def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
     """The posterior with a note on its working density and sandwich-corrected intervals, where the likelihood says it is one."""
     likelihood = model.likelihood
-    if not isinstance(likelihood, ProximalLikelihood) or not likelihood.working or not model.design.n:
+    if (
+        not isinstance(likelihood, ProximalLikelihood)
+        or not likelihood.working
+        or not model.design.n
+    ):
         return solution
     sd, beta = np.sqrt(sandwich_of_posterior(model, solution)), solution.beta[:, 0]
     columns = model.design.columns[:_SHOWN]
-    told = [f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}" for c, b, s in zip(columns, beta, sd)]
+    told = [
+        f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}"
+        for c, b, s in zip(columns, beta, sd)
+    ]
     more = f" and {len(beta) - _SHOWN} more" if len(beta) > _SHOWN else ""
     return replace(solution, notes=(
         *solution.notes,
@@ -38,5 +45,8 @@ def sandwich_of_posterior(model: Model, solution: Solution) -> Array:
     # M = sum_i w_i u_i^2 x_i x_i', u_i = d log p / d eta_i
     V, w = solution.covariance, full_weights(design.weights, design.n)
     # V M V = (V X'D) (V X'D)', D = diag(w^(1/2) u)
-    moved = V.raw_root()[: V.coefficients] @ V.half(design.X * (np.sqrt(w) * score)[:, None]).T
+    moved = (
+        V.raw_root()[: V.coefficients]
+        @ V.half(design.X * (np.sqrt(w) * score)[:, None]).T
+    )
     return np.square(moved).sum(1)

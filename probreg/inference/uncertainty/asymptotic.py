@@ -12,7 +12,9 @@ def has_standard_error(solution: Solution) -> bool:
     return solution.scale.known
 
 
-def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
+def asymptotic(
+    solution: Solution, rng: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
     """Draws of beta (S, p, m) from N(estimate, covariance), and of aux (S, 1) lognormal about theirs, jointly.
 
     Parameters without a standard error do not vary. A nuisance parameter that the covariance leaves out is independent of beta.
@@ -28,5 +30,7 @@ def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dic
             aux[name] = v * np.exp(away[:, [k + scale.further.index(f"log {name}")]])
         else:
             # the delta method: sd(log v) = sd(v) / v
-            aux[name] = v * np.exp(solution.aux_sd[name] / v * rng.standard_normal((S, 1)))
+            aux[name] = v * np.exp(
+                solution.aux_sd[name] / v * rng.standard_normal((S, 1))
+            )
     return beta, aux

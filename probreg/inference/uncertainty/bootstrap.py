@@ -11,7 +11,16 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
-from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status, log_names
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    MethodName,
+    Resolved,
+    Solution,
+    Status,
+    log_names,
+)
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind
@@ -105,7 +114,9 @@ class Bootstrap(Method):
         inner = _chosen(method, model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
-        if self.kind in ("residual", "wild") and not isinstance(model.likelihood.support, str):
+        if self.kind in ("residual", "wild") and not isinstance(
+            model.likelihood.support, str
+        ):
             return f"a {self.kind} bootstrap adds noise to a fitted real number, and {model.likelihood.named} response is none; use pairs or parametric"
         if self.kind in ("residual", "wild"):
             return Newton().obstacle(model)  # whose derivatives give the leverages
@@ -121,7 +132,11 @@ class Bootstrap(Method):
             # a solution that is already there is of all rows, and would stand in the place of replicates
             return inner._replace(method=own, solution=None)
         model.design.need_rows("a bootstrap")
-        found = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
+        found = (
+            inner.method.solve(inner.model, rng)
+            if inner.solution is None
+            else inner.solution
+        )
         notes = tuple(note for note in inner.notes if note != SCALES_AS_KNOWN)
         solution = own._resampled(finder, inner.model, found, rng, stated=model)
         return inner._replace(method=own, solution=solution, notes=notes)
@@ -132,17 +147,29 @@ class Bootstrap(Method):
         return self._resampled(inner, model, inner.solve(model, rng), rng)
 
     def _resampled(
-        self, inner: Method, model: Model, found: Solution, rng: np.random.Generator, stated: Model | None = None
+        self,
+        inner: Method,
+        model: Model,
+        found: Solution,
+        rng: np.random.Generator,
+        stated: Model | None = None,
     ) -> Solution:
         """The solution with replicates, drawn from the model at its estimate; `stated` is fitted to them in its place."""
         if found.status is Status.NO_MAXIMUM:
-            return replace(found, notes=(*found.notes, "not resampled: there is no estimate to resample"))
+            return replace(
+                found,
+                notes=(*found.notes, "not resampled: there is no estimate to resample"),
+            )
         seeds = rng.spawn(self.reps)
         again = inner
         if isinstance(inner, Newton) and inner.start is None:
             again = replace(inner, start=tuple(map(tuple, found.beta.tolist())))
         errors = self.interval == "studentised"
-        robust = errors and self.kind in ("pairs", "wild") and Newton().obstacle(model) is None
+        robust = (
+            errors
+            and self.kind in ("pairs", "wild")
+            and Newton().obstacle(model) is None
+        )
         source, sampler = Source(model, found), SAMPLERS[self.kind]
         if self.kind in ("residual", "wild"):
             _ = source.residuals  # once, before threads ask
@@ -153,7 +180,13 @@ class Bootstrap(Method):
             return _replicate(again, drawn, found, seed, (errors, robust))
 
         with one_blas_thread():
-            runs = each_of(run, seeds, "bootstrap, replicates", workers=self.workers, show=self.progress)
+            runs = each_of(
+                run,
+                seeds,
+                "bootstrap, replicates",
+                workers=self.workers,
+                show=self.progress,
+            )
         return _gathered(self, inner, model, found, runs, (errors, robust))
 
 
@@ -163,26 +196,36 @@ def _of_groups(kind: str, model: Model) -> str | None:
     if kind in ("residual", "wild"):
         return f"a {kind} bootstrap keeps the effects of groups as they are; use pairs, which draws groups, or parametric, which draws effects"
     if kind == "pairs" and len(groups) > 1:
-        return (
-            f"a bootstrap of groups is of one grouping, and this model has {', '.join(sorted(groups))}; use parametric"
-        )
-    if not all(set(term.columns) <= set(model.design.columns) for term in model.design.recipe.grouped.values()):
+        return f"a bootstrap of groups is of one grouping, and this model has {', '.join(sorted(groups))}; use parametric"
+    if not all(
+        set(term.columns) <= set(model.design.columns)
+        for term in model.design.recipe.grouped.values()
+    ):
         return "a bootstrap of groups needs all columns of a term"
     return None
 
 
-def _covariance(model: Model, found: Solution, replicates: Array, logs: Array | None) -> ParameterCovariance:
+def _covariance(
+    model: Model, found: Solution, replicates: Array, logs: Array | None
+) -> ParameterCovariance:
     """The covariance of replicates (R, p, m). Effects of groups have that of the estimate: their replicates are of other groups."""
     own = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
     if not len(own):
-        return DenseCovariance.of_sample(model.design.frame, replicates, logs, () if logs is None else log_names(model))
+        return DenseCovariance.of_sample(
+            model.design.frame,
+            replicates,
+            logs,
+            () if logs is None else log_names(model),
+        )
     m, k = model.shape[1], model.shape[0] * model.shape[1]
     sample = replicates.copy()
     sample[:, own] = replicates[:, own].mean(0)
     known = found.given_scales.half(np.eye(k)[vec_entries(own, m)])
     root = np.zeros((k, known.shape[1]))
     root[vec_entries(own, m)] = known
-    root = np.hstack([DenseCovariance.of_sample(model.design.frame, sample).raw_root(), root])
+    root = np.hstack(
+        [DenseCovariance.of_sample(model.design.frame, sample).raw_root(), root]
+    )
     return DenseCovariance.of_raw_root(model.design.frame, m, root)
 
 
@@ -191,7 +234,11 @@ def _chosen(method: Method, model: Model) -> Method:
 
 
 def _replicate(
-    method: Method, model: Model, base: Solution, rng: np.random.Generator, wanted: tuple[bool, bool]
+    method: Method,
+    model: Model,
+    base: Solution,
+    rng: np.random.Generator,
+    wanted: tuple[bool, bool],
 ) -> Replicate:
     D = model.likelihood.contrast_matrix
     nothing = np.full((model.shape[0], len(D)), np.nan)
@@ -203,27 +250,54 @@ def _replicate(
     if s.status.unfinished:
         return Replicate(nothing, nothing, {}, None, s.status.name)
     coef = s.beta @ D.T if model.joint.contrast is None else model.joint.scores(s.beta)
-    gone = np.zeros_like(nothing, dtype=bool) if s.not_estimable is None else s.not_estimable
-    coef = np.where(gone, np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan, coef)
+    gone = (
+        np.zeros_like(nothing, dtype=bool)
+        if s.not_estimable is None
+        else s.not_estimable
+    )
+    coef = np.where(
+        gone,
+        np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan,
+        coef,
+    )
     fresh = gone
     if base.not_estimable is not None:
-        fresh, coef = gone & ~base.not_estimable, np.where(base.not_estimable, np.nan, coef)
+        fresh, coef = (
+            gone & ~base.not_estimable,
+            np.where(base.not_estimable, np.nan, coef),
+        )
     aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
     scales = {} if s.found is None else s.found.values
-    return Replicate(coef, errors, aux, None if fresh.any() else s.beta, s.status.name if fresh.any() else "", scales)
+    return Replicate(
+        coef,
+        errors,
+        aux,
+        None if fresh.any() else s.beta,
+        s.status.name if fresh.any() else "",
+        scales,
+    )
 
 
 def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
     """Standard errors of the reported coefficients, (p, D)."""
     missing = solution.status is Status.NO_MAXIMUM
-    scale = covariance_of_kind(model, solution, "HC0").matrix if robust and not missing else solution.scale
+    scale = (
+        covariance_of_kind(model, solution, "HC0").matrix
+        if robust and not missing
+        else solution.scale
+    )
     D = model.likelihood.contrast_matrix
     with np.errstate(invalid="ignore"):
         return scale.errors_of(D)
 
 
 def _gathered(
-    method: Bootstrap, inner: Method, model: Model, found: Solution, runs: list[Replicate], wanted: tuple[bool, bool]
+    method: Bootstrap,
+    inner: Method,
+    model: Model,
+    found: Solution,
+    runs: list[Replicate],
+    wanted: tuple[bool, bool],
 ) -> Solution:
     """The estimate with its replicates, their covariance, and a count of those that have no estimate."""
     whole = [r for r in runs if r.beta is not None]
@@ -241,39 +315,63 @@ def _gathered(
             replicates[a] = replicates[f"{a}_std_error"] = np.full(len(runs), np.nan)
             continue
         replicates[a] = np.array([r.aux.get(a, (np.nan, np.nan))[0] for r in runs])
-        replicates[f"{a}_std_error"] = np.array([r.aux.get(a, (np.nan, np.nan))[1] for r in runs])
+        replicates[f"{a}_std_error"] = np.array(
+            [r.aux.get(a, (np.nan, np.nan))[1] for r in runs]
+        )
     scales = next((list(r.scales) for r in runs if r.scales), [])
-    replicates |= {name: np.array([r.scales.get(name, np.nan) for r in runs]) for name in scales}
+    replicates |= {
+        name: np.array([r.scales.get(name, np.nan) for r in runs]) for name in scales
+    }
     if wanted[0]:
-        replicates["std_error"] = np.stack([r.std_error for r in runs if r.std_error is not None])
+        replicates["std_error"] = np.stack(
+            [r.std_error for r in runs if r.std_error is not None]
+        )
         replicates["own_std_error"] = _errors(model, found, robust=wanted[1])
-    replicates |= {f"{a}_own_std_error": np.array(found.aux_sd[a]) for a in model.unknown}
+    replicates |= {
+        f"{a}_own_std_error": np.array(found.aux_sd[a]) for a in model.unknown
+    }
     if Newton().obstacle(model) is None:
         replicates |= _acceleration(model, found)
     lost = sum(failures.values())
-    said = f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}" if lost else ""
-    sd = {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown} if method.kind != "wild" else found.aux_sd
+    said = (
+        f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}"
+        if lost
+        else ""
+    )
+    sd = (
+        {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown}
+        if method.kind != "wild"
+        else found.aux_sd
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [[np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown] for r in whole]
+        logs = [
+            [np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown] for r in whole
+        ]
     joint = bool(model.unknown) and method.kind != "wild" and np.isfinite(logs).all()
     how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
     return replace(
         found,
-        scale=_covariance(model, found, np.stack(betas), np.array(logs) if joint else None),
+        scale=_covariance(
+            model, found, np.stack(betas), np.array(logs) if joint else None
+        ),
         aux_sd=sd,
         replicates=replicates,
         status=Status.RESAMPLED if found.status.good else found.status,
         detail="; ".join(t for t in (found.detail, said) if t),
         stats={**found.stats, "replicates": float(method.reps), "failed": float(lost)},
         notes=(
-            *(n.split("; standard errors")[0] for n in found.notes),  # those of the method are not used
+            *(
+                n.split("; standard errors")[0] for n in found.notes
+            ),  # those of the method are not used
             how + (f", without the {lost} that have no estimate" if lost else ""),
             *_not_defined(replicates, scales, len(whole)),
         ),
     )
 
 
-def _not_defined(replicates: Mapping[str, Array], scales: list[str], known: int) -> list[str]:
+def _not_defined(
+    replicates: Mapping[str, Array], scales: list[str], known: int
+) -> list[str]:
     """In how many replicates a correlation is of an effect without variance."""
     lost = {name: known - int(np.isfinite(replicates[name]).sum()) for name in scales}
     return [

@@ -10,7 +10,9 @@ from probreg.data import Design
 from probreg.errors import DataError, such_rows
 
 Array = np.ndarray
-SmallSample = Literal["stata", "each", "full", "none"]  # the factor of "cluster" and "HAC" covariances
+SmallSample = Literal[
+    "stata", "each", "full", "none"
+]  # the factor of "cluster" and "HAC" covariances
 
 
 def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
@@ -21,7 +23,9 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
     """
     design.need_rows("a cluster covariance")
     if groups is None:
-        raise DataError("a cluster covariance needs groups=: a column's name, one label per row, or a pair of these")
+        raise DataError(
+            "a cluster covariance needs groups=: a column's name, one label per row, or a pair of these"
+        )
     if isinstance(groups, tuple) and len(groups) == 2:
         ways = list(groups)
     elif not isinstance(groups, str) and (table := _read(groups)).ndim == 2:
@@ -75,7 +79,11 @@ def default_lags(n: float) -> int:
 
 def _labels(way: Any, design: Design, data: Any) -> Array:
     if isinstance(way, str):
-        return _aligned(*_column(way, data), design, way) if data is not None else _of_design(way, design)
+        return (
+            _aligned(*_column(way, data), design, way)
+            if data is not None
+            else _of_design(way, design)
+        )
     index = getattr(way, "index", None)
     rows = None if index is None or callable(index) else np.asarray(index)
     labels = _read(way)
@@ -85,7 +93,9 @@ def _labels(way: Any, design: Design, data: Any) -> Array:
 def _read(labels: Any) -> Array:
     found = as_array(labels, "groups")
     if not found.ndim:
-        raise DataError(f"groups is a column's name or one label per row, got {shown_value(labels)}")
+        raise DataError(
+            f"groups is a column's name or one label per row, got {shown_value(labels)}"
+        )
     return found
 
 
@@ -102,19 +112,29 @@ def _column(name: str, data: Any) -> tuple[Array, Array]:
 
 def _aligned(values: Array, rows: Array | None, design: Design, what: str) -> Array:
     """One value per row of the design: by the labels of the rows where both sides have them, otherwise in their order."""
-    if rows is not None and design.labels is not None and not (len(rows) == design.n and (rows == design.labels).all()):
+    if (
+        rows is not None
+        and design.labels is not None
+        and not (len(rows) == design.n and (rows == design.labels).all())
+    ):
         place = {label: i for i, label in enumerate(rows.tolist())}
         wanted = design.labels.tolist()
         if len(place) == len(rows) and all(label in place for label in wanted):
             return values[[place[label] for label in wanted]]
     if len(values) == design.rows:
         return design.counted_rows(values)
-    raise DataError(f"{what}: {len(values)} labels for {design.rows} rows of the data; give one label per row")
+    raise DataError(
+        f"{what}: {len(values)} labels for {design.rows} rows of the data; give one label per row"
+    )
 
 
 def _of_design(name: str, design: Design) -> Array:
     """The column of this name, or the levels behind the columns `name[...]` of a factor."""
-    found = [j for j, c in enumerate(design.columns) if c == name or (c.startswith(f"{name}[") and ":" not in c)]
+    found = [
+        j
+        for j, c in enumerate(design.columns)
+        if c == name or (c.startswith(f"{name}[") and ":" not in c)
+    ]
     if not found:
         raise DataError(
             f"{name!r} is no column of the design ({', '.join(design.columns)}), and a fit keeps no others: say "
@@ -126,8 +146,14 @@ def _of_design(name: str, design: Design) -> Array:
 def _codes(labels: Array) -> Array:
     missing = np.array([v is None or v != v for v in labels.tolist()])
     if missing.any():
-        raise DataError(f"row {int(np.argmax(missing))} has no group ({such_rows(int(missing.sum()))})")
-    values = labels if labels.dtype.kind in "iufbUMm" else np.array([str(v) for v in labels.tolist()])
+        raise DataError(
+            f"row {int(np.argmax(missing))} has no group ({such_rows(int(missing.sum()))})"
+        )
+    values = (
+        labels
+        if labels.dtype.kind in "iufbUMm"
+        else np.array([str(v) for v in labels.tolist()])
+    )
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) < 2:
         raise DataError(

@@ -35,7 +35,9 @@ class Surface:
         p, m = self.model.shape
         aux = {a: float(np.exp(u)) for a, u in zip(self.model.unknown, theta[p * m :])}
         with np.errstate(all="ignore"):
-            return self.model.value_grad_hessian_standardised(theta[: p * m].reshape(p, m), **aux)
+            return self.model.value_grad_hessian_standardised(
+                theta[: p * m].reshape(p, m), **aux
+            )
 
     def across(self, C: Array) -> Array:
         """Orthonormal directions inside B that leave C'theta as it is, for C (d,) or independent columns (d, q)."""
@@ -51,7 +53,9 @@ class Surface:
         enough = max(_GAIN, 1e-16 * self.model.design.total)
         for _ in range(_STEPS):
             # Newton within span(Z): step = Z (Z'HZ)^-1 Z'g, and g'step is what it promises to first order.
-            part = LocalModel(local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z)
+            part = LocalModel(
+                local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z
+            )
             inner, _ = newton_step(part) if Z.shape[1] else (np.zeros(0), True)
             step = _within_reach(Z @ inner, theta)
             gain = float(local.gradient @ step)
@@ -74,7 +78,9 @@ def _within_reach(step: Array, theta: Array) -> Array:
     largest = float(np.abs(step).max(initial=0.0))
     if largest == 0.0:
         return step
-    length = largest * float(np.linalg.norm(step / largest))  # the square of a runaway step is no number
+    length = largest * float(
+        np.linalg.norm(step / largest)
+    )  # the square of a runaway step is no number
     return step if length <= _reach(theta) else step * (_reach(theta) / length)
 
 
@@ -82,13 +88,18 @@ def _reach(theta: Array) -> float:
     return 2.0 + 2.0 * float(np.linalg.norm(theta))
 
 
-def _uphill(at: Surface, theta: Array, step: Array, local: LocalModel, gain: float) -> tuple[Array, LocalModel] | None:
+def _uphill(
+    at: Surface, theta: Array, step: Array, local: LocalModel, gain: float
+) -> tuple[Array, LocalModel] | None:
     """The first of the halved steps that rises as it promises, up to rounding."""
     # l(theta + t step) >= l(theta) + 1e-4 t g'step   (Armijo 1966).
     noise = 1e-13 * abs(local.value) + 1e-16 * at.model.design.total
     for t in halvings(theta, step):
         found = at.look(theta + t * step)
-        if np.isfinite(found.curvature).all() and found.value >= local.value + 1e-4 * t * gain - noise:
+        if (
+            np.isfinite(found.curvature).all()
+            and found.value >= local.value + 1e-4 * t * gain - noise
+        ):
             return theta + t * step, found
     return None
 
@@ -99,15 +110,17 @@ def identified(model: Model, solution: Solution) -> Array:
     Q = np.eye(model.shape[0])
     if solution.null_space is not None:
         # X beta does not see beta = N c, that is gamma = T^-1 N c: B is the orthonormal complement of T^-1 N.
-        Q = np.linalg.qr(model.design.frame.from_raw(solution.null_space), mode="complete")[0][
-            :, solution.null_space.shape[1] :
-        ]
+        Q = np.linalg.qr(
+            model.design.frame.from_raw(solution.null_space), mode="complete"
+        )[0][:, solution.null_space.shape[1] :]
     return with_aux(map_of_columns(Q, m), a)
 
 
 def start(model: Model, solution: Solution, beta: Array) -> Array:
     """theta at coefficients beta (p, m) and the nuisance parameters of a solution."""
-    with np.errstate(divide="ignore"):  # an exact fit has sigma = 0, from which no climb starts
+    with np.errstate(
+        divide="ignore"
+    ):  # an exact fit has sigma = 0, from which no climb starts
         log_aux = np.log([solution.aux[name] for name in model.unknown])
     return np.concatenate([model.design.frame.from_raw(beta).ravel(), log_aux])
 
@@ -160,7 +173,9 @@ class ConstrainedPath:
             yield theta + (psi - near) * self._along(local)
             yield theta + (psi - near) * shortest
         k = self.at.model.shape[0] * self.at.model.shape[1]
-        yield psi * shortest + np.where(np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0))
+        yield psi * shortest + np.where(
+            np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0)
+        )
 
     def _along(self, local: LocalModel) -> Array:
         """d theta / d psi of the constrained maximum, H^-1 c / c'H^-1 c."""
@@ -169,15 +184,27 @@ class ConstrainedPath:
         # d theta / d psi = H^-1 c / c'H^-1 c.
         step, _ = newton_step(LocalModel(0.0, B.T @ self.c, B.T @ local.curvature @ B))
         length = float(self.c @ (B @ step))
-        return B @ step / length if np.isfinite(length) and length > 0 else self.c / (self.c @ self.c)
+        return (
+            B @ step / length
+            if np.isfinite(length) and length > 0
+            else self.c / (self.c @ self.c)
+        )
 
 
-Statistic = Callable[[ConstrainedPath, float], float]  # rises from 0 at the estimate to either side; inf out of reach
+Statistic = Callable[
+    [ConstrainedPath, float], float
+]  # rises from 0 at the estimate to either side; inf out of reach
 
 
 @one_blas_thread()
 def end(
-    path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float, *, runaway: bool = False
+    path: ConstrainedPath,
+    statistic: Statistic,
+    z: float,
+    side: int,
+    unit: float,
+    *,
+    runaway: bool = False,
 ) -> float:
     """The nearest psi on this side (-1 or 1) of the estimate at which the statistic reaches z; infinite when it never does.
 
@@ -190,12 +217,21 @@ def end(
     if runaway and side * centre < 0:
         centre = 0.0
         inner = _inside(path, statistic, z, side, unit)
-    outer, reach = centre if centre != inner else centre + side * unit * z, _GROW * unit * z
+    outer, reach = (
+        centre if centre != inner else centre + side * unit * z,
+        _GROW * unit * z,
+    )
     seen: dict[float, float] = {}
 
-    def excess(psi: float) -> float:  # kept: looked at again from other neighbours, its sign may move by rounding
+    def excess(
+        psi: float,
+    ) -> (
+        float
+    ):  # kept: looked at again from other neighbours, its sign may move by rounding
         if psi not in seen:
-            seen[psi] = min(statistic(path, psi), 1e3 * z) - z  # out of reach is beyond the end
+            seen[psi] = (
+                min(statistic(path, psi), 1e3 * z) - z
+            )  # out of reach is beyond the end
         return seen[psi]
 
     while excess(outer) < 0:
@@ -205,12 +241,18 @@ def end(
 
     # statistic(psi) = z has a root between inner, which is not rejected, and outer, which is.
     try:
-        return float(brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14))
+        return float(
+            brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14)
+        )
     except RuntimeError:
-        raise NotConverged("the end of an interval was not found: state columns in units of similar size") from None
+        raise NotConverged(
+            "the end of an interval was not found: state columns in units of similar size"
+        ) from None
 
 
-def _inside(path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float) -> float:
+def _inside(
+    path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float
+) -> float:
     """The point nearest to 0, towards an estimate at infinity, that the statistic does not reject: further out rounding
     decides."""
     reach = unit * z

@@ -13,7 +13,11 @@ import numpy as np
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregError
 from probreg.inference.base import Array, Method, Solution, Status, log_names
-from probreg.inference.covariance import NoCovariance, ParameterCovariance, root_of_square
+from probreg.inference.covariance import (
+    NoCovariance,
+    ParameterCovariance,
+    root_of_square,
+)
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
@@ -21,7 +25,13 @@ from probreg.inference.penalized.coordinate_descent import CoordinateDescent
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton
-from probreg.inference.uncertainty.clusters import SmallSample, bartlett_square, cluster_square, crossed, default_lags
+from probreg.inference.uncertainty.clusters import (
+    SmallSample,
+    bartlett_square,
+    cluster_square,
+    crossed,
+    default_lags,
+)
 from probreg.inference.uncertainty.information import Estimate, estimate_of
 from probreg.inference.varying import FoundScales
 from probreg.likelihoods import ProximalLikelihood
@@ -57,9 +67,15 @@ PENALISED = (
     "the prior is in V, the inverse of the penalised curvature, and not in M. That this differs from the model's own errors "
     "is no evidence of misspecification; compare it with 'sampling'"
 )
-_OF_ROUNDING = 1e-6  # of the standard error of independent rows: a smaller one is rounding
+_OF_ROUNDING = (
+    1e-6  # of the standard error of independent rows: a smaller one is rounding
+)
 _STATA = "G/(G - 1) (n - 1)/(n - k) for a Gaussian, G/(G - 1) for other likelihoods"
-ROBUST = ("HC0", "HC1", "cluster")  # kinds that need no likelihood, and so hold under sampling weights
+ROBUST = (
+    "HC0",
+    "HC1",
+    "cluster",
+)  # kinds that need no likelihood, and so hold under sampling weights
 FACTORS = {
     "stata": f"{_STATA}, G of two ways the smaller number",
     "each": f"{_STATA}, each part of two ways with its own G",
@@ -81,13 +97,17 @@ def check_estimator(method: Method, kind: str) -> None:
             "over samples. Ask a point estimate of this model for it, such as pr.fit(model, 'newton')"
         )
     if not method.probabilities:
-        raise Incompatible(f"{method.name} has no likelihood at its answer, so no covariance of kind {kind!r}")
+        raise Incompatible(
+            f"{method.name} has no likelihood at its answer, so no covariance of kind {kind!r}"
+        )
 
 
 def check_settings(groups: Any, lags: int | None, small_sample: str, kind: str) -> None:
     """DataError for a setting that this kind does not read, or an unknown small-sample factor."""
     if small_sample not in FACTORS:
-        raise DataError(f"small_sample={small_sample!r} is not known; there are: {', '.join(FACTORS)}")
+        raise DataError(
+            f"small_sample={small_sample!r} is not known; there are: {', '.join(FACTORS)}"
+        )
     if kind == "HAC" and small_sample not in LAG_FACTORS:
         raise DataError(
             f"small_sample={small_sample!r} is about groups; a HAC covariance has: {', '.join(LAG_FACTORS)}"
@@ -126,26 +146,41 @@ def _of_mode(model: Model, method: Method, solution: Solution) -> Words:
     if solution.sandwich:
         return {"kind": solution.sandwich, "definition": DEFINITIONS[solution.sandwich]}
     if solution.replicates is not None:
-        return {"kind": "bootstrap", "definition": "the covariance of the replicates that have an estimate"}
+        return {
+            "kind": "bootstrap",
+            "definition": "the covariance of the replicates that have an estimate",
+        }
     if not method.probabilities:
         return {"kind": "none", "definition": f"{method.name} has no standard errors"}
-    if not np.isfinite(solution.scale.diagonal()).any() and isinstance(method, ProximalNewton | CoordinateDescent):
+    if not np.isfinite(solution.scale.diagonal()).any() and isinstance(
+        method, ProximalNewton | CoordinateDescent
+    ):
         return {"kind": "none", "definition": no_errors(model)}
-    if isinstance(method, InteriorPoint) and not np.isfinite(solution.scale.diagonal()).any():
-        return {"kind": "none", "definition": "no covariance: the sandwich cannot be computed"}
+    if (
+        isinstance(method, InteriorPoint)
+        and not np.isfinite(solution.scale.diagonal()).any()
+    ):
+        return {
+            "kind": "none",
+            "definition": "no covariance: the sandwich cannot be computed",
+        }
     if isinstance(method, InteriorPoint):
         return {"kind": "expected", "definition": DEFINITIONS["expected"]}
     if solution.scales is not None:
         kind = "conditional" if solution.conditional is None else "joint"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
-    if isinstance(method, ClosedForm) or (isinstance(method, Stochastic) and solution.df is not None):
+    if isinstance(method, ClosedForm) or (
+        isinstance(method, Stochastic) and solution.df is not None
+    ):
         kind = "expected" if solution.df is None else "classical"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
     return {"kind": "observed", "definition": DEFINITIONS["observed"]}
 
 
 @one_blas_thread()
-def covariance_of_kind(model: Model, solution: Solution, kind: str, settings: Settings = Settings()) -> Spread:
+def covariance_of_kind(
+    model: Model, solution: Solution, kind: str, settings: Settings = Settings()
+) -> Spread:
     """The covariance of this kind at a mode.
 
     DataError for an unknown kind or settings that do not fit; Incompatible where the kind means nothing for this model;
@@ -153,21 +188,33 @@ def covariance_of_kind(model: Model, solution: Solution, kind: str, settings: Se
     Cameron, Gelbach & Miller 2011; Newey & West 1987.
     """
     if kind not in _KINDS:
-        raise DataError(f"no covariance is called {kind!r}; there are: {', '.join(_KINDS)}")
+        raise DataError(
+            f"no covariance is called {kind!r}; there are: {', '.join(_KINDS)}"
+        )
     if kind not in ROBUST:
         refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
     words = {"kind": kind, "definition": DEFINITIONS[kind]}
-    if isinstance(model.likelihood, ProximalLikelihood) and "sandwich" in words["definition"]:
+    if (
+        isinstance(model.likelihood, ProximalLikelihood)
+        and "sandwich" in words["definition"]
+    ):
         words["definition"] += f"; {_KINKS}"
-    return Spread(spread.matrix, spread.df, {**_penalised(model, words), **spread.words, **_df(spread.df)})
+    return Spread(
+        spread.matrix,
+        spread.df,
+        {**_penalised(model, words), **spread.words, **_df(spread.df)},
+    )
 
 
 def _penalised(model: Model, words: Words) -> Words:
     """A sandwich whose bread holds a prior is named as that: it is smaller than the model's own errors by the prior's hold."""
     if model.flat or "sandwich" not in str(words["definition"]):
         return words
-    return {"kind": f"{words['kind']} of a penalised mode", "definition": f"{words['definition']}; {PENALISED}"}
+    return {
+        "kind": f"{words['kind']} of a penalised mode",
+        "definition": f"{words['definition']}; {PENALISED}",
+    }
 
 
 def _df(df: float | None) -> Words:
@@ -184,15 +231,25 @@ def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spre
             "for 'observed', 'expected' or 'sampling'"
         )
     # V = s^2 (X'X)^-1, s^2 = RSS/(n - rank), or sigma^2 where it is given.
-    found = ClosedForm().solve(replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0))
+    found = ClosedForm().solve(
+        replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0)
+    )
     if found.df is None:
-        return Spread(found.scale, None, {"sigma2": model.fixed[model.noise_scale] ** 2, "sigma2_is": "given"})
+        return Spread(
+            found.scale,
+            None,
+            {"sigma2": model.fixed[model.noise_scale] ** 2, "sigma2_is": "given"},
+        )
     if not found.df:
         raise NotConverged(
             "there is no covariance of least squares: sigma^2 has no residual degrees of freedom, as there are no more observations "
             "than coefficients"
         )
-    return Spread(found.scale, found.df, {"sigma2": found.stats["rss"] / found.df, "sigma2_is": "RSS/(n - rank)"})
+    return Spread(
+        found.scale,
+        found.df,
+        {"sigma2": found.stats["rss"] / found.df, "sigma2_is": "RSS/(n - rank)"},
+    )
 
 
 def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) -> Spread:
@@ -201,7 +258,10 @@ def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) ->
         return found
     n = model.design.total
     # RSS/n = s^2 (n - rank)/n: no correction for the coefficients.
-    words: Words = {"sigma2": float(found.words["sigma2"]) * found.df / n, "sigma2_is": "RSS/n"}
+    words: Words = {
+        "sigma2": float(found.words["sigma2"]) * found.df / n,
+        "sigma2_is": "RSS/n",
+    }
     return Spread(found.matrix.scaled(found.df / n), None, words)
 
 
@@ -226,19 +286,25 @@ def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "sampling covariance")
     # cov of the estimator over new responses: V I V, which is V where the prior is flat.
     A = np.linalg.cholesky(at.expected)
-    return Spread(at.of_root(A @ root_of_square(A.T @ at.data_information @ A)), None, {})
+    return Spread(
+        at.of_root(A @ root_of_square(A.T @ at.data_information @ A)), None, {}
+    )
 
 
 # ---- from the rows --------------------------------------------------------------------------------------------------
 
 
-def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callable[[Model, Solution, Settings], Spread]:
+def _heteroscedastic(
+    power: float | None, *, corrected: bool = False
+) -> Callable[[Model, Solution, Settings], Spread]:
     def make(model: Model, solution: Solution, settings: Settings) -> Spread:
         at = estimate_of(model, solution, "a sandwich covariance")
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
         factor = _full(at, at.model.design.total) if corrected else 1.0
-        return Spread(at.sandwich(at.meat(power), factor), solution.df, {"factor": factor})
+        return Spread(
+            at.sandwich(at.meat(power), factor), solution.df, {"factor": factor}
+        )
 
     return make
 
@@ -246,7 +312,9 @@ def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callabl
 _KINKS = "V holds the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
-def _refuse_within_groups(model: Model, clustered: ParameterCovariance, single: ParameterCovariance) -> None:
+def _refuse_within_groups(
+    model: Model, clustered: ParameterCovariance, single: ParameterCovariance
+) -> None:
     """Incompatible for coefficients with a variance of 0 to rounding, beside the variance `single` of independent rows: their scores
     sum to 0 in every group, because columns fit the mean of each group exactly."""
     k = clustered.coefficients
@@ -255,7 +323,10 @@ def _refuse_within_groups(model: Model, clustered: ParameterCovariance, single: 
         alone > 0.0
     )  # 0 alone: a coefficient without an estimate
     if small.any():
-        columns = [model.design.columns[j] for j in np.flatnonzero(small.reshape(model.shape[0], -1).any(1))]
+        columns = [
+            model.design.columns[j]
+            for j in np.flatnonzero(small.reshape(model.shape[0], -1).any(1))
+        ]
         raise Incompatible(
             f"groups: the columns fit the mean of each group exactly, so scores sum to 0 in every group and a cluster covariance of "
             f"{few_names(columns)} is 0. Leave the columns of the groups out, or cluster by larger groups"
@@ -269,19 +340,32 @@ def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     ways = settings.groups
     sets = [*ways, crossed(*ways)] if len(ways) == 2 else ways
     counts = [int(c.max()) + 1 for c in sets]
-    whole = settings.small_sample == "stata"  # one factor of V1 + V2 - V12, not one of each part
-    factors = [cluster_factor(at, min(counts) if whole else g, settings.small_sample) for g in counts]
+    whole = (
+        settings.small_sample == "stata"
+    )  # one factor of V1 + V2 - V12, not one of each part
+    factors = [
+        cluster_factor(at, min(counts) if whole else g, settings.small_sample)
+        for g in counts
+    ]
     squares = [cluster_square(rows, c) for c in sets]
     meats = [f * M for f, M in zip(factors, squares)]
-    _refuse_within_groups(model, at.sandwich(sum(squares[1 : len(ways)], squares[0])), at.sandwich(rows.T @ rows))
+    _refuse_within_groups(
+        model,
+        at.sandwich(sum(squares[1 : len(ways)], squares[0])),
+        at.sandwich(rows.T @ rows),
+    )
     words: dict[str, str | float] = {
         "groups": " x ".join(map(str, counts[: len(ways)])),
         "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
-        "factor": factors[0] if len(ways) == 1 or whole else ", ".join(f"{f:.6g}" for f in factors),
+        "factor": factors[0]
+        if len(ways) == 1 or whole
+        else ", ".join(f"{f:.6g}" for f in factors),
     }
     meat = meats[0]
     if len(ways) == 2:
-        words["ways"] = _WAYS + ("of the whole, as Stata's ivreg2" if whole else "of each part")
+        words["ways"] = _WAYS + (
+            "of the whole, as Stata's ivreg2" if whole else "of each part"
+        )
         meat, negative = _positive_part(at, *meats)
         words |= {"eigenvalues": negative} if negative else {}
     return Spread(at.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
@@ -290,7 +374,9 @@ def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
 _WAYS = "two: V1 + V2 - V12 (Cameron, Gelbach & Miller 2011), with a factor "
 
 
-def _positive_part(at: Estimate, first: Array, second: Array, both: Array) -> tuple[Array, str]:
+def _positive_part(
+    at: Estimate, first: Array, second: Array, both: Array
+) -> tuple[Array, str]:
     """The meat M1 + M2 - M12, the third by the groups that both ways make. V M V need not be a covariance: negative eigenvalues,
     in units of the standard errors without M12, are set to 0, and the words report it."""
     # in whitened coordinates z = W'u, W W' = (M1 + M2)^+ (Cameron, Gelbach & Miller 2011)
@@ -302,7 +388,9 @@ def _positive_part(at: Estimate, first: Array, second: Array, both: Array) -> tu
     if not (value < -1e-12).any():
         return first + second - both, ""
     # M = A'^-1 root Q diag(max(v, 0)) Q' root' A^-1
-    half = np.linalg.solve(A.T, root @ vector[:, value > 0.0] * np.sqrt(value[value > 0.0]))
+    half = np.linalg.solve(
+        A.T, root @ vector[:, value > 0.0] * np.sqrt(value[value > 0.0])
+    )
     return (
         half @ half.T,
         f"{int((value < 0).sum())} of {len(value)} were negative and are set to 0: too few groups for two ways",
@@ -321,7 +409,11 @@ def cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> floa
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "a HAC covariance", each=True)
     lags, factor = check_lags(at, settings)
-    rule = "given" if settings.lags is not None else "floor(4 (n/100)^(2/9)), Newey & West 1994"
+    rule = (
+        "given"
+        if settings.lags is not None
+        else "floor(4 (n/100)^(2/9)), Newey & West 1994"
+    )
     words: Words = {
         "lags": float(lags),
         "lags_rule": rule,
@@ -336,16 +428,31 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
 def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
     """The lags and the factor of a HAC covariance. Incompatible under weights, DataError for lags beyond the rows."""
     if (at.weights != 1).any():
-        raise Incompatible("a HAC covariance reads the rows as times, one observation each, and this model has weights")
+        raise Incompatible(
+            "a HAC covariance reads the rows as times, one observation each, and this model has weights"
+        )
     n = at.model.design.n
     lags = default_lags(n) if settings.lags is None else settings.lags
-    if isinstance(lags, bool) or not isinstance(lags, int | np.integer) or not 0 <= lags < n:
-        raise DataError(f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}")
-    full = settings.small_sample == "full" or (settings.small_sample == "stata" and at.model.likelihood.least_squares)
+    if (
+        isinstance(lags, bool)
+        or not isinstance(lags, int | np.integer)
+        or not 0 <= lags < n
+    ):
+        raise DataError(
+            f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}"
+        )
+    full = settings.small_sample == "full" or (
+        settings.small_sample == "stata" and at.model.likelihood.least_squares
+    )
     return int(lags), _full(at, at.model.design.total) if full else 1.0
 
 
-SANDWICHES: Mapping[str, float | None] = {"HC0": None, "HC1": None, "HC2": 0.5, "HC3": 1.0}  # power of 1 - leverage
+SANDWICHES: Mapping[str, float | None] = {
+    "HC0": None,
+    "HC1": None,
+    "HC2": 0.5,
+    "HC3": 1.0,
+}  # power of 1 - leverage
 
 
 def row_factor(at: Estimate, kind: str, units: float | None = None) -> float:
@@ -353,21 +460,29 @@ def row_factor(at: Estimate, kind: str, units: float | None = None) -> float:
     n = at.model.design.total if units is None else units
     if kind == "HC1":
         return _full(at, n)
-    return n / (n - 1.0) if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1 else 1.0
+    return (
+        n / (n - 1.0)
+        if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1
+        else 1.0
+    )
 
 
 def _full(at: Estimate, n: float) -> float:
     """n / (n - k). DataError when no degrees of freedom are left."""
     k = at.identified
     if n <= k:
-        raise DataError(f"{n:g} observations and {k} coefficients leave no degrees of freedom for the factor n/(n - k)")
+        raise DataError(
+            f"{n:g} observations and {k} coefficients leave no degrees of freedom for the factor n/(n - k)"
+        )
     return n / (n - k)
 
 
 def replicated(model: Model, solution: Solution, settings: Settings) -> Spread:
     """The covariance of bootstrap replicates, which the solution carries."""
     if solution.replicates is None:
-        raise Incompatible("this fit has no replicates: fit with Bootstrap(method), such as pr.fit(model, 'bootstrap')")
+        raise Incompatible(
+            "this fit has no replicates: fit with Bootstrap(method), such as pr.fit(model, 'bootstrap')"
+        )
     return Spread(solution.scale, solution.df, {})
 
 
@@ -383,8 +498,12 @@ def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
     if solution.conditional is not None:
         return Spread(solution.scale, solution.df, {})
     if not (found.stated.design.reachable or found.stated.design.kept is not None):
-        raise Incompatible(f"covariance='joint' needs the rows: {found.stated.design.rows_absent}")
-    return Spread(joint_covariance(found, solution.scale, solution.beta, model), solution.df, {})
+        raise Incompatible(
+            f"covariance='joint' needs the rows: {found.stated.design.rows_absent}"
+        )
+    return Spread(
+        joint_covariance(found, solution.scale, solution.beta, model), solution.df, {}
+    )
 
 
 def _require_scales(solution: Solution, kind: str) -> FoundScales:
@@ -422,9 +541,15 @@ def with_sandwich(model: Model, solution: Solution) -> Solution:
         spread = covariance_of_kind(model, solution, "HC0")
     except ProbregError as error:
         nothing = NoCovariance.of(*model.shape, log_names(model))
-        return replace(solution, scale=nothing, notes=(*solution.notes, f"no standard errors: {error}"))
+        return replace(
+            solution,
+            scale=nothing,
+            notes=(*solution.notes, f"no standard errors: {error}"),
+        )
     said = "standard errors are the sandwich HC0, with the density of the residuals at the quantile by a kernel"
-    return replace(solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, said))
+    return replace(
+        solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, said)
+    )
 
 
 @one_blas_thread()
@@ -439,14 +564,36 @@ def with_errors(model: Model, solution: Solution) -> Solution:
         none: ParameterCovariance = NoCovariance.of(*model.shape, log_names(model))
         V = at.sandwich(at.meat(None), n / (n - 1.0)) if n > 1 else none
     except NotConverged as error:
-        return replace(solution, scale=NoCovariance.of(*model.shape), df=None, notes=(*solution.notes, str(error)))
+        return replace(
+            solution,
+            scale=NoCovariance.of(*model.shape),
+            df=None,
+            notes=(*solution.notes, str(error)),
+        )
     # of log aux, by the delta method that of aux over aux
-    aux_sd = {a: solution.aux[a] * float(s) for a, s in zip(model.unknown, V.errors()[V.coefficients :])}
+    aux_sd = {
+        a: solution.aux[a] * float(s)
+        for a, s in zip(model.unknown, V.errors()[V.coefficients :])
+    }
     dropped = ("log_evidence", "log_likelihood_of_scales", "log_likelihood")
-    stats = {name: value for name, value in solution.stats.items() if name not in dropped}
-    own = tuple(note.split("; standard errors")[0] for note in solution.notes if not note.startswith("standard errors"))
+    stats = {
+        name: value for name, value in solution.stats.items() if name not in dropped
+    }
+    own = tuple(
+        note.split("; standard errors")[0]
+        for note in solution.notes
+        if not note.startswith("standard errors")
+    )
     notes = (
         *own,
         "standard errors are the sandwich of the sampling weights, times n/(n - 1); weights are normalised to sum to n",
     )
-    return replace(solution, scale=V, aux_sd=aux_sd, df=None, sandwich="sampling-weighted", stats=stats, notes=notes)
+    return replace(
+        solution,
+        scale=V,
+        aux_sd=aux_sd,
+        df=None,
+        sandwich="sampling-weighted",
+        stats=stats,
+        notes=notes,
+    )

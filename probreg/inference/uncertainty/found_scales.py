@@ -18,7 +18,12 @@ from probreg.inference.base import Array, Solution
 from probreg.inference.exact.arrow_estimate import arrow_estimate
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.modes.closed_form import Conditional, PriorRows, posterior_given_sigma, unscaled_covariance
+from probreg.inference.modes.closed_form import (
+    Conditional,
+    PriorRows,
+    posterior_given_sigma,
+    unscaled_covariance,
+)
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.varying import FoundScales
 from probreg.model.model import Model
@@ -30,13 +35,17 @@ _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 _SAME = 1e-4  # of z: two branches of a profile that meet
 _HIGHER = 1e-7  # of the criterion: beyond the rounding of a search
 _MOST = 2.0  # of a coordinate in one step
-_DIFFERENCE = 1e-4  # of theta: central differences of a covariance, an error of some 1e-8 of it
+_DIFFERENCE = (
+    1e-4  # of theta: central differences of a covariance, an error of some 1e-8 of it
+)
 
 
 # ---- intervals of standard deviations and correlations ---------------------------------------------------------------------
 
 
-def wald_on_free_scale(found: FoundScales, name: str, prob: float) -> tuple[float, float]:
+def wald_on_free_scale(
+    found: FoundScales, name: str, prob: float
+) -> tuple[float, float]:
     """estimate -+ z standard errors on the log of a standard deviation, and on atanh of a correlation; nan without an error."""
     value, error, z = found.values[name], found.errors[name], quantile(prob, None)
     if not np.isfinite(value) or not np.isfinite(error) or value == 0.0:
@@ -54,7 +63,9 @@ def wald_on_free_scale(found: FoundScales, name: str, prob: float) -> tuple[floa
 def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float, float]:
     """Ends of the profile interval of a standard deviation or a correlation. Incompatible where none is known by one coordinate."""
     if name not in found.values:
-        raise DataError(f"{name!r} was not found by evidence; what was: {', '.join(found.values)}")
+        raise DataError(
+            f"{name!r} was not found by evidence; what was: {', '.join(found.values)}"
+        )
     k = found.coordinate_of(name)
     if k is None:
         raise Incompatible(
@@ -64,7 +75,9 @@ def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float,
     z = quantile(prob, None)
     correlation = name.startswith("cor(")
     if correlation:
-        return float(np.tanh(path.end(z, -1, _EDGE))), float(np.tanh(path.end(z, 1, _EDGE)))
+        return float(np.tanh(path.end(z, -1, _EDGE))), float(
+            np.tanh(path.end(z, 1, _EDGE))
+        )
     lower, upper = path.end(z, -1, _FAR), path.end(z, 1, _FAR)
     return (0.0 if np.isinf(lower) else float(np.exp(lower))), float(np.exp(upper))
 
@@ -74,7 +87,11 @@ def ratio_at(found: FoundScales, name: str, value: float) -> float:
     """2 (f(top) - max f given the value) of a standard deviation, a correlation or the noise scale. Incompatible where there is none."""
     correlation = name.startswith("cor(")
     if not (-1.0 < value < 1.0 if correlation else value > 0.0):
-        edge = "a correlation lies between -1 and 1" if correlation else "a standard deviation is positive"
+        edge = (
+            "a correlation lies between -1 and 1"
+            if correlation
+            else "a standard deviation is positive"
+        )
         raise Incompatible(
             f"there is no likelihood ratio of {name} = {value:g}: {edge}, and at its edge the law is another"
         )
@@ -83,20 +100,33 @@ def ratio_at(found: FoundScales, name: str, value: float) -> float:
             f"there is no likelihood ratio of {name} = {value:g}: a prior of the scales took part in the maximum"
         )
     if np.isnan(found.values[name]):
-        raise Incompatible(f"{name} is not defined in this fit: a standard deviation is 0")
+        raise Incompatible(
+            f"{name} is not defined in this fit: a standard deviation is 0"
+        )
     k = found.coordinate_of(name)
     if k is None:
-        raise Incompatible(f"a likelihood ratio of {name} is available for correlations with the first effect only")
+        raise Incompatible(
+            f"a likelihood ratio of {name} is available for correlations with the first effect only"
+        )
     path = ScaleProfile(_problem_of(found, name), found, k)
     at = float(np.arctanh(value) if correlation else np.log(value))
-    return 2.0 * path.fall(path.maximum(at, [found.theta, *path.problem.groups.branches(found.theta)])[1])
+    return 2.0 * path.fall(
+        path.maximum(at, [found.theta, *path.problem.groups.branches(found.theta)])[1]
+    )
 
 
 def _problem_of(found: FoundScales, name: str) -> EvidenceProblem:
     """The search for the maximum of the criterion."""
     if not (found.stated.design.reachable or found.stated.design.kept is not None):
-        raise Incompatible(f"a profile of {name} needs the rows: {found.stated.design.rows_absent}")
-    return EvidenceProblem(found.stated, False, criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
+        raise Incompatible(
+            f"a profile of {name} needs the rows: {found.stated.design.rows_absent}"
+        )
+    return EvidenceProblem(
+        found.stated,
+        False,
+        criterion=found.criterion,  # type: ignore[arg-type]
+        points=found.points,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +159,11 @@ class ScaleProfile:
         """The coordinate where sqrt(2 (top - f)) = z on one side; infinite where f does not fall so far."""
         theta, k = self.found.theta, self.k
         # a correlation of one stands far out, where nothing changes
-        start = float(np.clip(theta[k], -far / 2.0, far / 2.0)) if far == _EDGE else float(theta[k])
+        start = (
+            float(np.clip(theta[k], -far / 2.0, far / 2.0))
+            if far == _EDGE
+            else float(theta[k])
+        )
         sd = float(np.sqrt(self.found.covariance[k, k]))
         step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
         path = [(start, theta)]
@@ -142,12 +176,21 @@ class ScaleProfile:
         inner, outer = start, start + side * step
         while True:
             while gap(outer) < 0.0:
-                if abs(outer - start) > far and not (self.found.vanished[k] and side > 0 and outer < start + 3.0 * far):
+                if abs(outer - start) > far and not (
+                    self.found.vanished[k] and side > 0 and outer < start + 3.0 * far
+                ):
                     return side * np.inf
                 inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
-            end = float(scipy.optimize.brentq(gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
+            end = float(
+                scipy.optimize.brentq(
+                    gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10
+                )
+            )
             # the path follows one branch of the correlations, and another may be higher here
-            if gap(end, *self.problem.groups.branches(self._foretell(path, end))) > -_SAME:
+            if (
+                gap(end, *self.problem.groups.branches(self._foretell(path, end)))
+                > -_SAME
+            ):
                 return end
             path = [path[-1]]
             inner, outer = end, end + side * step
@@ -156,7 +199,9 @@ class ScaleProfile:
         """theta where coordinate k is `at`, linear through the two nearest points of the path; from one point along the profile of a
         quadratic."""
         (a, first), *others = sorted(path, key=lambda point: abs(point[0] - at))
-        if (second := next((point for point in others if point[0] != a), None)) is not None:
+        if (
+            second := next((point for point in others if point[0] != a), None)
+        ) is not None:
             return np.asarray(first + (second[1] - first) * (at - a) / (second[0] - a))
         along = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
         return np.asarray(first + np.nan_to_num(along) * (at - a))
@@ -233,7 +278,11 @@ def why_no_satterthwaite(solution: Solution) -> str:
         return "the density of a scale took part in the maximum, which is not REML's"
     if not found.stated.unknown:
         return f"{found.stated.noise_scale} was held"
-    moving = [b.columns for b in found.stated.joint.blocks if isinstance(b.prior, ProcessPrior)]
+    moving = [
+        b.columns
+        for b in found.stated.joint.blocks
+        if isinstance(b.prior, ProcessPrior)
+    ]
     design = found.stated.design
     if moving:
         return f"the columns of {design.called(moving[0])} depend on hyperparameters that were estimated"
@@ -245,19 +294,36 @@ def why_no_satterthwaite(solution: Solution) -> str:
 @one_blas_thread()
 def satterthwaite(found: FoundScales) -> Satterthwaite:
     """C(theta) with its slopes, by central differences."""
-    d, free = len(found.theta), np.flatnonzero(np.isfinite(np.diagonal(found.covariance)))
+    d, free = (
+        len(found.theta),
+        np.flatnonzero(np.isfinite(np.diagonal(found.covariance))),
+    )
     problem = EvidenceProblem(found.stated, False, criterion="REML")
     frame, root = _root_given(problem, found.theta)
     head = found.stated.design.head
     columns = np.unique(
-        np.concatenate([head, *([] if frame.mixed is None else [frame.mixed]), _place(frame.intercept)])
+        np.concatenate(
+            [
+                head,
+                *([] if frame.mixed is None else [frame.mixed]),
+                _place(frame.intercept),
+            ]
+        )
     )
     moved = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:
         for side, s in enumerate((1.0, -1.0)):
-            moved[k, side] = _root_given(problem, found.theta + s * _DIFFERENCE * np.eye(d)[k])[1][columns]
+            moved[k, side] = _root_given(
+                problem, found.theta + s * _DIFFERENCE * np.eye(d)[k]
+            )[1][columns]
     A = np.where(np.isfinite(found.covariance), found.covariance, 0.0)
-    return Satterthwaite(frame.of_columns(columns), np.searchsorted(columns, head), root[columns], moved, A)
+    return Satterthwaite(
+        frame.of_columns(columns),
+        np.searchsorted(columns, head),
+        root[columns],
+        moved,
+        A,
+    )
 
 
 def _place(intercept: int | None) -> Array:
@@ -286,6 +352,15 @@ def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]
 
 def _given(problem: EvidenceProblem, theta: Array) -> tuple[Conditional, float]:
     """The posterior of the coefficients given theta, and sigma there."""
-    model: Model = replace(problem.model, prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])))
-    sigma = float(np.exp(theta[-1])) if problem.noise else float(model.fixed[model.noise_scale])
-    return posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), sigma), sigma
+    model: Model = replace(
+        problem.model,
+        prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])),
+    )
+    sigma = (
+        float(np.exp(theta[-1]))
+        if problem.noise
+        else float(model.fixed[model.noise_scale])
+    )
+    return posterior_given_sigma(
+        model.design.moments, PriorRows.of(model.joint), sigma
+    ), sigma

@@ -19,14 +19,33 @@ import numpy as np
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Solution
 from probreg.inference.covariance import DenseCovariance
-from probreg.inference.uncertainty.clusters import bartlett_square, cluster_square, crossed
-from probreg.inference.uncertainty.covariance import SANDWICHES, Settings, Words, check_lags, cluster_factor, row_factor
-from probreg.inference.uncertainty.information import Estimate, RowDerivatives, estimate_of
+from probreg.inference.uncertainty.clusters import (
+    bartlett_square,
+    cluster_square,
+    crossed,
+)
+from probreg.inference.uncertainty.covariance import (
+    SANDWICHES,
+    Settings,
+    Words,
+    check_lags,
+    cluster_factor,
+    row_factor,
+)
+from probreg.inference.uncertainty.information import (
+    Estimate,
+    RowDerivatives,
+    estimate_of,
+)
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread, row_blocks
 
-INFLUENCE = (*SANDWICHES, "cluster", "HAC")  # kinds of covariance that sum influence functions of rows
+INFLUENCE = (
+    *SANDWICHES,
+    "cluster",
+    "HAC",
+)  # kinds of covariance that sum influence functions of rows
 _AT_TOP = 1e-6  # decrement in standard errors below which the covariance of Newton is that of the estimate
 _SAME = 1e-10  # of the averages: the effect of a row that is this near to the average is the average
 
@@ -68,26 +87,42 @@ class SampledRows:
                     codes = crossed(codes, other)
                 total += (-1.0) ** (size + 1) * cluster_square(rows, codes)
         value, vector = np.linalg.eigh(total)
-        return total if value[0] >= 0.0 else (vector * np.where(value > 0.0, value, 0.0)) @ vector.T
+        return (
+            total
+            if value[0] >= 0.0
+            else (vector * np.where(value > 0.0, value, 0.0)) @ vector.T
+        )
 
     @property
     def count(self) -> float:
         """Independent units: groups of the smallest grouping, or rows and trials."""
-        return float(min(int(c.max()) + 1 for c in self.clusters)) if self.clusters else float(self.units.sum())
+        return (
+            float(min(int(c.max()) + 1 for c in self.clusters))
+            if self.clusters
+            else float(self.units.sum())
+        )
 
 
 def ways_of_groups(codes: Sequence[Array]) -> list[Array]:
     """Groupings without those whose groups lie within the groups of another, and without copies."""
     kept: list[Array] = []
     for way in sorted(codes, key=lambda c: int(c.max())):
-        if not any(len(np.unique(crossed(way, coarse))) == len(np.unique(way)) for coarse in kept):
+        if not any(
+            len(np.unique(crossed(way, coarse))) == len(np.unique(way))
+            for coarse in kept
+        ):
             kept.append(way)
     return kept
 
 
 @one_blas_thread()
 def influence_covariance(
-    model: Model, solution: Solution, G: Array, rows: SampledRows, kind: str, settings: Settings
+    model: Model,
+    solution: Solution,
+    G: Array,
+    rows: SampledRows,
+    kind: str,
+    settings: Settings,
 ) -> tuple[Array, float | None, Words]:
     """(R, R) of averages with the gradients G (R, p m), the degrees of freedom and what it is, by a kind of sandwich.
 
@@ -95,7 +130,9 @@ def influence_covariance(
     """
     at = estimate_of(model, solution, "the influence of each row", each=True)
     # d theta_r = (G V)_r u_i, over (vec gamma, log aux) of the frame
-    over_gamma = model.design.frame.gradients(G.reshape(len(G), *model.shape)).reshape(len(G), -1)
+    over_gamma = model.design.frame.gradients(G.reshape(len(G), *model.shape)).reshape(
+        len(G), -1
+    )
     over_theta = np.hstack([over_gamma, np.zeros((len(G), len(at.model.unknown)))])
     slopes = _bread_times(at, over_theta)
     df, words = solution.df, {"kind": f"influence functions ({kind})"}
@@ -108,7 +145,9 @@ def influence_covariance(
             return factor * bartlett_square(total, lags), df, words
         groups = [int(c.max()) + 1 for c in settings.groups]
         factor = cluster_factor(at, min(groups), settings.small_sample)
-        each = replace(rows, moves=total, units=np.ones(len(total)), clusters=settings.groups)
+        each = replace(
+            rows, moves=total, units=np.ones(len(total)), clusters=settings.groups
+        )
         return factor * each.covariance(), min(groups) - 1.0, words
     power = SANDWICHES[kind]
     factor = row_factor(at, kind, float(rows.units.sum()) if rows.trials else None)
@@ -130,13 +169,20 @@ def _bread_times(at: Estimate, over_theta: Array) -> Array:
     ):
         return np.asarray(at.inside @ at.observed @ (over_theta @ at.inside).T)
     # the covariance of the fit is the inverse observed information: no other pass over the rows is needed
-    if s.stats.get("decrement", np.inf) < _AT_TOP and len(V.root) == over_theta.shape[1]:
+    if (
+        s.stats.get("decrement", np.inf) < _AT_TOP
+        and len(V.root) == over_theta.shape[1]
+    ):
         return np.asarray(V.root @ (V.root.T @ over_theta.T))
     if model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
         # (X'X)^-1 times the sigma^2 of the scores
         k, out = at.size, np.zeros(over_theta.T.shape)
         sigma2 = float(model.noise(s.aux)) ** 2
-        out[:k] = sigma2 / (s.stats["rss"] / s.df) * (V.root[:k] @ (V.root[:k].T @ over_theta[:, :k].T))
+        out[:k] = (
+            sigma2
+            / (s.stats["rss"] / s.df)
+            * (V.root[:k] @ (V.root[:k].T @ over_theta[:, :k].T))
+        )
         return out
     return np.asarray(at.inside @ at.observed @ (over_theta @ at.inside).T)
 
@@ -162,7 +208,9 @@ def _influences(
         own = RowDerivatives(at.at, block, eta)
         weights, moves = own.weights, rows.moves[part]
         if classes is None:
-            scores = own.scores if root is None else own.less_leverage(root, power or 0.0)
+            scores = (
+                own.scores if root is None else own.less_leverage(root, power or 0.0)
+            )
             u = _times_slopes(own, scores, slopes)
             if sampled:
                 yield np.ones(len(u)), moves + weights[:, None] * u, part
@@ -173,7 +221,11 @@ def _influences(
         for c, y in enumerate(classes):
             one = block._replace(y=np.broadcast_to(y, (block.rows, len(y))))
             each = RowDerivatives(at.at, one, eta)
-            yield weights * tally[:, c], moves + _times_slopes(each, each.scores, slopes), part
+            yield (
+                weights * tally[:, c],
+                moves + _times_slopes(each, each.scores, slopes),
+                part,
+            )
 
 
 def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:

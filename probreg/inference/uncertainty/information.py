@@ -15,7 +15,11 @@ from probreg.data import Block, Frame
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits, log_names
-from probreg.inference.covariance import DenseCovariance, root_of_curvature, root_of_square
+from probreg.inference.covariance import (
+    DenseCovariance,
+    root_of_curvature,
+    root_of_square,
+)
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
@@ -25,9 +29,7 @@ from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns, map_of_predictors, with_aux
 from probreg.numerics.linalg import row_blocks, weighted_gram
 
-_AT_ZERO = (
-    "that the likelihood has no curvature there: use fewer columns or more rows, or hold sigma (aux={'sigma': ...})"
-)
+_AT_ZERO = "that the likelihood has no curvature there: use fewer columns or more rows, or hold sigma (aux={'sigma': ...})"
 _FULL = 1e-10  # 1 - leverage below which a row fits itself
 
 
@@ -62,12 +64,23 @@ class Estimate:
     @cached_property
     def at(self) -> "BlockEstimate":
         """The estimate as rows see it."""
-        assert isinstance(self.model.likelihood, DifferentiableLikelihood)  # `estimate_of` asks
-        likelihood, beta, m = self.model.likelihood, self.solution.beta, self.model.shape[1]
+        assert isinstance(
+            self.model.likelihood, DifferentiableLikelihood
+        )  # `estimate_of` asks
+        likelihood, beta, m = (
+            self.model.likelihood,
+            self.solution.beta,
+            self.model.shape[1],
+        )
         pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
         design = self.model.design
-        sampled, labels = design.weight_kind == "sampling", design.labels if design.n else None
-        return BlockEstimate(likelihood, design.frame, beta, self.known, pick, sampled, labels)
+        sampled, labels = (
+            design.weight_kind == "sampling",
+            design.labels if design.n else None,
+        )
+        return BlockEstimate(
+            likelihood, design.frame, beta, self.known, pick, sampled, labels
+        )
 
     # ---- coordinates -----------------------------------------------------------------------------------------------
 
@@ -78,7 +91,9 @@ class Estimate:
         N = self.solution.null_space
         Q = np.eye(p)
         if N is not None:
-            Q = np.linalg.qr(self.model.design.frame.from_raw(N), mode="complete")[0][:, N.shape[1] :]
+            Q = np.linalg.qr(self.model.design.frame.from_raw(N), mode="complete")[0][
+                :, N.shape[1] :
+            ]
         return self._with_aux(Q)
 
     @cached_property
@@ -100,7 +115,9 @@ class Estimate:
     def identified(self) -> int:
         """The number of coefficients that are identified: rank times predictors."""
         N = self.solution.null_space
-        return (self.model.shape[0] - (0 if N is None else N.shape[1])) * self.model.shape[1]
+        return (
+            self.model.shape[0] - (0 if N is None else N.shape[1])
+        ) * self.model.shape[1]
 
     # ---- curvature -------------------------------------------------------------------------------------------------
 
@@ -108,15 +125,21 @@ class Estimate:
     def observed(self) -> Array:
         """The inverse negative Hessian of the log posterior over phi, (r, r)."""
         gamma = self.model.design.frame.from_raw(self.solution.beta)
-        with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
+        with np.errstate(
+            all="ignore"
+        ):  # an exact fit has sigma = 0, which is met below
             # V = (inside' H inside)^-1: the bread, over the identified directions phi.
-            H = self.model.value_grad_hessian_standardised(gamma, **self.solution.aux).curvature
+            H = self.model.value_grad_hessian_standardised(
+                gamma, **self.solution.aux
+            ).curvature
         if isinstance(self.model.likelihood, PiecewiseLinearLikelihood):
             # on kinks the expected curvature under the data's own density stands for it, given the nuisance parameters
             rows, k = self._every, self.size
             P = self.model.joint.precision(self.model.likelihood.noise(self.known))
             T = self.model.design.frame.T
-            bent = weighted_gram(rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights)
+            bent = weighted_gram(
+                rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights
+            )
             H[:k, :k] = bent + T.T @ P @ T
         return inverse(self.inside.T @ H @ self.inside)
 
@@ -136,14 +159,21 @@ class Estimate:
     @cached_property
     def _prior_information(self) -> Array:
         # beta = T gamma, gamma = S phi: the prior's curvature over phi is (T S)' H (T S).
-        H = self.model.joint.curvature(self.solution.beta, self.model.likelihood.noise(self.known))
-        F = map_of_columns(self.model.design.frame.T, self.model.shape[1]) @ self._coefficients
+        H = self.model.joint.curvature(
+            self.solution.beta, self.model.likelihood.noise(self.known)
+        )
+        F = (
+            map_of_columns(self.model.design.frame.T, self.model.shape[1])
+            @ self._coefficients
+        )
         return F.T @ H @ F
 
     @cached_property
     def _coefficients(self) -> Array:
         """The coefficients among phi: (p m, r - a)."""
-        return self.inside[: self.size, : self.inside.shape[1] - len(self.model.unknown)]
+        return self.inside[
+            : self.size, : self.inside.shape[1] - len(self.model.unknown)
+        ]
 
     def of_root(self, root: Array) -> DenseCovariance:
         """The covariance whose root over phi, or over its coefficients only, is `root`."""
@@ -151,14 +181,18 @@ class Estimate:
         joint = len(root) == self.inside.shape[1]
         further = log_names(self.model) if joint else ()
         size = self.size + len(further)
-        out = DenseCovariance(self.model.design.frame, self.model.shape[1], further, root=whole[:size])
+        out = DenseCovariance(
+            self.model.design.frame, self.model.shape[1], further, root=whole[:size]
+        )
         N = self.solution.null_space
         if N is None:
             return out
         # of collinear columns the coefficients of least norm: beta - N N^+ beta
         raw = out.raw_root()
         of_beta = raw[: self.size].reshape(len(N), -1)
-        raw[: self.size] = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(self.size, -1)
+        raw[: self.size] = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(
+            self.size, -1
+        )
         return DenseCovariance.of_raw_root(out.frame, out.m, raw, further)
 
     @cached_property
@@ -176,19 +210,30 @@ class Estimate:
     def meat(self, power: float | None) -> Array:
         """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
         root = None if power is None else self.root
-        (M,) = self.model.design.fold(partial(meat_part, at=self.at, root=root, power=power or 0.0))
+        (M,) = self.model.design.fold(
+            partial(meat_part, at=self.at, root=root, power=power or 0.0)
+        )
         return self.inside.T @ M @ self.inside
 
     def score_rows(self, scores: Array) -> Array:
         """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
-        return self._by_blocks(lambda rows, block: block.score_rows(scores[rows]) @ self.inside, self.inside.shape[1])
+        return self._by_blocks(
+            lambda rows, block: block.score_rows(scores[rows]) @ self.inside,
+            self.inside.shape[1],
+        )
 
     def influence_sums(self) -> tuple[Array, Array]:
         """sum_i w_i l_i^2 and sum_i w_i l_i^3 of l_i: the change of reported coefficients and log aux when one more observation
         like row i joins, to first order, which is the infinitesimal jackknife (Efron 1982, chapter 6)."""
         # d theta / d w_i = V u_i, and the reported coefficients are beta D'.
-        D = map_of_predictors(self.model.likelihood.contrast_matrix, self.model.shape[0])
-        V = self.inside @ self.observed @ (with_aux(D, len(self.model.unknown)) @ self.frame).T
+        D = map_of_predictors(
+            self.model.likelihood.contrast_matrix, self.model.shape[0]
+        )
+        V = (
+            self.inside
+            @ self.observed
+            @ (with_aux(D, len(self.model.unknown)) @ self.frame).T
+        )
 
         def part(block: Block) -> tuple[Array, Array]:
             rows = RowDerivatives(self.at, block)
@@ -199,7 +244,9 @@ class Estimate:
         square, cube = self.model.design.block.sweep(part, width=self.size)
         return square, cube
 
-    def _by_blocks(self, values: Callable[[slice, "RowDerivatives"], Array], *shape: int) -> Array:
+    def _by_blocks(
+        self, values: Callable[[slice, "RowDerivatives"], Array], *shape: int
+    ) -> Array:
         """An array (n, ...) of what blocks of rows give: nothing of the size of X is made on the way."""
         block = self.model.design.block
         out = np.empty((block.rows, *shape))
@@ -218,7 +265,9 @@ class Estimate:
     def leverage(self) -> Array:
         """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
-        return self._by_blocks(lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root)))
+        return self._by_blocks(
+            lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +304,9 @@ class RowDerivatives:
     @cached_property
     def eta(self) -> Array:
         """(n, m), offset included."""
-        return self.block.eta(self.at.beta) if self.known_eta is None else self.known_eta
+        return (
+            self.block.eta(self.at.beta) if self.known_eta is None else self.known_eta
+        )
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -266,9 +317,13 @@ class RowDerivatives:
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
         likelihood = self.at.likelihood
-        found = likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient
+        found = likelihood.value_grad_hessian(
+            self.block.y, self.eta, **self.known
+        ).gradient
         if isinstance(likelihood, PiecewiseLinearLikelihood):
-            found[:, 0] = likelihood.score_at_kinks(self.block.y, self.eta, **self.known)
+            found[:, 0] = likelihood.score_at_kinks(
+                self.block.y, self.eta, **self.known
+            )
         return found[:, self.at.pick]
 
     @cached_property
@@ -280,12 +335,18 @@ class RowDerivatives:
             return 1.0
         at = likelihood.slopes(**self.known)
         mean = np.broadcast_to(np.sqrt(at.up * at.down), len(self.eta))
-        return np.ones((len(mean), 1)) if np.any(at.tube) else (mean / np.abs(self.scores[:, 0]))[:, None]
+        return (
+            np.ones((len(mean), 1))
+            if np.any(at.tube)
+            else (mean / np.abs(self.scores[:, 0]))[:, None]
+        )
 
     @cached_property
     def curves(self) -> Array:
         """W_i = E[-d2 log p / d eta2] of each row, (n, m, m)."""
-        return self.at.likelihood.information(self.eta, **self.known, **self.at.likelihood.given(self.block.y))
+        return self.at.likelihood.information(
+            self.eta, **self.known, **self.at.likelihood.given(self.block.y)
+        )
 
     def spread(self, root: Array) -> Array:
         """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
@@ -295,7 +356,12 @@ class RowDerivatives:
     def score_rows(self, scores: Array) -> Array:
         """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from those over (eta, log aux), (n, p m + a)."""
         m = self.at.beta.shape[1]
-        return np.hstack([(self.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1), scores[:, m:]])
+        return np.hstack(
+            [
+                (self.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1),
+                scores[:, m:],
+            ]
+        )
 
     def less_leverage(self, root: Array, power: float) -> Array:
         """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
@@ -313,7 +379,12 @@ class RowDerivatives:
                 f"row {row} has leverage 1 (it alone decides a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
                 "HC1"
             )
-        turned = Q.swapaxes(1, 2) @ L.swapaxes(1, 2) @ out[live, :m, None] * ((1.0 - value) ** -power)[..., None]
+        turned = (
+            Q.swapaxes(1, 2)
+            @ L.swapaxes(1, 2)
+            @ out[live, :m, None]
+            * ((1.0 - value) ** -power)[..., None]
+        )
         out[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ turned)[..., 0]
         return out
 
@@ -328,27 +399,42 @@ def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
     return block.sweep(part, width=at.beta.size)
 
 
-def meat_part(block: Block, *, at: BlockEstimate, root: Array | None, power: float) -> tuple[Array, ...]:
+def meat_part(
+    block: Block, *, at: BlockEstimate, root: Array | None, power: float
+) -> tuple[Array, ...]:
     """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' of
     frequencies w, sum_i w_i^2 u_i u_i' of sampling weights."""
-    return block.sweep(lambda some: _meat(RowDerivatives(at, some), root, power), width=at.beta.size)
+    return block.sweep(
+        lambda some: _meat(RowDerivatives(at, some), root, power), width=at.beta.size
+    )
 
 
 def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array]:
     # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
     at, (p, m) = rows.at, rows.at.beta.shape
     scores = rows.scores if root is None else rows.less_leverage(root, power)
-    eta, aux, w, k = scores[:, :m] * rows.mean_of_squares, scores[:, m:], rows.weights, p * m
+    eta, aux, w, k = (
+        scores[:, :m] * rows.mean_of_squares,
+        scores[:, m:],
+        rows.weights,
+        p * m,
+    )
     w = w * w if at.sampled else w
     M = np.empty((k + aux.shape[1], k + aux.shape[1]))
-    M[:k, :k] = weighted_gram(rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None])
-    M[:k, k:] = np.einsum("np,nk,na->pka", rows.U, eta * w[:, None], aux, optimize=True).reshape(k, -1)
+    M[:k, :k] = weighted_gram(
+        rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None]
+    )
+    M[:k, k:] = np.einsum(
+        "np,nk,na->pka", rows.U, eta * w[:, None], aux, optimize=True
+    ).reshape(k, -1)
     M[k:, :k] = M[:k, k:].T
     M[k:, k:] = (aux * w[:, None]).T @ aux
     return (M,)
 
 
-def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = False) -> Estimate:
+def estimate_of(
+    model: Model, solution: Solution, what: str, *, each: bool = False
+) -> Estimate:
     """The estimate, when it is one that has curvature and rows, in memory where `what` is about `each` of them; otherwise
     the reason why `what` does not exist."""
     kinked = isinstance(model.likelihood, PiecewiseLinearLikelihood)
@@ -359,9 +445,13 @@ def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = Fal
     if each:
         model.design.need_rows(what)
     if not model.design.reachable:
-        raise DataError(f"{what} is a sum over the rows, and {model.design.rows_needed}")
+        raise DataError(
+            f"{what} is a sum over the rows, and {model.design.rows_needed}"
+        )
     if solution.status is Status.NO_MAXIMUM:
-        raise NotConverged(f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})")
+        raise NotConverged(
+            f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})"
+        )
     model = held_at_limits(model, solution)
     if any(solution.aux[a] <= 0 for a in model.unknown):
         raise NotConverged(

@@ -21,9 +21,17 @@ _EQUAL = 1e-11  # of the largest residual: residuals that differ by less are equ
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     """up K_h(r_i - tube) + down K_h(r_i + tube) of each row, (n,), of the expected second derivative over eta."""
     likelihood, design = model.likelihood, model.design
-    assert isinstance(likelihood, PiecewiseLinearLikelihood)  # who asks has asked the likelihood
-    eta, known = model.eta(solution.beta), likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
-    at, r = likelihood.slopes(**known), likelihood.residuals(design.observed, eta, **known)
+    assert isinstance(
+        likelihood, PiecewiseLinearLikelihood
+    )  # who asks has asked the likelihood
+    eta, known = (
+        model.eta(solution.beta),
+        likelihood.at_rows({**model.fixed, **solution.aux}, design.precision),
+    )
+    at, r = (
+        likelihood.slopes(**known),
+        likelihood.residuals(design.observed, eta, **known),
+    )
     w = full_weights(design.weights, design.n)
     if np.all(np.asarray(at.tube) == 0.0):
         # without a tube the share of residuals below 0 is that of the slopes, tau of a quantile
@@ -36,7 +44,9 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
                 f"{w.sum():g} observations are expected, fewer than {_FEW:g} for each of {p} columns. Use a bootstrap"
             )
         return (at.up + at.down) * _near(r, 0.0, share, w)
-    above, below = (_near(r, kink, _share_below(r, kink, w), w) for kink in (at.tube, -at.tube))
+    above, below = (
+        _near(r, kink, _share_below(r, kink, w), w) for kink in (at.tube, -at.tube)
+    )
     return at.up * above + at.down * below
 
 
@@ -66,10 +76,19 @@ def _near(r: Array, kink: Array | float, share: float, w: Array) -> Array:
     cum, half = np.cumsum(w[order]), np.minimum(0.5, 0.5 * w[order])
     middles = np.column_stack([cum - w[order] + half, cum - half]).ravel()
     places = np.interp([0.25, 0.75], middles / n, np.repeat(r[order], 2))
-    spread = min(float(np.sqrt(w @ (r - w @ r / n) ** 2 / n)), float(places[1] - places[0]) / 1.34)
+    spread = min(
+        float(np.sqrt(w @ (r - w @ r / n) ** 2 / n)),
+        float(places[1] - places[0]) / 1.34,
+    )
     h = spread * (scipy.stats.norm.ppf(share + c) - scipy.stats.norm.ppf(share - c))
     if not h > _EQUAL * np.abs(r).max():
-        raise Incompatible("a sandwich covariance needs residuals that differ, and half of these are equal")
+        raise Incompatible(
+            "a sandwich covariance needs residuals that differ, and half of these are equal"
+        )
     # rows that the fit interpolates are at the kink whatever the density is: the others stand for them
     on = r == kink
-    return np.where(on, 0.0, 0.75 * np.maximum(1.0 - ((r - kink) / h) ** 2, 0.0) / h) * n / (n - float(w @ on))
+    return (
+        np.where(on, 0.0, 0.75 * np.maximum(1.0 - ((r - kink) / h) ** 2, 0.0) / h)
+        * n
+        / (n - float(w @ on))
+    )

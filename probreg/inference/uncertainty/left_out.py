@@ -13,7 +13,9 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
 from probreg.model.model import Model
 
-SINGULAR = 1e-10  # an eigenvalue of R: without these rows the coefficients are not identified
+SINGULAR = (
+    1e-10  # an eigenvalue of R: without these rows the coefficients are not identified
+)
 
 
 class WhitenedRows(NamedTuple):

@@ -14,7 +14,9 @@ Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
 _POINTS = 2**16  # of a Sobol sequence: p-values near 0.05 are within 2e-4
 _AT_ONCE = 2**23  # numbers held at once
-_EQUAL = 1e-6  # relative difference of standard errors that are the same but for rounding
+_EQUAL = (
+    1e-6  # relative difference of standard errors that are the same but for rounding
+)
 
 
 NO_TESTS = (
@@ -36,19 +38,31 @@ class Adjusted(NamedTuple):
 def check_adjust(adjust: Any) -> None:
     """DataError for a name that is no adjustment."""
     if adjust is not None and adjust not in ADJUSTMENTS:
-        raise DataError(f"adjust is None or one of {', '.join(map(repr, ADJUSTMENTS))}, got {adjust!r}")
+        raise DataError(
+            f"adjust is None or one of {', '.join(map(repr, ADJUSTMENTS))}, got {adjust!r}"
+        )
 
 
 def require_tests(tested: bool, se: Array) -> None:
     """Incompatible where there are no tests to adjust: under an informative prior, and without standard errors (R,)."""
     if not tested:
-        raise Incompatible("adjust= is for tests, and the mode under a prior has no p-values: fit with flat priors")
+        raise Incompatible(
+            "adjust= is for tests, and the mode under a prior has no p-values: fit with flat priors"
+        )
     if not (se > 0).all():
-        raise Incompatible("adjust= needs the standard error of every estimate, and some have none")
+        raise Incompatible(
+            "adjust= needs the standard error of every estimate, and some have none"
+        )
 
 
 def adjusted(
-    t: Array, covariance: Array, df: float | Array | None, *, prob: float, adjust: str, pairs_of: int | None = None
+    t: Array,
+    covariance: Array,
+    df: float | Array | None,
+    *,
+    prob: float,
+    adjust: str,
+    pairs_of: int | None = None,
 ) -> Adjusted:
     """Adjusts R two-sided tests t_j = estimate_j / se_j; `pairs_of` is k where they are all k (k - 1) / 2 pairs of k means, once or
     in several groups.
@@ -69,13 +83,20 @@ def adjusted(
     bonferroni = _plain(law.isf(alpha / (2 * R)))
     match adjust:
         case "bonferroni":
-            return Adjusted(np.minimum(R * each, 1.0), bonferroni, f"Bonferroni over {R}", each)
+            return Adjusted(
+                np.minimum(R * each, 1.0), bonferroni, f"Bonferroni over {R}", each
+            )
         case "holm":
             order = np.argsort(each, kind="stable")
-            steps = np.maximum.accumulate(np.minimum((R - np.arange(R)) * each[order], 1.0))
+            steps = np.maximum.accumulate(
+                np.minimum((R - np.arange(R)) * each[order], 1.0)
+            )
             # a stepwise test has no intervals of its own: those of Bonferroni hold together
             return Adjusted(
-                steps[np.argsort(order)], bonferroni, f"Holm's p-values over {R}, Bonferroni's intervals", each
+                steps[np.argsort(order)],
+                bonferroni,
+                f"Holm's p-values over {R}, Bonferroni's intervals",
+                each,
             )
         case "tukey" if not pairs:
             raise Incompatible(
@@ -89,7 +110,10 @@ def adjusted(
             se = np.sqrt(np.diagonal(covariance))
             called = "Tukey-Kramer" if np.ptp(se) > _EQUAL * se.max() else "Tukey"
             return Adjusted(
-                q.sf(np.sqrt(2.0) * size, pairs_of, range_df), critical, f"{called} over {pairs_of} means", each
+                q.sf(np.sqrt(2.0) * size, pairs_of, range_df),
+                critical,
+                f"{called} over {pairs_of} means",
+                each,
             )
     least = df if df is None else float(np.min(df))
     M = largest_of_family(covariance, least)
@@ -98,7 +122,11 @@ def adjusted(
     p = np.clip(p, each, np.minimum(R * each, 1.0))
     critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
     words = f"single-step over {R}{' pairs' if adjust == 'tukey' else ''}, the joint distribution by {_POINTS:,} points"
-    words += f" at {least:.4g} degrees of freedom, the smallest" if np.ptp(0.0 if df is None else df) > 0 else ""
+    words += (
+        f" at {least:.4g} degrees of freedom, the smallest"
+        if np.ptp(0.0 if df is None else df) > 0
+        else ""
+    )
     return Adjusted(p, critical, words, each)
 
 
@@ -117,9 +145,17 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     values, axes = np.linalg.eigh(covariance / np.outer(se, se))
     keep = values > 1e-10 * values.max()  # contrasts of few means repeat one another
     root = axes[:, keep] * np.sqrt(values[keep])
-    u = scipy.stats.qmc.Sobol(root.shape[1] + (df is not None), rng=np.random.default_rng(0)).random(_POINTS)
+    u = scipy.stats.qmc.Sobol(
+        root.shape[1] + (df is not None), rng=np.random.default_rng(0)
+    ).random(_POINTS)
     z = scipy.stats.norm.ppf(np.clip(u[:, : root.shape[1]], 1e-16, 1.0 - 1e-16))
-    scale = 1.0 if df is None else np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
+    scale = (
+        1.0
+        if df is None
+        else np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
+    )
     rows = max(1, _AT_ONCE // len(se))
-    parts = [np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)]
+    parts = [
+        np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)
+    ]
     return np.asarray(np.concatenate(parts) * scale)

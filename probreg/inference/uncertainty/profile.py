@@ -15,7 +15,12 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import escapes
-from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
+from probreg.inference.uncertainty.constrained import (
+    ConstrainedPath,
+    Statistic,
+    end,
+    surface,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
@@ -27,7 +32,11 @@ def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
     """sqrt(2 (l(max) - l(psi))), inf where l is out of reach."""
     found = path.maximum(psi)
     # The root of the likelihood ratio statistic, whose square is chi^2 on one degree of freedom to first order.
-    return np.inf if found is None else float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
+    return (
+        np.inf
+        if found is None
+        else float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
+    )
 
 
 def rao(path: ConstrainedPath, psi: float) -> float:
@@ -38,9 +47,15 @@ def rao(path: ConstrainedPath, psi: float) -> float:
     theta, local = found
     model, k = path.at.model, path.at.model.shape[0] * path.at.model.shape[1]
     H = local.curvature
-    if not path.c[k:].any():  # of sigma itself the observed curvature, of coefficients their expected information
+    if not path.c[
+        k:
+    ].any():  # of sigma itself the observed curvature, of coefficients their expected information
         H = H.copy()
-        H[:k, :k], H[:k, k:], H[k:, :k] = _expected(model, theta[:k].reshape(model.shape), theta[k:]), 0.0, 0.0
+        H[:k, :k], H[:k, k:], H[k:, :k] = (
+            _expected(model, theta[:k].reshape(model.shape), theta[k:]),
+            0.0,
+            0.0,
+        )
     S = _scaled(path.at.B, H)
     inner = S.T @ path.c
     with np.errstate(all="ignore"):
@@ -55,13 +70,17 @@ def rao(path: ConstrainedPath, psi: float) -> float:
 
 def _scaled(B: Array, H: Array) -> Array:
     """The directions B in units in which the curvature H along each is 1, so that a narrow prior does not drown the rows."""
-    return np.asarray(B / np.sqrt(np.maximum(np.diagonal(B.T @ H @ B), np.finfo(float).tiny)))
+    return np.asarray(
+        B / np.sqrt(np.maximum(np.diagonal(B.T @ H @ B), np.finfo(float).tiny))
+    )
 
 
 STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao}
 
 
-def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Array, Array]:
+def inverted(
+    model: Model, solution: Solution, kind: str, z: float
+) -> tuple[Array, Array]:
     """Ends (h, outcomes) of the interval of each reported coefficient at standard normal quantile z, -inf or inf on a side
     where the likelihood never falls far enough. Incompatible for a model without derivatives; NotConverged where the
     maximum was not reached."""
@@ -77,14 +96,21 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
         V = S @ np.linalg.pinv(S.T @ local.curvature @ S, hermitian=True) @ S.T
     for j, d in _counted(model.design.head.tolist(), len(D), f"{kind} intervals"):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-        path, se = ConstrainedPath(at, c, (theta, local)), float(np.sqrt(max(c @ V @ c, 0.0)))
-        not_estimable = solution.not_estimable is not None and bool(solution.not_estimable[j, d])
+        path, se = (
+            ConstrainedPath(at, c, (theta, local)),
+            float(np.sqrt(max(c @ V @ c, 0.0))),
+        )
+        not_estimable = solution.not_estimable is not None and bool(
+            solution.not_estimable[j, d]
+        )
         unit = float(np.linalg.norm(c)) if not_estimable or not se > 0 else se
         for side, s in enumerate((-1, 1)):
             if open_ends[side, j, d]:
                 ends[side, j, d] = s * np.inf
             else:
-                ends[side, j, d] = end(path, STATISTICS[kind], z, s, unit, runaway=not_estimable)
+                ends[side, j, d] = end(
+                    path, STATISTICS[kind], z, s, unit, runaway=not_estimable
+                )
     return ends[0][model.design.head], ends[1][model.design.head]
 
 
@@ -94,7 +120,9 @@ def _counted(columns: list[int], outcomes: int, name: str) -> Iterator[tuple[int
         yield from bar.over(product(columns, range(outcomes)))
 
 
-def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: float) -> tuple[float, float]:
+def inverted_aux(
+    model: Model, solution: Solution, kind: str, name: str, z: float
+) -> tuple[float, float]:
     """The same for a nuisance parameter that was estimated, found on its log scale."""
     _possible(model, solution, kind)
     model = held_at_limits(model, solution)
@@ -113,20 +141,26 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
     assert isinstance(model.likelihood, SmoothLikelihood)
     T, d = map_of_columns(model.design.frame.T, model.shape[1]), model.design
     beta = model.design.frame.to_raw(gamma)
-    known = {**model.fixed, **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}}
+    known = {
+        **model.fixed,
+        **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)},
+    }
     with np.errstate(all="ignore"):
         rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
         W = model.likelihood.information(model.eta(beta), **rows)
         W = times_weights(W, d.weights)
         return (
             # I + P over gamma: sum_i w_i (u_i kron I) W_i (u_i kron I)' + T'P T, as d beta = T d gamma.
-            weighted_gram(d.frame.rows(d.X), W) + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
+            weighted_gram(d.frame.rows(d.X), W)
+            + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
         )
 
 
 def _possible(model: Model, solution: Solution, kind: str) -> None:
     if why := Newton().obstacle(model):
-        raise Incompatible(f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}")
+        raise Incompatible(
+            f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}"
+        )
     model.design.need_rows(f"a {kind} interval")
     if solution.status.unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
@@ -135,10 +169,14 @@ def _possible(model: Model, solution: Solution, kind: str) -> None:
 def _open(model: Model, solution: Solution) -> Array:
     """(2, p, outcomes) bool: sides on which the likelihood does not fall: separated, or not identified at all."""
     if solution.not_estimable is None:
-        return np.zeros((2, model.shape[0], len(model.likelihood.contrast_matrix)), bool)
+        return np.zeros(
+            (2, model.shape[0], len(model.likelihood.contrast_matrix)), bool
+        )
     if solution.status is Status.NO_MAXIMUM and model.likelihood.may_diverge:
         return escapes(model)
-    if solution.status is Status.NO_MAXIMUM:  # shown by the search alone, which has gone far to the side it went to
+    if (
+        solution.status is Status.NO_MAXIMUM
+    ):  # shown by the search alone, which has gone far to the side it went to
         side = solution.beta @ model.likelihood.contrast_matrix.T > 0
         return np.stack([solution.not_estimable & ~side, solution.not_estimable & side])
     return np.stack([solution.not_estimable, solution.not_estimable])

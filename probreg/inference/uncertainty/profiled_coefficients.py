@@ -24,7 +24,9 @@ from probreg.inference.varying import FoundScales
 from probreg.numerics.linalg import one_blas_thread
 
 _STEP = 1e-4  # of theta, for central differences of an estimate: an error of some 1e-8 of it
-_BACK = np.log(0.3)  # from the noise to a scale that had vanished, where a search begins too
+_BACK = np.log(
+    0.3
+)  # from the noise to a scale that had vanished, where a search begins too
 
 
 def why_no_profile(found: FoundScales, kind: str) -> str:
@@ -34,8 +36,13 @@ def why_no_profile(found: FoundScales, kind: str) -> str:
     if found.criterion != "ML":
         return "REML has no likelihood of coefficients: a profile needs Evidence(criterion='ML'); use kind='t'"
     if not found.stated.likelihood.least_squares:
-        return "a profile over scales needs Gaussian noise; use kind='wald', or Bootstrap"
-    if not found.plain or found.stated.joint.informative[found.stated.design.head].any():
+        return (
+            "a profile over scales needs Gaussian noise; use kind='wald', or Bootstrap"
+        )
+    if (
+        not found.plain
+        or found.stated.joint.informative[found.stated.design.head].any()
+    ):
         return "a prior took part in the maximum, so that the ratio is none of likelihoods; use kind='wald'"
     if not (found.stated.design.reachable or found.stated.design.kept is not None):
         return f"a profile needs the rows: {found.stated.design.rows_absent}"
@@ -43,13 +50,18 @@ def why_no_profile(found: FoundScales, kind: str) -> str:
 
 
 @one_blas_thread()
-def profiled_coefficients(found: FoundScales, kind: str, z: float) -> tuple[Array, Array]:
+def profiled_coefficients(
+    found: FoundScales, kind: str, z: float
+) -> tuple[Array, Array]:
     """Ends (h,) of the interval of each coefficient in the head at standard normal quantile z. Incompatible where there is none."""
     if why := why_no_profile(found, kind):
         raise Incompatible(why)
     problem = EvidenceProblem(found.stated, False, criterion="ML")
     h = len(found.stated.design.head)
-    each = [[_End(found, problem, problem.surface, j, side, z).value for j in range(h)] for side in (-1, 1)]
+    each = [
+        [_End(found, problem, problem.surface, j, side, z).value for j in range(h)]
+        for side in (-1, 1)
+    ]
     return np.array(each[0]), np.array(each[1])
 
 
@@ -69,8 +81,14 @@ class _End:
         """The farther of what searches from the top, and from scales that had vanished, come to."""
         starts = [self.found.theta]
         if self.found.vanished.any():
-            log_sigma = self.found.theta[-1] if self.problem.noise else np.log(self.surface.response_scale)
-            starts.append(np.where(self.found.vanished, log_sigma + _BACK, self.found.theta))
+            log_sigma = (
+                self.found.theta[-1]
+                if self.problem.noise
+                else np.log(self.surface.response_scale)
+            )
+            starts.append(
+                np.where(self.found.vanished, log_sigma + _BACK, self.found.theta)
+            )
         return self.side * max(self._search(start) for start in starts)
 
     @cached_property
@@ -99,7 +117,11 @@ class _End:
             -min(
                 begin,
                 scipy.optimize.minimize(
-                    lost, np.zeros(len(start)), jac=True, method="BFGS", options={"gtol": 1e-7 * (1.0 + abs(begin))}
+                    lost,
+                    np.zeros(len(start)),
+                    jac=True,
+                    method="BFGS",
+                    options={"gtol": 1e-7 * (1.0 + abs(begin))},
                 ).fun,
             )
         )
@@ -111,10 +133,17 @@ class _End:
         if not np.isfinite(r) or r <= 0.0:
             return -np.inf, np.zeros(len(theta))
         b, v = self._estimate(theta)
-        up, down = (np.array([self._estimate(theta + s * e) for e in np.eye(len(theta)) * _STEP]) for s in (1.0, -1.0))
+        up, down = (
+            np.array(
+                [self._estimate(theta + s * e) for e in np.eye(len(theta)) * _STEP]
+            )
+            for s in (1.0, -1.0)
+        )
         db, dv = ((up - down) / (2.0 * _STEP)).T
         reach = float(np.sqrt(v * r))
-        return self.side * b + reach, self.side * db + (r * dv + v * 2.0 * at.gradient) / (2.0 * reach)
+        return self.side * b + reach, self.side * db + (
+            r * dv + v * 2.0 * at.gradient
+        ) / (2.0 * reach)
 
     def _estimate(self, theta: Array) -> tuple[float, float]:
         beta, C = head_estimate(self.problem, theta)

@@ -28,7 +28,9 @@ class Source:
     def row_of(self) -> Array:
         """The row of each observation, (total,)."""
         d = self.model.design
-        return np.repeat(np.arange(d.n), 1 if d.weights is None else d.weights.astype(int))
+        return np.repeat(
+            np.arange(d.n), 1 if d.weights is None else d.weights.astype(int)
+        )
 
     @cached_property
     def apart(self) -> Design:
@@ -45,7 +47,12 @@ class Source:
     def residuals(self) -> Array:
         """sqrt(w) (y - fitted) / sqrt(1 - leverage) of each observation with precision w, of variance sigma^2."""
         # Var(w_i^(1/2) e_i) = sigma^2 (1 - h_i)
-        left = 1.0 - estimate_of(self.model, self.solution, "a residual bootstrap", each=True).leverage[self.row_of]
+        left = (
+            1.0
+            - estimate_of(
+                self.model, self.solution, "a residual bootstrap", each=True
+            ).leverage[self.row_of]
+        )
         e = (self.apart.observed - self.fitted[:, 0]) * self.root
         return e / np.sqrt(np.where(left > 1e-10, left, 1.0))
 
@@ -64,9 +71,13 @@ def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
     row_of, d = source.row_of, source.model.design
     if d.recipe.grouped:
         return resample_groups(source, rng)
-    counts = np.bincount(row_of[rng.integers(0, len(row_of), len(row_of))], minlength=d.n)
+    counts = np.bincount(
+        row_of[rng.integers(0, len(row_of), len(row_of))], minlength=d.n
+    )
     keep = counts > 0
-    return replace(source.model, design=replace(d.take(keep), weights=counts[keep].astype(float)))
+    return replace(
+        source.model, design=replace(d.take(keep), weights=counts[keep].astype(float))
+    )
 
 
 def resample_groups(source: Source, rng: np.random.Generator) -> Model:
@@ -84,7 +95,9 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     for key in terms:
         inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
     if isinstance(out.X, LazyColumns):
-        X: Any = beside_groups(out.X.head, [(term, inputs[key]) for key, term in terms.items()])
+        X: Any = beside_groups(
+            out.X.head, [(term, inputs[key]) for key, term in terms.items()]
+        )
     else:
         X = out.X.copy()
         for key, term in terms.items():
@@ -96,21 +109,29 @@ def residual(source: Source, rng: np.random.Generator) -> Model:
     """y* = fitted + e*, e* drawn with replacement from the centred residuals over sqrt(1 - leverage)."""
     # Centred, since residuals of a fit without an intercept, or over (1 - h)^(1/2), need not sum to 0.
     e = source.residuals - source.residuals.mean()
-    return source.with_response(source.fitted[:, 0] + e[rng.integers(0, len(e), len(e))] / source.root)
+    return source.with_response(
+        source.fitted[:, 0] + e[rng.integers(0, len(e), len(e))] / source.root
+    )
 
 
 def wild(source: Source, rng: np.random.Generator) -> Model:
     """y* = fitted + v e, e the residual over sqrt(1 - leverage), v = -1 or 1 with equal odds (Liu 1988)."""
     e = source.residuals
-    return source.with_response(source.fitted[:, 0] + np.where(rng.random(len(e)) < 0.5, -e, e) / source.root)
+    return source.with_response(
+        source.fitted[:, 0] + np.where(rng.random(len(e)) < 0.5, -e, e) / source.root
+    )
 
 
 def parametric(source: Source, rng: np.random.Generator) -> Model:
     """y* drawn from the likelihood at the estimate; effects that vary by a group are drawn from their prior."""
     likelihood, at = source.model.likelihood, source.apart
-    known = likelihood.at_rows({**source.model.fixed, **source.solution.aux}, at.precision)
+    known = likelihood.at_rows(
+        {**source.model.fixed, **source.solution.aux}, at.precision
+    )
     eta = source.fitted + _drawn_effects(source, rng)
-    return source.with_response(likelihood.sample(rng, eta, **known, **source.model.given(at)))
+    return source.with_response(
+        likelihood.sample(rng, eta, **known, **source.model.given(at))
+    )
 
 
 def _drawn_effects(source: Source, rng: np.random.Generator) -> Array | float:

@@ -22,7 +22,9 @@ _POINTER = _NUMBER.as_pointer()
 def table_of(arrays: Sequence[Array]) -> NDArray[np.int64]:
     """The words of each array as numba lays them out: no owner, how many numbers, their size, where they are, shape and strides. The
     arrays have to outlive it."""
-    words = ((0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays)
+    words = (
+        (0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays
+    )
     return np.array([*chain.from_iterable(words)], dtype=np.int64)
 
 
@@ -41,7 +43,9 @@ def arrays_at(kind: Any) -> Any:
 
     def read(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-            return builder.load(builder.inttoptr(args[0], context.get_value_type(kind).as_pointer()))
+            return builder.load(
+                builder.inttoptr(args[0], context.get_value_type(kind).as_pointer())
+            )
 
         return kind(types.int64), generate
 
@@ -59,7 +63,9 @@ def _uniform(context: Any, source: Any) -> Any:
     return types.float64(types.UniTuple(types.int64, 2)), generate
 
 
-def _density_at(context: Any, density: Any, w: Any, z: Any, slope: Any, data: Any) -> Any:
+def _density_at(
+    context: Any, density: Any, w: Any, z: Any, slope: Any, data: Any
+) -> Any:
     """density(row z of w, row slope of w, data) -> log p, a C function at an address."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -67,7 +73,9 @@ def _density_at(context: Any, density: Any, w: Any, z: Any, slope: Any, data: An
         d = builder.extract_value(rows.shape, 1)
         points = [builder.gep(rows.data, [builder.mul(row, d)]) for row in args[2:4]]
         signature = ir.FunctionType(_NUMBER, [_POINTER, _POINTER, _WORD])
-        return builder.call(builder.inttoptr(args[0], signature.as_pointer()), [*points, args[4]])
+        return builder.call(
+            builder.inttoptr(args[0], signature.as_pointer()), [*points, args[4]]
+        )
 
     word = types.int64
     return types.float64(word, w, word, word, word), generate

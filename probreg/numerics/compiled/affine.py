@@ -49,7 +49,9 @@ class Work(NamedTuple):
         """For one evaluation at a time."""
         p, k = data.tiles.shape[1], data.centre.size
         theta = np.empty(k)
-        return cls(*work_of(data.tiles, k // p), theta.reshape(p, k // p), theta, np.empty(k))
+        return cls(
+            *work_of(data.tiles, k // p), theta.reshape(p, k // p), theta, np.empty(k)
+        )
 
 
 # Set in under these names before compilation.
@@ -72,9 +74,22 @@ def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
         for i in range(d):
             sum_ += A[j, i] * z[i]
         theta[j] = centre[j] + sum_
-    value = gradient(data.tiles, data.y, data.w, data.offset, work.beta, data.t, over, work.eta, work.slope, work.log_p)
+    value = gradient(
+        data.tiles,
+        data.y,
+        data.w,
+        data.offset,
+        work.beta,
+        data.t,
+        over,
+        work.eta,
+        work.slope,
+        work.log_p,
+    )
     if entries is not None:
-        value += entries(theta, data.at, data.location, data.scale, data.t_entries, over)[0]
+        value += entries(
+            theta, data.at, data.location, data.scale, data.t_entries, over
+        )[0]
     value += data.constant[0]
     # d/dz = A' d/dtheta - pull - Q z
     for i in range(d):

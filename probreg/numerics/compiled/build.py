@@ -14,10 +14,17 @@ from typing import Any, NamedTuple
 from probreg.errors import Incompatible
 from probreg.numerics.compiled.density import CompiledDensity
 
-_SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in another order; infinities and nan are kept
+_SUMS = {
+    "reassoc",
+    "contract",
+    "nsz",
+}  # sums may be taken in another order; infinities and nan are kept
 _AS_WRITTEN = {"contract"}
 _HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-_INNER = _HOW | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls them but compiled code
+_INNER = _HOW | {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # nobody calls them but compiled code
 
 
 class Loops(NamedTuple):
@@ -42,10 +49,15 @@ def loops_of(density: CompiledDensity) -> Loops:
     name, each = _digest(density), None
     if density.tile is not None:
         tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
-        parts = {"tile": tile, "total": _inline(_bound(loops.total_of_tile, {"tile": tile}))}
+        parts = {
+            "tile": tile,
+            "total": _inline(_bound(loops.total_of_tile, {"tile": tile})),
+        }
     else:
         row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
-        tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
+        tile, total = (
+            _inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows)
+        )
         each = _store_function(loops.each_value, row, name)
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
@@ -58,12 +70,17 @@ def loops_of(density: CompiledDensity) -> Loops:
     if density.hessian is not None:
         hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
         parts["hessians"] = (
-            hessians if density.tile is not None else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
+            hessians
+            if density.tile is not None
+            else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
         )
         shared = (loops.predictors, loops.weighted_products)
-        curved = _store_function(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
+        curved = _store_function(
+            loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name
+        )
     gradient, slopes, values = (
-        _store_function(f, parts, name) for f in (loops.gradient, loops.row_slopes, loops.values)
+        _store_function(f, parts, name)
+        for f in (loops.gradient, loops.row_slopes, loops.values)
     )
     return Loops(gradient, slopes, values, curved, each)
 
@@ -86,12 +103,16 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
     from probreg.numerics.compiled import loops
 
     return _store_function(
-        loops.entries, {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}, _digest(density)
+        loops.entries,
+        {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)},
+        _digest(density),
     )
 
 
 @cache
-def log_density_of(density: CompiledDensity, several: bool, other: CompiledDensity | None) -> Any:
+def log_density_of(
+    density: CompiledDensity, several: bool, other: CompiledDensity | None
+) -> Any:
     """`affine.affine_log_density` of a likelihood's density, whose responses are `several` numbers a row or one, and of a prior's of
     entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`)."""
     from numba import types
@@ -102,32 +123,51 @@ def log_density_of(density: CompiledDensity, several: bool, other: CompiledDensi
 
     number, place = types.float64, types.int64
     line, table, tiles, places = (
-        types.Array(t, k, "C") for t, k in ((number, 1), (number, 2), (number, 3), (place, 1))
+        types.Array(t, k, "C")
+        for t, k in ((number, 1), (number, 2), (number, 3), (place, 1))
     )
     y = table if several else line
-    data = types.NamedTuple((tiles, y, line, table, line, line, table, line, table, places, *[line] * 4), AffineData)
+    data = types.NamedTuple(
+        (tiles, y, line, table, line, line, table, line, table, places, *[line] * 4),
+        AffineData,
+    )
     work = types.NamedTuple((table, table, table, table, line, line), Work)
     pointer = types.CPointer(number)
     plain = plain_log_density(density, several, other)
     found = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
-    return cached_cfunc(number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS)(found)
+    return cached_cfunc(
+        number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
+    )(found)
 
 
-def plain_log_density(density: CompiledDensity, several: bool, other: CompiledDensity | None) -> Any:
+def plain_log_density(
+    density: CompiledDensity, several: bool, other: CompiledDensity | None
+) -> Any:
     """The same before it is compiled: Python can call it too, and all that it calls."""
     from probreg.numerics.compiled import affine
 
-    parts = {"gradient": loops_of(density).gradient, "entries": None if other is None else entries_of(other)}
+    parts = {
+        "gradient": loops_of(density).gradient,
+        "entries": None if other is None else entries_of(other),
+    }
     # numba looks at the file of the template alone
-    files = b"".join(Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py"))
-    each = (_digest(density), str(several), _digest(other) if other is not None else "none")
+    files = b"".join(
+        Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py")
+    )
+    each = (
+        _digest(density),
+        str(several),
+        _digest(other) if other is not None else "none",
+    )
     name = hashlib.sha256(" ".join(each).encode() + files).hexdigest()[:16]
     return _bound(affine.affine_log_density, parts, f"_{name}")
 
 
 @cache
 def compile_stored(
-    f: Callable[..., Any], called: tuple[Callable[..., Any], ...], once: tuple[Callable[..., Any], ...]
+    f: Callable[..., Any],
+    called: tuple[Callable[..., Any], ...],
+    once: tuple[Callable[..., Any], ...],
 ) -> Any:
     """Compile a function of a module and keep it on disk, with the functions of the same file that it calls, in an order in which
     each calls only those before it. Those that are called `once` become part of their caller before types are found: numba hands each
@@ -137,10 +177,17 @@ def compile_stored(
     from probreg.numerics.compiled import addresses
     from probreg.numerics.compiled.cache import cached_njit
 
-    parts: dict[str, Any] = {"uniform": addresses.uniform, "density_at": addresses.density_at}
+    parts: dict[str, Any] = {
+        "uniform": addresses.uniform,
+        "density_at": addresses.density_at,
+    }
     for g in called:
-        parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(_bound(g, parts))
-    seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[:16]  # numba looks at the file of f alone
+        parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(
+            _bound(g, parts)
+        )
+    seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[
+        :16
+    ]  # numba looks at the file of f alone
     return cached_njit(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
 
 
@@ -154,16 +201,26 @@ def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
     calls likewise."""
     from probreg.numerics.compiled.elementary import VECTOR
 
-    used = {k: plain.__globals__[k] for k in plain.__code__.co_names if k in plain.__globals__}
+    used = {
+        k: plain.__globals__[k]
+        for k in plain.__code__.co_names
+        if k in plain.__globals__
+    }
     parts = {k: VECTOR[v] for k, v in used.items() if callable(v) and v in VECTOR}
-    called = {k: _inline(_vectorise_density(v), _AS_WRITTEN) for k, v in used.items() if isinstance(v, FunctionType)}
+    called = {
+        k: _inline(_vectorise_density(v), _AS_WRITTEN)
+        for k, v in used.items()
+        if isinstance(v, FunctionType)
+    }
     return _bound(plain, parts | called)
 
 
 def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
     """The same code that finds `parts` under their names."""
     assert isinstance(f, FunctionType)
-    out = FunctionType(f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__)
+    out = FunctionType(
+        f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__
+    )
     out.__module__, out.__qualname__ = f.__module__, f.__qualname__ + name
     return out
 
@@ -177,7 +234,9 @@ def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
 def _store_function(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
     from probreg.numerics.compiled.cache import cached_njit
 
-    return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(_bound(f, parts, f"_{name}"))
+    return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(
+        _bound(f, parts, f"_{name}")
+    )
 
 
 def _digest(density: CompiledDensity) -> str:
@@ -195,7 +254,11 @@ def _code_of_function(f: Callable[..., Any]) -> tuple[Any, ...]:
     assert isinstance(f, FunctionType)
     known = {k: f.__globals__[k] for k in f.__code__.co_names if k in f.__globals__}
     numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
-    called = [_code_of_function(known[k]) for k in sorted(known) if isinstance(known[k], FunctionType)]
+    called = [
+        _code_of_function(known[k])
+        for k in sorted(known)
+        if isinstance(known[k], FunctionType)
+    ]
     return f.__name__, _code(f.__code__), sorted(numbers.items()), called
 
 

@@ -41,7 +41,9 @@ def cached_njit(**how: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def compiled(f: Callable[..., Any]) -> Any:
         made = njit(**how)(f)
-        with suppress(RuntimeError):  # no folder can be written: compiled anew in each process
+        with suppress(
+            RuntimeError
+        ):  # no folder can be written: compiled anew in each process
             made._cache = _Rebuilt(made.py_func)
         return made
 
@@ -52,7 +54,9 @@ def cached_cfunc(sig: Any, **how: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile by `numba.cfunc` with this signature and the same cache: a pointer that compiled code takes as an argument."""
 
     def compiled(f: Callable[..., Any]) -> Any:
-        made: Any = CFunc(f, (sig.args, sig.return_type), locals={}, options={"nopython": True, **how})
+        made: Any = CFunc(
+            f, (sig.args, sig.return_type), locals={}, options={"nopython": True, **how}
+        )
         with suppress(RuntimeError):
             made._cache = _Rebuilt(f)
         made.compile()

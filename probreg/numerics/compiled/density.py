@@ -49,7 +49,9 @@ class CompiledDensity(NamedTuple):
             if f.__closure__:
                 names = ", ".join(f.__code__.co_freevars)
                 return f"{f.__name__} uses {names} of the function around it; numbers that vary go through `settings`"
-            if other := [k for k in f.__code__.co_names if not _is_known(f.__globals__.get(k))]:
+            if other := [
+                k for k in f.__code__.co_names if not _is_known(f.__globals__.get(k))
+            ]:
                 return f"{f.__name__} uses {other[0]}, which is neither a number nor a function of math or of such arithmetic"
         return None
 
@@ -58,8 +60,14 @@ def _is_known(value: Any) -> bool:
     """A number, a function of math, a module, a plain function of such names, or no global at all: what the name of stored
     code can vouch for."""
     if isinstance(value, FunctionType):
-        return not value.__closure__ and all(_is_known(value.__globals__.get(k)) for k in value.__code__.co_names)
-    return value is None or isinstance(value, int | float | ModuleType) or value in vars(math).values()
+        return not value.__closure__ and all(
+            _is_known(value.__globals__.get(k)) for k in value.__code__.co_names
+        )
+    return (
+        value is None
+        or isinstance(value, int | float | ModuleType)
+        or value in vars(math).values()
+    )
 
 
 def forget_inherited(cls: Any, methods: frozenset[str]) -> None:

@@ -15,8 +15,13 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 # Contraction to fused multiply-adds only: reassociation would undo the exact steps below.
-_ALONE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # nobody calls them but compiled code
-inline = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_ALONE)
+_ALONE: dict[str, Any] = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # nobody calls them but compiled code
+inline = njit(
+    forceinline=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_ALONE
+)
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = (
@@ -25,8 +30,12 @@ _LN2_HIGH, _LN2_LOW = (
 )  # the first has 20 bits: times an integer it is exact
 _ROUND = 6755399441055744.0  # 1.5 2^52: adding it rounds to an integer, which then stands in the last bits
 _ROUND_BITS = 0x4338000000000000
-_EXP = tuple(1.0 / math.factorial(k) for k in range(14))  # |r| <= log(2) / 2: the next term is 4e-18
-_LOG = tuple(2.0 / (2 * k + 1) for k in range(12))  # of 2 atanh(s), s^2 <= 0.0295: the next term is 3e-18
+_EXP = tuple(
+    1.0 / math.factorial(k) for k in range(14)
+)  # |r| <= log(2) / 2: the next term is 4e-18
+_LOG = tuple(
+    2.0 / (2 * k + 1) for k in range(12)
+)  # of 2 atanh(s), s^2 <= 0.0295: the next term is 3e-18
 _HALF_ROOT_BITS = 0x3FE6A09E667F3BCD  # sqrt(1/2)
 _TOP, _BOTTOM = 709.782712893384, -708.3964185322641
 
@@ -72,7 +81,11 @@ def exp(x: float) -> float:
     p = p * r + _EXP[3]
     p = p * r + _EXP[2]
     half = k >> 1  # in two factors, since 2^1024 is no number though 2^1024 e^r may be
-    value = (p * r * r + r + 1.0) * _as_float((half + 1023) << 52) * _as_float((k - half + 1023) << 52)
+    value = (
+        (p * r * r + r + 1.0)
+        * _as_float((half + 1023) << 52)
+        * _as_float((k - half + 1023) << 52)
+    )
     value = math.inf if x > _TOP else value
     return value if x == x else x
 

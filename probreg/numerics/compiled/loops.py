@@ -28,12 +28,18 @@ hessians: Any = None  # the same of a tile of rows
 
 def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     """A row's density over the rows of a tile."""
-    e, s, s_aux = eta[0], slope[0], slope[1]  # the second is there for no nuisance parameter too: one loop to compile
+    e, s, s_aux = (
+        eta[0],
+        slope[0],
+        slope[1],
+    )  # the second is there for no nuisance parameter too: one loop to compile
     for i in range(y.shape[0]):
         log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
 
 
-def total_of_rows(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+def total_of_rows(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
     """sum_i w_i log p of the rows of a tile."""
     e, value = eta[0], 0.0
     if w.size:
@@ -45,7 +51,9 @@ def total_of_rows(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope:
     return value
 
 
-def total_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+def total_of_tile(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
     """The same where the density is one of tiles."""
     tile(y, eta, t, log_p, slope)
     value = 0.0
@@ -54,7 +62,9 @@ def total_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope:
     return value
 
 
-def sum_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+def sum_of_tile(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
     """sum_i w_i log p of the rows of a tile; their slopes, times the weights, go into `slope`."""
     tile(y, eta, t, log_p[0], slope)
     if w.size:
@@ -66,7 +76,9 @@ def sum_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: A
     return value
 
 
-def sum_of_products(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+def sum_of_products(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
     """The same where log p_i = a_i - log(1 + e_i), e_i in [0, 1]: one logarithm a tile where there are no weights."""
     # A logarithm a row was 28 of the 65 us of a logistic gradient at (10^4, 11).
     value, n, f, s, a, e = 0.0, y.shape[0], eta[0], slope[0], log_p[0], log_p[1]
@@ -82,7 +94,9 @@ def sum_of_products(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slop
     return value - sum_of_log1p(e, n)
 
 
-def total_of_products(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+def total_of_products(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
     """`total_of_rows` likewise."""
     value, n, f = 0.0, y.shape[0], eta[0]
     if w.size:
@@ -132,16 +146,25 @@ def gradient(
             else:
                 for i in range(here):
                     e[i] = 0.0
-            for j in range(0, p - 3, 4):  # four columns at a time: e is read and written once for them
+            for j in range(
+                0, p - 3, 4
+            ):  # four columns at a time: e is read and written once for them
                 x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
-                b0, b1, b2, b3 = beta[j, c], beta[j + 1, c], beta[j + 2, c], beta[j + 3, c]
+                b0, b1, b2, b3 = (
+                    beta[j, c],
+                    beta[j + 1, c],
+                    beta[j + 2, c],
+                    beta[j + 3, c],
+                )
                 for i in range(here):
                     e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
             for j in range(p - p % 4, p):
                 x0, b0 = X[j], beta[j, c]
                 for i in range(here):
                     e[i] += x0[i] * b0
-        value += summed(y[start : start + here], eta, w[start : start + here], t, log_p, slope)
+        value += summed(
+            y[start : start + here], eta, w[start : start + here], t, log_p, slope
+        )
         for c in range(m):
             # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
             s = slope[c]
@@ -171,7 +194,9 @@ def gradient(
     return value
 
 
-def row_slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array) -> float:
+def row_slopes(
+    X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array
+) -> float:
     """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
     n, p, m = X.shape[0], X.shape[1], beta.shape[0]
     extra = out.size - m * p
@@ -203,11 +228,22 @@ def row_slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Arra
     return value
 
 
-def values(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, extra: int, out: Array) -> None:
+def values(
+    X: Array,
+    y: Array,
+    w: Array,
+    offset: Array,
+    beta: Array,
+    t: Array,
+    extra: int,
+    out: Array,
+) -> None:
     """sum_i w_i log p_i at each of S points beta (S, m, p) with t (S, k): added to `out` (S,)."""
     n, p = X.shape
     S, m = beta.shape[0], beta.shape[1]
-    group = max(1, 64 // m)  # points that share a product of matrices which stays in the second cache
+    group = max(
+        1, 64 // m
+    )  # points that share a product of matrices which stays in the second cache
     slope, log_p, none = np.empty((m + extra, B)), np.empty(B), np.empty(0)
     for start in range(0, n, B):
         stop = min(start + B, n)
@@ -239,7 +275,9 @@ def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
         c[i] = hessian(y[i], e[i], t)
 
 
-def predictors(U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array) -> None:
+def predictors(
+    U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array
+) -> None:
     """eta = X beta + offset of the b rows from `start`, whose columns are in U (>= p, >= b)."""
     for c in range(beta.shape[0]):
         e = eta[c]
@@ -287,12 +325,26 @@ def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
             G[j + 1, k + 1] += g11
 
 
-def curved(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, H: Array) -> float:
+def curved(
+    X: Array,
+    y: Array,
+    w: Array,
+    offset: Array,
+    beta: Array,
+    t: Array,
+    out: Array,
+    H: Array,
+) -> float:
     """As `slopes` without nuisance parameters, and X' W X with W the curvature of each row: H (pairs, q, q), q being p made
     even, a block for each pair of predictors c <= d, of which the upper triangle is filled."""
     n, p, m, q = X.shape[0], X.shape[1], beta.shape[0], H.shape[1]
     U, V = np.zeros((q, C)), np.zeros((q, C))
-    eta, slope, log_p, curve = np.zeros((m, C)), np.empty((m + 1, C)), np.empty((1, C)), np.zeros((H.shape[0], C))
+    eta, slope, log_p, curve = (
+        np.zeros((m, C)),
+        np.empty((m + 1, C)),
+        np.empty((1, C)),
+        np.zeros((H.shape[0], C)),
+    )
     out[:] = 0.0
     H[:] = 0.0
     value = 0.0
@@ -327,7 +379,9 @@ def curved(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, o
     return value
 
 
-def entries(theta: Array, at: Array, location: Array, scale: Array, t: Array, out: Array) -> tuple[float, float]:
+def entries(
+    theta: Array, at: Array, location: Array, scale: Array, t: Array, out: Array
+) -> tuple[float, float]:
     """sum_k log p(r_k) - log scale_k over the entries `at` of theta, r = (theta - location) / scale, and its slope over the
     log of a factor of every scale; slopes over theta are added to `out`."""
     value, unit = 0.0, 0.0

@@ -18,7 +18,9 @@ from probreg.numerics.compiled.cache import cached_njit
 from probreg.numerics.compiled.elementary import exp
 
 Array = NDArray[np.float64]
-summing = cached_njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+summing = cached_njit(
+    nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)
 _SHIFT = 3.75
 _NEAR = 1e-5  # of the least scale: a step of Halley's method this short leaves the cube of it
 _PASSES = 200
@@ -33,11 +35,15 @@ def _scaled_erfcx(t: Array) -> Array:
 
 
 _interpolated: Any = chebyshev.chebinterpolate
-_P = tuple(map(float, chebyshev.cheb2poly(_interpolated(_scaled_erfcx, 20))))  # to 4e-15 of the value
+_P = tuple(
+    map(float, chebyshev.cheb2poly(_interpolated(_scaled_erfcx, 20)))
+)  # to 4e-15 of the value
 
 
 @summing
-def normal_mixture_quantiles(mean: Array, scale: Array, share: Array, prob: float, z: float, out: Array) -> None:
+def normal_mixture_quantiles(
+    mean: Array, scale: Array, share: Array, prob: float, z: float, out: Array
+) -> None:
     """The quantile at prob <= 1/2 of each row of normals (n, S) with weights (S,), into `out` (n,); scale is (1, S)
     where rows do not differ. z is the normal quantile of `prob`. A row whose search does not end is nan."""
     n, S = mean.shape
@@ -48,9 +54,17 @@ def normal_mixture_quantiles(mean: Array, scale: Array, share: Array, prob: floa
             centre += share[s] * m[s]
             least = sigma[s] if sigma[s] < least else least
         for s in range(S):
-            square += share[s] * (sigma[s] * sigma[s] + (m[s] - centre) * (m[s] - centre))
+            square += share[s] * (
+                sigma[s] * sigma[s] + (m[s] - centre) * (m[s] - centre)
+            )
         width = math.sqrt(square)
-        y, low, high, reach, found = centre + z * width, -math.inf, math.inf, width, math.nan
+        y, low, high, reach, found = (
+            centre + z * width,
+            -math.inf,
+            math.inf,
+            width,
+            math.nan,
+        )
         for _ in range(_PASSES):
             F, f, slope = 0.0, 0.0, 0.0
             for s in range(S):
@@ -109,7 +123,9 @@ def normal_mixture_quantiles(mean: Array, scale: Array, share: Array, prob: floa
 
 
 @summing
-def poisson_mixture_quantiles(mean: Array, share: Array, prob: float, term: Array, out: Array) -> None:
+def poisson_mixture_quantiles(
+    mean: Array, share: Array, prob: float, term: Array, out: Array
+) -> None:
     """The least k with sum_s w_s P(Y <= k | mean_s) >= prob of each row of means (n, S) up to `MOST`, into `out` (n,); `term` (S,) is
     written to."""
     n, S = mean.shape
@@ -119,7 +135,10 @@ def poisson_mixture_quantiles(mean: Array, share: Array, prob: float, term: Arra
             term[s] = share[s] * exp(-m[s])
             upto += term[s]
             top = m[s] if m[s] > top else top
-        k, last = 0.0, top + 40.0 * math.sqrt(top + 1.0) + 40.0  # past it nothing is left but rounding
+        k, last = (
+            0.0,
+            top + 40.0 * math.sqrt(top + 1.0) + 40.0,
+        )  # past it nothing is left but rounding
         while upto < prob and k < last:
             # P(k) = P(k - 1) mean / k
             k += 1.0

@@ -21,11 +21,21 @@ from probreg.numerics.compiled.quantiles import mean_and_deviation, threshold
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
-summing = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+summing = njit(
+    forceinline=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+)
 _LANES = 16  # products side by side, so that they are vector instructions
 _FACTORS = 12  # of one product: each below 1e25, it stays below 1e300
-_LARGEST, _DIGITS = 1e25, 1e-2  # factors of a product; the mean from which its logarithm has the digits of log1p
-_NEGLIGIBLE = 10.0 * 2.220446049250313e-16  # of the posterior weights of candidates in the fit
+_LARGEST, _DIGITS = (
+    1e25,
+    1e-2,
+)  # factors of a product; the mean from which its logarithm has the digits of log1p
+_NEGLIGIBLE = (
+    10.0 * 2.220446049250313e-16
+)  # of the posterior weights of candidates in the fit
 
 
 @summing
@@ -45,7 +55,9 @@ def _mean_log1p(b: float, y: Array, product: Array) -> float:
         # sum_j log(1 - b y_j) = sum_l log prod_r (1 - b y_(r, l)): 12 factors to a logarithm, lane by lane
         total = 0.0
         for start in range(0, M, _LANES * _FACTORS):
-            total += _log_of_product(b, y[start : min(start + _LANES * _FACTORS, M)], product)
+            total += _log_of_product(
+                b, y[start : min(start + _LANES * _FACTORS, M)], product
+            )
         if abs(total) > _DIGITS * M:
             return total / M
     return _each_log1p(b, y)
@@ -77,7 +89,9 @@ def _each_log1p(b: float, y: Array) -> float:
 
 
 @inline
-def _fit_pareto(y: Array, b: Array, score: Array, product: Array) -> tuple[float, float]:
+def _fit_pareto(
+    y: Array, b: Array, score: Array, product: Array
+) -> tuple[float, float]:
     """Shape k and scale sigma of a generalised Pareto distribution from sorted excesses y (M,), nan where it does not fit.
 
     The posterior mean of theta = -k / sigma over candidates b, under a prior that draws k to 1/2 with the weight of ten observations.
@@ -108,7 +122,15 @@ def _fit_pareto(y: Array, b: Array, score: Array, product: Array) -> tuple[float
 
 
 @inline
-def _smooth_tail(x: Array, tail: Array, at: Places, log_tail: Array, b: Array, score: Array, product: Array) -> float:
+def _smooth_tail(
+    x: Array,
+    tail: Array,
+    at: Places,
+    log_tail: Array,
+    b: Array,
+    score: Array,
+    product: Array,
+) -> float:
     """k of log weights x (S,) with maximum 0, whose M largest stand at `at`, the smallest first; their smoothed values go into
     `log_tail`. `tail` (M,) is room for the excesses."""
     M = at.size - 1
@@ -123,14 +145,26 @@ def _smooth_tail(x: Array, tail: Array, at: Places, log_tail: Array, b: Array, s
         for j in range(M):
             # the quantile of p = (j + 1/2) / M: cutoff + sigma ((1 - p)^-k - 1) / k
             away = math.log1p(-(j + 0.5) / M)
-            q = cutoff - sigma * away if k == 0.0 else cutoff + sigma * math.expm1(-k * away) / k
+            q = (
+                cutoff - sigma * away
+                if k == 0.0
+                else cutoff + sigma * math.expm1(-k * away) / k
+            )
             log_tail[j] = min(math.log(q), 0.0)
     return k
 
 
 @compiled
 def leave_each_row_out(
-    log_lik: Array, correction: Array, ratio: Array, M: int, z: float, elpd: Array, lppd: Array, k: Array, log_w: Array
+    log_lik: Array,
+    correction: Array,
+    ratio: Array,
+    M: int,
+    z: float,
+    elpd: Array,
+    lppd: Array,
+    k: Array,
+    log_w: Array,
 ) -> None:
     """For each row of `log_lik` (n, S): log p(y_i | others) into `elpd`, log p(y_i | all) into `lppd`, the Pareto shape into `k`.
 
@@ -167,7 +201,9 @@ def leave_each_row_out(
 
 
 @summing
-def _log_weight_maxima(row: Array, correction: Array, x: Array) -> tuple[float, float, bool]:
+def _log_weight_maxima(
+    row: Array, correction: Array, x: Array
+) -> tuple[float, float, bool]:
     """correction - row goes into x; the largest of `row` and of x, and whether each of x is a number below inf."""
     most, top, lost = -math.inf, -math.inf, 0
     for s in range(row.size):
@@ -178,7 +214,9 @@ def _log_weight_maxima(row: Array, correction: Array, x: Array) -> tuple[float, 
 
 
 @inline
-def _log_weighted(row: Array, top: float, ratio: Array, tail: Places, log_tail: Array, work: Array) -> float:
+def _log_weighted(
+    row: Array, top: float, ratio: Array, tail: Places, log_tail: Array, work: Array
+) -> float:
     """log sum_s w_s p(y_i | s), where the draws `tail` (M,) have the log weights `log_tail`.
 
     Off the tail log w_s = correction_s - log p(y_i | s) - top, so that w_s p(y_i | s) = ratio_s exp(-top) without an exponential.

@@ -17,7 +17,12 @@ from probreg.numerics.compiled.elementary import inline
 
 Array = NDArray[np.float64]
 compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
-summing = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+summing = njit(
+    forceinline=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+)
 _GUESSES = 8  # thresholds that are counted; after them what lies below the last one is taken as it is
 _PEAK = 0.3989422804014327  # of the standard normal density
 _SLACK = 16  # numbers beyond the wanted ones, and an eighth of these, that are not worth another guess
@@ -81,7 +86,9 @@ def mean_and_deviation(x: Array) -> tuple[float, float]:
 
 
 @inline
-def _below(x: Array, sign: float, wanted: int, mean: float, sd: float, z: float, few: Array) -> int:
+def _below(
+    x: Array, sign: float, wanted: int, mean: float, sd: float, z: float, few: Array
+) -> int:
     """The numbers of sign * x up to a threshold that at least `wanted` of them do not exceed, into `few`; how many they are, or -1
     where one is nan."""
     high = threshold(x, sign, wanted, mean, sd, z)
@@ -97,7 +104,9 @@ def _below(x: Array, sign: float, wanted: int, mean: float, sd: float, z: float,
 
 
 @inline
-def threshold(x: Array, sign: float, wanted: int, mean: float, sd: float, z: float) -> float:
+def threshold(
+    x: Array, sign: float, wanted: int, mean: float, sd: float, z: float
+) -> float:
     """What at least `wanted` of the numbers sign * x do not exceed, and few more; inf where no guess led there. `mean` and `sd` are of sign * x,
     and mean + z sd is the first guess."""
     guess, low, high = mean + z * sd, -math.inf, math.inf
@@ -111,10 +120,17 @@ def threshold(x: Array, sign: float, wanted: int, mean: float, sd: float, z: flo
             if count <= wanted + slack:
                 break
         # Newton's step to the middle of what is allowed, as if the density were normal; halved towards a bound that it leaves
-        step = (wanted + slack / 2 - count) / x.size * sd / (_PEAK * math.exp(-0.5 * z * z))
+        step = (
+            (wanted + slack / 2 - count)
+            / x.size
+            * sd
+            / (_PEAK * math.exp(-0.5 * z * z))
+        )
         moved = guess + step
         if not low < moved < high:
-            moved = (low + high) / 2 if math.isfinite(high - low) else guess + 2.0 * step
+            moved = (
+                (low + high) / 2 if math.isfinite(high - low) else guess + 2.0 * step
+            )
         guess = moved
     return high
 

@@ -17,7 +17,10 @@ from probreg.numerics.linalg.blocks import (
     threads as threads,
     weighted_gram as weighted_gram,
 )
-from probreg.numerics.linalg.copied import copied_behind_ones as copied_behind_ones, plain_columns as plain_columns
+from probreg.numerics.linalg.copied import (
+    copied_behind_ones as copied_behind_ones,
+    plain_columns as plain_columns,
+)
 from probreg.numerics.linalg.doubled import (
     refine as refine,
     residual_sums as residual_sums,
@@ -33,7 +36,10 @@ from probreg.numerics.linalg.factors import (
     rank_of as rank_of,
     solve_upper as solve_upper,
 )
-from probreg.numerics.linalg.sparse_arrow import SparseArrow as SparseArrow, blocks_of as blocks_of
+from probreg.numerics.linalg.sparse_arrow import (
+    SparseArrow as SparseArrow,
+    blocks_of as blocks_of,
+)
 from probreg.numerics.linalg.tall import (
     Products as Products,
     Reduction as Reduction,

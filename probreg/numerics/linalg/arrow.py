@@ -78,7 +78,9 @@ class Arrow:
         """log |H| (...), with the first k columns of the border alone where k is given."""
         # |H| = prod_g |L_g|^2 |T|^2
         blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum((-1, -2))
-        return 2.0 * (blocks + np.log(np.diagonal(self.T, axis1=-2, axis2=-1)[..., :k]).sum(-1))
+        return 2.0 * (
+            blocks + np.log(np.diagonal(self.T, axis1=-2, axis2=-1)[..., :k]).sum(-1)
+        )
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s): its squares add up to a'H^-1 a."""
@@ -89,10 +91,14 @@ class Arrow:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
         return self.solve_transposed(*self.half(a, c, k), k)
 
-    def solve_transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+    def solve_transposed(
+        self, a: Array, c: Array, k: int | None = None
+    ) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
         c = np.swapaxes(self._T_inverse(k), -1, -2) @ c
-        moved = (self._flat_border[..., :k] @ c).reshape(*self.C.shape[:-1], c.shape[-1])
+        moved = (self._flat_border[..., :k] @ c).reshape(
+            *self.C.shape[:-1], c.shape[-1]
+        )
         return _backward(self.L, a - moved), c
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
@@ -152,7 +158,9 @@ def _cholesky(D: Array) -> Array:
             raise np.linalg.LinAlgError("a block is not positive definite")
         L[..., j, j] = np.sqrt(pivot)
         for i in range(j + 1, K):
-            L[..., i, j] = (D[..., i, j] - (L[..., i, :j] * L[..., j, :j]).sum(-1)) / L[..., j, j]
+            L[..., i, j] = (D[..., i, j] - (L[..., i, :j] * L[..., j, :j]).sum(-1)) / L[
+                ..., j, j
+            ]
     return L
 
 

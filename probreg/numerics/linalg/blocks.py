@@ -27,7 +27,9 @@ def row_blocks(n: int, width: int) -> list[slice]:
     [slice(0, 13107, None), slice(13107, 26214, None), slice(26214, 39321, None), slice(39321, 40000, None)]
     """
     rows = min(max(_BLOCK // max(width, 1), 1024), 16384)
-    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)] or [slice(0, 0)]
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)] or [
+        slice(0, 0)
+    ]
 
 
 def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
@@ -55,11 +57,15 @@ def on_all_cores[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
     >>> on_all_cores(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
     """
-    workers = 1 if len(items) <= 1 else min(len(items), threads())  # counting the cores takes a tenth of a millisecond
+    workers = (
+        1 if len(items) <= 1 else min(len(items), threads())
+    )  # counting the cores takes a tenth of a millisecond
     if workers <= 1:
         with one_blas_thread():
             return list(map(fn, items))
-    tasks = [(copy_context(), item) for item in items]  # carries np.errstate into the threads
+    tasks = [
+        (copy_context(), item) for item in items
+    ]  # carries np.errstate into the threads
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda task: task[0].run(fn, task[1]), tasks))
 
@@ -82,10 +88,15 @@ def _add(parts: Iterable[Sums]) -> Sums:
             total = tuple(np.asarray(a) for a in part)
             total = tuple(a if a.base is None else a.copy() for a in total)
         elif not own:
-            total, own = tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True)), True
+            total, own = (
+                tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True)),
+                True,
+            )
         else:
             for a, b in zip(total, part, strict=True):
-                np.add(a, b, out=a)  # in place: a new array for every block would cost more than the addition
+                np.add(
+                    a, b, out=a
+                )  # in place: a new array for every block would cost more than the addition
     return total
 
 
@@ -117,7 +128,11 @@ def _blas() -> list[Any]:
     """The BLAS libraries of this process; finding them takes a millisecond."""
     from threadpoolctl import ThreadpoolController
 
-    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    return [
+        library
+        for library in ThreadpoolController().lib_controllers
+        if library.user_api == "blas"
+    ]
 
 
 @contextmanager
@@ -135,7 +150,11 @@ def one_blas_thread() -> Iterator[None]:
         return
     token = _alone.set(True)
     # what has one thread already is left alone: asking takes a microsecond, a context of threadpoolctl a dozen
-    before = [(library, count) for library in _blas() if (count := library.num_threads) not in (None, 1)]
+    before = [
+        (library, count)
+        for library in _blas()
+        if (count := library.num_threads) not in (None, 1)
+    ]
     try:
         for library, _ in before:
             library.set_num_threads(1)

@@ -21,11 +21,16 @@ dot = np.dot  # inside blocks, in place of @: see map_blocks
 
 def plain_columns(X: Any, y: Any) -> bool:
     """Whether X (n, q) and y (n,) are floats as BLAS reads them, and so many rows of so few columns that `copied_behind_ones` serves."""
-    if not all(type(a) is np.ndarray and a.dtype == float and a.flags.c_contiguous for a in (X, y)):
+    if not all(
+        type(a) is np.ndarray and a.dtype == float and a.flags.c_contiguous
+        for a in (X, y)
+    ):
         return False
     if X.ndim != 2 or y.shape != X.shape[:1] or not X.shape[1]:
         return False
-    return bool(part_of_rows(X.shape[1] + 1)) and len(X) * (X.shape[1] + 2) ** 2 > EXTENDED
+    return (
+        bool(part_of_rows(X.shape[1] + 1)) and len(X) * (X.shape[1] + 2) ** 2 > EXTENDED
+    )
 
 
 def copied_behind_ones(X: Array, y: Array) -> tuple[Array, Products]:
@@ -49,8 +54,13 @@ def copied_behind_ones(X: Array, y: Array) -> tuple[Array, Products]:
             square += dot(v, v)
         return G, P, np.array([[square]])
 
-    with np.errstate(all="ignore"):  # values that are not finite come out in the products, where the caller finds them
-        G, P, square = map_blocks(block, [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)])
+    with np.errstate(
+        all="ignore"
+    ):  # values that are not finite come out in the products, where the caller finds them
+        G, P, square = map_blocks(
+            block,
+            [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)],
+        )
     # A'A = [n s'; s X'X] with s the sums of the columns, which are X'1.
     XX = np.vstack([np.r_[float(n), G[:, 0]], G])
     return out, Products(XX, P[:, None], square, XX[0], P[:1])

@@ -58,7 +58,11 @@ class DenseCorner:
         """T^-1 c, or T'^-1 c, of c (k, s)."""
         if not c.size:
             return c
-        return np.asarray(solve_triangular(self.T[:k, :k], c, lower=True, trans=int(transposed), check_finite=False))
+        return np.asarray(
+            solve_triangular(
+                self.T[:k, :k], c, lower=True, trans=int(transposed), check_finite=False
+            )
+        )
 
     def inverse(self, k: int) -> Array:
         """S^-1 (k, k)."""
@@ -104,7 +108,9 @@ class NestedCorner:
         # L'^-1 (I + C S22 C') L^-1, of which the border is -L'^-1 C S22
         W = _backward(arrow.L, arrow.C[..., : k - q]).reshape(q, -1)
         out[:q, :q] = -border @ W.T
-        Li = _forward(arrow.L, np.broadcast_to(np.eye(self.s), (self.g, self.s, self.s)))
+        Li = _forward(
+            arrow.L, np.broadcast_to(np.eye(self.s), (self.g, self.s, self.s))
+        )
         blocks = out[:q, :q].reshape(self.g, self.s, self.g, self.s)  # a view
         blocks[every, :, every] += np.swapaxes(Li, -1, -2) @ Li
         out[:q, q:], out[q:, :q], out[q:, q:] = border, border.T, corner
@@ -116,7 +122,9 @@ def corner_of(S: Array, blocks: tuple[int, int] | None) -> Corner:
     if blocks is not None:
         g, s = blocks
         first = S[: g * s, : g * s]
-        within = np.count_nonzero(first.reshape(g, s, g, s)[np.arange(g), :, np.arange(g)])
+        within = np.count_nonzero(
+            first.reshape(g, s, g, s)[np.arange(g), :, np.arange(g)]
+        )
         if np.count_nonzero(first) == within:
             return NestedCorner(S, g, s)
     return DenseCorner(S)

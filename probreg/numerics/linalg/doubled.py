@@ -17,7 +17,9 @@ from probreg.numerics.linalg.factors import solve_upper
 Array = NDArray[np.float64]
 
 _SPLIT = 2.0**27 + 1
-_CLOSE = 2.0**-56  # of a coefficient: a correction that no longer changes its last digit
+_CLOSE = (
+    2.0**-56
+)  # of a coefficient: a correction that no longer changes its last digit
 _FLOOR = 2.0**-96  # of ||R b||^2: corrections that are rounding
 _PASSES = 8
 
@@ -59,7 +61,10 @@ def add_up(high: Array, low: Array) -> tuple[Array, Array]:
         half = len(high) // 2
         s, e = two_sum(high[:half], high[half : 2 * half])
         s, e = two_sum(s, e + (low[:half] + low[half : 2 * half]))
-        high, low = np.concatenate([s, high[2 * half :]]), np.concatenate([e, low[2 * half :]])
+        high, low = (
+            np.concatenate([s, high[2 * half :]]),
+            np.concatenate([e, low[2 * half :]]),
+        )
     return high[0], low[0]
 
 
@@ -70,18 +75,25 @@ class ResidualProducts(NamedTuple):
     square: float
 
 
-def residual_sums(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> ResidualProducts:
+def residual_sums(
+    X: Array, y: Array, w: Array | None, b: tuple[Array, Array]
+) -> ResidualProducts:
     """The sums at b = high + low over rows X (n, p), y (n,), of moderate size, with weights w (n,).
 
     >>> residual_sums(np.array([[1.0], [1.0]]), np.array([1.0, 1.0 + 2.0**-52]), None, (np.ones(1), np.zeros(1))).square
     4.930380657631324e-32
     """
-    parts = [_of_block(X[rows], y[rows], None if w is None else w[rows], b) for rows in row_blocks(*X.shape)]
+    parts = [
+        _of_block(X[rows], y[rows], None if w is None else w[rows], b)
+        for rows in row_blocks(*X.shape)
+    ]
     total, rest = add_up(*(np.array(side) for side in zip(*parts)))
     return ResidualProducts((total + rest)[:-1], float((total + rest)[-1]))
 
 
-def _of_block(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> tuple[Array, Array]:
+def _of_block(
+    X: Array, y: Array, w: Array | None, b: tuple[Array, Array]
+) -> tuple[Array, Array]:
     r, low = y, np.zeros_like(y)
     for x, high, rest in zip(X.T, *b):  # r -= x b
         p, e = two_product(x, high)
@@ -98,7 +110,10 @@ def _of_block(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> tu
 
 
 def refine(
-    sums: Callable[[tuple[Array, Array]], ResidualProducts], R: Array, b: Array, c: Array | float = 0.0
+    sums: Callable[[tuple[Array, Array]], ResidualProducts],
+    R: Array,
+    b: Array,
+    c: Array | float = 0.0,
 ) -> tuple[Array, float] | None:
     """The solution of X'W(y - X b) + c = 0, that is least squares for c = 0, and r'W r, from b and sums(high, low).
 
@@ -112,9 +127,15 @@ def refine(
         half = solve_upper(R, found.slope + c, transpose=True)
         d = np.asarray(solve_upper(R, half), dtype=float)
         size = float(half @ half)
-        if last < np.inf and not size <= last / 4:  # as small as they get, or no correction at all
+        if (
+            last < np.inf and not size <= last / 4
+        ):  # as small as they get, or no correction at all
             fitted = np.asarray(R @ high, dtype=float)
-            return (high, found.square) if last <= _FLOOR * float(fitted @ fitted) else None
+            return (
+                (high, found.square)
+                if last <= _FLOOR * float(fitted @ fitted)
+                else None
+            )
         high, e = two_sum(high, d)
         high, low = two_sum(high, low + e)
         if np.all(np.abs(d) <= _CLOSE * np.abs(high)) or size == 0.0:

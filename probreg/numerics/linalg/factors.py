@@ -29,9 +29,13 @@ def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:
     if np.result_type(R, b) != np.longdouble:
         # LAPACK itself: checks of SciPy take longer than a small system; one stored by rows is the lower one of its transpose
         by_rows = not R.flags.f_contiguous
-        x, info = lapack.dtrtrs(R.T if by_rows else R, b, lower=by_rows, trans=transpose != by_rows)
+        x, info = lapack.dtrtrs(
+            R.T if by_rows else R, b, lower=by_rows, trans=transpose != by_rows
+        )
         if info:
-            raise np.linalg.LinAlgError(f"the triangular matrix is singular: diagonal element {info - 1} is 0")
+            raise np.linalg.LinAlgError(
+                f"the triangular matrix is singular: diagonal element {info - 1} is 0"
+            )
         return np.asarray(x)
     L, order = (R.T, range(len(R))) if transpose else (R, range(len(R) - 1, -1, -1))
     x = np.array(b, dtype=np.longdouble)
@@ -101,7 +105,9 @@ def householder(A: Array) -> Array:
 
 
 def extended_root(A: Array, w: Array | None) -> Array:
-    return extended_factor(A if w is None else A * np.sqrt(w.astype(np.longdouble))[:, None])
+    return extended_factor(
+        A if w is None else A * np.sqrt(w.astype(np.longdouble))[:, None]
+    )
 
 
 def condition_of(R: Array) -> float:
@@ -162,7 +168,11 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     kept, dropped, T = list(range(R.shape[1])), [], S
     while (j := _first_dependent(T, tol)) is not None:
         # b = R_11^-1 R_12: what is left of a column beside the first j is the length of its lower part.
-        share = np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0) if j else np.zeros(len(kept))
+        share = (
+            np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0)
+            if j
+            else np.zeros(len(kept))
+        )
         gone = np.sqrt((T[j:, j:] ** 2).sum(axis=0)) <= tol * (1 + share)
         gone[0] = True
         dropped += [c for c, out in zip(kept[j:], gone, strict=True) if out]
@@ -179,7 +189,11 @@ def _first_dependent(S: Array, tol: float) -> int | None:
     if S.dtype == np.longdouble and _plainly_independent(S, tol):
         return None
     tiny = np.sign(np.diag(S)) * 1e-30 + (np.diag(S) == 0) * 1e-30
-    T = S - np.diag(np.diag(S)) + np.diag(np.where(np.abs(np.diag(S)) < 1e-30, tiny, np.diag(S)))
+    T = (
+        S
+        - np.diag(np.diag(S))
+        + np.diag(np.where(np.abs(np.diag(S)) < 1e-30, tiny, np.diag(S)))
+    )
     with np.errstate(all="ignore"):
         # |R^-1 e_j|_1 = (1 + sum_k |b_k|) / |R_jj|, as column j of R^-1 is (-b, 1) / R_jj.
         norms = np.abs(inverse_upper(T)).sum(axis=0)
@@ -190,7 +204,9 @@ def _first_dependent(S: Array, tol: float) -> int | None:
 def _plainly_independent(S: Array, tol: float) -> bool:
     """No column is near to dependent, as an inverse in double precision tells where it has digits: half the time of an extended one."""
     inverse, info = lapack.dtrtri(S.astype(float))
-    return info == 0 and bool((np.abs(np.triu(inverse)).sum(axis=0) < _PLAIN / tol).all())
+    return info == 0 and bool(
+        (np.abs(np.triu(inverse)).sum(axis=0) < _PLAIN / tol).all()
+    )
 
 
 def _combination(S: Array, kept: list[int], dropped: list[int]) -> Array:
@@ -220,7 +236,9 @@ def downdate(F1: Array, F2: Array) -> Array:
     """
     scale = norms(F1)
     A, B = (np.asarray(F / scale, dtype=np.longdouble) for F in (F1, F2))
-    if rank_of(A).rank == len(A):  # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
+    if rank_of(A).rank == len(
+        A
+    ):  # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
         P = solve_upper(A, B.T, transpose=True).T
         # A'A - B'B = A'(1 - P'P)A = (L A)'(L A) with L'L = 1 - P'P.
         left = semidefinite(np.eye(len(A), dtype=np.longdouble) - P.T @ P, 1e-8) @ A

@@ -43,7 +43,9 @@ class SparseArrow:
     36.0
     """
 
-    def __init__(self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None
+    ) -> None:
         self.L = _cholesky(D)
         own = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
         self.C = scipy.sparse.csr_array(blocks_of(own) @ E)
@@ -78,26 +80,36 @@ class SparseArrow:
     def log_det(self, k: int | None = None) -> Array:
         """log |H|, with the first k columns of the border alone where k is given."""
         blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum()
-        out = 2.0 * (blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k))
+        out = 2.0 * (
+            blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k)
+        )
         return np.array([out]) if self._lead else np.asarray(out)
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
         y = _forward(self.L, self._wide(a, 4))
-        across = _multiply(self._leading_border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1]))
-        return y, self._solve_corner(self._wide(c, 3)[..., :k, :] - across, transposed=False)
+        across = _multiply(
+            self._leading_border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1])
+        )
+        return y, self._solve_corner(
+            self._wide(c, 3)[..., :k, :] - across, transposed=False
+        )
 
     def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
         return self.solve_transposed(*self.half(a, c, k), k)
 
-    def solve_transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+    def solve_transposed(
+        self, a: Array, c: Array, k: int | None = None
+    ) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
         c = self._solve_corner(self._wide(c, 3), transposed=True)
         moved = _multiply(self._leading_border(k), c)
         G, K, _ = self.shape
         moved = moved.reshape(*moved.shape[:-2], G, K, moved.shape[-1])
-        return _backward(self.L, np.subtract(self._wide(a, 4), moved, out=moved)), c  # in place: it may be large
+        return _backward(
+            self.L, np.subtract(self._wide(a, 4), moved, out=moved)
+        ), c  # in place: it may be large
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, k) and corner (k, k)."""
@@ -131,7 +143,9 @@ class SparseArrow:
     def _solve_corner(self, c: Array, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (..., k, s)."""
         wide = np.moveaxis(c, -2, 0)
-        out = self.rest.solve(wide.reshape(len(wide), -1), len(wide), transposed=transposed)
+        out = self.rest.solve(
+            wide.reshape(len(wide), -1), len(wide), transposed=transposed
+        )
         return np.moveaxis(out.reshape(wide.shape), 0, -2)
 
     def _leading_border(self, k: int | None) -> Any:
@@ -146,7 +160,9 @@ def blocks_of(blocks: Array) -> Any:
     """blkdiag of (G, K, K), a sparse array."""
     G, K = blocks.shape[:2]
     return scipy.sparse.csr_array(
-        scipy.sparse.bsr_array((blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K))
+        scipy.sparse.bsr_array(
+            (blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K)
+        )
     )
 
 

@@ -43,7 +43,9 @@ _SMALL = 1_000_000  # multiplications up to which BLAS copies neither matrix bef
 _TALL = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
 PARTS = 32  # that are added up before their sum meets that of other rows
 _STARTS, _STEPS = 8, 8  # of the estimate of a condition in the 2-norm
-CLOSE = 1e-3  # part of y outside the span of X below which y'y - z'z loses too many digits
+CLOSE = (
+    1e-3  # part of y outside the span of X below which y'y - z'z loses too many digits
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,9 @@ class Reduction:
     weight: float
 
 
-def triangular(X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None) -> Array:
+def triangular(
+    X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None
+) -> Array:
     """The upper triangular F (q, q), diagonal >= 0, with F'F = A' diag(w) A for A = [X y] of q columns.
 
     X (n, p), y (n,) or (n, k), weights (n,) >= 0. Three ways, chosen by size and by the condition number of the columns of X
@@ -80,7 +84,11 @@ def triangular(X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike |
 
 @one_blas_thread()
 def reduce_rows(
-    X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None, products: Products | None = None
+    X: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    products: Products | None = None,
 ) -> Reduction:
     """The factor of sqrt(w) [X y] (see `triangular`) and the weighted moments of its columns, in as few passes as can be:
     one less where the products of rows without weights are known.
@@ -93,19 +101,25 @@ def reduce_rows(
     w = None if weights is None else np.asarray(weights, dtype=float)
     total = float(len(X)) if w is None else float(w.sum())
     q = X.shape[1] + Y.shape[1]
-    with np.errstate(all="ignore"):  # values that are not finite come out in F, where the caller finds them
+    with np.errstate(
+        all="ignore"
+    ):  # values that are not finite come out in F, where the caller finds them
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y])
             return Reduction(extended_root(A, w), *_centre(A, w, total), total)
         X, Y = X.astype(float, copy=False), Y.astype(float, copy=False)
         found = _cholesky_qr(X, Y, w, total, products) if len(X) > _TALL * q else None
-        return found or Reduction(_tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total)
+        return found or Reduction(
+            _tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total
+        )
 
 
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
     q = X.shape[1] + Y.shape[1]
     F = np.zeros((0, q))
-    with one_blas_thread():  # more threads than that only wait for each other in factors as small as these
+    with (
+        one_blas_thread()
+    ):  # more threads than that only wait for each other in factors as small as these
         for rows in row_blocks(len(X), q):
             A = np.hstack([X[rows], Y[rows]])
             A = A if w is None else A * np.sqrt(w[rows])[:, None]
@@ -117,7 +131,9 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
 # ---- large, well conditioned -----------------------------------------------------------------------------------------------
 
 
-def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float, products: Products | None) -> Reduction | None:
+def _cholesky_qr(
+    X: Array, Y: Array, w: Array | None, total: float, products: Products | None
+) -> Reduction | None:
     """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
     G, C, S, *sums = products or _gram_pass(X, Y, w)
     R, condition = _scaled_cholesky(G)
@@ -140,7 +156,11 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float, products: Pr
     # F = [R Z; 0 L], L'L = rest.
     F = np.block([[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(rest, np.inf)]])
     return Reduction(
-        F, *_centre_gram(X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total), total
+        F,
+        *_centre_gram(
+            X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total
+        ),
+        total,
     )
 
 
@@ -154,7 +174,11 @@ def part_of_rows(p: int) -> int:
 def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
     n, p = X.shape
     size = part_of_rows(p) if w is None else 0
-    blocks = [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)] if size else row_blocks(n, p)
+    blocks = (
+        [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)]
+        if size
+        else row_blocks(n, p)
+    )
 
     def block(rows: slice) -> Sums:
         A, B, one = X[rows], Y[rows], np.ones(rows.stop - rows.start)
@@ -172,7 +196,11 @@ def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
             C[:] = A
             G, P = dot(C.T, A), dot(C.T, B)
             # sums of the columns are products with the first where that is all ones
-            sums = (G[0], P[0]) if p and (A[:, 0] == 1.0).all() else (dot(one[: len(A)], A), dot(one[: len(A)], B))
+            sums = (
+                (G[0], P[0])
+                if p and (A[:, 0] == 1.0).all()
+                else (dot(one[: len(A)], A), dot(one[: len(A)], B))
+            )
             out = _add(out, (G, P, dot(B.T, B), *sums))
         return out
 
@@ -183,7 +211,9 @@ def _add(a: Sums, b: Sums) -> Sums:
     return tuple(u + v for u, v in zip(a, b, strict=True)) if a else b
 
 
-def _second_pass(X: Array, Y: Array, w: Array | None, R: Array, Z: Array) -> tuple[Array, Array] | None:
+def _second_pass(
+    X: Array, Y: Array, w: Array | None, R: Array, Z: Array
+) -> tuple[Array, Array] | None:
     """R and Z = Q'Y once more from the columns of X R^-1, which are orthonormal but for rounding, and from Y - X B."""
     T, B = inverse_upper(R), solve_upper(R, Z)
 
@@ -203,7 +233,9 @@ def _second_pass(X: Array, Y: Array, w: Array | None, R: Array, Z: Array) -> tup
     return R2, R2 @ B + solve_upper(S, QE, transpose=True)
 
 
-def _residual_pass(X: Array, Y: Array, w: Array | None, R: Array, Z: Array) -> tuple[Array, Array]:
+def _residual_pass(
+    X: Array, Y: Array, w: Array | None, R: Array, Z: Array
+) -> tuple[Array, Array]:
     """The correction of Z by the seminormal equations R'step = X'W(Y - X B), and the residual products of Y - X B."""
     B = solve_upper(R, Z)
 
@@ -227,7 +259,9 @@ def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
     except np.linalg.LinAlgError:
         return None, np.inf
     condition = 1 / max(lapack.dtrcon(R)[0], 1e-300)
-    if WELL < condition <= WELL * len(R):  # the 1-norm grows with p for columns that are as good as independent
+    if (
+        WELL < condition <= WELL * len(R)
+    ):  # the 1-norm grows with p for columns that are as good as independent
         condition = min(condition, _condition_2(R))
     return R * scale, condition
 
@@ -249,7 +283,10 @@ def _condition_2(R: Array) -> float:
         low = solve_upper(R, solve_upper(R, low, transpose=True))
     size = (np.linalg.norm(V, axis=0).max() for V in (high, low))
     # condition = sqrt(|C| |C^-1|)
-    return float(np.sqrt(np.prod([s ** (1 / _STEPS) for s in size])) * (np.sqrt(p) / 0.22) ** (1 / _STEPS))
+    return float(
+        np.sqrt(np.prod([s ** (1 / _STEPS) for s in size]))
+        * (np.sqrt(p) / 0.22) ** (1 / _STEPS)
+    )
 
 
 # ---------------------------------------------------------------------------- means and standard deviations
@@ -259,25 +296,39 @@ def _centre(A: Array, w: Array | None, total: float) -> tuple[Array, Array]:
     return mean.astype(float), np.sqrt(w @ (A - mean) ** 2 / total).astype(float)
 
 
-def _centre_blocks(X: Array, Y: Array, w: Array | None, total: float) -> tuple[Array, Array]:
+def _centre_blocks(
+    X: Array, Y: Array, w: Array | None, total: float
+) -> tuple[Array, Array]:
     blocks = row_blocks(*X.shape)
 
     def weigh(rows: slice) -> Array:
         return np.ones(rows.stop - rows.start) if w is None else w[rows]
 
-    mean = map_blocks(lambda rows: (dot(weigh(rows), np.hstack([X[rows], Y[rows]])),), blocks)[0] / total
-    square = map_blocks(lambda rows: (dot(weigh(rows), (np.hstack([X[rows], Y[rows]]) - mean) ** 2),), blocks)[0]
+    mean = (
+        map_blocks(
+            lambda rows: (dot(weigh(rows), np.hstack([X[rows], Y[rows]])),), blocks
+        )[0]
+        / total
+    )
+    square = map_blocks(
+        lambda rows: (dot(weigh(rows), (np.hstack([X[rows], Y[rows]]) - mean) ** 2),),
+        blocks,
+    )[0]
     return mean, np.sqrt(square / total)
 
 
-def _centre_gram(X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float) -> tuple[Array, Array]:
+def _centre_gram(
+    X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float
+) -> tuple[Array, Array]:
     """From sums of squares; columns that vary little about their mean are done again by centring first."""
     # E[a^2] - E[a]^2 has lost its digits where it is a small part of E[a^2]: those are centred first.
     variance = np.maximum(square - mean**2, 0)
     for j in np.flatnonzero(variance < 1e-4 * square):
         a = X[:, j] if j < X.shape[1] else Y[:, j - X.shape[1]]
         if variance[j] < 1e-12 * square[j] and np.ptp(a[:: max(len(a) // 64, 1)]) == 0:
-            variance[j] = 0  # the intercept: no second look at a column that does not vary
+            variance[j] = (
+                0  # the intercept: no second look at a column that does not vary
+            )
             continue
         e = (a - mean[j]) ** 2
         variance[j] = (e.sum() if w is None else w @ e) / total

@@ -20,11 +20,25 @@ def spell_process(
         # the prior of f is tau^2 k, tau^2 = 1 / l2: lam = sigma^2 / tau^2 beside k, lam / v beside k / v
         alpha = sigma**2 * l2 / factor
         call = f"KernelRidge(alpha={shown_number(alpha)}, {text})"
-        said.append(Spelling("sklearn", call, "RSS + alpha ||f||^2, without an offset", {"alpha": alpha, **numbers}))
+        said.append(
+            Spelling(
+                "sklearn",
+                call,
+                "RSS + alpha ||f||^2, without an offset",
+                {"alpha": alpha, **numbers},
+            )
+        )
     process = process_kernel(spec, width)
     if process is not None and not weighted:
         whole = f"ConstantKernel({shown_number(1.0 / l2)}) * {process}"
         call = f"GaussianProcessRegressor({whole}, alpha={shown_number(sigma**2)}, optimizer=None)"
         settings = {"amplitude": 1.0 / l2, "alpha": sigma**2}
-        said.append(Spelling("sklearn", call, "-log p(y, f), alpha the variance of the noise", settings))
+        said.append(
+            Spelling(
+                "sklearn",
+                call,
+                "-log p(y, f), alpha the variance of the noise",
+                settings,
+            )
+        )
     return tuple(said)

@@ -13,11 +13,17 @@ from probreg.priors.laplace import Laplace
 from probreg.priors.normal import Normal
 
 
-def one_penalty(prior: JointPrior, columns: Sequence[str], intercept: str) -> tuple[float, float, bool]:
+def one_penalty(
+    prior: JointPrior, columns: Sequence[str], intercept: str
+) -> tuple[float, float, bool]:
     """(l1, l2, in units of sigma) with -log p = l1 |w| + l2 w^2 / 2 for every column but a free intercept. Incompatible
     where columns differ, or no such weights exist."""
     known = [c for c, informed in zip(columns, prior.informative) if informed]
-    kinds = {_penalty_weights(b.prior, len(b.columns)) for b in prior.blocks if not isinstance(b.prior, Flat)}
+    kinds = {
+        _penalty_weights(b.prior, len(b.columns))
+        for b in prior.blocks
+        if not isinstance(b.prior, Flat)
+    }
     found = kinds.pop() if len(kinds) == 1 else None
     if found is None or intercept in known or set(columns) - set(known) - {intercept}:
         raise Incompatible(

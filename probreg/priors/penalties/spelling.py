@@ -39,7 +39,9 @@ class Setting:
     n: float | None = None
     sigma: float | None = None
     y_sd: float | None = None
-    two_classes: bool = False  # of a symmetric softmax, which scikit-learn has as one log odds ratio w
+    two_classes: bool = (
+        False  # of a symmetric softmax, which scikit-learn has as one log odds ratio w
+    )
 
     @property
     def squares(self) -> float:
@@ -89,10 +91,20 @@ class Spellings:
 
     @property
     def _formula(self) -> str:
-        return self.head or f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+        return (
+            self.head
+            or f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+        )
 
     def __repr__(self) -> str:
-        lines = [t for r in self.rows for t in (f"  {r.package:<12} {r.call}", f"  {'':<12} minimises {r.criterion}")]
+        lines = [
+            t
+            for r in self.rows
+            for t in (
+                f"  {r.package:<12} {r.call}",
+                f"  {'':<12} minimises {r.criterion}",
+            )
+        ]
         lines = lines or ["  no other package has it for this likelihood"]
         return clean_lines(self._formula, *lines, *(f"note: {n}" for n in self.notes))
 
@@ -100,7 +112,8 @@ class Spellings:
         import pandas as pd
 
         table = pd.DataFrame(
-            [(r.package, r.call, r.criterion) for r in self.rows], columns=["package", "call", "minimises"]
+            [(r.package, r.call, r.criterion) for r in self.rows],
+            columns=["package", "call", "minimises"],
         )
         return notebook_html([self._formula], [table], self.notes, index=False)
 
@@ -108,7 +121,9 @@ class Spellings:
 # ---- from a prior to the packages --------------------------------------------------------------------------------------
 
 
-def spell(l1: float, l2: float, at: Setting, *, intercept: bool = True) -> tuple[Spelling, ...]:
+def spell(
+    l1: float, l2: float, at: Setting, *, intercept: bool = True
+) -> tuple[Spelling, ...]:
     """The calls of every package whose minimum is the mode under these weights; without N only those that need none.
 
     >>> [s.call for s in spell(0.0, 4.0, Setting("bernoulli", n=20.0))][0]
@@ -120,80 +135,141 @@ def spell(l1: float, l2: float, at: Setting, *, intercept: bool = True) -> tuple
         at.need(sigma="the weight of a penalty beside an RSS")
         square = _require_known(at.sigma) ** 2  # weights beside RSS / 2
         l1, l2 = l1 * square, l2 * square
-    sums, means = (_sums_gaussian, _means_gaussian) if at.family == "gaussian" else (_spell_sums, _means)
+    sums, means = (
+        (_sums_gaussian, _means_gaussian)
+        if at.family == "gaussian"
+        else (_spell_sums, _means)
+    )
     per_row = () if at.n is None else means(l1 / at.n, l2 / at.n, at, intercept)
     return (*sums(l1, l2, at, intercept), *per_row)
 
 
-def _sums_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+def _sums_gaussian(
+    a: float, b: float, at: Setting, intercept: bool
+) -> tuple[Spelling, ...]:
     criterion = "RSS + lam1 |w|_1 + lam2 |w|^2"
-    text = Spelling("rss", f"lam1={2 * a:.12g}, lam2={b:.12g}", criterion, {"lam1": 2 * a, "lam2": b})
+    text = Spelling(
+        "rss",
+        f"lam1={2 * a:.12g}, lam2={b:.12g}",
+        criterion,
+        {"lam1": 2 * a, "lam2": b},
+    )
     if a:
         return (text,)
     call = f"Ridge(alpha={b:.12g}{_fit(intercept)})"
     return (text, Spelling("sklearn", call, "RSS + alpha |w|^2", {"alpha": b}))
 
 
-def _means_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+def _means_gaussian(
+    a: float, b: float, at: Setting, intercept: bool
+) -> tuple[Spelling, ...]:
     total, ratio = _blend(a, b)
-    mixed, fit, said = "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)", _fit(intercept), []
+    mixed, fit, said = (
+        "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)",
+        _fit(intercept),
+        [],
+    )
     if a and not b:
-        said.append(Spelling("sklearn", f"Lasso(alpha={a:.12g}{fit})", "RSS/(2N) + alpha |w|_1", {"alpha": a}))
+        said.append(
+            Spelling(
+                "sklearn",
+                f"Lasso(alpha={a:.12g}{fit})",
+                "RSS/(2N) + alpha |w|_1",
+                {"alpha": a},
+            )
+        )
     elif a:
         call = f"ElasticNet(alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
-        said.append(Spelling("sklearn", call, mixed, {"alpha": total, "l1_ratio": ratio}))
+        said.append(
+            Spelling("sklearn", call, mixed, {"alpha": total, "l1_ratio": ratio})
+        )
     if at.y_sd is not None:
         lam, alpha = _blend(a, b * at.y_sd)
-        criterion = "RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s), s the sd of y"
+        criterion = (
+            "RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s), s the sd of y"
+        )
         said.append(_glmnet("", lam, alpha, criterion, intercept))
-    return (*said, _glum("normal", total, ratio, mixed, fit), _statsmodels("OLS", total, ratio, mixed, intercept))
+    return (
+        *said,
+        _glum("normal", total, ratio, mixed, fit),
+        _statsmodels("OLS", total, ratio, mixed, intercept),
+    )
 
 
-def _spell_sums(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+def _spell_sums(
+    l1: float, l2: float, at: Setting, intercept: bool
+) -> tuple[Spelling, ...]:
     said = []
     if at.family in ("bernoulli", "categorical"):
         weight, share = _blend(l1, l2 / at.squares)
         more = "" if not l1 else f", l1_ratio={share:.12g}, solver='saga'"
         criterion = "-C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2"
         call = f"LogisticRegression(C={1 / weight:.12g}{more}{_fit(intercept)})"
-        said.append(Spelling("sklearn", call, criterion, {"C": 1 / weight, "l1_ratio": share}))
+        said.append(
+            Spelling("sklearn", call, criterion, {"C": 1 / weight, "l1_ratio": share})
+        )
     if at.family in ("bernoulli", "poisson") and not l2:
         kind = {"bernoulli": "Logit", "poisson": "Poisson"}[at.family]
         call = f"{kind}.fit_regularized(method='l1', alpha={_vector(l1, intercept)})"
-        said.append(Spelling("statsmodels l1", call, "-log L + alpha |w|_1", {"alpha": l1}))
+        said.append(
+            Spelling("statsmodels l1", call, "-log L + alpha |w|_1", {"alpha": l1})
+        )
     return tuple(said)
 
 
 def _means(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
     total, ratio = _blend(a, b)
-    mixed, fit, said = "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)", _fit(intercept), []
+    mixed, fit, said = (
+        "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)",
+        _fit(intercept),
+        [],
+    )
     if at.family == "poisson" and not a:
         call = f"PoissonRegressor(alpha={total:.12g}{fit})"
-        said.append(Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", {"alpha": total}))
-    name = {"bernoulli": "binomial", "categorical": "multinomial", "poisson": "poisson"}[at.family]
+        said.append(
+            Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", {"alpha": total})
+        )
+    name = {
+        "bernoulli": "binomial",
+        "categorical": "multinomial",
+        "poisson": "poisson",
+    }[at.family]
     criterion = "-log L / N + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2)"
     said.append(_glmnet(f"family='{name}', ", total, ratio, criterion, intercept))
     if at.family == "categorical":
         return tuple(said)
-    family = {"bernoulli": "GLM(family=Binomial())", "poisson": "GLM(family=Poisson())"}[at.family]
-    return (*said, _glum(name, total, ratio, mixed, fit), _statsmodels(family, total, ratio, mixed, intercept))
+    family = {
+        "bernoulli": "GLM(family=Binomial())",
+        "poisson": "GLM(family=Poisson())",
+    }[at.family]
+    return (
+        *said,
+        _glum(name, total, ratio, mixed, fit),
+        _statsmodels(family, total, ratio, mixed, intercept),
+    )
 
 
 def _fit(intercept: bool) -> str:
     return "" if intercept else ", fit_intercept=False"
 
 
-def _glmnet(family: str, lam: float, alpha: float, criterion: str, intercept: bool) -> Spelling:
+def _glmnet(
+    family: str, lam: float, alpha: float, criterion: str, intercept: bool
+) -> Spelling:
     call = f"glmnet({family}lambda={lam:.12g}, alpha={alpha:.12g}, standardize=FALSE{'' if intercept else ', intercept=FALSE'})"
     return Spelling("glmnet", call, criterion, {"lambda": lam, "alpha": alpha})
 
 
-def _glum(family: str, total: float, ratio: float, criterion: str, fit: str) -> Spelling:
+def _glum(
+    family: str, total: float, ratio: float, criterion: str, fit: str
+) -> Spelling:
     call = f"GeneralizedLinearRegressor(family='{family}', alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
     return Spelling("glum", call, criterion, {"alpha": total, "l1_ratio": ratio})
 
 
-def _statsmodels(model: str, total: float, ratio: float, criterion: str, intercept: bool) -> Spelling:
+def _statsmodels(
+    model: str, total: float, ratio: float, criterion: str, intercept: bool
+) -> Spelling:
     call = f"{model}.fit_regularized('elastic_net', alpha={_vector(total, intercept)}, L1_wt={ratio:.12g})"
     return Spelling("statsmodels", call, criterion, {"alpha": total, "L1_wt": ratio})
 
@@ -212,7 +288,9 @@ def _blend(first: float, second: float) -> tuple[float, float]:
 # ---- from the packages to a prior --------------------------------------------------------------------------------------
 
 
-def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool = False) -> tuple[float, float]:
+def weights(
+    of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool = False
+) -> tuple[float, float]:
     """(l1, l2) beside the negative log likelihood, or beside RSS / 2 for a Gaussian one, from a package's own settings.
 
     >>> weights("sklearn", Setting("bernoulli"), {"C": 0.25}, ridge=True)
@@ -225,13 +303,27 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
     given, gaussian = dict(settings), at.family == "gaussian"
     if of == "rss":
         if not gaussian:
-            raise Incompatible(f"{of} is a criterion of Gaussian models, and this one is {at.family}")
+            raise Incompatible(
+                f"{of} is a criterion of Gaussian models, and this one is {at.family}"
+            )
         lam = _take(given, "lam", "alpha", default=0.0)
-        out = (0.0, lam) if ridge else (0.5 * _take(given, "lam1", default=lam), _take(given, "lam2", default=0.0))
+        out = (
+            (0.0, lam)
+            if ridge
+            else (
+                0.5 * _take(given, "lam1", default=lam),
+                _take(given, "lam2", default=0.0),
+            )
+        )
     elif of == "sklearn" and at.family in ("bernoulli", "categorical"):
-        C, share = _take(given, "C"), _take(given, "l1_ratio", default=0.0 if ridge else 1.0)
+        C, share = (
+            _take(given, "C"),
+            _take(given, "l1_ratio", default=0.0 if ridge else 1.0),
+        )
         if not C > 0:
-            raise DataError(f"C is positive, the inverse of the penalty's weight; got {C:g}")
+            raise DataError(
+                f"C is positive, the inverse of the penalty's weight; got {C:g}"
+            )
         out = (share / C, (1 - share) / C * at.squares)
     elif of == "sklearn" and gaussian and ridge:
         out = (0.0, _take(given, "alpha"))
@@ -246,7 +338,9 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
     return out
 
 
-def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool) -> tuple[float, float]:
+def _per_observation(
+    of: str, at: Setting, given: dict[str, float], ridge: bool
+) -> tuple[float, float]:
     at.need(n=f"a criterion of {of}, which is per observation,")
     n = _require_known(at.n)
     if of == "glmnet":
@@ -256,7 +350,10 @@ def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool)
             at.need(y_sd="glmnet's squared term, which it divides by the sd of y,")
             return n * total * share, n * total * (1 - share) / _require_known(at.y_sd)
         return n * total * share, n * total * (1 - share)
-    total, share = _take(given, "alpha"), _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0)
+    total, share = (
+        _take(given, "alpha"),
+        _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0),
+    )
     return n * total * share, n * total * (1 - share)
 
 
@@ -275,7 +372,9 @@ def _take(given: dict[str, float], *names: str, default: float | None = None) ->
             return float(value)
     if default is None:
         got = ", ".join(given) or "no setting"
-        raise DataError(f"this penalty is given by {' or '.join(dict.fromkeys(names))}; got {got}")
+        raise DataError(
+            f"this penalty is given by {' or '.join(dict.fromkeys(names))}; got {got}"
+        )
     return default
 
 
@@ -301,11 +400,15 @@ class Read:
         self.at.need(n="a penalty on standardised columns")
         n = _require_known(self.at.n)
         if not n > 1:
-            raise DataError(f"a penalty on standardised columns needs n > 1, got n={n:g}")
+            raise DataError(
+                f"a penalty on standardised columns needs n > 1, got n={n:g}"
+            )
         return float(np.sqrt(n / (n - 1.0)))
 
     def sigma(self) -> float:
-        self.at.need(sigma="the scale of a prior with a kink, which does not cancel against the noise,")
+        self.at.need(
+            sigma="the scale of a prior with a kink, which does not cancel against the noise,"
+        )
         return _require_known(self.at.sigma)
 
 
@@ -338,13 +441,22 @@ def read_penalty(
 
     `standardize` is an option of glmnet alone.
     """
-    of, likelihood = read_argument("of", of, Word), read_argument("likelihood", likelihood, Word)
+    of, likelihood = (
+        read_argument("of", of, Word),
+        read_argument("likelihood", likelihood, Word),
+    )
     if model is None and likelihood not in FAMILIES:
-        raise DataError(f"likelihood is one of {', '.join(FAMILIES)}, got {likelihood!r}")
+        raise DataError(
+            f"likelihood is one of {', '.join(FAMILIES)}, got {likelihood!r}"
+        )
     known = Setting(likelihood) if model is None else model.penalty_setting
     given = {"n": n, "sigma": sigma, "y_sd": y_sd}
-    at = replace(known, **{name: value for name, value in given.items() if value is not None})
+    at = replace(
+        known, **{name: value for name, value in given.items() if value is not None}
+    )
     if standardize and of != "glmnet":
-        raise DataError(f"standardize= is an option of glmnet; {of} penalises the columns as they are")
+        raise DataError(
+            f"standardize= is an option of glmnet; {of} penalises the columns as they are"
+        )
     l1, l2 = weights(of, at, settings, ridge=ridge)
     return Read(l1, l2, at, standardize)

@@ -18,7 +18,9 @@ def spell_support_vectors(
     numbers: dict[str, float] = {}
     if kernel is not None:
         found = ridge_kernel(kernel.spec(), width)
-        if found is None or not any(f"'{name}'" in found[1] for name in ("linear", "rbf", "polynomial")):
+        if found is None or not any(
+            f"'{name}'" in found[1] for name in ("linear", "rbf", "polynomial")
+        ):
             return ()
         factor, text, numbers = found
         C, text = C * factor, text.replace("'polynomial'", "'poly'")

@@ -12,6 +12,13 @@ from probreg.scores.bounds.classes import (
     pseudo_dimension as pseudo_dimension,
     rademacher as rademacher,
 )
-from probreg.scores.bounds.complexities import kernel_complexity as kernel_complexity, l1_complexity as l1_complexity
+from probreg.scores.bounds.complexities import (
+    kernel_complexity as kernel_complexity,
+    l1_complexity as l1_complexity,
+)
 from probreg.scores.bounds.result import Bound as Bound
-from probreg.scores.bounds.single import hold_out as hold_out, pac_bayes as pac_bayes, stability as stability
+from probreg.scores.bounds.single import (
+    hold_out as hold_out,
+    pac_bayes as pac_bayes,
+    stability as stability,
+)

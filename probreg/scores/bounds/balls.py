@@ -9,7 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    check_arguments,
+)
 from probreg.errors import DataError
 from probreg.scores.bounds.classes import rademacher
 from probreg.scores.bounds.result import Bound
@@ -141,7 +147,12 @@ def epsilon_insensitive(
     most = largest_beyond(width, epsilon)
     complexity, empirical = _of_rows(n, norm, trace, row_norm)
     found = rademacher(
-        risk=risk, n=n, complexity=complexity + offset / np.sqrt(n), delta=delta, most=most, empirical=empirical
+        risk=risk,
+        n=n,
+        complexity=complexity + offset / np.sqrt(n),
+        delta=delta,
+        most=most,
+        empirical=empirical,
     )
     return replace(found, theorem="kernel ball, epsilon-insensitive", source=_SOURCE)
 
@@ -259,7 +270,13 @@ def group(
     # |sum_i s_i x_i,g| has mean <= r m^(1/2) and variance proxy m r^2: the largest of J is (2 log J)^(1/2) proxies higher.
     complexity = norm * row_norm * float((1 + np.sqrt(2 * np.log(groups))) / np.sqrt(n))
     found = rademacher(
-        risk=risk, n=n, complexity=complexity, delta=delta, most=width**2, lipschitz=2 * width, empirical=False
+        risk=risk,
+        n=n,
+        complexity=complexity,
+        delta=delta,
+        most=width**2,
+        lipschitz=2 * width,
+        empirical=False,
     )
     return replace(found, theorem="group ball", source="Maurer & Pontil 2012")
 
@@ -267,11 +284,15 @@ def group(
 def largest_beyond(width: float, epsilon: float) -> float:
     """M - eps, the largest loss of errors up to M. DataError where eps leaves no loss at all."""
     if epsilon >= width:
-        raise DataError(f"epsilon is less than the width {width:g}, or there is no loss, got {epsilon:g}")
+        raise DataError(
+            f"epsilon is less than the width {width:g}, or there is no loss, got {epsilon:g}"
+        )
     return width - epsilon
 
 
-def _of_rows(n: int, norm: float, trace: float | None, row_norm: float | None) -> tuple[float, bool]:
+def _of_rows(
+    n: int, norm: float, trace: float | None, row_norm: float | None
+) -> tuple[float, bool]:
     """Rad^ <= Lam (tr K)^(1/2) / m, or Lam r / m^(1/2), and whether it is of the rows."""
     _one_of("trace", trace, "row_norm", row_norm)
     if trace is not None:
@@ -282,5 +303,7 @@ def _of_rows(n: int, norm: float, trace: float | None, row_norm: float | None) -
 
 def _one_of(one: str, a: float | None, other: str, b: float | None) -> float:
     if (a is None) == (b is None):
-        raise DataError(f"give {one}=, of the rows, or {other}=, known before them: one of the two")
+        raise DataError(
+            f"give {one}=, of the rows, or {other}=, known before them: one of the two"
+        )
     return a if a is not None else b  # type: ignore[return-value]

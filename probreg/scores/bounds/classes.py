@@ -4,7 +4,14 @@ from typing import Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Flag, Fraction, NonNegative, Positive, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Flag,
+    Fraction,
+    NonNegative,
+    Positive,
+    check_arguments,
+)
 from probreg.errors import DataError
 from probreg.scores.bounds.result import Bound, bound_of, spread_of_mean
 
@@ -62,7 +69,13 @@ def finite(
     # P(some member misses by t) <= |H| exp(-2 m t^2 / M^2), twice that for misses on both sides.
     whole = most * spread_of_mean(n, delta / (classes * (1 + two_sided)))
     return bound_of(
-        "finite class", "Hoeffding 1963", risk=risk, complexity=whole - alone, deviation=alone, most=most, delta=delta
+        "finite class",
+        "Hoeffding 1963",
+        risk=risk,
+        complexity=whole - alone,
+        deviation=alone,
+        most=most,
+        delta=delta,
     )
 
 
@@ -116,7 +129,11 @@ def rademacher(
     0.3488
     """
     # With Rad of the rows two deviations are paid, each at delta / 2: M for the risk, 2 M for Rad (McDiarmid).
-    deviation = 3 * most * spread_of_mean(n, delta / 2) if empirical else most * spread_of_mean(n, delta)
+    deviation = (
+        3 * most * spread_of_mean(n, delta / 2)
+        if empirical
+        else most * spread_of_mean(n, delta)
+    )
     return bound_of(
         "Rademacher complexity", "Bartlett & Mendelson 2002", risk=risk, complexity=2 * lipschitz * complexity,
         deviation=deviation, most=most, delta=delta,
@@ -177,7 +194,9 @@ def pseudo_dimension(
     0.197643044881
     """
     if n < dimension:
-        raise DataError(f"a pseudo-dimension of {dimension} needs as many rows, got n = {n}")
+        raise DataError(
+            f"a pseudo-dimension of {dimension} needs as many rows, got n = {n}"
+        )
     d = dimension
     # log of the number of ways in which level sets divide m rows, by Sauer's lemma
     if of == "loss":

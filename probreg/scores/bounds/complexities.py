@@ -16,7 +16,12 @@ _NUMBERS = 4_000_000  # signs held at once
 
 @check_arguments
 def kernel_complexity(
-    K: ArrayLike, *, norm: Positive = 1.0, draws: Count = 10_000, seed: Seed = 0, delta: Fraction = 0.01
+    K: ArrayLike,
+    *,
+    norm: Positive = 1.0,
+    draws: Count = 10_000,
+    seed: Seed = 0,
+    delta: Fraction = 0.01,
 ) -> Bound:
     """The empirical Rademacher complexity of a kernel ball, (Lam / m) E sqrt(s'Ks), by random signs s, and its upper limit.
 
@@ -61,23 +66,38 @@ def kernel_complexity(
         raise DataError(f"K is a square matrix of k(x_i, x_j), got shape {A.shape}")
     i, j = np.unravel_index(np.abs(A - A.T).argmax(), A.shape)
     if abs(A[i, j] - A[j, i]) > 1e-9 * np.abs(A).max():
-        raise DataError(f"K is symmetric, and it holds {A[i, j]:.6g} in row {i}, column {j} and {A[j, i]:.6g} across")
+        raise DataError(
+            f"K is symmetric, and it holds {A[i, j]:.6g} in row {i}, column {j} and {A[j, i]:.6g} across"
+        )
     trace = float(np.trace(A))
 
     def size(s: Array) -> Array:
         squares = np.einsum("ij,ij->i", s @ A, s)
         if (low := float(squares.min())) < -1e-9 * trace * len(A):
-            raise DataError(f"K is no matrix of a kernel: s'Ks is {low:.3g} for some signs s, and is not negative")
+            raise DataError(
+                f"K is no matrix of a kernel: s'Ks is {low:.3g} for some signs s, and is not negative"
+            )
         return np.sqrt(np.maximum(squares, 0.0))
 
     return _simulate_complexity(
-        "kernel ball", size, len(A), norm, trace, norm * np.sqrt(trace) / len(A), (draws, seed, delta)
+        "kernel ball",
+        size,
+        len(A),
+        norm,
+        trace,
+        norm * np.sqrt(trace) / len(A),
+        (draws, seed, delta),
     )
 
 
 @check_arguments
 def l1_complexity(
-    X: ArrayLike, *, norm: Positive = 1.0, draws: Count = 10_000, seed: Seed = 0, delta: Fraction = 0.01
+    X: ArrayLike,
+    *,
+    norm: Positive = 1.0,
+    draws: Count = 10_000,
+    seed: Seed = 0,
+    delta: Fraction = 0.01,
 ) -> Bound:
     """The empirical Rademacher complexity of ||w||_1 <= Lam, (Lam / m) E max_j |sum_i s_i x_ij|, and its upper limit.
 
@@ -122,7 +142,13 @@ def l1_complexity(
     closed = norm * float(np.sqrt(np.square(rows).sum(0).max() * 2 * np.log(2 * d))) / m
     proxy = float(np.square(np.abs(rows).max(1)).sum())
     return _simulate_complexity(
-        "l1 ball", lambda s: np.abs(s @ rows).max(1), m, norm, proxy, closed, (draws, seed, delta)
+        "l1 ball",
+        lambda s: np.abs(s @ rows).max(1),
+        m,
+        norm,
+        proxy,
+        closed,
+        (draws, seed, delta),
     )
 
 
@@ -138,8 +164,25 @@ def _simulate_complexity(
         total += float(size(2.0 * rng.integers(0, 2, (some, m)) - 1.0).sum())
         left -= some
     # P(E - mean >= t) <= exp(-N t^2 / (2 proxy)) for bounded differences (McDiarmid).
-    mean, above = norm * total / draws / m, norm * float(np.sqrt(2 * proxy * np.log(1 / delta) / draws)) / m
-    known = (Assumption(f"{draws} draws of signs are independent of the rows", None, True),)
+    mean, above = (
+        norm * total / draws / m,
+        norm * float(np.sqrt(2 * proxy * np.log(1 / delta) / draws)) / m,
+    )
+    known = (
+        Assumption(f"{draws} draws of signs are independent of the rows", None, True),
+    )
     title = f"{ball}, simulated"
     value, closed = mean + above, float(closed)
-    return Bound(value, mean, 0.0, above, known, "McDiarmid 1989", value >= closed, title, delta, closed, "complexity")
+    return Bound(
+        value,
+        mean,
+        0.0,
+        above,
+        known,
+        "McDiarmid 1989",
+        value >= closed,
+        title,
+        delta,
+        closed,
+        "complexity",
+    )

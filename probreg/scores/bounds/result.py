@@ -18,7 +18,9 @@ Array = np.ndarray
 
 INDEPENDENT = Assumption("rows are independent draws of one distribution", None, None)
 _MOST = {"risk": "the largest loss", "complexity": "its closed form"}
-FIXED = Assumption("the class and its constants were fixed before the rows were seen", None, None)
+FIXED = Assumption(
+    "the class and its constants were fixed before the rows were seen", None, None
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,11 @@ class Bound:
 
     def __str__(self) -> str:
         parts = f"  empirical {self.empirical:.4g}, complexity {self.complexity:.4g}, deviation {self.deviation:.4g}"
-        return clean_lines(f"{self.verdict} ({self.source})", parts, *(f"  {a}" for a in self.assumptions))
+        return clean_lines(
+            f"{self.verdict} ({self.source})",
+            parts,
+            *(f"  {a}" for a in self.assumptions),
+        )
 
 
 def bound_of(
@@ -108,7 +114,18 @@ def bound_of(
             f"risk is the mean of losses of at most {most:g}, got {risk:g}: state the largest loss there is"
         )
     value = risk + complexity + deviation
-    return Bound(value, risk, complexity, deviation, assumptions, source, value >= most, theorem, delta, most)
+    return Bound(
+        value,
+        risk,
+        complexity,
+        deviation,
+        assumptions,
+        source,
+        value >= most,
+        theorem,
+        delta,
+        most,
+    )
 
 
 def spread_of_mean(n: int, delta: float) -> float:
@@ -124,7 +141,11 @@ def read_losses(losses: Any, most: float) -> Array:
     """Losses (n,) in [0, most]. DataError names the row and the loss that is not, and needs two rows."""
     found = finite_numbers(losses, "the loss")
     if found.ndim != 1 or len(found) < 2:
-        raise DataError(f"losses are one number per row of two or more rows, got shape {found.shape}")
+        raise DataError(
+            f"losses are one number per row of two or more rows, got shape {found.shape}"
+        )
     if (bad := (found < 0) | (found > most * (1 + 1e-12))).any():
-        raise DataError(f"losses lie between 0 and {most:g}, and {first_bad('the loss', found, bad)}")
+        raise DataError(
+            f"losses lie between 0 and {most:g}, and {first_bad('the loss', found, bad)}"
+        )
     return found

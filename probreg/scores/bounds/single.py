@@ -6,19 +6,42 @@ from typing import Literal
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, check_arguments
+from probreg.arguments.scalars import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    check_arguments,
+)
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds.balls import largest_beyond
-from probreg.scores.bounds.result import INDEPENDENT, Array, Bound, bound_of, read_losses, spread_of_mean
+from probreg.scores.bounds.result import (
+    INDEPENDENT,
+    Array,
+    Bound,
+    bound_of,
+    read_losses,
+    spread_of_mean,
+)
 
 HoldOut = Literal["maurer_pontil", "hoeffding"]
-APART = Assumption("the rows of these losses had no part in the fit, nor in any choice that led to it", None, None)
+APART = Assumption(
+    "the rows of these losses had no part in the fit, nor in any choice that led to it",
+    None,
+    None,
+)
 OF_EACH_FOLD = Assumption("each fold had no part in the fit that it judges", None, None)
-LAM_FIXED = Assumption("lam was fixed before the rows were seen, and f minimises mean loss + lam ||f||^2", None, None)
+LAM_FIXED = Assumption(
+    "lam was fixed before the rows were seen, and f minimises mean loss + lam ||f||^2",
+    None,
+    None,
+)
 NO_OFFSET = Assumption(
-    "the class has no free offset, and y is centred at a value fixed before the rows were seen", None, None
+    "the class has no free offset, and y is centred at a value fixed before the rows were seen",
+    None,
+    None,
 )
 PRIOR_FIXED = Assumption("the prior was fixed before the rows were seen", None, None)
 
@@ -87,7 +110,10 @@ def stability(
     else:
         # lam |f|^2 <= max(0, B - eps).
         fitted = B + r * np.sqrt(max(0.0, B - epsilon) / lam)
-        beta, most = r**2 / (lam * n), largest_beyond(fitted if width is None else width, epsilon)
+        beta, most = (
+            r**2 / (lam * n),
+            largest_beyond(fitted if width is None else width, epsilon),
+        )
     chance = spread_of_mean(n, delta)
     return bound_of(
         "stability", "Bousquet & Elisseeff 2002", risk=risk, complexity=float(beta + 2 * n * beta * chance),
@@ -148,26 +174,46 @@ def hold_out(
     parts = [found] if folds is None else _by_fold(found, folds)
     share = delta / len(parts)
     miss = [
-        most * spread_of_mean(len(p), share) if kind == "hoeffding" else _by_variance(p, share, most) for p in parts
+        most * spread_of_mean(len(p), share)
+        if kind == "hoeffding"
+        else _by_variance(p, share, most)
+        for p in parts
     ]
-    source = {"hoeffding": "Hoeffding 1963", "maurer_pontil": "Maurer & Pontil 2009"}[kind]
+    source = {"hoeffding": "Hoeffding 1963", "maurer_pontil": "Maurer & Pontil 2009"}[
+        kind
+    ]
     known = (INDEPENDENT, APART) if folds is None else (INDEPENDENT, OF_EACH_FOLD)
     risk, deviation = float(np.mean([p.mean() for p in parts])), float(np.mean(miss))
-    title = f"hold-out of {len(found)} rows" if folds is None else f"{len(parts)} folds, the mean risk of their fits"
+    title = (
+        f"hold-out of {len(found)} rows"
+        if folds is None
+        else f"{len(parts)} folds, the mean risk of their fits"
+    )
     return bound_of(
-        title, source, risk=risk, complexity=0.0, deviation=deviation, most=most, delta=delta, assumptions=known
+        title,
+        source,
+        risk=risk,
+        complexity=0.0,
+        deviation=deviation,
+        most=most,
+        delta=delta,
+        assumptions=known,
     )
 
 
 def _by_variance(losses: Array, delta: float, most: float) -> float:
     h, log = len(losses), np.log(2 / delta)
-    return float(np.sqrt(2 * losses.var(ddof=1) * log / h) + 7 * most * log / (3 * (h - 1)))
+    return float(
+        np.sqrt(2 * losses.var(ddof=1) * log / h) + 7 * most * log / (3 * (h - 1))
+    )
 
 
 def _by_fold(losses: Array, folds: ArrayLike) -> list[Array]:
     label = as_array(folds, "folds")
     if label.shape != losses.shape:
-        raise DataError(f"folds has one label per loss: expected shape {losses.shape}, got {label.shape}")
+        raise DataError(
+            f"folds has one label per loss: expected shape {losses.shape}, got {label.shape}"
+        )
     names, code = np.unique(label, return_inverse=True)
     parts = [losses[code == k] for k in range(len(names))]
     if small := [name for name, part in zip(names, parts) if len(part) < 2]:
@@ -251,6 +297,8 @@ def _inverse_kl(q: float, most: float) -> float:
         p = 0.5 * (low + high)
         if p in (low, high):
             break
-        away = (q * np.log(q / p) if q > 0 else 0.0) + ((1 - q) * np.log((1 - q) / (1 - p)) if q < 1 else 0.0)
+        away = (q * np.log(q / p) if q > 0 else 0.0) + (
+            (1 - q) * np.log((1 - q) / (1 - p)) if q < 1 else 0.0
+        )
         low, high = (p, high) if away <= most else (low, p)
     return high

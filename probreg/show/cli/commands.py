@@ -42,8 +42,20 @@ from probreg.show.cli.options import (
     refuse_repeats,
     with_option_groups,
 )
-from probreg.show.cli.output import csv_of, json_text, records, show_progress, write_json, write_lines
-from probreg.show.cli.settings import check_covariance, covariance_of, methods_of, read_groups
+from probreg.show.cli.output import (
+    csv_of,
+    json_text,
+    records,
+    show_progress,
+    write_json,
+    write_lines,
+)
+from probreg.show.cli.settings import (
+    check_covariance,
+    covariance_of,
+    methods_of,
+    read_groups,
+)
 from probreg.show.cli.shown import (
     beside,
     name_of,
@@ -54,7 +66,12 @@ from probreg.show.cli.shown import (
     write_report,
 )
 from probreg.show.cli.spelling import as_printed
-from probreg.show.cli.tables import catalogue_table, compared_object, estimates_of, fit_object
+from probreg.show.cli.tables import (
+    catalogue_table,
+    compared_object,
+    estimates_of,
+    fit_object,
+)
 from probreg.system.disk import destination, write_whole
 
 app = typer.Typer(
@@ -67,7 +84,9 @@ app = typer.Typer(
 @app.callback()
 def main(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.")
+    ] = False,
 ) -> None:
     if version:
         typer.echo(f"probreg {probreg.__version__}")
@@ -76,7 +95,8 @@ def main(
 
 
 @app.command(
-    name="fit", epilog='Example: probreg fit challenger "damage ~ temperature" --likelihood bernoulli --save orings.nc'
+    name="fit",
+    epilog='Example: probreg fit challenger "damage ~ temperature" --likelihood bernoulli --save orings.nc',
 )
 @with_option_groups
 def fit_command(
@@ -108,9 +128,17 @@ def fit_command(
     with show_progress(f"fitting by {method.name}"):
         found = fit_model(made, method, seed=how.seed)
         errors = None if covariance is None else covariance_of(found, covariance, data)
-        fits = {name_of(found): found} if covariance is not None else beside(made, found)
+        fits = (
+            {name_of(found): found} if covariance is not None else beside(made, found)
+        )
     if as_json:
-        write_json("fit", {"formula": formula, "fits": [fit_object(n, f, prob, errors) for n, f in fits.items()]})
+        write_json(
+            "fit",
+            {
+                "formula": formula,
+                "fits": [fit_object(n, f, prob, errors) for n, f in fits.items()],
+            },
+        )
     elif as_csv:
         typer.echo(csv_of(estimates_of(fits, prob, errors)), nl=False)
     elif errors is not None:
@@ -125,7 +153,10 @@ def fit_command(
         write_report(fits, out, prob, data)
 
 
-@app.command(name="predict", epilog="Example: probreg predict orings.nc flights.csv --output forecast.csv")
+@app.command(
+    name="predict",
+    epilog="Example: probreg predict orings.nc flights.csv --output forecast.csv",
+)
 @with_option_groups
 def predict_command(
     saved: Annotated[str, typer.Argument(metavar="SAVED", help="A fit that `probreg fit --save` wrote.")],
@@ -149,8 +180,14 @@ def predict_command(
     fit = load_fit(saved)
     rows = table.read(file, getattr(fit.model.design.recipe, "formula", ""))
     with show_progress("predicting"):
-        found = fit.predict(rows, prob, groups=of_groups, weights=precisions, output="pandas")
-    said = json_text("predict", {**found.attrs, "rows": records(found)}) if as_json else csv_of(found)
+        found = fit.predict(
+            rows, prob, groups=of_groups, weights=precisions, output="pandas"
+        )
+    said = (
+        json_text("predict", {**found.attrs, "rows": records(found)})
+        if as_json
+        else csv_of(found)
+    )
     if output is None:
         typer.echo(said, nl=False)
     else:
@@ -189,18 +226,25 @@ def compare_command(
             for prior, made in zip(priors, models):
                 for name, method in chosen.items():
                     parts = zip((formula, prior, name), (formulas, priors, methods))
-                    said = ", ".join(text for text, of in parts if len(of) > 1) or formula
+                    said = (
+                        ", ".join(text for text, of in parts if len(of) > 1) or formula
+                    )
                     fits[said] = fit_model(made, method, seed=seed)
         judged = compare_models(fits)
     if as_json:
-        write_json("compare", compared_object(fits, judged, prob, alike=len(formulas) == 1))
+        write_json(
+            "compare", compared_object(fits, judged, prob, alike=len(formulas) == 1)
+        )
     elif as_csv:
         typer.echo(csv_of(judged.table.rename_axis("fit")), nl=False)
     else:
         show_compared(fits, judged, prob, alike=len(formulas) == 1)
 
 
-@app.command(name="check", epilog='Example: probreg check challenger "damage ~ temperature" --likelihood bernoulli')
+@app.command(
+    name="check",
+    epilog='Example: probreg check challenger "damage ~ temperature" --likelihood bernoulli',
+)
 @with_option_groups
 def check_command(
     file: File, formula: Formula, model: ModelOptions, table: TableOptions, prior: Prior = "flat",
@@ -219,7 +263,9 @@ def check_command(
     write_findings("check", found, as_json, as_csv)
 
 
-@app.command(name="diagnose", epilog='Example: probreg diagnose stackloss "stack_loss ~ ."')
+@app.command(
+    name="diagnose", epilog='Example: probreg diagnose stackloss "stack_loss ~ ."'
+)
 @with_option_groups
 def diagnose_command(
     source: Source, model: ModelOptions, how: MethodOptions, table: TableOptions, formula: MaybeFormula = None,
@@ -236,7 +282,10 @@ def diagnose_command(
     write_findings("diagnose", said, as_json, as_csv)
 
 
-@app.command(name="report", epilog='Example: probreg report stackloss "stack_loss ~ ." --output stackloss.html')
+@app.command(
+    name="report",
+    epilog='Example: probreg report stackloss "stack_loss ~ ." --output stackloss.html',
+)
 @with_option_groups
 def report_command(
     source: Source, model: ModelOptions, how: MethodOptions, table: TableOptions, formula: MaybeFormula = None,
@@ -259,11 +308,18 @@ def report_command(
     write_report(fits, output, prob, rows, title=title)
 
 
-@app.command(name="datasets", epilog="Example: probreg datasets challenger --csv > orings.csv")
+@app.command(
+    name="datasets", epilog="Example: probreg datasets challenger --csv > orings.csv"
+)
 def datasets_command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A data set, to read all about it.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A data set, to read all about it."),
+    ] = None,
     as_json: AsJson = False,
-    as_csv: Annotated[bool, output_option("Write the list, or the rows of NAME, as CSV.", "--csv")] = False,
+    as_csv: Annotated[
+        bool, output_option("Write the list, or the rows of NAME, as CSV.", "--csv")
+    ] = False,
 ) -> None:
     """List the bundled data sets, or print the card of one."""
     one_format(as_json, as_csv)
@@ -272,17 +328,22 @@ def datasets_command(
     if as_json:
         write_json("datasets", {"datasets": [asdict(card) for card in cards]})
     elif as_csv:
-        typer.echo(csv_of(catalogue_table(cards) if name is None else load_dataset(name)), nl=False)
+        typer.echo(
+            csv_of(catalogue_table(cards) if name is None else load_dataset(name)),
+            nl=False,
+        )
     else:
         write_lines(cards if name is None else cards[0])
 
 
 @app.command(name="demo", epilog="Example: probreg demo --quick")
 def demo_command(
-    output: Annotated[Path, output_option("Where the report is written.", "--output", "--out")] = Path(
-        "probreg-demo.html"
-    ),
-    quick: Annotated[bool, method_option("Fewer draws, for a first look.", "--quick")] = False,
+    output: Annotated[
+        Path, output_option("Where the report is written.", "--output", "--out")
+    ] = Path("probreg-demo.html"),
+    quick: Annotated[
+        bool, method_option("Fewer draws, for a first look.", "--quick")
+    ] = False,
     seed: Seed = 1,
 ) -> None:
     """Analyse a bundled data set, from table to report.

@@ -18,21 +18,31 @@ def demonstrate(out: Path, quick: bool, seed: int) -> None:
     card, rows = describe_dataset("challenger"), load_dataset("challenger")
     model = Model.from_formula("damage ~ temperature", rows, likelihood="bernoulli")
     regular = model.with_prior(Normal(0.1))
-    write_lines(f"{card.title}: {card.question}\n", model, "\nChecks", check(model, verbose=True))
+    write_lines(
+        f"{card.title}: {card.question}\n",
+        model,
+        "\nChecks",
+        check(model, verbose=True),
+    )
     write_lines(
         "\nThree fits: maximum likelihood; the mode and the posterior under a normal prior of standard deviation 0.1 on the slope per °F."
     )
     with show_progress("fitting"):
         fits = {"ML": fit_model(model), "mode": fit_model(regular)}
     with show_progress("drawing from the posterior"):
-        fits["posterior"] = fit_model(regular, NUTS(draws=500 if quick else 1000), seed=seed)
+        fits["posterior"] = fit_model(
+            regular, NUTS(draws=500 if quick else 1000), seed=seed
+        )
     show_fits(fits, 0.95, rest="in the report")
     write_lines(
         "\nP(damage) at 31 °F, the forecast for the launch (95 % intervals); the coldest flight so far had 53 °F"
     )
     for name, fit in fits.items():
         p = fit.predict({"temperature": [31.0]}).isel(obs=0)
-        mean, low, high = (format_probability(float(p[q])) for q in ("mean", "mean_lower", "mean_upper"))
+        mean, low, high = (
+            format_probability(float(p[q]))
+            for q in ("mean", "mean_lower", "mean_upper")
+        )
         write_lines(f"  {name:<10} {mean:<6}  ({low} to {high})")
     write_report(
         fits, out, 0.95, rows, title=card.title, text=card.question, effects={"temperature": -10},

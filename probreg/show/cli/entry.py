@@ -19,7 +19,9 @@ from probreg.show.cli.spelling import as_options
 from probreg.system.terminal import visible
 
 REFUSED, USAGE, STOPPED = 1, 2, 130
-_UsageError: Any = typer.BadParameter.__mro__[1]  # the base of every complaint about options; typer does not export it
+_UsageError: Any = typer.BadParameter.__mro__[
+    1
+]  # the base of every complaint about options; typer does not export it
 
 
 class WrongWords(typer.BadParameter):
@@ -35,7 +37,9 @@ class Commands(TyperGroup):
     def main(self, *args: Any, **options: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a terminal without ✓ or ° shows a question mark
+                stream.reconfigure(
+                    errors="replace"
+                )  # a terminal without ✓ or ° shows a question mark
         try:
             code = super().main(*args, **{**options, "standalone_mode": False})
             sys.stdout.flush()  # a full disk says so here, and not in a traceback at the very end
@@ -50,12 +54,18 @@ class Commands(TyperGroup):
             sys.exit(REFUSED)
         except OSError as error:
             _forget_output()
-            _stop(f"{error.filename or 'the output'} cannot be written or read: {error.strerror or error}", REFUSED)
+            _stop(
+                f"{error.filename or 'the output'} cannot be written or read: {error.strerror or error}",
+                REFUSED,
+            )
         except Exception as error:
             if os.environ.get("PROBREG_TRACEBACK"):
                 raise
             said = f"a fault of probreg itself, {type(error).__name__}: {error}"
-            _stop(f"{said}; PROBREG_TRACEBACK=1 before the command shows where, for a report", REFUSED)
+            _stop(
+                f"{said}; PROBREG_TRACEBACK=1 before the command shows where, for a report",
+                REFUSED,
+            )
         sys.exit(code if isinstance(code, int) else 0)
 
 

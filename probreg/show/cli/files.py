@@ -20,26 +20,40 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = ("", "NA", "NaN", "nan")  # a level called "None" or "null" stays a level
-_NUMBER = re.compile(r"\s*[+-]?\d*(,\d+|\d)([eE][+-]?\d+)?\s*")  # 1,5 and 12, with a decimal comma
+_NUMBER = re.compile(
+    r"\s*[+-]?\d*(,\d+|\d)([eE][+-]?\d+)?\s*"
+)  # 1,5 and 12, with a decimal comma
 SUFFIXES = ".csv, .tsv, .txt, each also .gz, .parquet, .arrow or .feather"
-_TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq", ".parq"), (".arrow", ".feather", ".ipc")
+_TEXT, _PARQUET, _ARROW = (
+    (".csv", ".tsv", ".txt"),
+    (".parquet", ".pq", ".parq"),
+    (".arrow", ".feather", ".ipc"),
+)
 _ZIPPED = b"\x1f\x8b"  # how what gzip wrote begins
 
 
-def read_file(name: str, separator: str = ",", decimal: str | None = None, formula: str = "") -> "pd.DataFrame":
+def read_file(
+    name: str, separator: str = ",", decimal: str | None = None, formula: str = ""
+) -> "pd.DataFrame":
     """The table in a file, or a bundled data set when no such file is there.
 
     `decimal` is the point of a text file's numbers; where it is not given, a column that `formula` names and that would be
     numbers but for decimal commas is refused. DataError for that, and for what cannot be read.
     """
     if name == "-":
-        return _check_rows(_text(_standard_input(), "the standard input", separator, decimal or "."), decimal, formula)
+        return _check_rows(
+            _text(_standard_input(), "the standard input", separator, decimal or "."),
+            decimal,
+            formula,
+        )
     path = Path(name)
     if not path.exists():
         known = [card.name for card in list_datasets()]
         if name in known:
             return load_dataset(name)
-        raise DataError(f"there is no file {name!r}, and no bundled data set of that name ({', '.join(known)})")
+        raise DataError(
+            f"there is no file {name!r}, and no bundled data set of that name ({', '.join(known)})"
+        )
     require_plain(path)
     suffixes = [s.lower() for s in path.suffixes]
     zipped = suffixes[-1:] == [".gz"]
@@ -50,22 +64,32 @@ def read_file(name: str, separator: str = ",", decimal: str | None = None, formu
         separator = "\t" if kind == ".tsv" and separator == "," else separator
         opened: Any = gzip.open if zipped else open
         with opened(path, "rb") as raw:
-            return _check_rows(_text(raw, repr(path.name), separator, decimal or "."), decimal, formula)
-    raise DataError(f"{path.name!r} has no known ending; a table is read from {SUFFIXES}")
+            return _check_rows(
+                _text(raw, repr(path.name), separator, decimal or "."), decimal, formula
+            )
+    raise DataError(
+        f"{path.name!r} has no known ending; a table is read from {SUFFIXES}"
+    )
 
 
 def _standard_input() -> IO[bytes]:
     """All that comes, unzipped where it is zipped. DataError where nothing is piped in."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise DataError("- reads a table from the standard input, and nothing is piped into it")
+        raise DataError(
+            "- reads a table from the standard input, and nothing is piped into it"
+        )
     content = sys.stdin.buffer.read()
     try:
-        return io.BytesIO(gzip.decompress(content) if content.startswith(_ZIPPED) else content)
+        return io.BytesIO(
+            gzip.decompress(content) if content.startswith(_ZIPPED) else content
+        )
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"the standard input cannot be unzipped: {error}") from None
 
 
-def _check_rows(rows: "pd.DataFrame", decimal: str | None, formula: str) -> "pd.DataFrame":
+def _check_rows(
+    rows: "pd.DataFrame", decimal: str | None, formula: str
+) -> "pd.DataFrame":
     if decimal is None:
         _refuse_decimal_commas(rows, formula)
     return rows
@@ -77,7 +101,14 @@ def response_level(text: str | None, formula: str, rows: Any) -> Any:
     if text is None or column not in rows.columns:
         return text
     values = rows[column].dropna().unique().tolist()
-    return next((v for v in values if str(v) == text or (isinstance(v, float) and f"{v:g}" == text)), text)
+    return next(
+        (
+            v
+            for v in values
+            if str(v) == text or (isinstance(v, float) and f"{v:g}" == text)
+        ),
+        text,
+    )
 
 
 def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFrame":
@@ -89,7 +120,9 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
         _check_head(head, name)
         lines.detach().seek(0)
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading would be cut
+            warnings.simplefilter(
+                "error", pd.errors.ParserWarning
+            )  # rows longer than the heading would be cut
             read = partial(
                 pd.read_csv,
                 sep=separator,
@@ -98,7 +131,8 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
                 keep_default_na=False,
                 na_values=list(MISSING),
                 index_col=False,
-                skip_blank_lines=len(head) > 1,  # in a file of one column a blank line is a missing value
+                skip_blank_lines=len(head)
+                > 1,  # in a file of one column a blank line is a missing value
             )
             rows = read(raw)
             if rounded := _columns_with_rounding(rows):
@@ -106,7 +140,9 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
                 again = read(raw, usecols=rounded, dtype_backend="numpy_nullable")
                 rows = rows.assign(**{name: again[name] for name in rounded})
     except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        raise DataError(
+            f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from None
     except (
         OSError, EOFError, zlib.error, csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning,
     ) as error:  # fmt: skip
@@ -118,7 +154,11 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
 
 def _columns_with_rounding(rows: "pd.DataFrame") -> list[str]:
     """The columns whose numbers may be whole numbers that were rounded to floats, since others of the column are missing."""
-    found = [name for name in rows if rows[name].dtype.kind == "f" and rows[name].isna().any()]
+    found = [
+        name
+        for name in rows
+        if rows[name].dtype.kind == "f" and rows[name].isna().any()
+    ]
     return [name for name in found if rows[name].abs().max() > EXACT]
 
 
@@ -131,13 +171,17 @@ def _check_head(head: list[str], name: str) -> None:
             f"{name} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
         )
     if twice := sorted({column for column in head if head.count(column) > 1}):
-        raise DataError(f"{name} has more than one column called {', '.join(map(repr, twice))}; rename them")
+        raise DataError(
+            f"{name} has more than one column called {', '.join(map(repr, twice))}; rename them"
+        )
 
 
 def _refuse_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
     """DataError for text that would be numbers with a point for its comma: read as it stands it is categories."""
     for name in rows.columns:
-        if rows[name].dtype.kind in "fiub" or not (str(name) in formula or "." in formula):
+        if rows[name].dtype.kind in "fiub" or not (
+            str(name) in formula or "." in formula
+        ):
             continue
         met = [v for v in rows[name].dropna().unique().tolist() if isinstance(v, str)]
         commas = [v for v in met if "," in v]
@@ -155,7 +199,11 @@ def _columnar(path: Path, format: str) -> "pd.DataFrame":
         read = pd.read_parquet if format == "Parquet" else pd.read_feather
         rows = read(path)
         rounded = _columns_with_rounding(rows)
-        again = read(path, columns=rounded, dtype_backend="numpy_nullable") if rounded else rows
+        again = (
+            read(path, columns=rounded, dtype_backend="numpy_nullable")
+            if rounded
+            else rows
+        )
         return rows.assign(**{name: again[name] for name in rounded})
     except ImportError:
         raise DataError(

@@ -46,14 +46,24 @@ def output_option(text: str, *names: str) -> Any:
 File = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help=f"A table ({SUFFIXES}), a bundled data set, or - for CSV on the standard input."
+        metavar="FILE",
+        help=f"A table ({SUFFIXES}), a bundled data set, or - for CSV on the standard input.",
     ),
 ]
-Formula = Annotated[str, typer.Argument(metavar="FORMULA", help='Such as "y ~ x1 + C(g)".')]
-Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A saved fit, FIT.nc, or a table with a FORMULA after it.")
+Formula = Annotated[
+    str, typer.Argument(metavar="FORMULA", help='Such as "y ~ x1 + C(g)".')
 ]
-MaybeFormula = Annotated[str | None, typer.Argument(metavar="[FORMULA]", help="Of the model, where SOURCE is a table.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A saved fit, FIT.nc, or a table with a FORMULA after it.",
+    ),
+]
+MaybeFormula = Annotated[
+    str | None,
+    typer.Argument(metavar="[FORMULA]", help="Of the model, where SOURCE is a table."),
+]
 Prior = Annotated[str, model_option(PRIOR_HELP, "--prior")]
 Settings = Annotated[
     list[str],
@@ -64,9 +74,15 @@ Settings = Annotated[
 ]  # fmt: skip
 Seed = Annotated[int, method_option("Of everything random.")]
 Prob = Annotated[float, output_option("Probability of every interval.")]
-Verbose = Annotated[bool, output_option("Print all there is, not only what matters.", "--verbose")]
-AsJson = Annotated[bool, output_option("Write JSON: numbers in full, null for none.", "--json")]
-AsCsv = Annotated[bool, output_option("Write CSV: numbers in full, empty for none.", "--csv")]
+Verbose = Annotated[
+    bool, output_option("Print all there is, not only what matters.", "--verbose")
+]
+AsJson = Annotated[
+    bool, output_option("Write JSON: numbers in full, null for none.", "--json")
+]
+AsCsv = Annotated[
+    bool, output_option("Write CSV: numbers in full, empty for none.", "--csv")
+]
 
 
 @dataclass(frozen=True)
@@ -74,7 +90,9 @@ class TableOptions:
     """How a text file is read."""
 
     separator: Annotated[str, table_option("Between the columns of a text file.")] = ","
-    decimal: Annotated[str | None, table_option('In the numbers of a text file: "." or ",".')] = None
+    decimal: Annotated[
+        str | None, table_option('In the numbers of a text file: "." or ",".')
+    ] = None
 
     def read(self, file: str, formula: str = "") -> Any:
         """The table; the words of the options are usage, what is in the file is not."""
@@ -96,24 +114,47 @@ class ModelOptions:
             "p(k, n), multinomial for counts(a, b)."
         ),
     ] = None
-    aux: Annotated[str, model_option('Such as "sigma=half_normal(2)", or a number that holds it fixed.')] = ""
-    event: Annotated[str | None, model_option("Level of a two-level response that is modelled.")] = None
+    aux: Annotated[
+        str,
+        model_option(
+            'Such as "sigma=half_normal(2)", or a number that holds it fixed.'
+        ),
+    ] = ""
+    event: Annotated[
+        str | None, model_option("Level of a two-level response that is modelled.")
+    ] = None
     reference: Annotated[str | None, model_option("Base class of a softmax.")] = None
     weights: Annotated[
-        str | None, model_option('Column of frequency weights, or of others: "precision:w", "sampling:w".')
+        str | None,
+        model_option(
+            'Column of frequency weights, or of others: "precision:w", "sampling:w".'
+        ),
     ] = None
-    offset: Annotated[str | None, model_option('Expression added to the linear predictor: "log(exposure)".')] = None
-    missing: Annotated[str, model_option('"raise" or "drop" rows with missing values.')] = "raise"
+    offset: Annotated[
+        str | None,
+        model_option('Expression added to the linear predictor: "log(exposure)".'),
+    ] = None
+    missing: Annotated[
+        str, model_option('"raise" or "drop" rows with missing values.')
+    ] = "raise"
 
     def words(self, priors: Sequence[str]) -> "Words":
         """What the options say, read before any table is: what is not understood is usage."""
         with usage():
             if self.missing not in ("raise", "drop"):
                 raise DataError(f"--missing is raise or drop, got {self.missing!r}")
-            likelihood = None if self.likelihood is None else parse_likelihood(self.likelihood)
-            given = {"likelihood": likelihood, "aux": parse_aux(self.aux), "weights": named_weights(self.weights)}
+            likelihood = (
+                None if self.likelihood is None else parse_likelihood(self.likelihood)
+            )
+            given = {
+                "likelihood": likelihood,
+                "aux": parse_aux(self.aux),
+                "weights": named_weights(self.weights),
+            }
             given |= {"offset": self.offset, "missing": self.missing}
-            return Words(given, self.event, self.reference, tuple(parse_prior(p) for p in priors))
+            return Words(
+                given, self.event, self.reference, tuple(parse_prior(p) for p in priors)
+            )
 
 
 @dataclass(frozen=True)
@@ -127,20 +168,43 @@ class Words:
 
     def models(self, formula: str, rows: Any, *, asked: bool = True) -> list[Model]:
         """A model for each prior; a note on the standard error where the response is not one for its likelihood."""
-        event, reference = (response_level(text, formula, rows) for text in (self.event, self.reference))
-        first = Model.from_formula(formula, rows, prior=self.priors[0], event=event, reference=reference, **self.given)
+        event, reference = (
+            response_level(text, formula, rows) for text in (self.event, self.reference)
+        )
+        first = Model.from_formula(
+            formula,
+            rows,
+            prior=self.priors[0],
+            event=event,
+            reference=reference,
+            **self.given,
+        )
         if asked:
             question(first)
         return [first, *(first.with_prior(prior) for prior in self.priors[1:])]
 
-    def models_of_several(self, formulas: Sequence[str], rows: Any) -> dict[str, list[Model]]:
+    def models_of_several(
+        self, formulas: Sequence[str], rows: Any
+    ) -> dict[str, list[Model]]:
         """The models of each formula, all of the rows that are complete for every one of them."""
-        made = {formula: self.models(formula, rows, asked=False) for formula in formulas}
+        made = {
+            formula: self.models(formula, rows, asked=False) for formula in formulas
+        }
         labels = [np.asarray(models[0].design.labels) for models in made.values()]
         if self.given["missing"] == "drop" and len({len(some) for some in labels}) > 1:
-            complete = rows[rows.index.isin(set.intersection(*(set(some.tolist()) for some in labels)))]
-            tell("note", f"every formula is fitted to the {len(complete)} rows that are complete for all of them")
-            made = {formula: self.models(formula, complete, asked=False) for formula in formulas}
+            complete = rows[
+                rows.index.isin(
+                    set.intersection(*(set(some.tolist()) for some in labels))
+                )
+            ]
+            tell(
+                "note",
+                f"every formula is fitted to the {len(complete)} rows that are complete for all of them",
+            )
+            made = {
+                formula: self.models(formula, complete, asked=False)
+                for formula in formulas
+            }
         question(next(iter(made.values()))[0])
         return made
 
@@ -160,19 +224,33 @@ class MethodOptions:
 
 
 def fit_of_source(
-    source: str, formula: str | None, model: ModelOptions, how: MethodOptions, table: TableOptions, prior: str
+    source: str,
+    formula: str | None,
+    model: ModelOptions,
+    how: MethodOptions,
+    table: TableOptions,
+    prior: str,
 ) -> tuple[Fit, Any]:
     """A saved fit, or the fit of a table with the table."""
     if source.endswith(".nc"):
         if formula is not None:
             raise WrongWords(f"{source} is a saved fit, which has its formula")
         groups: tuple[Any, ...] = (model, how, table)
-        told = [f.name for group in groups for f in fields(group) if getattr(group, f.name) not in (f.default, [])]
+        told = [
+            f.name
+            for group in groups
+            for f in fields(group)
+            if getattr(group, f.name) not in (f.default, [])
+        ]
         if told := [*told, *(["prior"] if prior != "flat" else [])]:
-            raise WrongWords(f"{source} is a saved fit, which has its {' and '.join(told)}")
+            raise WrongWords(
+                f"{source} is a saved fit, which has its {' and '.join(told)}"
+            )
         return load_fit(source), None
     if formula is None:
-        raise WrongWords(f"{source} is no saved fit, FIT.nc: a table has a FORMULA after it")
+        raise WrongWords(
+            f"{source} is no saved fit, FIT.nc: a table has a FORMULA after it"
+        )
     method, words = how.chosen(), model.words([prior])
     rows = table.read(source, formula)
     (made,) = words.models(formula, rows)
@@ -219,11 +297,21 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(p.annotation, include_extras=True)
         for f in fields(p.annotation):
             default = f.default if f.default_factory is MISSING else f.default_factory()
-            shown.append(p.replace(name=f.name, kind=p.KEYWORD_ONLY, annotation=hints[f.name], default=default))
+            shown.append(
+                p.replace(
+                    name=f.name,
+                    kind=p.KEYWORD_ONLY,
+                    annotation=hints[f.name],
+                    default=default,
+                )
+            )
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
-        made = {name: cls(**{f.name: given.pop(f.name) for f in fields(cls)}) for name, cls in groups.items()}
+        made = {
+            name: cls(**{f.name: given.pop(f.name) for f in fields(cls)})
+            for name, cls in groups.items()
+        }
         command(**given, **made)
 
     called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

@@ -26,7 +26,9 @@ def write_lines(*things: object) -> None:
 
 def tell(kind: str, text: str) -> None:
     """A note or a warning, as one line on the standard error."""
-    typer.echo(f"probreg: {kind}: {visible(' '.join(as_options(text).split()))}", err=True)
+    typer.echo(
+        f"probreg: {kind}: {visible(' '.join(as_options(text).split()))}", err=True
+    )
 
 
 @contextmanager
@@ -42,14 +44,21 @@ def show_progress(what: str) -> Iterator[None]:
                 yield
         else:
             yield
-    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, ProbregWarning)):
+    for text in dict.fromkeys(
+        str(w.message) for w in caught if issubclass(w.category, ProbregWarning)
+    ):
         tell("warning", text)
 
 
 def json_text(command: str, content: Mapping[str, Any]) -> str:
     """One JSON object with the command and the version; numbers in full, what does not exist as null."""
     head = {"command": command, "version": probreg.__version__}
-    return json.dumps(plain({**head, **content}), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return (
+        json.dumps(
+            plain({**head, **content}), ensure_ascii=False, allow_nan=False, indent=1
+        )
+        + "\n"
+    )
 
 
 def write_json(command: str, content: Mapping[str, Any]) -> None:
@@ -74,7 +83,11 @@ def _as_cell(value: Any) -> Any:
     >>> [_as_cell(v) for v in ("=1+1", "+1", "a", -2.0)]
     ["'=1+1", '+1', 'a', -2.0]
     """
-    runs = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not reads_as_number(value)
+    runs = (
+        isinstance(value, str)
+        and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+        and not reads_as_number(value)
+    )
     return f"'{value}" if runs else value
 
 

@@ -47,9 +47,18 @@ def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Metho
         key, _ = _split_setting(text)
         if not any(key in each for each in known.values()):
             raise DataError(
-                _unknown_setting_message(" or ".join(known), key, list(dict.fromkeys(k for each in known.values() for k in each)))
+                _unknown_setting_message(
+                    " or ".join(known),
+                    key,
+                    list(dict.fromkeys(k for each in known.values() for k in each)),
+                )
             )
-    return {name: method_of(name, [s for s in settings if _split_setting(s)[0] in known[name]]) for name in known}
+    return {
+        name: method_of(
+            name, [s for s in settings if _split_setting(s)[0] in known[name]]
+        )
+        for name in known
+    }
 
 
 def settings_on_a_line(cls: type[Method]) -> dict[str, Any]:
@@ -58,7 +67,11 @@ def settings_on_a_line(cls: type[Method]) -> dict[str, Any]:
         return {}
     hints = get_type_hints(cls)
     found = {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
-    return {name: hint for name, hint in found.items() if any(get_origin(t) is not tuple for t in _kinds(hint))}
+    return {
+        name: hint
+        for name, hint in found.items()
+        if any(get_origin(t) is not tuple for t in _kinds(hint))
+    }
 
 
 def covariance_of(fit: Fit, text: str, rows: Any) -> DataArray:
@@ -71,7 +84,11 @@ def covariance_of(fit: Fit, text: str, rows: Any) -> DataArray:
         for column in columns:
             if column not in rows.columns:
                 raise DataError(_no_column(column, list(map(str, rows.columns))))
-        return fit.covariance(kind, groups=columns[0] if len(columns) == 1 else (columns[0], columns[1]), data=rows)
+        return fit.covariance(
+            kind,
+            groups=columns[0] if len(columns) == 1 else (columns[0], columns[1]),
+            data=rows,
+        )
     return fit.covariance(kind)
 
 
@@ -83,7 +100,10 @@ def read_groups(text: str | None) -> Any:
     """
     if text is None:
         return None
-    pairs = [part.partition("=")[::2] if "=" in text else ("", part) for part in text.split(",")]
+    pairs = [
+        part.partition("=")[::2] if "=" in text else ("", part)
+        for part in text.split(",")
+    ]
     for factor, how in pairs:
         if how not in get_args(Groups) or ("=" in text and not factor):
             kinds = ", ".join(get_args(Groups))
@@ -104,14 +124,18 @@ def check_covariance(text: str) -> None:
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        shown = ", ".join({"cluster": "cluster:COLUMN", "HAC": "HAC:LAGS"}.get(k, k) for k in KINDS)
+        shown = ", ".join(
+            {"cluster": "cluster:COLUMN", "HAC": "HAC:LAGS"}.get(k, k) for k in KINDS
+        )
         raise DataError(f"no covariance is called {kind!r}{hint} There are: {shown}")
     if kind == "cluster" and not (of and of.count(",") <= 1):
         raise DataError(
             "--covariance cluster names the column of the groups: cluster:COLUMN, or cluster:ONE,OTHER for two ways"
         )
     if kind == "HAC" and colon and not of.isdecimal():
-        raise DataError(f"--covariance HAC takes a whole number of lags, such as HAC:4, got {of!r}")
+        raise DataError(
+            f"--covariance HAC takes a whole number of lags, such as HAC:4, got {of!r}"
+        )
     if colon and kind not in ("cluster", "HAC"):
         raise DataError(f"--covariance {kind} takes nothing after a colon, got {of!r}")
 
@@ -119,7 +143,9 @@ def check_covariance(text: str) -> None:
 def _split_setting(text: str) -> tuple[str, str]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not (equals and key and value):
-        raise DataError(f"--set takes a setting and its value, such as draws=2000, got {text!r}")
+        raise DataError(
+            f"--set takes a setting and its value, such as draws=2000, got {text!r}"
+        )
     return key, value
 
 
@@ -139,14 +165,18 @@ def _no_column(name: str, known: list[str]) -> str:
 def _kinds(hint: Any) -> tuple[Any, ...]:
     """The types that a union is of, None left out."""
     if get_origin(hint) in (Union, UnionType):
-        return tuple(t for one in get_args(hint) if one is not NoneType for t in _kinds(one))
+        return tuple(
+            t for one in get_args(hint) if one is not NoneType for t in _kinds(one)
+        )
     return (hint,)
 
 
 def _parse_value(key: str, text: str, hint: Any) -> Any:
     """The text as the first of the types that takes it."""
     kinds = _kinds(hint)
-    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    words = [
+        word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)
+    ]
     if text in words:
         return text
     if bool in kinds and text.lower() in _TRUTH:
@@ -158,5 +188,9 @@ def _parse_value(key: str, text: str, hint: Any) -> Any:
             except ValueError:
                 pass
     wanted = {int: "a whole number", float: "a number", bool: "true or false"}
-    said = [f"one of {', '.join(map(repr, words))}"] if words else [wanted[k] for k in kinds if k in wanted]
+    said = (
+        [f"one of {', '.join(map(repr, words))}"]
+        if words
+        else [wanted[k] for k in kinds if k in wanted]
+    )
     raise DataError(f"--set {key} takes {' or '.join(said)}, got {text!r}")

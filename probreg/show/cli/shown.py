@@ -15,12 +15,29 @@ from probreg.inference import METHODS, Evidence
 from probreg.model.model import Model
 from probreg.priors import Covariance, Flat
 from probreg.show.cli.entry import REFUSED
-from probreg.show.cli.output import csv_of, records, show_progress, write_json, write_lines
+from probreg.show.cli.output import (
+    csv_of,
+    records,
+    show_progress,
+    write_json,
+    write_lines,
+)
 from probreg.show.cli.spelling import as_options, as_printed
 from probreg.show.cli.tables import findings_table
 from probreg.system.terminal import visible
 
-_ROW = ["param", "fit", "estimate", "error", "lower", "upper", "difference", "se_ratio", "prior_weight", "prior"]
+_ROW = [
+    "param",
+    "fit",
+    "estimate",
+    "error",
+    "lower",
+    "upper",
+    "difference",
+    "se_ratio",
+    "prior_weight",
+    "prior",
+]
 
 
 def name_of(fit: Fit) -> str:
@@ -39,7 +56,11 @@ def beside(model: Model, main: Fit) -> dict[str, Fit]:
     if main.target == "mode" and model.flat:
         return {name_of(main): main}
     fits = _maximum_likelihood(model)
-    if main.target == "posterior" and not model.flat and METHODS["newton"]().obstacle(model) is None:
+    if (
+        main.target == "posterior"
+        and not model.flat
+        and METHODS["newton"]().obstacle(model) is None
+    ):
         fits["mode"] = fit_model(model)
     return {**fits, name_of(main): main}
 
@@ -60,7 +81,12 @@ def show_fits(fits: Mapping[str, Fit], prob: float, rest: str) -> Any:
     from probreg.comparison import compare
 
     of = compare(fits, prob) if len(fits) > 1 else None
-    write_lines("", as_printed(str(next(iter(fits.values())).summary(prob) if of is None else of), rest))
+    write_lines(
+        "",
+        as_printed(
+            str(next(iter(fits.values())).summary(prob) if of is None else of), rest
+        ),
+    )
     return of
 
 
@@ -70,16 +96,42 @@ def show_in_full(fits: Mapping[str, Fit], of: Any, prob: float) -> None:
         (alone,) = fits.values()
         write_lines("\nEvery row", alone.summary(prob).to_string())
     else:
-        write_lines("\nEvery row", of.tidy()[_ROW].to_string(index=False, na_rep="", float_format="{:.5g}".format))
-        reasons = [f"  {visible(param)}, {visible(said)}" for param, each in of.reasons.items() for said in each]
+        write_lines(
+            "\nEvery row",
+            of.tidy()[_ROW].to_string(
+                index=False, na_rep="", float_format="{:.5g}".format
+            ),
+        )
+        reasons = [
+            f"  {visible(param)}, {visible(said)}"
+            for param, each in of.reasons.items()
+            for said in each
+        ]
         write_lines(*(["\nEvery reason", *reasons] if reasons else []))
-        write_lines(*(["\nNotes of the comparison", *(f"  {visible(note)}" for note in of.notes)] if of.notes else []))
+        write_lines(
+            *(
+                [
+                    "\nNotes of the comparison",
+                    *(f"  {visible(note)}" for note in of.notes),
+                ]
+                if of.notes
+                else []
+            )
+        )
     for name, fit in fits.items():
-        write_lines(f"\nChecks of {name}", as_options(str(probreg.check(fit.model, verbose=True))))
-        write_lines(f"\nNotes of {name}", *(f"  {visible(note)}" for note in fit.described["notes"]))
+        write_lines(
+            f"\nChecks of {name}",
+            as_options(str(probreg.check(fit.model, verbose=True))),
+        )
+        write_lines(
+            f"\nNotes of {name}",
+            *(f"  {visible(note)}" for note in fit.described["notes"]),
+        )
 
 
-def show_compared(fits: Mapping[str, Fit], judged: ModelComparison, prob: float, *, alike: bool) -> None:
+def show_compared(
+    fits: Mapping[str, Fit], judged: ModelComparison, prob: float, *, alike: bool
+) -> None:
     """Prints what the fits say of rows left out, and their coefficients side by side: with reasons where they are of the same
     columns."""
     from probreg.comparison import compare
@@ -87,7 +139,12 @@ def show_compared(fits: Mapping[str, Fit], judged: ModelComparison, prob: float,
 
     write_lines(as_printed(str(judged)))
     if len(fits) > 1:
-        write_lines("", as_printed(str(compare(fits, prob) if alike else table(fits)), "with --json"))
+        write_lines(
+            "",
+            as_printed(
+                str(compare(fits, prob) if alike else table(fits)), "with --json"
+            ),
+        )
 
 
 def write_findings(command: str, found: Findings, as_json: bool, as_csv: bool) -> None:
@@ -95,9 +152,19 @@ def write_findings(command: str, found: Findings, as_json: bool, as_csv: bool) -
     table = findings_table(found)
     table["remedy"] = table["remedy"].map(as_options)
     if as_json:
-        write_json(command, {"worst": found.worst.name.lower(), "passed": found.passed, "findings": records(table)})
+        write_json(
+            command,
+            {
+                "worst": found.worst.name.lower(),
+                "passed": found.passed,
+                "findings": records(table),
+            },
+        )
     elif as_csv:
-        lists = {name: table[name].map(lambda each: "; ".join(map(str, each))) for name in ("columns", "rows")}
+        lists = {
+            name: table[name].map(lambda each: "; ".join(map(str, each)))
+            for name in ("columns", "rows")
+        }
         typer.echo(csv_of(table.assign(**lists)), nl=False)
     else:
         write_lines(as_options(str(found)))

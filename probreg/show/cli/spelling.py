@@ -7,20 +7,32 @@ from probreg.likelihoods import LIKELIHOODS
 from probreg.priors import AUX_PRIORS, PRIORS
 
 _METHODS = {cls.__name__: name for name, cls in METHODS.items()}
-_PARTS = {cls.__name__: name for room in (LIKELIHOODS, PRIORS, AUX_PRIORS) for name, cls in room.items()}
+_PARTS = {
+    cls.__name__: name
+    for room in (LIKELIHOODS, PRIORS, AUX_PRIORS)
+    for name, cls in room.items()
+}
 _ARGUMENTS = r"\(((?:[^()]|\([^()]*\))*)\)"  # brackets, and brackets within them
 
-_VALUED = re.compile(r"\b(missing|event|reference|likelihood|method|groups|prior)=['\"]([^'\"]*)['\"]")
+_VALUED = re.compile(
+    r"\b(missing|event|reference|likelihood|method|groups|prior)=['\"]([^'\"]*)['\"]"
+)
 _NUMBER = re.compile(r"\b(prob|seed|event|reference)=([\d.]*\d)")
-_NAMED = re.compile(r"\b(missing|event|reference|weights|offset|aux|prior|likelihood|method|prob)=(?![\w'\"\[{(.-])")
+_NAMED = re.compile(
+    r"\b(missing|event|reference|weights|offset|aux|prior|likelihood|method|prob)=(?![\w'\"\[{(.-])"
+)
 # where a print of the library says that the rest is: an attribute or a method of what it prints
 _ELSEWHERE = re.compile(r"\bin (?:summary\(\))?(?:\.[a-z_]+(?:\(\))?|(?<=\)))")
 _WEIGHTS = re.compile(r"\bpr\.weights\.(precision|sampling)\((\w+)\)")
-_COVARIANCE = re.compile(r"(?:\b(?:pr\.fit\(model\)|fit)\.)?\bcovariance(?:\(|=)'(\w+)'(, groups=\.\.\.)?\)?")
+_COVARIANCE = re.compile(
+    r"(?:\b(?:pr\.fit\(model\)|fit)\.)?\bcovariance(?:\(|=)'(\w+)'(, groups=\.\.\.)?\)?"
+)
 _FIT = re.compile(r"\b(?:pr\.)?fit\(model, ('?)([\w.]+)\1(?:" + _ARGUMENTS + r")?\)")
 _AUX = re.compile(r"\b(aux|prior)=\{'?([^{}':]+)'?: ([^{}]+)\}")
 _CLASS = re.compile(
-    r"\b(?:(prior|likelihood|method)=)?(pr\.)?(?:priors\.|likelihoods\.)?([A-Z]\w+)(?:" + _ARGUMENTS + ")?"
+    r"\b(?:(prior|likelihood|method)=)?(pr\.)?(?:priors\.|likelihoods\.)?([A-Z]\w+)(?:"
+    + _ARGUMENTS
+    + ")?"
 )
 _SET = re.compile(rf"\b(?:pr\.)?({'|'.join(_METHODS)})\(([^()]*=[^()]*)\)")
 _PICTURE = re.compile(r"(?:; |→ )see plot\.\w+")
@@ -47,7 +59,9 @@ def as_options(said: str) -> str:
     'Give sd a proper prior, such as --prior "(1 | g)=covariance(half_normal(2.1))"'
     """
     said = _PICTURE.sub("", with_options(said))  # pictures are in reports
-    said = said.replace("or 'cluster' by group", "or --covariance cluster:COLUMN by group")
+    said = said.replace(
+        "or 'cluster' by group", "or --covariance cluster:COLUMN by group"
+    )
     said = _FIT.sub(lambda m: _method(m[2].removeprefix("pr."), m[3]), said)
     return _NAMED.sub(r"--\1", _CLASS.sub(_of_class, said))
 
@@ -58,7 +72,10 @@ def with_options(said: str) -> str:
     >>> with_options("prior Normal(1) on x; fit with Evidence(criterion='ML')")
     'prior Normal(1) on x; fit with --method evidence --set criterion=ML'
     """
-    said = _SET.sub(lambda m: _method(m[1], m[2]), _FIT.sub(lambda m: _method(m[2].removeprefix("pr."), m[3]), said))
+    said = _SET.sub(
+        lambda m: _method(m[1], m[2]),
+        _FIT.sub(lambda m: _method(m[2].removeprefix("pr."), m[3]), said),
+    )
     for library, command in _VERBS.items():
         said = said.replace(library, command)
     said = _COVARIANCE.sub(_spell_covariance, _WEIGHTS.sub(r"--weights \1:\2", said))
@@ -84,11 +101,17 @@ def _spell_covariance(found: re.Match[str]) -> str:
 def _bare(found: re.Match[str]) -> str:
     """A class of a prior as it is written within an option."""
     name = _PARTS.get(found[3])
-    return found[0] if name is None else name + (f"({_CLASS.sub(_bare, found[4])})" if found[4] else "")
+    return (
+        found[0]
+        if name is None
+        else name + (f"({_CLASS.sub(_bare, found[4])})" if found[4] else "")
+    )
 
 
 def _of_class(found: re.Match[str]) -> str:
-    if found[4] is None and found[2] is None:  # a word that begins a sentence, or the name of a person
+    if (
+        found[4] is None and found[2] is None
+    ):  # a word that begins a sentence, or the name of a person
         return found[0]
     if found[3] in _METHODS:
         return _method(found[3], found[4])
@@ -99,4 +122,6 @@ def _of_class(found: re.Match[str]) -> str:
 
 def _method(name: str, settings: str | None) -> str:
     each = [s.strip().replace("'", "") for s in (settings or "").split(",") if "=" in s]
-    return " ".join([f"--method {_METHODS.get(name, name)}", *(f"--set {s}" for s in each)])
+    return " ".join(
+        [f"--method {_METHODS.get(name, name)}", *(f"--set {s}" for s in each)]
+    )

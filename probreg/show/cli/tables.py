@@ -19,22 +19,32 @@ _ESTIMATES = {
 _FIRST = ["fit", "outcome", "coef", "estimate", "std_error", "lower", "upper"]
 
 
-def estimates_of(fits: Mapping[str, Fit], prob: float, covariance: Any = None) -> DataFrame:
+def estimates_of(
+    fits: Mapping[str, Fit], prob: float, covariance: Any = None
+) -> DataFrame:
     """Every coefficient and nuisance parameter of every fit, one row each."""
     import pandas as pd
 
     each = []
     for name, fit in fits.items():
         summary = fit.summary(prob, covariance=covariance)
-        table = pd.DataFrame(summary).reset_index().rename(columns={"index": "coef", **_ESTIMATES})
+        table = (
+            pd.DataFrame(summary)
+            .reset_index()
+            .rename(columns={"index": "coef", **_ESTIMATES})
+        )
         each.append(table.assign(fit=name))
     whole = pd.concat(each, ignore_index=True)
     for name in ("statistic", "p_value"):
         whole[name] = whole.get(name)
-    return whole[[c for c in _FIRST if c in whole] + [c for c in whole if c not in _FIRST]]
+    return whole[
+        [c for c in _FIRST if c in whole] + [c for c in whole if c not in _FIRST]
+    ]
 
 
-def fit_object(name: str, fit: Fit, prob: float, covariance: Any = None) -> dict[str, Any]:
+def fit_object(
+    name: str, fit: Fit, prob: float, covariance: Any = None
+) -> dict[str, Any]:
     """A fit as an object: how it was made and ended, its statistics and its table."""
     said = fit.summary(prob, covariance=covariance).attrs
     (statistics,) = records(fit.glance())
@@ -51,16 +61,22 @@ def fit_object(name: str, fit: Fit, prob: float, covariance: Any = None) -> dict
         "statistics": statistics,
         "notes": list(fit.described["notes"]),
         "table": [
-            {k: v for k, v in row.items() if k != "fit"} for row in records(estimates_of({name: fit}, prob, covariance))
+            {k: v for k, v in row.items() if k != "fit"}
+            for row in records(estimates_of({name: fit}, prob, covariance))
         ],
     }
 
 
-def compared_object(fits: Mapping[str, Fit], judged: ModelComparison, prob: float, *, alike: bool) -> dict[str, Any]:
+def compared_object(
+    fits: Mapping[str, Fit], judged: ModelComparison, prob: float, *, alike: bool
+) -> dict[str, Any]:
     """What fits say of rows left out, and each of them; where they are of the same columns, why they differ."""
     from probreg.comparison import compare
 
-    found: dict[str, Any] = {"models": records(judged.table.rename_axis("fit")), "notes": list(judged.notes)}
+    found: dict[str, Any] = {
+        "models": records(judged.table.rename_axis("fit")),
+        "notes": list(judged.notes),
+    }
     if alike and len(fits) > 1:
         of = compare(fits, prob)
         found |= {"reasons": of.reasons, "notes": [*judged.notes, *of.notes]}
@@ -73,7 +89,13 @@ def catalogue_table(cards: Iterable[DatasetCard]) -> DataFrame:
     import pandas as pd
 
     return pd.DataFrame(
-        [{k: getattr(card, k) for k in ("name", "rows", "title", "question", "response")} for card in cards]
+        [
+            {
+                k: getattr(card, k)
+                for k in ("name", "rows", "title", "question", "response")
+            }
+            for card in cards
+        ]
     )
 
 

@@ -12,7 +12,16 @@ from probreg.comparison.same_question import method_name
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.show.plot.style import GREY, INK, LIGHT, Size, footnote, label, paper, top_legend
+from probreg.show.plot.style import (
+    GREY,
+    INK,
+    LIGHT,
+    Size,
+    footnote,
+    label,
+    paper,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,15 +73,27 @@ def autocorrelation(
     """
     from matplotlib.ticker import MaxNLocator
 
-    if not isinstance(fit.model.likelihood, UnivariateLikelihood) or fit.model.design.weights is not None:
-        raise Incompatible("an autocorrelation needs one residual for each observation, in order of time")
+    if (
+        not isinstance(fit.model.likelihood, UnivariateLikelihood)
+        or fit.model.design.weights is not None
+    ):
+        raise Incompatible(
+            "an autocorrelation needs one residual for each observation, in order of time"
+        )
     e = residuals(fit, "pearson").values[fit.model.design.places]
     lags = max(1, min(int(10 * np.log10(len(e))), len(e) - 1)) if lags is None else lags
     r, k = autocorrelations(e, lags), np.arange(1, lags + 1)
     half = float(ndtri(0.5 + prob / 2)) / np.sqrt(len(e))
     fig, axes = paper(size=(5.0, 3.2), figsize=figsize, ax=ax)
     one = axes[0, 0]
-    one.axhspan(-half, half, color=LIGHT, alpha=0.7, linewidth=0, label=f"{100 * prob:g} % when independent, pointwise")
+    one.axhspan(
+        -half,
+        half,
+        color=LIGHT,
+        alpha=0.7,
+        linewidth=0,
+        label=f"{100 * prob:g} % when independent, pointwise",
+    )
     one.axhline(0.0, color=GREY, linewidth=0.9)
     one.vlines(k, 0.0, r, color=INK, linewidth=1.2)
     one.plot(k, r, "o", color=INK, markersize=4)

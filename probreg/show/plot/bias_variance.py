@@ -7,7 +7,18 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.assess.bias_variance import BiasVariance
 from probreg.errors import Incompatible
-from probreg.show.plot.style import GREY, INK, Mark, Size, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.style import (
+    GREY,
+    INK,
+    Mark,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,11 +26,17 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _DECADES = 3.0  # shown below the largest value: what is smaller matters to nobody
-_LINES = (("bias2", "bias²"), ("variance", "variance"), ("error", "error = bias² + variance"))
+_LINES = (
+    ("bias2", "bias²"),
+    ("variance", "variance"),
+    ("error", "error = bias² + variance"),
+)
 
 
 @check_arguments
-def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
+def bias_variance(
+    found: BiasVariance, *, ax: "Axes | None" = None, figsize: Size | None = None
+) -> "Figure":
     """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response.
 
     Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers
@@ -53,13 +70,17 @@ def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Siz
     'scale of the prior (factor)'
     """
     if "scale" not in found.average.dims:
-        raise Incompatible("the picture is drawn over scales of the prior: pass scales= to bias_variance")
+        raise Incompatible(
+            "the picture is drawn over scales of the prior: pass scales= to bias_variance"
+        )
     average = found.average.sortby("scale")
     scale, noise = average["scale"].values, float(average["noise"])
     fig, axes = paper(size=(6.4, 3.9), figsize=figsize, ax=ax)
     one = axes[0, 0]
     for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
-        _draw_curve(one, scale, average[name].values, average[f"{name}_se"].values, look, words)
+        _draw_curve(
+            one, scale, average[name].values, average[f"{name}_se"].values, look, words
+        )
     one.set_xscale("log")
     one.set_yscale("log")
     shown = [v for name, _ in _LINES for v in average[name].values]
@@ -67,18 +88,53 @@ def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Siz
     low = min(v for v in shown if v > 0)
     one.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
     if np.isfinite(noise):
-        one.axhline(noise, color=GREY, linewidth=1.2, linestyle=(0, (1, 2)), label="noise of one response", zorder=0)
-    one.axvline(found.best, color=GREY, linewidth=0.9, zorder=0, label=f"least error at {found.best:.3g}")
-    label(one, x="scale of the prior (factor)", y=f"squared error, units of {shorten(found.response, 24)} squared")
+        one.axhline(
+            noise,
+            color=GREY,
+            linewidth=1.2,
+            linestyle=(0, (1, 2)),
+            label="noise of one response",
+            zorder=0,
+        )
+    one.axvline(
+        found.best,
+        color=GREY,
+        linewidth=0.9,
+        zorder=0,
+        label=f"least error at {found.best:.3g}",
+    )
+    label(
+        one,
+        x="scale of the prior (factor)",
+        y=f"squared error, units of {shorten(found.response, 24)} squared",
+    )
     top_legend(fig, one, ax)
-    made = "closed form" if found.how == "closed form" else f"{found.reps} simulated responses, two Monte Carlo errors"
+    made = (
+        "closed form"
+        if found.how == "closed form"
+        else f"{found.reps} simulated responses, two Monte Carlo errors"
+    )
     footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}", ax)
     return fig
 
 
-def _draw_curve(ax: Any, scale: Array, value: Array, se: Array, look: Mark, words: str) -> None:
-    style = {"color": look.color, "linestyle": look.line, "marker": look.marker, "markerfacecolor": look.fill}
-    ax.plot(scale, value, markersize=4.5, linewidth=1.4 if look.marker else 2.6, label=words, **style)
+def _draw_curve(
+    ax: Any, scale: Array, value: Array, se: Array, look: Mark, words: str
+) -> None:
+    style = {
+        "color": look.color,
+        "linestyle": look.line,
+        "marker": look.marker,
+        "markerfacecolor": look.fill,
+    }
+    ax.plot(
+        scale,
+        value,
+        markersize=4.5,
+        linewidth=1.4 if look.marker else 2.6,
+        label=words,
+        **style,
+    )
     if se.any():
         ends = np.maximum(value - 2.0 * se, 1e-3 * value), value + 2.0 * se
         ax.vlines(scale, *ends, color=look.color, linewidth=0.9)

@@ -10,7 +10,18 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood
 from probreg.show.plot.observations import Observations, observations, share_interval
-from probreg.show.plot.style import DASHED, GREY, LIGHT, MANY, Size, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    LIGHT,
+    MANY,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +30,9 @@ Array = np.ndarray
 
 
 @check_arguments
-def calibration(fit: Fit, prob: Probability = 0.95, *, figsize: Size | None = None) -> "Figure":
+def calibration(
+    fit: Fit, prob: Probability = 0.95, *, figsize: Size | None = None
+) -> "Figure":
     """Observed shares with Jeffreys intervals against predicted probabilities in bins of about equal numbers.
 
     There is one panel per class. On the diagonal shares are as predicted. Strokes at the lower edge are the
@@ -65,32 +78,64 @@ def calibration(fit: Fit, prob: Probability = 0.95, *, figsize: Size | None = No
     deep = -(-len(classes) // cols)
     side = 7.2 / cols if several else 3.5
     fig, axes = paper(
-        deep, cols, size=(7.2 if several else 3.8, 0.9 + side * deep), figsize=figsize, sharex=True, sharey=True
+        deep,
+        cols,
+        size=(7.2 if several else 3.8, 0.9 + side * deep),
+        figsize=figsize,
+        sharex=True,
+        sharey=True,
     )
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(classes))
     for i, (ax, k) in enumerate(zip(axes.flat, classes)):
-        shares_against_predicted(ax, seen.mean[:, k] if several else seen.mean, seen.tally[:, k], seen, prob)
+        shares_against_predicted(
+            ax, seen.mean[:, k] if several else seen.mean, seen.tally[:, k], seen, prob
+        )
         below = i + cols >= len(classes)
         ax.tick_params(labelbottom=below)
         title = shorten(likelihood.classes[k], 30) if several else None
-        x = "predicted probability" if several else f"predicted {shorten(likelihood.mean_name(response))}"
-        label(ax, x=x if below else None, y="observed share" if i % cols == 0 else None, title=title)
+        x = (
+            "predicted probability"
+            if several
+            else f"predicted {shorten(likelihood.mean_name(response))}"
+        )
+        label(
+            ax,
+            x=x if below else None,
+            y="observed share" if i % cols == 0 else None,
+            title=title,
+        )
     of = f" of {shorten(response)}" if several else ""
     footnote(
         fig,
-        ". ".join(p for p in (f"{method_name(fit)}, {100 * prob:g} % intervals of the shares{of}", seen.note) if p),
+        ". ".join(
+            p
+            for p in (
+                f"{method_name(fit)}, {100 * prob:g} % intervals of the shares{of}",
+                seen.note,
+            )
+            if p
+        ),
     )
     return fig
 
 
-def shares_against_predicted(ax: Any, p: Array, hit: Array, seen: Observations, prob: float) -> None:
+def shares_against_predicted(
+    ax: Any, p: Array, hit: Array, seen: Observations, prob: float
+) -> None:
     """Observed shares of bins with their intervals against predicted probabilities, on the diagonal where they are right."""
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
-    stroke = {"markersize": 5, "markeredgewidth": 0.5, "alpha": 0.6, "rasterized": len(p) > MANY}
+    stroke = {
+        "markersize": 5,
+        "markeredgewidth": 0.5,
+        "alpha": 0.6,
+        "rasterized": len(p) > MANY,
+    }
     ax.plot(p, np.full(len(p), -0.035), "|", color=GREY, **stroke)
     trials = np.ones(len(p)) if seen.tally is None else seen.tally.sum(1)
-    centre, hits, total = bins(p, hit / np.where(trials > 0, trials, 1.0), seen.weights * trials)
+    centre, hits, total = bins(
+        p, hit / np.where(trials > 0, trials, 1.0), seen.weights * trials
+    )
     lower, upper = share_interval(hits, total, prob)
     look = mark(0)
     ax.vlines(centre, lower, upper, color=look.color, linewidth=1.6)
@@ -109,7 +154,9 @@ def bins(p: Array, hit: Array, weights: Array) -> tuple[Array, Array, Array]:
     """
     order = np.argsort(p, kind="stable")
     number = int(np.clip(len(p) // 15, 2, 10))
-    edges = np.unique(p[order][np.linspace(0, len(p), number, endpoint=False).astype(int)])
+    edges = np.unique(
+        p[order][np.linspace(0, len(p), number, endpoint=False).astype(int)]
+    )
     place = np.searchsorted(edges, p, side="right") - 1
     total = np.bincount(place, weights, len(edges))
     keep = total > 0

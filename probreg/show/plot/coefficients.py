@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 40  # parameters in one picture
-_NEAR = 2.0  # zero belongs to the axis when it is within so many widths of the intervals
+_NEAR = (
+    2.0  # zero belongs to the axis when it is within so many widths of the intervals
+)
 _PAD = 0.1  # of the width, free at each side of the longest interval
 
 
@@ -113,15 +115,22 @@ def coefficients(
     several = named_fits(fits)
     rows = {name: _estimates_by_name(fit, prob) for name, fit in several.items()}
     if scale == "sd":
-        rows = {name: _standardise_estimates(fit, rows[name]) for name, fit in several.items()}
+        rows = {
+            name: _standardise_estimates(fit, rows[name])
+            for name, fit in several.items()
+        }
     parameters = list(dict.fromkeys(k for table in rows.values() for k in table))
     if not parameters:
-        raise DataError("scale='sd' needs a column that varies, and there is none beside the intercept")
+        raise DataError(
+            "scale='sd' needs a column that varies, and there is none beside the intercept"
+        )
     words, smooth = names_to_show(parameters, rename), _of_functions(several.values())
     dropped = smooth if len(smooth) < len(parameters) else set()
     functions = "; smooth functions are drawn by plot.smooth" if dropped else ""
     dropped = dropped | (set() if intercept else intercepts(several.values()))
-    estimate = {k: r.estimate for table in reversed(rows.values()) for k, r in table.items()}
+    estimate = {
+        k: r.estimate for table in reversed(rows.values()) for k, r in table.items()
+    }
     every = order_names(parameters, dropped, sort=sort, estimate=estimate, shown=words)
     shown = {name: words[name] for name in every[:MOST]}
     left_out = f"; {MOST} of {len(every)} parameters" if len(every) > MOST else ""
@@ -130,7 +139,11 @@ def coefficients(
     draw = _on_one_axis if together else _draw_panels
     fig = draw(rows, shown, names, figsize, *([ax] if together else []))
     if together:
-        per = "standard deviation of the column" if scale == "sd" else "unit of the column"
+        per = (
+            "standard deviation of the column"
+            if scale == "sd"
+            else "unit of the column"
+        )
         label(ax or fig.axes[0], x=f"change of the linear predictor per {per}")
     unit = "" if together else ", each in the units of its coefficient"
     who = f"{names[0]}, " if len(several) == 1 else ""
@@ -152,7 +165,10 @@ def _estimates_by_name(fit: Fit, prob: float) -> _Table:
     """Estimate and interval of each parameter by name."""
     table = fit.summary(prob)
     names = [
-        ": ".join(str(part) for part in reversed(k) if part) if isinstance(k, tuple) else str(k) for k in table.index
+        ": ".join(str(part) for part in reversed(k) if part)
+        if isinstance(k, tuple)
+        else str(k)
+        for k in table.index
     ]
     values = table[[table.columns[0], "lower", "upper"]].to_numpy(dtype=float)
     return {name: _Row(*map(float, row)) for name, row in zip(names, values)}
@@ -161,26 +177,43 @@ def _estimates_by_name(fit: Fit, prob: float) -> _Table:
 def _standardise_estimates(fit: Fit, table: _Table) -> _Table:
     """b_j sd(x_j) of the coefficients whose column varies."""
     sd = spreads(fit)
-    return {name: _Row(*(v * sd[name] for v in row)) for name, row in table.items() if np.isfinite(sd[name])}
+    return {
+        name: _Row(*(v * sd[name] for v in row))
+        for name, row in table.items()
+        if np.isfinite(sd[name])
+    }
 
 
-def _draw_panels(rows: Mapping[str, _Table], shown: Mapping[str, str], names: list[str], figsize: Size | None) -> "Figure":
+def _draw_panels(
+    rows: Mapping[str, _Table],
+    shown: Mapping[str, str],
+    names: list[str],
+    figsize: Size | None,
+) -> "Figure":
     """A panel for each parameter, the fits under one another."""
     cols = 1 if len(shown) <= 4 else 2 if len(shown) <= 16 else 3
     deep = -(-len(shown) // cols)
     several = len(rows)
     height = deep * (0.46 + 0.2 * several) + 0.5
-    fig, axes = paper(deep, cols, size=(7.2 + 1.2 * (cols == 3), max(height, 1.4)), figsize=figsize)
+    fig, axes = paper(
+        deep, cols, size=(7.2 + 1.2 * (cols == 3), max(height, 1.4)), figsize=figsize
+    )
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(shown))
     for ax, (parameter, word) in zip(axes.flat, shown.items()):
         found = [table.get(parameter) for table in rows.values()]
         few_ticks(ax)
         _zero(ax, found, arrow=True)
-        arrow = 5 if ax.get_title(loc="right") else 0  # letters that stand beside the name
+        arrow = (
+            5 if ax.get_title(loc="right") else 0
+        )  # letters that stand beside the name
         label(ax, title=shorten(word, max(int(room(ax)[0] * 13.5) - arrow, 8)))
         _draw_intervals(ax, found, [float(k) for k in range(several)])
-        words = [shorten(n, 34) for n in names] if cols == 1 and several > 1 else [""] * several
+        words = (
+            [shorten(n, 34) for n in names]
+            if cols == 1 and several > 1
+            else [""] * several
+        )
         ax.set_yticks(range(several), words)
         ax.set_ylim(several - 0.5, -0.5)
     if cols > 1 and several > 1:
@@ -190,17 +223,27 @@ def _draw_panels(rows: Mapping[str, _Table], shown: Mapping[str, str], names: li
 
 
 def _on_one_axis(
-    rows: Mapping[str, _Table], shown: Mapping[str, str], names: list[str], figsize: Size | None, ax: "Axes | None"
+    rows: Mapping[str, _Table],
+    shown: Mapping[str, str],
+    names: list[str],
+    figsize: Size | None,
+    ax: "Axes | None",
 ) -> "Figure":
     """A line for each parameter, the fits of one parameter close together."""
     several = len(rows)
-    fig, axes = paper(size=(6.4, 1.1 + len(shown) * (0.1 + 0.16 * several)), figsize=figsize, ax=ax)
+    fig, axes = paper(
+        size=(6.4, 1.1 + len(shown) * (0.1 + 0.16 * several)), figsize=figsize, ax=ax
+    )
     one: Any = axes[0, 0]
     found = [[table.get(parameter) for table in rows.values()] for parameter in shown]
     few_ticks(one)
     _zero(one, [row for group in found for row in group], arrow=False)
     for i, group in enumerate(found):
-        _draw_intervals(one, group, [i + (k - (several - 1) / 2) * 0.62 / several for k in range(several)])
+        _draw_intervals(
+            one,
+            group,
+            [i + (k - (several - 1) / 2) * 0.62 / several for k in range(several)],
+        )
     if several > 1:
         _key(one, names)
     one.set_yticks(range(len(shown)), [shorten(word, 34) for word in shown.values()])
@@ -213,7 +256,15 @@ def _key(ax: Any, names: list[str]) -> None:
     """The look of each fit for the legend."""
     for k, name in enumerate(names):
         look = mark(k)
-        ax.plot([], [], look.marker, color=look.color, markerfacecolor=look.fill, linestyle="-", label=shorten(name))
+        ax.plot(
+            [],
+            [],
+            look.marker,
+            color=look.color,
+            markerfacecolor=look.fill,
+            linestyle="-",
+            label=shorten(name),
+        )
 
 
 def _draw_intervals(ax: Any, rows: list[_Row | None], places: list[float]) -> None:
@@ -232,8 +283,22 @@ def _draw_intervals(ax: Any, rows: list[_Row | None], places: list[float]) -> No
         ax.plot(ends, [y, y], color=look.color, linewidth=1.8, solid_capstyle="butt")
         for v, at, arrow in zip(row[1:], (0.0, 1.0), ("<", ">")):
             if np.isinf(v):
-                ax.plot([at], [y], arrow, color=look.color, transform=ax.get_yaxis_transform(), clip_on=False)
-        ax.plot([row.estimate], [y], look.marker, color=look.color, markerfacecolor=look.fill, markersize=6)
+                ax.plot(
+                    [at],
+                    [y],
+                    arrow,
+                    color=look.color,
+                    transform=ax.get_yaxis_transform(),
+                    clip_on=False,
+                )
+        ax.plot(
+            [row.estimate],
+            [y],
+            look.marker,
+            color=look.color,
+            markerfacecolor=look.fill,
+            markersize=6,
+        )
 
 
 def _zero(ax: Any, rows: list[_Row | None], *, arrow: bool) -> None:
@@ -248,6 +313,8 @@ def _zero(ax: Any, rows: list[_Row | None], *, arrow: bool) -> None:
         low, high = min(low, 0.0), max(high, 0.0)
         ax.axvline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
     else:
-        ax.set_title("← 0" if low > 0 else "0 →", fontsize=SMALL, color=GREY, loc="right")
+        ax.set_title(
+            "← 0" if low > 0 else "0 →", fontsize=SMALL, color=GREY, loc="right"
+        )
     pad = _PAD * ((high - low) or abs(high) or 1.0)
     ax.set_xlim(low - pad, high + pad)

@@ -9,7 +9,17 @@ from probreg.arguments.scalars import Flag, check_arguments
 from probreg.comparison.interval_panel import Coverage
 from probreg.errors import DataError
 from probreg.show.plot.parameters import Rename, names_to_show, order_names
-from probreg.show.plot.style import GREY, LIGHT, Size, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.style import (
+    GREY,
+    LIGHT,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,17 +75,33 @@ def coverage(
     first = next(iter(several.values()))
     if any(c.prob != first.prob for c in several.values()):
         raise DataError(
-            "the coverages claim different probabilities: " + ", ".join(f"{c.prob:g}" for c in several.values())
+            "the coverages claim different probabilities: "
+            + ", ".join(f"{c.prob:g}" for c in several.values())
         )
-    every = list(dict.fromkeys(str(k) for c in several.values() for k in c.table.index.unique("coef")))
-    dropped = set() if intercept else {name for name in every if name.partition(": ")[0] == "Intercept"}
+    every = list(
+        dict.fromkeys(
+            str(k) for c in several.values() for k in c.table.index.unique("coef")
+        )
+    )
+    dropped = (
+        set()
+        if intercept
+        else {name for name in every if name.partition(": ")[0] == "Intercept"}
+    )
     words = names_to_show(every, rename)
     names = order_names(every, dropped, sort=None, estimate={}, shown=words)[:MOST]
-    kinds = list(dict.fromkeys(k for c in several.values() for k in c.table.index.unique("kind")))
+    kinds = list(
+        dict.fromkeys(k for c in several.values() for k in c.table.index.unique("kind"))
+    )
     cols = min(len(names), 3)
     deep = -(-len(names) // cols)
     fig, axes = paper(
-        deep, cols, size=(7.2, 0.9 + deep * (0.8 + 0.3 * len(kinds))), figsize=figsize, sharex=True, sharey=True
+        deep,
+        cols,
+        size=(7.2, 0.9 + deep * (0.8 + 0.3 * len(kinds))),
+        figsize=figsize,
+        sharex=True,
+        sharey=True,
     )
     for ax, name in zip(axes.flat, names):
         _draw_coverage(ax, several, name, kinds)
@@ -85,28 +111,63 @@ def coverage(
         below = i + cols >= len(names)  # no panel stands under it
         ax.tick_params(labelbottom=below)
         label(ax, x="share that held the truth" if below else None)
-    axes[0, 0].xaxis.set_major_locator(MaxNLocator(5))  # shared; more would touch one another
+    axes[0, 0].xaxis.set_major_locator(
+        MaxNLocator(5)
+    )  # shared; more would touch one another
     top_legend(fig, axes[0, 0])
     reps = ", ".join(dict.fromkeys(str(c.reps) for c in several.values()))
-    footnote(fig, f"claimed {first.prob:g}; bars and band: two Monte Carlo errors of {reps} data sets")
+    footnote(
+        fig,
+        f"claimed {first.prob:g}; bars and band: two Monte Carlo errors of {reps} data sets",
+    )
     return fig
 
 
-def _draw_coverage(ax: Any, several: Mapping[str, Coverage], name: str, kinds: list[str]) -> None:
+def _draw_coverage(
+    ax: Any, several: Mapping[str, Coverage], name: str, kinds: list[str]
+) -> None:
     first = next(iter(several.values()))
-    band = 2 * np.sqrt(first.prob * (1 - first.prob) / max(min(c.reps for c in several.values()), 1))
-    ax.axvspan(first.prob - band, min(first.prob + band, 1.0), color=LIGHT, alpha=0.5, linewidth=0, zorder=0)
+    band = 2 * np.sqrt(
+        first.prob * (1 - first.prob) / max(min(c.reps for c in several.values()), 1)
+    )
+    ax.axvspan(
+        first.prob - band,
+        min(first.prob + band, 1.0),
+        color=LIGHT,
+        alpha=0.5,
+        linewidth=0,
+        zorder=0,
+    )
     ax.axvline(first.prob, color=GREY, linewidth=0.9, zorder=0)
     step = 0.5 / max(len(several), 1)
     for i, (word, c) in enumerate(several.items()):
         look, shift = mark(i), (i - (len(several) - 1) / 2) * step
-        here = [(k, c.table.loc[(name, kind)]) for k, kind in enumerate(kinds) if (name, kind) in c.table.index]
+        here = [
+            (k, c.table.loc[(name, kind)])
+            for k, kind in enumerate(kinds)
+            if (name, kind) in c.table.index
+        ]
         for k, row in here:
-            ends = [max(row["held"] - 2 * row["mcse"], 0.0), min(row["held"] + 2 * row["mcse"], 1.0)]
-            ax.plot(ends, [k + shift] * 2, color=look.color, linewidth=1.6, solid_capstyle="butt")
+            ends = [
+                max(row["held"] - 2 * row["mcse"], 0.0),
+                min(row["held"] + 2 * row["mcse"], 1.0),
+            ]
+            ax.plot(
+                ends,
+                [k + shift] * 2,
+                color=look.color,
+                linewidth=1.6,
+                solid_capstyle="butt",
+            )
         held, at = [row["held"] for _, row in here], [k + shift for k, _ in here]
         ax.plot(
-            held, at, look.marker, color=look.color, markerfacecolor=look.fill, markersize=6, label=shorten(word, 30)
+            held,
+            at,
+            look.marker,
+            color=look.color,
+            markerfacecolor=look.fill,
+            markersize=6,
+            label=shorten(word, 30),
         )
     ax.set_yticks(range(len(kinds)), kinds)
     ax.set_ylim(len(kinds) - 0.5, -0.5)

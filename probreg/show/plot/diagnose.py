@@ -16,7 +16,12 @@ from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
 from probreg.show.plot.calibration import bins, shares_against_predicted
 from probreg.show.plot.chains import chains, ranks
 from probreg.show.plot.leverage import against_leverage, name_rows
-from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, share_interval
+from probreg.show.plot.observations import (
+    Observations,
+    observations,
+    observed_quantile_residuals,
+    share_interval,
+)
 from probreg.show.plot.qq import against_normal, residual_word, said_of
 from probreg.show.plot.rank import draw_ranks
 from probreg.show.plot.residuals import against_fitted
@@ -105,7 +110,9 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
     """
     seen, likelihood = observations(fit), fit.model.likelihood
     ordered = isinstance(likelihood, UnivariateLikelihood)
-    drawn = _Drawn(fit, seen, observed_quantile_residuals(fit, seen) if ordered else None, named)
+    drawn = _Drawn(
+        fit, seen, observed_quantile_residuals(fit, seen) if ordered else None, named
+    )
     fig, axes = paper(2, 3, size=(10.4, 6.6), figsize=figsize)
     for ax, (title, draw) in zip(axes.flat, _panels_by_title(fit).items(), strict=True):
         label(ax, title=title)
@@ -121,22 +128,50 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
 def _panels_by_title(fit: Fit) -> dict[str, _Panel]:
     """The six panels of a fit by their titles."""
     likelihood = fit.model.likelihood
-    classes, ordered = isinstance(likelihood, OfClasses), isinstance(likelihood, UnivariateLikelihood)
-    numbers = ordered and (isinstance(likelihood, OfTrials) or not classes)  # not one event or class in a row
-    found: dict[str, _Panel] = {"Residuals": _residuals} if numbers else {"Residuals in bins": _draw_binned_residuals}
-    found |= {"Quantiles": _draw_quantiles} if ordered else {"Most probable class": _confusion}
-    found |= {"Spread": _draw_spread} if numbers else {"Predictions by outcome": _draw_probabilities}
+    classes, ordered = (
+        isinstance(likelihood, OfClasses),
+        isinstance(likelihood, UnivariateLikelihood),
+    )
+    numbers = ordered and (
+        isinstance(likelihood, OfTrials) or not classes
+    )  # not one event or class in a row
+    found: dict[str, _Panel] = (
+        {"Residuals": _residuals}
+        if numbers
+        else {"Residuals in bins": _draw_binned_residuals}
+    )
+    found |= (
+        {"Quantiles": _draw_quantiles}
+        if ordered
+        else {"Most probable class": _confusion}
+    )
+    found |= (
+        {"Spread": _draw_spread}
+        if numbers
+        else {"Predictions by outcome": _draw_probabilities}
+    )
     agreement: dict[str, _Panel] = {"Response": _draw_response}
     if classes:
         agreement = {"Calibration": _calibration}
-    elif isinstance(likelihood, UnivariateLikelihood) and not isinstance(likelihood.support, str):
+    elif isinstance(likelihood, UnivariateLikelihood) and not isinstance(
+        likelihood.support, str
+    ):
         agreement = {"Rootogram": _rootogram}
-    distribution: dict[str, _Panel] = {"Distribution": _transforms} if ordered else {"Shares of classes": _draw_class_shares}
+    distribution: dict[str, _Panel] = (
+        {"Distribution": _transforms}
+        if ordered
+        else {"Shares of classes": _draw_class_shares}
+    )
     if markov(fit.method, fit.solution):
         told = distribution if "Response" in agreement else agreement
         return found | told | {"Trace": _trace, "Ranks": _ranks}
     if local_obstacle(fit) is None:
-        return found | {"Leverage": _draw_leverage} | agreement | {"Cook's distance": _cook}
+        return (
+            found
+            | {"Leverage": _draw_leverage}
+            | agreement
+            | {"Cook's distance": _cook}
+        )
     return found | distribution | agreement | {"Surprise": _surprise}
 
 
@@ -203,7 +238,12 @@ def _rootogram(ax: Any, of: _Drawn) -> None:
     edges = np.arange(0.0, most + step, step)
     observed = np.histogram(y, edges - 0.5, weights=w)[0]
     # E sum_i w_i 1[a <= Y_i < b] = sum_i w_i (F_i(b - 1) - F_i(a - 1))
-    below = np.array([(w * said.cdf(np.full(len(y), edge - 1.0))).sum() if edge > 0 else 0.0 for edge in edges])
+    below = np.array(
+        [
+            (w * said.cdf(np.full(len(y), edge - 1.0))).sum() if edge > 0 else 0.0
+            for edge in edges
+        ]
+    )
     middle, look = (edges[:-1] + edges[1:] - 1.0) / 2.0, mark(0)
     ax.bar(middle, np.sqrt(observed), width=0.8 * step, color=LIGHT, label="observed")
     ax.plot(middle, np.sqrt(np.diff(below)), look.marker, linestyle="-", color=look.color, markersize=3.5, linewidth=1.2,
@@ -216,13 +256,20 @@ def _transforms(ax: Any, of: _Drawn) -> None:
     assert of.z is not None
     n, share = len(of.z), 1.0 / _BINS
     found, edges = np.histogram(ndtr(of.z), _BINS, (0.0, 1.0))
-    low, high = (scipy.stats.binom.ppf(q, n, share) * _BINS / n for q in ((1 - _BAND) / 2, (1 + _BAND) / 2))
+    low, high = (
+        scipy.stats.binom.ppf(q, n, share) * _BINS / n
+        for q in ((1 - _BAND) / 2, (1 + _BAND) / 2)
+    )
     ax.axhspan(low, high, color=LIGHT, alpha=0.7, linewidth=0)
     ax.axhline(1.0, color=GREY, linewidth=0.9, linestyle=DASHED)
     ax.stairs(found * _BINS / n, edges, color=mark(0).color, linewidth=1.6)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, None)
-    label(ax, x="probability of a response up to the observed one", y="rows, over those expected")
+    label(
+        ax,
+        x="probability of a response up to the observed one",
+        y="rows, over those expected",
+    )
 
 
 def _events(of: _Drawn) -> tuple[Array, Array, list[str]]:
@@ -233,8 +280,14 @@ def _events(of: _Drawn) -> tuple[Array, Array, list[str]]:
     assert tally is not None
     if of.seen.mean.ndim == 1:
         return of.seen.mean[:, None], tally[:, 1:], [str(likelihood.classes[-1])]
-    often = np.sort(np.argsort(-(tally * of.seen.weights[:, None]).sum(0), kind="stable")[:_CLASSES])
-    return of.seen.mean[:, often], tally[:, often], [shorten(likelihood.classes[k], 16) for k in often]
+    often = np.sort(
+        np.argsort(-(tally * of.seen.weights[:, None]).sum(0), kind="stable")[:_CLASSES]
+    )
+    return (
+        of.seen.mean[:, often],
+        tally[:, often],
+        [shorten(likelihood.classes[k], 16) for k in often],
+    )
 
 
 def _in_bins(of: _Drawn) -> Iterator[tuple[str, Mark, Array, Array, Array]]:
@@ -308,7 +361,11 @@ def _confusion(ax: Any, of: _Drawn) -> None:
     said = np.eye(K)[np.argmax(of.seen.mean, axis=1)]
     table = (tally * of.seen.weights[:, None]).T @ said
     ax.imshow(table, cmap="Greys", vmax=1.6 * table.max(), aspect="auto")
-    names = [shorten(c, 8) for c in likelihood.classes] if K <= _CLASSES else [str(k + 1) for k in range(K)]
+    names = (
+        [shorten(c, 8) for c in likelihood.classes]
+        if K <= _CLASSES
+        else [str(k + 1) for k in range(K)]
+    )
     for i, j in np.ndindex(K, K):
         if K <= 2 * _CLASSES:
             ax.text(j, i, f"{table[i, j]:g}", ha="center", va="center", fontsize=8.5)
@@ -327,7 +384,14 @@ def _draw_class_shares(ax: Any, of: _Drawn) -> None:
     count, trials = (tally * w[:, None]).sum(0), (tally.sum(1) * w).sum()
     said = ((tally.sum(1) * w)[:, None] * of.seen.mean).sum(0) / trials
     lower, upper = share_interval(count, np.full(len(count), trials), _BAND)
-    ax.plot([0, said.max()], [0, said.max()], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+    ax.plot(
+        [0, said.max()],
+        [0, said.max()],
+        color=GREY,
+        linewidth=0.9,
+        linestyle=DASHED,
+        zorder=0,
+    )
     ax.vlines(said, lower, upper, color=mark(0).color, linewidth=1.6)
     ax.plot(said, count / trials, mark(0).marker, color=mark(0).color, markersize=5)
     label(ax, x="mean predicted probability of a class", y="share observed")
@@ -336,8 +400,17 @@ def _draw_class_shares(ax: Any, of: _Drawn) -> None:
 def _worst(fit: Fit) -> tuple[str, Array, Array]:
     """The parameter of largest R-hat, its draws (chain, draw), and the divergent steps."""
     found, table = chains(fit, most=None), fit.summary()
-    names = [": ".join(str(part) for part in reversed(k) if part) if isinstance(k, tuple) else k for k in table.index]
-    r_hat = {name: v if np.isfinite(v) else np.inf for name, v in zip(names, table["r_hat"]) if name in found.draws}
+    names = [
+        ": ".join(str(part) for part in reversed(k) if part)
+        if isinstance(k, tuple)
+        else k
+        for k in table.index
+    ]
+    r_hat = {
+        name: v if np.isfinite(v) else np.inf
+        for name, v in zip(names, table["r_hat"])
+        if name in found.draws
+    }
     name = max(r_hat, key=lambda k: r_hat[k])
     return name, found.draws[name], found.diverging
 

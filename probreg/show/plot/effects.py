@@ -91,16 +91,29 @@ def effects(
     of = effects_called(fit.model, factor)
     outcomes = fit.model.likelihood.outcomes or ("",)
     size = (len(of.levels), len(of.effects) * len(outcomes))
-    mean, lower, upper = (table[name].to_numpy(dtype=float).reshape(size) for name in ("estimate", "lower", "upper"))
-    words = names_to_show(list(dict.fromkeys([factor, *of.levels, *of.effects, *filter(None, outcomes)])), rename)
-    panels = [f"{words[e]}, {words[o]}" if o else words[e] for e in of.effects for o in outcomes]
+    mean, lower, upper = (
+        table[name].to_numpy(dtype=float).reshape(size)
+        for name in ("estimate", "lower", "upper")
+    )
+    words = names_to_show(
+        list(dict.fromkeys([factor, *of.levels, *of.effects, *filter(None, outcomes)])),
+        rename,
+    )
+    panels = [
+        f"{words[e]}, {words[o]}" if o else words[e]
+        for e in of.effects
+        for o in outcomes
+    ]
     levels = tuple(words[level] for level in of.levels)
     order = _order(mean[:, 0], levels, sort)
     drawn = min(len(panels), _PANELS)
     across = min(drawn, _ACROSS)
     down = -(-drawn // across)
     fig, axes = paper(
-        down, across, size=(2.6 * across + 2.0, down * (0.6 + _HIGH * max(len(order), 4)) + 0.5), figsize=figsize
+        down,
+        across,
+        size=(2.6 * across + 2.0, down * (0.6 + _HIGH * max(len(order), 4)) + 0.5),
+        figsize=figsize,
     )
     for k, ax in enumerate(axes.flat):
         ax.set_visible(k < drawn)
@@ -109,17 +122,28 @@ def effects(
         ax = axes.flat[k]
         _draw_group_lines(ax, mean[order, k], lower[order, k], upper[order, k])
         label(ax, title=shorten(panels[k], max(int(room(ax)[0] * 11.0), 8)))
-        ax.set_yticks(range(len(order)), names if k % across == 0 else [""] * len(order))
+        ax.set_yticks(
+            range(len(order)), names if k % across == 0 else [""] * len(order)
+        )
         ax.tick_params(axis="y", length=0, labelsize=_letters(ax, len(order)))
     label(axes[0, 0], y=shorten(words[factor].replace("`", ""), 32))
-    footnote(fig, _caption(fit, prob, (len(order), len(of.levels)), (drawn, len(panels)), panels[0]))
+    footnote(
+        fig,
+        _caption(
+            fit, prob, (len(order), len(of.levels)), (drawn, len(panels)), panels[0]
+        ),
+    )
     return fig
 
 
 def _order(first: Array, levels: tuple[str, ...], sort: Order | None) -> list[int]:
     """The groups that are drawn, from the top down; of many those whose first effect is extreme."""
     by_size = [int(g) for g in np.argsort(-first, kind="stable")]
-    kept = by_size if len(by_size) <= MOST else by_size[: MOST // 2] + by_size[-(MOST // 2) :]
+    kept = (
+        by_size
+        if len(by_size) <= MOST
+        else by_size[: MOST // 2] + by_size[-(MOST // 2) :]
+    )
     if sort == "estimate":
         return kept
     return sorted(kept, key=lambda g: levels[g]) if sort == "name" else sorted(kept)
@@ -129,10 +153,24 @@ def _draw_group_lines(ax: Any, mean: Array, lower: Array, upper: Array) -> None:
     """A line for each group: its conditional mean and its interval."""
     ax.spines["left"].set_visible(False)
     look, at = mark(0), np.arange(len(mean))
-    ax.hlines(at, 0, 1, transform=ax.get_yaxis_transform(), color=LIGHT, linewidth=0.5, zorder=0)
+    ax.hlines(
+        at,
+        0,
+        1,
+        transform=ax.get_yaxis_transform(),
+        color=LIGHT,
+        linewidth=0.5,
+        zorder=0,
+    )
     ax.axvline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
     ax.hlines(at, lower, upper, color=look.color, linewidth=1.5)
-    ax.plot(mean, at, look.marker, color=look.color, markersize=4.5 if len(mean) <= MOST // 2 else 3.5)
+    ax.plot(
+        mean,
+        at,
+        look.marker,
+        color=look.color,
+        markersize=4.5 if len(mean) <= MOST // 2 else 3.5,
+    )
     low, high = min(float(lower.min()), 0.0), max(float(upper.max()), 0.0)
     pad = _PAD * ((high - low) or 1.0)
     few_ticks(ax)
@@ -145,7 +183,9 @@ def _letters(ax: Any, lines: int) -> float:
     return float(np.clip(room(ax)[1] * 72.0 / (1.25 * max(lines, 1)), 4.5, SMALL))
 
 
-def _caption(fit: Fit, prob: float, groups: tuple[int, int], panels: tuple[int, int], first: str) -> str:
+def _caption(
+    fit: Fit, prob: float, groups: tuple[int, int], panels: tuple[int, int], first: str
+) -> str:
     """What the marks and lines are, and what is not drawn."""
     method = fit.described["method"].partition(",")[0]
     share = f"{100 * prob:g} % intervals of effects"
@@ -157,7 +197,9 @@ def _caption(fit: Fit, prob: float, groups: tuple[int, int], panels: tuple[int, 
     if fit.model.likelihood.link.name != "identity" or fit.model.likelihood.outcomes:
         said += ["on the scale of the linear predictor"]
     if groups[0] < groups[1]:
-        said += [f"{groups[0]} of {groups[1]} groups, those with the smallest and the largest {first}"]
+        said += [
+            f"{groups[0]} of {groups[1]} groups, those with the smallest and the largest {first}"
+        ]
     if panels[0] < panels[1]:
         said += [f"{panels[0]} of {panels[1]} panels"]
     return "; ".join(said)

@@ -95,19 +95,43 @@ def fitted(
     """
     several = named_fits(fits)
     first = next(iter(several.values()))
-    path = sweep(next((f for f in several.values() if f.solution.status.good), first), variable, data, span)
+    path = sweep(
+        next((f for f in several.values() if f.solution.status.good), first),
+        variable,
+        data,
+        span,
+    )
     cols = min(len(several), 3)
     deep = -(-len(several) // cols)
-    fig, axes = paper(deep, cols, size=(7.2, 0.8 + 2.9 * deep), figsize=figsize, sharex=True, sharey=True)
+    fig, axes = paper(
+        deep,
+        cols,
+        size=(7.2, 0.8 + 2.9 * deep),
+        figsize=figsize,
+        sharex=True,
+        sharey=True,
+    )
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(several))
     words = names_to_show([path.variable, *path.held], rename)
     reference = _mean_or_none(first, path) if len(several) > 1 else None
-    means = {fit.model.likelihood.mean_name(fit.model.design.response) for fit in several.values()}
-    one = len(means) == 1  # several quantiles are no one quantity: each panel's title says which
+    means = {
+        fit.model.likelihood.mean_name(fit.model.design.response)
+        for fit in several.values()
+    }
+    one = (
+        len(means) == 1
+    )  # several quantiles are no one quantity: each panel's title says which
     axis = means.pop() if one else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes.flat, several.items())):
-        _draw_fit(ax, fit, path, prob, reference if i else None, _curve_word(fit) if one else "fitted curve")
+        _draw_fit(
+            ax,
+            fit,
+            path,
+            prob,
+            reference if i else None,
+            _curve_word(fit) if one else "fitted curve",
+        )
         below = i + cols >= len(several)
         title = f"{shorten(name, 24)}" if len(several) > 1 else None
         label(
@@ -118,27 +142,49 @@ def fitted(
         )
         ax.tick_params(labelbottom=below)
     top_legend(fig, axes.flat[0])
-    said = f"Dashed: {say(next(iter(several)))}. " if reference is not None and reference.ndim == 1 else ""
+    said = (
+        f"Dashed: {say(next(iter(several)))}. "
+        if reference is not None and reference.ndim == 1
+        else ""
+    )
     others = _other_levels(path, words)
     if isinstance(first.model.likelihood, SoftmaxLikelihood):
         others = ""
         said = f"Markers: observed shares in bins of rows. Bands: {100 * prob:g} % intervals of the probabilities. "
     held = {words[name]: value for name, value in path.held.items()}
-    footnote(fig, said + _describe_fixed_values(held, path.offset is not None, _grouping_names(several.values())) + others)
+    footnote(
+        fig,
+        said
+        + _describe_fixed_values(
+            held, path.offset is not None, _grouping_names(several.values())
+        )
+        + others,
+    )
     return fig
 
 
 def _grouping_names(fits: Iterable[Fit]) -> tuple[str, ...]:
     """What groups are of in these fits."""
-    return tuple(dict.fromkeys(term.group for fit in fits for term in fit.model.design.recipe.grouped.values()))
+    return tuple(
+        dict.fromkeys(
+            term.group
+            for fit in fits
+            for term in fit.model.design.recipe.grouped.values()
+        )
+    )
 
 
-def _describe_fixed_values(values: Mapping[str, str], offset: bool, groups: tuple[str, ...]) -> str:
+def _describe_fixed_values(
+    values: Mapping[str, str], offset: bool, groups: tuple[str, ...]
+) -> str:
     """Where the variables that do not move stay: each of a few, or how many."""
     if len(values) > _TOLD:
         said = f"{len(values)} others at their mean or most frequent value"
     else:
-        said = ", ".join(f"{shorten(name, 24)} = {shorten(value, 24)}" for name, value in values.items())
+        said = ", ".join(
+            f"{shorten(name, 24)} = {shorten(value, 24)}"
+            for name, value in values.items()
+        )
     zero = f"effects of {', '.join(groups)} at zero" if groups else ""
     parts = [p for p in (said, zero, "offset at its mean" * offset) if p]
     return f"Held: {', '.join(parts)}" if parts else ""
@@ -149,14 +195,25 @@ def _predict_path(fit: Fit, path: Sweep, prob: float) -> Any:
     not show and which is quick for every likelihood; mean and its band come from all."""
     draws = fit.solution.draws
     if draws is None or (step := -(-draws.count // _DRAWS)) <= 1:
-        return fit.predict(path.rows, prob, offset=path.offset, groups=groups_along(fit))
+        return fit.predict(
+            path.rows, prob, offset=path.offset, groups=groups_along(fit)
+        )
     some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
     thin = replace(fit, solution=replace(fit.solution, draws=some))
     found = thin.predict(path.rows, prob, offset=path.offset, groups=groups_along(fit))
-    means = fit.predictive(path.rows, offset=path.offset, groups=groups_along(fit)).means()
+    means = fit.predictive(
+        path.rows, offset=path.offset, groups=groups_along(fit)
+    ).means()
     lower, upper = equal_tail(means, prob)
     return found.assign(
-        {k: (found["mean"].dims, v) for k, v in (("mean", means.mean(0)), ("mean_lower", lower), ("mean_upper", upper))}
+        {
+            k: (found["mean"].dims, v)
+            for k, v in (
+                ("mean", means.mean(0)),
+                ("mean_lower", lower),
+                ("mean_upper", upper),
+            )
+        }
     )
 
 
@@ -177,7 +234,11 @@ def _of_new_groups(fit: Fit, path: Sweep, prob: float, found: Any) -> tuple[Any,
 
 def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
     try:
-        return np.asarray(fit.predict(path.rows, None, offset=path.offset, groups=groups_along(fit))["mean"])
+        return np.asarray(
+            fit.predict(path.rows, None, offset=path.offset, groups=groups_along(fit))[
+                "mean"
+            ]
+        )
     except NotConverged:
         return None
 
@@ -185,11 +246,17 @@ def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
 def _curve_word(fit: Fit) -> str:
     """What the curve is, for the legend."""
     name = fit.model.likelihood.mean_name(fit.model.design.response)
-    ordinary = name == fit.model.design.response or isinstance(fit.model.likelihood, OfClasses)
-    return "mean" if ordinary else shorten(name.removeprefix("the "), 28)  # such as a quantile
+    ordinary = name == fit.model.design.response or isinstance(
+        fit.model.likelihood, OfClasses
+    )
+    return (
+        "mean" if ordinary else shorten(name.removeprefix("the "), 28)
+    )  # such as a quantile
 
 
-def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str) -> None:
+def _draw_fit(
+    ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str
+) -> None:
     try:
         found = _predict_path(fit, path, prob)
     except (NotConverged, Incompatible):
@@ -201,13 +268,27 @@ def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | No
     if fit.model.likelihood.binary:
         # 0 and 1, each moved a little towards the middle so that rows do not hide one another.
         events = fit.model.design.observed
-        rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
-        moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(events))
-        _draw_points(ax, fit, path, moved, facecolors="none", zorder=2.5, label=f"{_data_word(fit)} (jittered)")
+        rng = np.random.default_rng(
+            0
+        )  # of the picture, not of the analysis: the same data give the same picture
+        moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(
+            0.0, 0.05, len(events)
+        )
+        _draw_points(
+            ax,
+            fit,
+            path,
+            moved,
+            facecolors="none",
+            zorder=2.5,
+            label=f"{_data_word(fit)} (jittered)",
+        )
         ax.set_ylim(-0.04, 1.04)
     else:
         y = fit.model.likelihood.response(fit.model.design.observed)
-        _draw_points(ax, fit, path, y, facecolors="white", zorder=1.5, label=_data_word(fit))
+        _draw_points(
+            ax, fit, path, y, facecolors="white", zorder=1.5, label=_data_word(fit)
+        )
         found, whose = _of_new_groups(fit, path, prob, found)
         # not under sampling weights; and new observations of trials are successes, not shares
         if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
@@ -217,11 +298,17 @@ def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | No
     ax.fill_between(path.x, found["mean_lower"], found["mean_upper"], color=look.color, alpha=0.28, linewidth=0,
                     label=f"{100 * prob:g} % interval of the {word}", zorder=2)  # fmt: skip
     if reference is not None:
-        ax.plot(path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4)
-    ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3)
+        ax.plot(
+            path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4
+        )
+    ax.plot(
+        path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3
+    )
 
 
-def _draw_points(ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any) -> None:
+def _draw_points(
+    ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any
+) -> None:
     """The rows: in full those at the levels that the curve is of, and faint the others."""
     area = np.broadcast_to(_area(fit), len(y))
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
@@ -240,7 +327,9 @@ def _data_word(fit: Fit) -> str:
     """What a marker is, for the legend."""
     if isinstance(fit.model.likelihood, OfTrials):
         return "share in a row, larger for more trials"
-    return "data" if fit.model.design.weights is None else "data, larger for more weight"
+    return (
+        "data" if fit.model.design.weights is None else "data, larger for more weight"
+    )
 
 
 def _area(fit: Fit) -> Any:
@@ -262,11 +351,29 @@ def _trials(fit: Fit) -> Array | None:
 def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
     for k, level in enumerate(found["level"].values):
         look, one = mark(k), found.sel(level=level)
-        ax.fill_between(path.x, one["mean_lower"], one["mean_upper"], color=look.color, alpha=0.18, linewidth=0)
-        ax.plot(path.x, one["mean"], color=look.color, linestyle=look.line, linewidth=1.8)
-        met = np.nan_to_num(fit.model.likelihood.response(fit.model.design.observed)[:, k])
+        ax.fill_between(
+            path.x,
+            one["mean_lower"],
+            one["mean_upper"],
+            color=look.color,
+            alpha=0.18,
+            linewidth=0,
+        )
+        ax.plot(
+            path.x, one["mean"], color=look.color, linestyle=look.line, linewidth=1.8
+        )
+        met = np.nan_to_num(
+            fit.model.likelihood.response(fit.model.design.observed)[:, k]
+        )
         centre, share = _shares_by_bin(path.observed, met, _trials(fit))
-        ax.plot(centre, share, look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5)
+        ax.plot(
+            centre,
+            share,
+            look.marker,
+            color=look.color,
+            markerfacecolor=look.fill,
+            markersize=4.5,
+        )
         ax.plot([], [], look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5, linestyle=look.line,
                 label=shorten(level, 24))  # fmt: skip
     ax.set_ylim(-0.03, 1.03)
@@ -275,6 +382,12 @@ def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
 def _shares_by_bin(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
     """Mean x and share of hits in bins of about equal numbers, at most eight."""
     w = full_weights(weights, len(x))
-    groups = [g for g in np.array_split(np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))) if w[g].sum() > 0]
+    groups = [
+        g
+        for g in np.array_split(
+            np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))
+        )
+        if w[g].sum() > 0
+    ]
     centre = np.array([np.average(x[g], weights=w[g]) for g in groups])
     return centre, np.array([np.average(hit[g], weights=w[g]) for g in groups])

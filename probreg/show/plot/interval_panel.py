@@ -8,7 +8,18 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.interval_panel import IntervalPanel
 from probreg.comparison.interval_panel.panel import NEW
-from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import (
+    GREY,
+    LIGHT,
+    SMALL,
+    Size,
+    few_ticks,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +29,9 @@ MOST = 40  # intervals in one picture
 
 
 @check_arguments
-def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
+def interval_panel(
+    of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size | None = None
+) -> "Figure":
     """Every interval of a panel under one another, fits told apart by marker and colour; an end without bound is an arrow.
 
     A grey line marks the estimate of the first fit. The interval of a new observation is dashed. At most 40 are drawn.
@@ -47,7 +60,11 @@ def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size
     """
     held = of.held.iloc[:MOST]
     fits = list(dict.fromkeys(held.index.get_level_values("fit")))
-    fig, axes = paper(size=(7.2, 1.1 + 0.27 * max(len(held), 1) + 0.12 * len(fits)), figsize=figsize, ax=ax)
+    fig, axes = paper(
+        size=(7.2, 1.1 + 0.27 * max(len(held), 1) + 0.12 * len(fits)),
+        figsize=figsize,
+        ax=ax,
+    )
     one = axes[0, 0]
     places = _line_positions(list(held.index.get_level_values("fit")))
     # What is shown: all finite ends and estimates, and room.
@@ -67,10 +84,24 @@ def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size
     one.set_xlim(low, high)
     _draw_fit_names(one, fits, list(held.index.get_level_values("fit")), places)
     few_ticks(one)
-    label(one, x=shorten(of.unit, 80), title=f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}")
-    left_out = f"; {len(of.held) - MOST} more are not drawn" if len(of.held) > MOST else ""
-    arrows = "" if np.isfinite(held[["lower", "upper"]].to_numpy()).all() else "; arrow: no end on that side"
-    said = f"line: the estimate of {shorten(fits[0], 30)}{arrows}{left_out}" if fits else "no fit has an interval"
+    label(
+        one,
+        x=shorten(of.unit, 80),
+        title=f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}",
+    )
+    left_out = (
+        f"; {len(of.held) - MOST} more are not drawn" if len(of.held) > MOST else ""
+    )
+    arrows = (
+        ""
+        if np.isfinite(held[["lower", "upper"]].to_numpy()).all()
+        else "; arrow: no end on that side"
+    )
+    said = (
+        f"line: the estimate of {shorten(fits[0], 30)}{arrows}{left_out}"
+        if fits
+        else "no fit has an interval"
+    )
     footnote(fig, said, ax)
     return fig
 
@@ -83,21 +114,40 @@ def _line_positions(fits: list[str]) -> list[float]:
     return places if fits else []
 
 
-def _draw_interval(ax: Any, y: float, row: Any, number: int, view: tuple[float, float], *, dashed: bool) -> None:
+def _draw_interval(
+    ax: Any, y: float, row: Any, number: int, view: tuple[float, float], *, dashed: bool
+) -> None:
     look = mark(number)
-    ends = [v if np.isfinite(v) else edge for v, edge in zip((row["lower"], row["upper"]), view)]
+    ends = [
+        v if np.isfinite(v) else edge
+        for v, edge in zip((row["lower"], row["upper"]), view)
+    ]
     ax.plot(
-        ends, [y, y], color=look.color, linewidth=1.8, linestyle=(0, (3, 2)) if dashed else "-", solid_capstyle="butt"
+        ends,
+        [y, y],
+        color=look.color,
+        linewidth=1.8,
+        linestyle=(0, (3, 2)) if dashed else "-",
+        solid_capstyle="butt",
     )
     for v, edge, arrow in zip((row["lower"], row["upper"]), view, ("<", ">")):
         if np.isfinite(v):
             ax.plot([v], [y], "|", color=look.color, markersize=8, markeredgewidth=1.4)
         else:
             ax.plot([edge], [y], arrow, color=look.color, markersize=7, clip_on=False)
-    ax.plot([row["estimate"]], [y], look.marker, color=look.color, markerfacecolor=look.fill, markersize=5.5)
+    ax.plot(
+        [row["estimate"]],
+        [y],
+        look.marker,
+        color=look.color,
+        markerfacecolor=look.fill,
+        markersize=5.5,
+    )
 
 
-def _draw_fit_names(ax: Any, fits: list[str], of: list[str], places: list[float]) -> None:
+def _draw_fit_names(
+    ax: Any, fits: list[str], of: list[str], places: list[float]
+) -> None:
     """The name of a fit at the right of its lines."""
     if len(fits) < 2:
         return
@@ -105,7 +155,15 @@ def _draw_fit_names(ax: Any, fits: list[str], of: list[str], places: list[float]
         mine = [y for y, f in zip(places, of) if f == fit]
         at = (min(mine) + max(mine)) / 2
         text = shorten(fit, 24)
-        ax.text(1.02, at, text, transform=ax.get_yaxis_transform(), fontsize=SMALL, color=mark(i).color, va="center")
+        ax.text(
+            1.02,
+            at,
+            text,
+            transform=ax.get_yaxis_transform(),
+            fontsize=SMALL,
+            color=mark(i).color,
+            va="center",
+        )
         ax.plot(
             [1.01, 1.01],
             [min(mine) - 0.3, max(mine) + 0.3],

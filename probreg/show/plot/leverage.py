@@ -8,7 +8,19 @@ from probreg.arguments.scalars import Natural, check_arguments
 from probreg.assess.after.influence_measures import influence_measures
 from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
-from probreg.show.plot.style import DASHED, GREY, INK, SMALL, Size, footnote, label, paper, points, shorten, top_legend
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    INK,
+    SMALL,
+    Size,
+    footnote,
+    label,
+    paper,
+    points,
+    shorten,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +31,13 @@ _CONTOURS = (0.5, 1.0)
 
 
 @check_arguments
-def leverage(fit: Fit, named: Natural = 3, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
+def leverage(
+    fit: Fit,
+    named: Natural = 3,
+    *,
+    ax: "Axes | None" = None,
+    figsize: Size | None = None,
+) -> "Figure":
     """Internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)).
 
     For a softmax the residual is a length, and there are no lines. Errors are those of `pr.influence_measures`.
@@ -51,7 +69,18 @@ def leverage(fit: Fit, named: Natural = 3, *, ax: "Axes | None" = None, figsize:
     lost = against_leverage(axes[0, 0], fit, named)
     top_legend(fig, axes[0, 0], ax)
     alone = f"{lost} rows that alone decide their fit are not shown" if lost else ""
-    footnote(fig, ". ".join(t for t in (f"{method_name(fit)}: {shorten(fit.model.design.response)}", alone) if t), ax)
+    footnote(
+        fig,
+        ". ".join(
+            t
+            for t in (
+                f"{method_name(fit)}: {shorten(fit.model.design.response)}",
+                alone,
+            )
+            if t
+        ),
+        ax,
+    )
     return fig
 
 
@@ -71,7 +100,9 @@ def against_leverage(ax: Any, fit: Fit, named: int) -> int:
     return int(np.isnan(r).sum())
 
 
-def name_rows(ax: Any, rows: Array, x: Array, y: Array, size: Array, named: int) -> None:
+def name_rows(
+    ax: Any, rows: Array, x: Array, y: Array, size: Array, named: int
+) -> None:
     """The labels of the `named` rows of largest size, each where it covers no other."""
     taken: list[Any] = []
     for i in np.argsort(-np.nan_to_num(size, nan=-1.0), kind="stable")[:named]:

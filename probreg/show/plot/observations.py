@@ -40,14 +40,27 @@ def observations(fit: Fit) -> Observations:
     model = fit.model
     model.design.need_rows("a picture of the data")
     require_predictive(fit.solution, fit.method)
-    refuse_sampling(model.design.weight_kind, "a picture of the predictive distribution")
+    refuse_sampling(
+        model.design.weight_kind, "a picture of the predictive distribution"
+    )
     rows, weights = observation_rows(model)
     part = _evenly(len(rows), MOST_ROWS)
-    found = predictive(model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed)
+    found = predictive(
+        model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed
+    )
     atoms, thin = _evenly(len(found.eta), MOST_DRAWS), found
     if found.share is None:
-        thin = Predictive(found.likelihood, found.eta[atoms], {k: v[atoms] for k, v in found.aux.items()}, found.given)
-    note = f"{len(part):,} of {len(rows):,} observations are shown" if len(part) < len(rows) else ""
+        thin = Predictive(
+            found.likelihood,
+            found.eta[atoms],
+            {k: v[atoms] for k, v in found.aux.items()},
+            found.given,
+        )
+    note = (
+        f"{len(part):,} of {len(rows):,} observations are shown"
+        if len(part) < len(rows)
+        else ""
+    )
     w = np.ones(len(part)) if weights is None else weights[part]
     y, likelihood = model.design.observed[rows[part]], model.likelihood
     tally = likelihood.tally(y) if isinstance(likelihood, OfClasses) else None
@@ -67,7 +80,9 @@ def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
         u = upper
     else:
         lower = seen.predictive.cdf(seen.y - 1.0)
-        u = lower + (upper - lower) * np.random.default_rng([fit.seed, 3]).random(len(upper))
+        u = lower + (upper - lower) * np.random.default_rng([fit.seed, 3]).random(
+            len(upper)
+        )
     return ndtri(np.clip(u, _EDGE, 1.0 - _EDGE))
 
 
@@ -88,7 +103,10 @@ def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
     [[0.0], [-1.96], [1.96]]
     """
     k = np.arange(1, n + 1)
-    middle, lower, upper = (ndtri(betaincinv(k, n + 1 - k, q)) for q in (0.5, (1 - prob) / 2, (1 + prob) / 2))
+    middle, lower, upper = (
+        ndtri(betaincinv(k, n + 1 - k, q))
+        for q in (0.5, (1 - prob) / 2, (1 + prob) / 2)
+    )
     return middle, lower, upper
 
 
@@ -114,14 +132,24 @@ def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:
     k = max(int(np.ceil(share * len(x))), min(len(x), 3))
     far = np.abs(x - at[:, None])
     reach = np.partition(far, k - 1, axis=1)[:, k - 1 : k]
-    w = np.clip(1.0 - (far / np.where(reach > 0, 1.0001 * reach, 1.0)) ** 3, 0.0, None) ** 3
+    w = (
+        np.clip(1.0 - (far / np.where(reach > 0, 1.0001 * reach, 1.0)) ** 3, 0.0, None)
+        ** 3
+    )
     total = w.sum(1)
     mx, my = (w @ x) / total, (w @ y) / total
     dx = x - mx[:, None]
     var, cov = (w * dx**2).sum(1), (w * dx * (y - my[:, None])).sum(1)
-    slope = np.divide(cov, var, out=np.zeros_like(cov), where=var > 1e-12 * (np.ptp(x) ** 2 + 1e-300) * total)
+    slope = np.divide(
+        cov,
+        var,
+        out=np.zeros_like(cov),
+        where=var > 1e-12 * (np.ptp(x) ** 2 + 1e-300) * total,
+    )
     return my + slope * (at - mx)
 
 
 def _evenly(n: int, most: int) -> Array:
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
+    return (
+        np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
+    )

@@ -22,7 +22,10 @@ def columns_of(fit: Fit) -> dict[str, int | None]:
     """
     head = fit.model.design.head
     outcomes = fit.coef.size // len(head) if len(head) else 1
-    names: dict[str, int | None] = {str(name): int(head[i // outcomes]) for i, name in enumerate(fit.parameter_names)}
+    names: dict[str, int | None] = {
+        str(name): int(head[i // outcomes])
+        for i, name in enumerate(fit.parameter_names)
+    }
     return names | dict.fromkeys(fit.solution.scalars)
 
 
@@ -57,8 +60,13 @@ def names_to_show(names: Sequence[str], rename: Rename | None) -> dict[str, str]
     parts = {name: name.partition(": ") for name in names}
     if unknown := sorted(set(new) - set(names) - {head for head, *_ in parts.values()}):
         known = ", ".join(list(names)[:12]) + (", …" if len(names) > 12 else "")
-        raise DataError(f"rename: {unknown[0]!r} is no name in this picture; those are: {known}")
-    return {name: new.get(name, new.get(head, head) + mark + tail) for name, (head, mark, tail) in parts.items()}
+        raise DataError(
+            f"rename: {unknown[0]!r} is no name in this picture; those are: {known}"
+        )
+    return {
+        name: new.get(name, new.get(head, head) + mark + tail)
+        for name, (head, mark, tail) in parts.items()
+    }
 
 
 def order_names(
@@ -72,10 +80,14 @@ def order_names(
     """The names that are drawn, in their order: as in the fit, by name as shown, or by estimate from large to small."""
     kept = [name for name in names if name not in dropped]
     if not kept:
-        raise DataError(f"intercept=False leaves nothing to draw: {', '.join(names)} is all there is")
+        raise DataError(
+            f"intercept=False leaves nothing to draw: {', '.join(names)} is all there is"
+        )
     if sort == "name":
         return sorted(kept, key=lambda name: shown[name])
     if sort == "estimate":
         size = {name: float(estimate.get(name, np.nan)) for name in kept}
-        return sorted(kept, key=lambda name: -size[name] if np.isfinite(size[name]) else np.inf)
+        return sorted(
+            kept, key=lambda name: -size[name] if np.isfinite(size[name]) else np.inf
+        )
     return kept

@@ -7,7 +7,19 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.tuning import RegularisationPath, TuningResult
 from probreg.show.plot.parameters import Rename, Scale, names_to_show
-from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, Size, footnote, label, mark, paper, plain_axes, shorten
+from probreg.show.plot.style import (
+    GREY,
+    INK,
+    LIGHT,
+    SMALL,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    plain_axes,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,13 +73,24 @@ def path(
     True
     """
     curves, ends, names, panels = _curves(found, scale)
-    words, at = names_to_show(names, rename), chosen.scale if isinstance(chosen, TuningResult) else chosen
+    words, at = (
+        names_to_show(names, rename),
+        chosen.scale if isinstance(chosen, TuningResult) else chosen,
+    )
     shown = panels[:_PANELS]
     height = 4.1 if len(shown) == 1 else 2.9
-    fig, axes = paper(len(shown), 1, size=(7.6, height * len(shown)), figsize=figsize, sharex=True)
+    fig, axes = paper(
+        len(shown), 1, size=(7.6, height * len(shown)), figsize=figsize, sharex=True
+    )
     for k, ax in enumerate(axes[:, 0]):
         named = _columns_to_label(found.scales, curves[:, :, k], at)
-        _draw_curves(ax, found.scales, curves[:, :, k], None if ends is None else ends[:, k], named)
+        _draw_curves(
+            ax,
+            found.scales,
+            curves[:, :, k],
+            None if ends is None else ends[:, k],
+            named,
+        )
         _draw_names(
             ax,
             curves[-1, named, k],
@@ -76,22 +99,38 @@ def path(
         )
         if at is not None:
             ax.axvline(at, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1)
-        label(ax, y=_scale_unit(scale), title=shorten(shown[k]) if len(panels) > 1 else None)
-    label(axes[-1, 0], x="factor on the scales of the prior: left its centre, right maximum likelihood")
+        label(
+            ax,
+            y=_scale_unit(scale),
+            title=shorten(shown[k]) if len(panels) > 1 else None,
+        )
+    label(
+        axes[-1, 0],
+        x="factor on the scales of the prior: left its centre, right maximum likelihood",
+    )
     _on_top(axes[0, 0], found)
     footnote(fig, _foot(found, curves.shape[1], at, len(panels), ends is None))
     return fig
 
 
-def _curves(found: RegularisationPath, scale: Scale) -> tuple[Array, Array | None, list[str], list[str]]:
+def _curves(
+    found: RegularisationPath, scale: Scale
+) -> tuple[Array, Array | None, list[str], list[str]]:
     """Coefficients (S, q, outcomes or 1) and those of maximum likelihood (q, outcomes or 1), names of columns, panels."""
     model = found.model
-    touched = np.flatnonzero(model.joint.informative & (np.arange(model.shape[0]) != _parse_number(model.design.intercept)))
+    touched = np.flatnonzero(
+        model.joint.informative
+        & (np.arange(model.shape[0]) != _parse_number(model.design.intercept))
+    )
     unit = np.ones(len(touched)) if scale == "raw" else _column_sds(model, touched)
     panels = [str(v) for v in model.likelihood.outcomes] or [""]
     shape = (len(found.scales), model.shape[0], len(panels))
     curves = found.coef.values.reshape(shape)[:, touched] * unit[:, None]
-    ml = None if found.ml is None else found.ml.coef.values.reshape(shape[1:])[touched] * unit[:, None]
+    ml = (
+        None
+        if found.ml is None
+        else found.ml.coef.values.reshape(shape[1:])[touched] * unit[:, None]
+    )
     return curves, ml, [model.design.columns[j] for j in touched], panels
 
 
@@ -116,12 +155,22 @@ def _scale_unit(scale: Scale) -> str:
 def _columns_to_label(scales: Array, curves: Array, scale: float | None) -> Array:
     """The columns that are told apart, largest last value first."""
     at = -1 if scale is None else int(np.argmin(np.abs(np.log(scales / scale))))
-    size = np.abs(np.nan_to_num(curves[at] if scale is not None else curves)).reshape(-1, curves.shape[1]).max(0)
-    few = np.argsort(-size, kind="stable")[:FEW] if curves.shape[1] > ALL else np.arange(curves.shape[1])
+    size = (
+        np.abs(np.nan_to_num(curves[at] if scale is not None else curves))
+        .reshape(-1, curves.shape[1])
+        .max(0)
+    )
+    few = (
+        np.argsort(-size, kind="stable")[:FEW]
+        if curves.shape[1] > ALL
+        else np.arange(curves.shape[1])
+    )
     return few[np.argsort(-curves[-1, few], kind="stable")]
 
 
-def _draw_curves(ax: Any, scales: Array, curves: Array, ends: Array | None, named: Array) -> None:
+def _draw_curves(
+    ax: Any, scales: Array, curves: Array, ends: Array | None, named: Array
+) -> None:
     """Grey curves first, then those with names, each joined to its estimate of maximum likelihood."""
     ax.set_xscale("log")
     ax.axhline(0.0, color=GREY, linewidth=0.9, zorder=0)
@@ -131,17 +180,34 @@ def _draw_curves(ax: Any, scales: Array, curves: Array, ends: Array | None, name
     for number, j in enumerate(named):
         look = mark(number)
         ax.plot(
-            scales, curves[:, j], color=look.color, linestyle=look.line, linewidth=1.6 if number < 6 else 1.0, zorder=3
+            scales,
+            curves[:, j],
+            color=look.color,
+            linestyle=look.line,
+            linewidth=1.6 if number < 6 else 1.0,
+            zorder=3,
         )
         if ends is not None:
-            ax.plot([scales[-1], wide], [curves[-1, j], ends[j]], color=look.color, linewidth=0.6, zorder=2)
+            ax.plot(
+                [scales[-1], wide],
+                [curves[-1, j], ends[j]],
+                color=look.color,
+                linewidth=0.6,
+                zorder=2,
+            )
             ax.plot(
                 [wide], [ends[j]], look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5,
                 clip_on=False, zorder=4,
             )  # fmt: skip
     ax.set_xlim(scales[0], wide)
     # The frame holds the named curves and their ends; grey ones may leave it.
-    values = np.concatenate([curves[:, named].ravel(), (np.zeros(0) if ends is None else ends[named]), [0.0]])
+    values = np.concatenate(
+        [
+            curves[:, named].ravel(),
+            (np.zeros(0) if ends is None else ends[named]),
+            [0.0],
+        ]
+    )
     values = values[np.isfinite(values)]
     low, high = float(values.min()), float(values.max())
     pad = 0.06 * ((high - low) or 1.0)
@@ -151,7 +217,9 @@ def _draw_curves(ax: Any, scales: Array, curves: Array, ends: Array | None, name
 def _draw_names(ax: Any, values: Array, names: list[str], gap: float) -> None:
     """Names at the right, at the ends of their curves, pushed apart."""
     low, high = ax.get_ylim()
-    place = _spread_positions(np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0), gap)
+    place = _spread_positions(
+        np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0), gap
+    )
     for number, (y, name) in enumerate(zip(place, names)):
         pale = number % 6 in (3, 5)  # too light to be read
         ax.annotate(
@@ -186,13 +254,29 @@ def _on_top(ax: Any, found: RegularisationPath) -> None:
     label(top, x="effective degrees of freedom")
 
 
-def _foot(found: RegularisationPath, columns: int, scale: float | None, panels: int, endless: bool) -> str:
-    said = ["marks at the right: maximum likelihood" if not endless else "no maximum likelihood estimate exists"]
+def _foot(
+    found: RegularisationPath,
+    columns: int,
+    scale: float | None,
+    panels: int,
+    endless: bool,
+) -> str:
+    said = [
+        "marks at the right: maximum likelihood"
+        if not endless
+        else "no maximum likelihood estimate exists"
+    ]
     if scale is not None:
-        df = float(np.interp(np.log(scale), np.log(found.scales), found.data["df"].values))
-        said.append(f"dashed: the chosen scale {scale:.3g}, {df:.1f} degrees of freedom")
+        df = float(
+            np.interp(np.log(scale), np.log(found.scales), found.data["df"].values)
+        )
+        said.append(
+            f"dashed: the chosen scale {scale:.3g}, {df:.1f} degrees of freedom"
+        )
     if columns > ALL:
-        said.append(f"{FEW} of {columns} columns are named, grey curves may leave the frame")
+        said.append(
+            f"{FEW} of {columns} columns are named, grey curves may leave the frame"
+        )
     if panels > _PANELS:
         said.append(f"the first {_PANELS} of {panels} outcomes")
     return "; ".join(said)

@@ -14,7 +14,15 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.priors import Flat, LocationScale
-from probreg.show.plot.parameters import Order, Rename, Scale, intercepts, names_to_show, order_names, spreads
+from probreg.show.plot.parameters import (
+    Order,
+    Rename,
+    Scale,
+    intercepts,
+    names_to_show,
+    order_names,
+    spreads,
+)
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -95,39 +103,73 @@ def prior_weight(
         raise Incompatible(
             "every prior of coefficients in this model is flat or of a smooth function: there is no prior to draw"
         )
-    rows, words = _select_coefficients(fit, drawn, rename=rename, sort=sort, intercept=intercept, scale=scale)
-    shown, unit = rows[:MOST], spreads(fit) if scale == "sd" else dict.fromkeys(words, 1.0)
+    rows, words = _select_coefficients(
+        fit, drawn, rename=rename, sort=sort, intercept=intercept, scale=scale
+    )
+    shown, unit = (
+        rows[:MOST],
+        spreads(fit) if scale == "sd" else dict.fromkeys(words, 1.0),
+    )
     ml, se, _ = maximum_likelihood(fit)
     prior, posterior = _prior_draws(fit), _posterior(fit)
     cols = 1 if len(shown) == 1 else 2 if len(shown) <= 6 else 3
     deep = -(-len(shown) // cols)
-    fig, axes = paper(deep, cols, size=(7.4, 0.9 + 1.75 * deep), figsize=figsize, sharex=scale == "sd")
+    fig, axes = paper(
+        deep, cols, size=(7.4, 0.9 + 1.75 * deep), figsize=figsize, sharex=scale == "sd"
+    )
     for ax, i in zip(axes.flat, shown):
         name = str(fit.parameter_names[i])
-        _draw_densities(ax, None if prior is None else prior[:, i], _prior_density(fit, i), (ml[i], se[i]), posterior[i], unit[name])
+        _draw_densities(
+            ax,
+            None if prior is None else prior[:, i],
+            _prior_density(fit, i),
+            (ml[i], se[i]),
+            posterior[i],
+            unit[name],
+        )
         label(ax, title=shorten(words[name], 40))
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(shown))
         ax.tick_params(labelbottom=scale == "raw" or i + cols >= len(shown))
     top_legend(fig, axes.flat[0])
     left_out = f"; {MOST} of {len(rows)} coefficients" if len(rows) > MOST else ""
-    units = "per standard deviation of the column" if scale == "sd" else "in the units of the coefficient"
+    units = (
+        "per standard deviation of the column"
+        if scale == "sd"
+        else "in the units of the coefficient"
+    )
     footnote(fig, f"densities, each to its own height, {units}{left_out}")
     return fig
 
 
 def _select_coefficients(
-    fit: Fit, drawn: Array, *, rename: Rename | None, sort: Order | None, intercept: bool, scale: Scale
+    fit: Fit,
+    drawn: Array,
+    *,
+    rename: Rename | None,
+    sort: Order | None,
+    intercept: bool,
+    scale: Scale,
 ) -> tuple[list[int], dict[str, str]]:
     """The numbers of the coefficients to draw in their order, and the name to show of each."""
     k = fit.coef.size // fit.model.shape[0]
-    number = {str(name): i for i, name in enumerate(fit.parameter_names) if drawn[i // k]}
+    number = {
+        str(name): i for i, name in enumerate(fit.parameter_names) if drawn[i // k]
+    }
     words, sd = names_to_show(list(number), rename), spreads(fit)
     dropped = set() if intercept else intercepts([fit])
     dropped |= {name for name in number if scale == "sd" and not np.isfinite(sd[name])}
     value = fit.coef.values.ravel()
-    size = {name: value[i] * (sd[name] if scale == "sd" else 1.0) for name, i in number.items()}
-    return [number[n] for n in order_names(list(number), dropped, sort=sort, estimate=size, shown=words)], words
+    size = {
+        name: value[i] * (sd[name] if scale == "sd" else 1.0)
+        for name, i in number.items()
+    }
+    return [
+        number[n]
+        for n in order_names(
+            list(number), dropped, sort=sort, estimate=size, shown=words
+        )
+    ], words
 
 
 def columns_to_draw(model: Model) -> Array:
@@ -146,7 +188,10 @@ def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
         if isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].all():
             continue
         try:
-            unit, shape = sigma if b.prior.sigma_units else 1.0, (draws, len(b.columns), b.width(model.shape[1]))
+            unit, shape = (
+                sigma if b.prior.sigma_units else 1.0,
+                (draws, len(b.columns), b.width(model.shape[1])),
+            )
             b.put(out, b.prior.sample(rng, shape, unit))
         except ProbregError:
             return None
@@ -159,12 +204,22 @@ def _prior_density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
     k = fit.coef.size // model.shape[0]
     if k != model.shape[1]:
         return None  # a reported coefficient of a symmetric softmax is a combination of several
-    block = next(b for b in model.joint.blocks if i // k in b.columns and b.predictor in (None, i % k))
+    block = next(
+        b
+        for b in model.joint.blocks
+        if i // k in b.columns and b.predictor in (None, i % k)
+    )
     prior: Any = block.prior
-    if not isinstance(prior, LocationScale) or getattr(prior, "precision_matrix", None) is not None:
+    if (
+        not isinstance(prior, LocationScale)
+        or getattr(prior, "precision_matrix", None) is not None
+    ):
         return None
     at = block.columns.index(i // k)
-    scale, location = (np.broadcast_to(np.asarray(v), len(block.columns))[at] for v in (prior.scales, prior.location))
+    scale, location = (
+        np.broadcast_to(np.asarray(v), len(block.columns))[at]
+        for v in (prior.scales, prior.location)
+    )
     this: Any = prior
     single = replace(this, scale=float(scale), location=float(location))
     unit = fit.model.noise(fit.aux) if prior.sigma_units else 1.0
@@ -198,9 +253,23 @@ def _draw_densities(
         return
     x = np.linspace(low, high, _POINTS)
     curves = [
-        ("prior", density(x) if density is not None else None if prior is None else _kernel_density(prior, x), 2),
+        (
+            "prior",
+            density(x)
+            if density is not None
+            else None
+            if prior is None
+            else _kernel_density(prior, x),
+            2,
+        ),
         ("likelihood", _normal_density(x, *likelihood), 1),
-        ("posterior", _kernel_density(posterior, x) if isinstance(posterior, np.ndarray) else _normal_density(x, *posterior), 0),
+        (
+            "posterior",
+            _kernel_density(posterior, x)
+            if isinstance(posterior, np.ndarray)
+            else _normal_density(x, *posterior),
+            0,
+        ),
     ]
     for name, y, i in curves:
         if y is None:
@@ -223,12 +292,16 @@ def _draw_densities(
     few_ticks(ax)
 
 
-def _range(prior: Array | None, likelihood: tuple[float, float], posterior: Any) -> tuple[float, float]:
+def _range(
+    prior: Array | None, likelihood: tuple[float, float], posterior: Any
+) -> tuple[float, float]:
     """What holds likelihood and posterior whole, and as much of the prior as does not make them a spike."""
     ends = []
     for centre, sd in (
         likelihood,
-        posterior if not isinstance(posterior, np.ndarray) else (posterior.mean(), posterior.std()),
+        posterior
+        if not isinstance(posterior, np.ndarray)
+        else (posterior.mean(), posterior.std()),
     ):
         if np.isfinite([centre, sd]).all() and sd > 0:
             ends += [centre - 4 * sd, centre + 4 * sd]

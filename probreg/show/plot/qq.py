@@ -16,7 +16,17 @@ from probreg.show.plot.observations import (
     observations,
     observed_quantile_residuals,
 )
-from probreg.show.plot.style import DASHED, GREY, LIGHT, Size, footnote, label, paper, points, top_legend
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    LIGHT,
+    Size,
+    footnote,
+    label,
+    paper,
+    points,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +36,13 @@ Array = np.ndarray
 
 
 @check_arguments
-def qq(fit: Fit, prob: Probability = 0.95, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
+def qq(
+    fit: Fit,
+    prob: Probability = 0.95,
+    *,
+    ax: "Axes | None" = None,
+    figsize: Size | None = None,
+) -> "Figure":
     """Sorted quantile residuals against the medians of normal order statistics.
 
     The band holds each of them with probability `prob` when the model is right. They are randomised for a discrete
@@ -66,7 +82,9 @@ def qq(fit: Fit, prob: Probability = 0.95, *, ax: "Axes | None" = None, figsize:
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood):
-        raise Incompatible(f"classes of {likelihood.named} response have no quantiles: use plot.calibration(fit)")
+        raise Incompatible(
+            f"classes of {likelihood.named} response have no quantiles: use plot.calibration(fit)"
+        )
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)
     fig, axes = paper(size=(4.6, 4.0), figsize=figsize, ax=ax)
@@ -78,13 +96,25 @@ def qq(fit: Fit, prob: Probability = 0.95, *, ax: "Axes | None" = None, figsize:
 
 def residual_word(likelihood: UnivariateLikelihood) -> str:
     """What a quantile residual is called: that of a discrete response is drawn at random."""
-    return "quantile residual" if isinstance(likelihood.support, str) else "randomised quantile residual"
+    return (
+        "quantile residual"
+        if isinstance(likelihood.support, str)
+        else "randomised quantile residual"
+    )
 
 
 def said_of(fit: Fit, seen: Observations, z: Array) -> str:
     """The method, which distribution the residuals are of, and what the picture leaves out."""
-    what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
-    return ". ".join(part for part in (f"{method_name(fit)}, {what}", beyond(seen, z), seen.note) if part)
+    what = (
+        "under the posterior predictive"
+        if fit.target == "posterior"
+        else "at the estimate"
+    )
+    return ". ".join(
+        part
+        for part in (f"{method_name(fit)}, {what}", beyond(seen, z), seen.note)
+        if part
+    )
 
 
 def against_normal(ax: Any, z: Array, prob: float, word: str) -> None:

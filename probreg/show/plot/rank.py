@@ -8,7 +8,17 @@ from probreg.arguments.scalars import Flag, check_arguments
 from probreg.fits.fit import Fit
 from probreg.show.plot.chains import chains, ranks
 from probreg.show.plot.parameters import Rename
-from probreg.show.plot.style import DASHED, GREY, LIGHT, Size, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    LIGHT,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +28,13 @@ _BINS = 20
 
 
 @check_arguments
-def rank(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, figsize: Size | None = None) -> "Figure":
+def rank(
+    fit: Fit,
+    *,
+    rename: Rename | None = None,
+    intercept: Flag = True,
+    figsize: Size | None = None,
+) -> "Figure":
     """Histogram of the ranks of each chain's draws among those of all chains, one line of bars per chain.
 
     Bars of a chain that mixes keep to its level line; a slope or a hump says that it stayed on one side.
@@ -52,7 +68,14 @@ def rank(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, figs
     cols = min(len(found.draws), 3)
     deep = -(-len(found.draws) // cols)
     n = len(found.diverging)
-    fig, axes = paper(deep, cols, size=(7.2, 0.5 + deep * (0.5 + 0.35 * n)), figsize=figsize, sharex=True, sharey=True)
+    fig, axes = paper(
+        deep,
+        cols,
+        size=(7.2, 0.5 + deep * (0.5 + 0.35 * n)),
+        figsize=figsize,
+        sharex=True,
+        sharey=True,
+    )
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(found.draws))
     for i, (ax, (name, draws)) in enumerate(zip(axes.flat, found.draws.items())):
@@ -70,11 +93,19 @@ def draw_ranks(ax: Any, order: Array) -> None:
     edges = np.linspace(0, total, _BINS + 1)
     for c, chain in enumerate(order):
         base = n - 1 - c
-        height = np.histogram(chain, edges)[0] / (order.shape[1] / _BINS)  # 1 where uniform
+        height = np.histogram(chain, edges)[0] / (
+            order.shape[1] / _BINS
+        )  # 1 where uniform
         look = mark(c)
         ax.bar(edges[:-1], 0.45 * height, width=np.diff(edges), bottom=base - 0.45, align="edge", color=LIGHT,
                edgecolor="white", linewidth=0.4)  # fmt: skip
-        ax.stairs(base - 0.45 + 0.45 * height, edges, baseline=None, color=look.color, linewidth=1.2)
+        ax.stairs(
+            base - 0.45 + 0.45 * height,
+            edges,
+            baseline=None,
+            color=look.color,
+            linewidth=1.2,
+        )
         ax.axhline(base, color=GREY, linewidth=0.8, linestyle=DASHED)
     ax.set_yticks(range(n), [f"chain {c + 1}" for c in reversed(range(n))])
     ax.tick_params(axis="y", length=0)

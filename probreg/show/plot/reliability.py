@@ -13,7 +13,18 @@ from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, UnivariateLikelihood
 from probreg.scores import Decomposition, decompose
 from probreg.show.plot.observations import observations
-from probreg.show.plot.style import DASHED, GREY, LIGHT, SMALL, Size, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    LIGHT,
+    SMALL,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,7 +101,13 @@ def reliability(
     high = 3.9 if cols == 1 else 7.2 / cols * 1.25 + 0.5
     ratios = [4.0, 1.0] * deep
     fig, axes = paper(
-        2 * deep, cols, size=(wide, deep * high), figsize=figsize, sharex=True, sharey="row", height_ratios=ratios
+        2 * deep,
+        cols,
+        size=(wide, deep * high),
+        figsize=figsize,
+        sharex=True,
+        sharey="row",
+        height_ratios=ratios,
     )
     for ax in axes.flat:
         ax.set_visible(False)
@@ -106,28 +123,44 @@ def reliability(
     return fig
 
 
-def _read_panels(y: Any, forecasts: Any, weights: Any, event: str) -> tuple[list[_Panel], str, Any, str]:
+def _read_panels(
+    y: Any, forecasts: Any, weights: Any, event: str
+) -> tuple[list[_Panel], str, Any, str]:
     if isinstance(y, Fit):
         if forecasts is not None or weights is not None:
-            raise DataError("a Fit brings its own rows, forecasts and weights: give it alone, or give y and forecasts")
+            raise DataError(
+                "a Fit brings its own rows, forecasts and weights: give it alone, or give y and forecasts"
+            )
         return _of_fit(y)
     if forecasts is None:
-        raise DataError("forecasts are missing: give the probability that was said for each outcome of y")
+        raise DataError(
+            "forecasts are missing: give the probability that was said for each outcome of y"
+        )
     words = f"forecast probability of {shorten(event, 30)}"
     if isinstance(forecasts, Mapping):
-        return [_Panel(shorten(k, 30), *_event(y, p)) for k, p in forecasts.items()], words, weights, ""
+        return (
+            [_Panel(shorten(k, 30), *_event(y, p)) for k, p in forecasts.items()],
+            words,
+            weights,
+            "",
+        )
     p = np.asarray(forecasts)
     if p.ndim < 2:
         return [_Panel(None, *_event(y, p))], words, weights, ""
     decompose(y, p, weights=weights)  # refuses what is no class or probability, by row
-    classes = [_Panel(f"class {k}", p[:, k], (np.asarray(y) == k).astype(float)) for k in range(p.shape[1])]
+    classes = [
+        _Panel(f"class {k}", p[:, k], (np.asarray(y) == k).astype(float))
+        for k in range(p.shape[1])
+    ]
     return classes, "forecast probability", weights, ""
 
 
 def _event(y: Any, p: Any) -> tuple[Array, Array]:
     said = np.asarray(p)
     if said.ndim != 1:
-        raise DataError(f"each forecaster gives one probability per outcome, got shape {said.shape}")
+        raise DataError(
+            f"each forecaster gives one probability per outcome, got shape {said.shape}"
+        )
     return said, np.asarray(y)
 
 
@@ -138,24 +171,40 @@ def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
             f"reliability is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
         )
     seen = observations(fit)
-    note = ". ".join(p for p in (f"{method_name(fit)}, at its own rows", seen.note) if p)
+    note = ". ".join(
+        p for p in (f"{method_name(fit)}, at its own rows", seen.note) if p
+    )
     assert seen.tally is not None
     # a row of several trials is as many forecasts of one probability: a row for each class that came, by its number
     K = seen.tally.shape[1]
-    met, weights = np.tile(np.arange(K), len(seen.tally)), (seen.tally * seen.weights[:, None]).ravel()
+    met, weights = (
+        np.tile(np.arange(K), len(seen.tally)),
+        (seen.tally * seen.weights[:, None]).ravel(),
+    )
     use = weights > 0
     rows = np.repeat(np.arange(len(seen.tally)), K)[use]
     if isinstance(likelihood, UnivariateLikelihood):
         words = f"predicted {shorten(likelihood.mean_name(response))}"
-        return [_Panel(None, seen.mean[rows], met[use].astype(float))], words, weights[use], note
+        return (
+            [_Panel(None, seen.mean[rows], met[use].astype(float))],
+            words,
+            weights[use],
+            note,
+        )
     panels = [
-        _Panel(shorten(f"{response} = {v}", 30), seen.mean[rows, k], (met[use] == k).astype(float))
+        _Panel(
+            shorten(f"{response} = {v}", 30),
+            seen.mean[rows, k],
+            (met[use] == k).astype(float),
+        )
         for k, v in enumerate(likelihood.classes)
     ]
     return panels, "predicted probability", weights[use], note
 
 
-def _draw_reliability(top: Any, below: Any, panel: _Panel, weights: Any, prob: float) -> None:
+def _draw_reliability(
+    top: Any, below: Any, panel: _Panel, weights: Any, prob: float
+) -> None:
     few = len(np.unique(panel.p)) <= _FEW
     number = int(np.clip(len(panel.p) // 15, 2, 10))
     found = decompose(panel.hit, panel.p, bins=None if few else number, weights=weights)
@@ -166,17 +215,36 @@ def _draw_reliability(top: Any, below: Any, panel: _Panel, weights: Any, prob: f
     top.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=1)
     top.vlines(found.forecast, lower, upper, color=LIGHT, linewidth=7, zorder=0)
     top.plot(found.forecast, found.observed, color=look.color, linewidth=0.9, zorder=2)
-    top.plot(found.forecast, found.observed, look.marker, color=look.color, markersize=5, zorder=3)
+    top.plot(
+        found.forecast,
+        found.observed,
+        look.marker,
+        color=look.color,
+        markersize=5,
+        zorder=3,
+    )
     top.set_xlim(-0.03, 1.03)
     top.set_ylim(-0.03, 1.03)
     top.tick_params(labelbottom=False)
     text = f"Brier {found.score:.3f}\ncalibration {found.calibration:.3f}\nresolution {found.resolution:.3f}\nuncertainty {found.uncertainty:.3f}"
-    corner = {"transform": top.transAxes, "ha": "right", "va": "bottom", "fontsize": SMALL - 0.5, "color": GREY}
+    corner = {
+        "transform": top.transAxes,
+        "ha": "right",
+        "va": "bottom",
+        "fontsize": SMALL - 0.5,
+        "color": GREY,
+    }
     top.text(0.99, 0.02, text, **corner)
     if few:
         below.bar(found.forecast, found.count, width=0.03, color=GREY)
     else:
-        below.hist(panel.p, np.linspace(0.0, 1.0, _STROKES + 1), weights=weights, color=GREY, rwidth=0.75)
+        below.hist(
+            panel.p,
+            np.linspace(0.0, 1.0, _STROKES + 1),
+            weights=weights,
+            color=GREY,
+            rwidth=0.75,
+        )
     below.locator_params(axis="y", nbins=3, integer=True)
 
 
@@ -190,6 +258,9 @@ def consistent(found: Decomposition, prob: float) -> tuple[Array, Array]:
     n, p, tail = np.round(found.count), found.forecast, (1.0 - prob) / 2.0
     inside = (p > 0) & (p < 1)
     at = np.where(inside, p, 0.5)
-    ends = (np.ceil(np.maximum(bdtrik(q, n, at), 0.0) - 1e-9) / n for q in (tail, 1.0 - tail))
+    ends = (
+        np.ceil(np.maximum(bdtrik(q, n, at), 0.0) - 1e-9) / n
+        for q in (tail, 1.0 - tail)
+    )
     lower, upper = (np.where(inside, np.minimum(e, 1.0), p) for e in ends)
     return lower, upper

@@ -8,7 +8,12 @@ from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, smooth
+from probreg.show.plot.observations import (
+    Observations,
+    observations,
+    observed_quantile_residuals,
+    smooth,
+)
 from probreg.show.plot.qq import against_normal, residual_word, said_of
 from probreg.show.plot.style import (
     DASHED,
@@ -68,7 +73,9 @@ def residuals(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
-        raise Incompatible(f"residuals of {likelihood.named} response say little: use plot.calibration(fit)")
+        raise Incompatible(
+            f"residuals of {likelihood.named} response say little: use plot.calibration(fit)"
+        )
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)
     fig, axes = paper(1, 2, size=(7.2, 3.6), figsize=figsize)
@@ -91,5 +98,15 @@ def against_fitted(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     points(ax, seen.mean, residual)
     if len(np.unique(seen.mean)) > 3:
         at = np.linspace(seen.mean.min(), seen.mean.max(), 60)
-        ax.plot(at, smooth(seen.mean, residual, at), color=mark(1).color, linewidth=1.8, label="smooth")
-    label(ax, x=fitted_name(fit), y=f"residual of {response}" if measured else residual_word(likelihood))
+        ax.plot(
+            at,
+            smooth(seen.mean, residual, at),
+            color=mark(1).color,
+            linewidth=1.8,
+            label="smooth",
+        )
+    label(
+        ax,
+        x=fitted_name(fit),
+        y=f"residual of {response}" if measured else residual_word(likelihood),
+    )

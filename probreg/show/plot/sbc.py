@@ -7,7 +7,17 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.assess.simulation import SBC
 from probreg.show.plot.parameters import Rename, names_to_show
-from probreg.show.plot.style import DASHED, GREY, INK, LIGHT, Size, footnote, label, paper, shorten
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    INK,
+    LIGHT,
+    Size,
+    footnote,
+    label,
+    paper,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +27,9 @@ _MOST = 12  # quantities in one picture
 
 
 @check_arguments
-def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None) -> "Figure":
+def sbc(
+    found: SBC, *, rename: Rename | None = None, figsize: Size | None = None
+) -> "Figure":
     """Distribution function of the ranks minus the uniform one, per quantity, with the simultaneous band.
 
     A correct posterior stays inside all bands with the stated probability. Above the band at the left and below it at
@@ -42,7 +54,14 @@ def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None
     shown, words = [names[i] for i in np.sort(farthest)], names_to_show(names, rename)
     cols = min(len(shown), 3)
     deep = -(-len(shown) // cols)
-    fig, axes = paper(deep, cols, size=(7.2, 0.9 + 1.95 * deep), figsize=figsize, sharex=True, sharey=True)
+    fig, axes = paper(
+        deep,
+        cols,
+        size=(7.2, 0.9 + 1.95 * deep),
+        figsize=figsize,
+        sharex=True,
+        sharey=True,
+    )
     for i, ax in enumerate(axes.flat):
         if i >= len(shown):
             ax.set_visible(False)
@@ -51,8 +70,14 @@ def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None
         below = i + cols >= len(shown)
         ax.tick_params(labelbottom=below)
         # What a departure means stands under its panel, clear of band and curve.
-        under = ["rank, as a share"] * below + [str(found.table.loc[shown[i], "reading"])]
-        label(ax, x="\n".join(u for u in under if u) or None, title=shorten(words[shown[i]], 24))
+        under = ["rank, as a share"] * below + [
+            str(found.table.loc[shown[i], "reading"])
+        ]
+        label(
+            ax,
+            x="\n".join(u for u in under if u) or None,
+            title=shorten(words[shown[i]], 24),
+        )
     for ax in axes[:, 0]:
         label(ax, y="ECDF − uniform")
     footnote(fig, _describe_simulations(found, len(names)))
@@ -63,7 +88,8 @@ def _draw_ranks(ax: Any, found: SBC, name: str) -> None:
     data = found.ecdf_difference
     at = np.r_[0.0, data["point"].values, 1.0]
     low, high, line = (
-        np.r_[0.0, v, 0.0] for v in (data["lower"], data["upper"], data["difference"].sel(quantity=name))
+        np.r_[0.0, v, 0.0]
+        for v in (data["lower"], data["upper"], data["difference"].sel(quantity=name))
     )
     ax.fill_between(at, low, high, color=LIGHT, linewidth=0)
     ax.axhline(0.0, color=GREY, linewidth=0.8, linestyle=DASHED)
@@ -77,7 +103,11 @@ def _draw_ranks(ax: Any, found: SBC, name: str) -> None:
 
 def _describe_simulations(found: SBC, quantities: int) -> str:
     n = found.ranks.sizes["replicate"]
-    left = f"; the {_MOST} of {quantities} quantities that depart most" if quantities > _MOST else ""
+    left = (
+        f"; the {_MOST} of {quantities} quantities that depart most"
+        if quantities > _MOST
+        else ""
+    )
     lost = sum(found.failures.values())
     failed = f"; {lost} more had no posterior" if lost else ""
     return (

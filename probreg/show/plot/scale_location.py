@@ -13,7 +13,18 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
 from probreg.show.plot.observations import smooth
-from probreg.show.plot.style import DASHED, GREY, Size, fitted_name, footnote, label, mark, paper, points, top_legend
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    Size,
+    fitted_name,
+    footnote,
+    label,
+    mark,
+    paper,
+    points,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +35,9 @@ _NORMAL = 0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqr
 
 
 @check_arguments
-def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
+def scale_location(
+    fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None = None
+) -> "Figure":
     """The root sqrt|internally studentised residual| against the fitted mean, with a local-line smooth.
 
     It is level when the likelihood has the spread right, at 0.82 for normal noise. Pearson residuals stand where there
@@ -58,7 +71,9 @@ def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None =
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
-        raise Incompatible(f"the spread of {likelihood.named} response is its mean's: use plot.calibration(fit)")
+        raise Incompatible(
+            f"the spread of {likelihood.named} response is its mean's: use plot.calibration(fit)"
+        )
     fig, axes = paper(size=(5.0, 3.6), figsize=figsize, ax=ax)
     spread_against_fitted(axes[0, 0], fit)
     top_legend(fig, axes[0, 0], ax)
@@ -76,14 +91,25 @@ def spread_against_fitted(ax: Any, fit: Fit) -> None:
     else:
         kind, found = "quantile", residuals(fit, "quantile")
     r, places = found.values[fit.model.design.places], fit.model.design.places
-    mean = likelihood.response(fit.model.design.observed) - residuals(fit).values[places]
+    mean = (
+        likelihood.response(fit.model.design.observed) - residuals(fit).values[places]
+    )
     use = np.isfinite(r)
     size, mean = np.sqrt(np.abs(r[use])), mean[use]
     look = mark(1)
-    ax.axhline(_NORMAL, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0, label="normal noise, on average")
+    ax.axhline(
+        _NORMAL,
+        color=GREY,
+        linewidth=0.9,
+        linestyle=DASHED,
+        zorder=0,
+        label="normal noise, on average",
+    )
     points(ax, mean, size)
     if len(np.unique(mean)) > 3:
         at = np.linspace(mean.min(), mean.max(), 60)
-        ax.plot(at, smooth(mean, size, at), color=look.color, linewidth=1.8, label="smooth")
+        ax.plot(
+            at, smooth(mean, size, at), color=look.color, linewidth=1.8, label="smooth"
+        )
     ax.set_ylim(0.0, None)
     label(ax, x=fitted_name(fit), y=f"root of |{kind} residual|")

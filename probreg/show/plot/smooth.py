@@ -10,7 +10,18 @@ from probreg.data.formula.functions import TermFunction, functions_called
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.smooth_functions import POINTS
-from probreg.show.plot.style import GREY, LIGHT, MANY, Size, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.style import (
+    GREY,
+    LIGHT,
+    MANY,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    shorten,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,38 +83,71 @@ def smooth(
     ['x']
     """
     every = functions_called(fit.model.design, term)
-    shown = [f for f in every if len(f.inputs) == 1 or (len(f.inputs) in POINTS and not derivative)]
+    shown = [
+        f
+        for f in every
+        if len(f.inputs) == 1 or (len(f.inputs) in POINTS and not derivative)
+    ]
     if not shown:
         what = (
-            "derivatives are of functions of one column" if derivative else "functions of up to two columns are drawn"
+            "derivatives are of functions of one column"
+            if derivative
+            else "functions of up to two columns are drawn"
         )
-        raise DataError(f"{what}, and {every[0].label} has {len(every[0].inputs)}; fit.smooth(at=...) has the numbers")
+        raise DataError(
+            f"{what}, and {every[0].label} has {len(every[0].inputs)}; fit.smooth(at=...) has the numbers"
+        )
     outcomes = fit.model.likelihood.outcomes or (None,)
-    panels = [(f, o, sd) for f in shown for o in outcomes for sd in ((False, True) if len(f.inputs) == 2 else (False,))]
+    panels = [
+        (f, o, sd)
+        for f in shown
+        for o in outcomes
+        for sd in ((False, True) if len(f.inputs) == 2 else (False,))
+    ]
     drawn = panels[:_MOST]
     across = min(len(drawn), _ACROSS if not any(sd for *_, sd in drawn) else 2)
     down = -(-len(drawn) // across)
     fig, axes = paper(
-        down, across, size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8), figsize=figsize
+        down,
+        across,
+        size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8),
+        figsize=figsize,
     )
-    found = {f.label: fit.smooth(f.label, prob, derivative=derivative) for f in dict.fromkeys(f for f, *_ in drawn)}
+    found = {
+        f.label: fit.smooth(f.label, prob, derivative=derivative)
+        for f in dict.fromkeys(f for f, *_ in drawn)
+    }
     for ax, (f, outcome, sd) in zip(axes.flat, drawn):
-        data = found[f.label] if outcome is None else found[f.label].sel(outcome=outcome)
+        data = (
+            found[f.label] if outcome is None else found[f.label].sel(outcome=outcome)
+        )
         name = f.label if outcome is None else f"{f.label}, {outcome}"
         if len(f.inputs) == 1:
             _curve(ax, data, f.points_of(fit.model.design), derivative)
-            label(ax, x=shorten(f.inputs[0], 32), title=shorten(name, 34) if len(panels) > 1 else None)
+            label(
+                ax,
+                x=shorten(f.inputs[0], 32),
+                title=shorten(name, 34) if len(panels) > 1 else None,
+            )
         else:
             _surface(fig, ax, data, f.points_of(fit.model.design), sd)
             title = f"sd of {name}" if sd else name
-            label(ax, x=shorten(f.inputs[0], 32), y=shorten(f.inputs[1], 32), title=shorten(title, 34))
+            label(
+                ax,
+                x=shorten(f.inputs[0], 32),
+                y=shorten(f.inputs[1], 32),
+                title=shorten(title, 34),
+            )
     for ax in axes.flat[len(drawn) :]:
         ax.set_visible(False)
     _same_height(axes, drawn)
     if len(drawn[0][0].inputs) == 1:
         label(axes[0, 0], y=_axis(fit, drawn[0][0], derivative))
         top_legend(fig, axes[0, 0])
-    footnote(fig, _caption(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)))
+    footnote(
+        fig,
+        _caption(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)),
+    )
     return fig
 
 
@@ -114,7 +158,11 @@ def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     if derivative:
         return shorten(f"slope of {what} in {name}", 40)
     link = fit.model.likelihood.link.name
-    scale = "" if link == "identity" or fit.model.likelihood.outcomes else f" on the {link} scale"
+    scale = (
+        ""
+        if link == "identity" or fit.model.likelihood.outcomes
+        else f" on the {link} scale"
+    )
     return shorten(what + scale, 40)
 
 
@@ -125,8 +173,22 @@ def _curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
         x, data["simultaneous_lower"], data["simultaneous_upper"], color=look.color, alpha=0.14, linewidth=0,
         label="simultaneous band",
     )  # fmt: skip
-    ax.fill_between(x, data["lower"], data["upper"], color=look.color, alpha=0.28, linewidth=0, label="pointwise band")
-    ax.plot(x, data["estimate"], color=look.color, linewidth=1.6, label="slope" if derivative else "estimate")
+    ax.fill_between(
+        x,
+        data["lower"],
+        data["upper"],
+        color=look.color,
+        alpha=0.28,
+        linewidth=0,
+        label="pointwise band",
+    )
+    ax.plot(
+        x,
+        data["estimate"],
+        color=look.color,
+        linewidth=1.6,
+        label="slope" if derivative else "estimate",
+    )
     ax.axhline(0.0, color=LIGHT if not derivative else GREY, linewidth=0.8, zorder=0)
     if len(points):
         # Ticks inside the frame, of a height that leaves the curve alone.
@@ -142,12 +204,28 @@ def _surface(fig: Any, ax: Any, data: Any, points: Array, sd: bool) -> None:
     x, z = (data["x"].values[:, j].reshape(size, size) for j in (0, 1))
     values = data["sd" if sd else "estimate"].values.reshape(size, size)
     most = float(np.abs(values).max()) or 1.0
-    levels = np.linspace(float(values.min()), float(values.max()) + 1e-12 * most, _LEVELS)
+    levels = np.linspace(
+        float(values.min()), float(values.max()) + 1e-12 * most, _LEVELS
+    )
     shade = ax.contourf(x, z, values, levels=levels, cmap="Greys" if sd else "cividis")
-    ax.contour(x, z, values, levels=levels[::3], colors="white" if not sd else GREY, linewidths=0.6)
+    ax.contour(
+        x,
+        z,
+        values,
+        levels=levels[::3],
+        colors="white" if not sd else GREY,
+        linewidths=0.6,
+    )
     fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)
     if len(points):
-        ax.plot(points[:, 0], points[:, 1], ".", color="#d9691e", markersize=2.5, rasterized=len(points) > MANY)
+        ax.plot(
+            points[:, 0],
+            points[:, 1],
+            ".",
+            color="#d9691e",
+            markersize=2.5,
+            rasterized=len(points) > MANY,
+        )
 
 
 def _same_height(axes: Any, drawn: list[Any]) -> None:
@@ -161,7 +239,11 @@ def _same_height(axes: Any, drawn: list[Any]) -> None:
 
 def _caption(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
     edf = fit.smooths["edf"]
-    spent = ", ".join(f"{name} {edf[name]:.3g}" for name in list(found)[:_ACROSS] if np.isfinite(edf[name]))
+    spent = ", ".join(
+        f"{name} {edf[name]:.3g}"
+        for name in list(found)[:_ACROSS]
+        if np.isfinite(edf[name])
+    )
     law = "posterior draws" if fit.target == "posterior" else "scales taken as known"
     law = law if fit.solution.conditional is None else "joint with the scales"
     said = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]

@@ -39,18 +39,31 @@ class Mark(NamedTuple):
 # dark and light alternate, so that neighbours differ in greyscale; colours are safe for the colour-blind
 _COLORS = ("#173f6e", "#d9691e", "#0f6b57", "#d9a400", "#7b3f79", "#8d97a0")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_LINES = ("-", (0, (6, 2)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (3, 1.5)), (0, (1, 3)))
+_LINES = (
+    "-",
+    (0, (6, 2)),
+    (0, (1.5, 1.5)),
+    (0, (7, 2, 1.5, 2)),
+    (0, (3, 1.5)),
+    (0, (1, 3)),
+)
 
 
 def mark(i: int) -> Mark:
     """The look of series number i."""
     j = i % len(_COLORS)
-    return Mark(_COLORS[j], _MARKERS[j], _COLORS[j] if i % 2 == 0 else "white", _LINES[j])
+    return Mark(
+        _COLORS[j], _MARKERS[j], _COLORS[j] if i % 2 == 0 else "white", _LINES[j]
+    )
 
 
 def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
     """Fits by name; a single one is named by its method."""
-    return by_method([fits]) if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
+    return (
+        by_method([fits])
+        if isinstance(fits, Fit)
+        else {named_as_text(n): fit for n, fit in dict(fits).items()}
+    )
 
 
 def estimate_word(fit: Fit) -> str:
@@ -66,7 +79,11 @@ def fitted_name(fit: Fit) -> str:
     """What a likelihood fits to the rows: a mean, a probability, a quantile."""
     response = fit.model.design.response
     name = fit.model.likelihood.mean_name(response)
-    return f"fitted mean of {shorten(name)}" if name == response else f"fitted {shorten(name.removeprefix('the '))}"
+    return (
+        f"fitted mean of {shorten(name)}"
+        if name == response
+        else f"fitted {shorten(name.removeprefix('the '))}"
+    )
 
 
 def say(text: object) -> str:
@@ -81,11 +98,19 @@ def shorten(text: object, most: int = 48) -> str:
     'measurem…te 12'
     """
     words, tail = say(text), most // 3 + 1
-    return words if len(words) <= most else f"{words[: most - 1 - tail]}…{words[-tail:]}"
+    return (
+        words if len(words) <= most else f"{words[: most - 1 - tail]}…{words[-tail:]}"
+    )
 
 
 def paper(
-    rows: int = 1, cols: int = 1, *, size: Size, figsize: Size | None = None, ax: "Axes | None" = None, **shared: Any
+    rows: int = 1,
+    cols: int = 1,
+    *,
+    size: Size,
+    figsize: Size | None = None,
+    ax: "Axes | None" = None,
+    **shared: Any,
 ) -> tuple["Figure", Any]:
     """An empty figure of `figsize` inches, or else of `size`, and its axes (rows, cols); the caller's `ax` is taken as it is."""
     from matplotlib.axes import Axes
@@ -94,7 +119,9 @@ def paper(
 
     if ax is not None:
         if not isinstance(ax, Axes):
-            raise DataError(f"ax is the matplotlib Axes to draw on, got {type(ax).__name__}; plt.subplots() makes one")
+            raise DataError(
+                f"ax is the matplotlib Axes to draw on, got {type(ax).__name__}; plt.subplots() makes one"
+            )
         plain_axes(ax)
         return ax.get_figure(root=True), np.array([[ax]])  # type: ignore[return-value]
     if figsize is not None:
@@ -112,7 +139,9 @@ def _inches(figsize: Any) -> Size:
     except (TypeError, ValueError):
         wide = high = np.nan
     if not (0.5 <= wide <= 100.0 and 0.5 <= high <= 100.0):
-        raise DataError(f"figsize is (width, height) in inches, each from 0.5 to 100, got {shown_value(figsize)}")
+        raise DataError(
+            f"figsize is (width, height) in inches, each from 0.5 to 100, got {shown_value(figsize)}"
+        )
     return wide, high
 
 
@@ -129,7 +158,9 @@ def plain_axes(ax: Any) -> None:
 def room(ax: Any) -> tuple[float, float]:
     """About how wide and high axes are, in inches, before the layout is made."""
     box, fig = ax.get_position(), ax.get_figure(root=True)
-    return float(box.width * fig.get_figwidth()), float(box.height * fig.get_figheight())
+    return float(box.width * fig.get_figwidth()), float(
+        box.height * fig.get_figheight()
+    )
 
 
 def few_ticks(ax: Any) -> None:
@@ -137,7 +168,9 @@ def few_ticks(ax: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     fit = int(room(ax)[0] * 72.0 / (SMALL * 0.6 * _TICK))
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(fit, 6)), steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(
+        MaxNLocator(nbins=max(2, min(fit, 6)), steps=[1, 2, 5, 10])
+    )
 
 
 def _wrap_text(text: str, letters: float) -> str:
@@ -145,7 +178,9 @@ def _wrap_text(text: str, letters: float) -> str:
     return "\n".join(fill(line, max(int(letters), 12)) for line in text.splitlines())
 
 
-def label(ax: Any, x: str | None = None, y: str | None = None, title: str | None = None) -> None:
+def label(
+    ax: Any, x: str | None = None, y: str | None = None, title: str | None = None
+) -> None:
     """Names of the axes, broken into lines that fit, and a heading at the left."""
     wide, high = room(ax)
     if x is not None:
@@ -155,14 +190,23 @@ def label(ax: Any, x: str | None = None, y: str | None = None, title: str | None
     if title is not None:
         most = max(int(wide * _TITLE), 12)
         ax.set_title(
-            shorten(title.replace(r"\$", "$"), most), fontsize=NORMAL, color=INK, loc="left", fontweight="bold"
+            shorten(title.replace(r"\$", "$"), most),
+            fontsize=NORMAL,
+            color=INK,
+            loc="left",
+            fontweight="bold",
         )
 
 
 def points(ax: Any, x: Any, y: Any, **look: Any) -> None:
     """The rows of the data: grey rings, small where they are many."""
     n = len(x)
-    style = {"s": 16 if n < 300 else 7, "facecolors": "none", "edgecolors": GREY, "linewidths": 0.8}
+    style = {
+        "s": 16 if n < 300 else 7,
+        "facecolors": "none",
+        "edgecolors": GREY,
+        "linewidths": 0.8,
+    }
     ax.scatter(x, y, **style | {"rasterized": n > MANY} | look)
 
 
@@ -177,14 +221,24 @@ def top_legend(fig: "Figure", source: Any, ax: "Axes | None" = None) -> None:
             found.setdefault(word, handle)
     if not found:
         return
-    look: dict[str, Any] = {"frameon": False, "fontsize": SMALL, "labelcolor": INK, "borderaxespad": 0.2}
+    look: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": SMALL,
+        "labelcolor": INK,
+        "borderaxespad": 0.2,
+    }
     place: dict[str, Any] = {"loc": "outside upper left"}
     wide = fig.get_figwidth() * fig.dpi
     if ax is not None:
         top = 1.2 if ax.child_axes else 1.0  # above a second axis that stands on top
-        place, wide = {"loc": "lower left", "bbox_to_anchor": (0.0, top)}, room(ax)[0] * fig.dpi
+        place, wide = (
+            {"loc": "lower left", "bbox_to_anchor": (0.0, top)},
+            room(ax)[0] * fig.dpi,
+        )
     for columns in range(min(4, len(found)), 0, -1):
-        made = (fig if ax is None else ax).legend(list(found.values()), list(found), ncols=columns, **place, **look)
+        made = (fig if ax is None else ax).legend(
+            list(found.values()), list(found), ncols=columns, **place, **look
+        )
         if columns == 1 or made.get_window_extent().width <= 0.96 * wide:
             return
         made.remove()
@@ -196,7 +250,9 @@ def footnote(fig: "Figure", text: str, ax: "Axes | None" = None) -> None:
         return
     if ax is None:
         wide = fig.get_figwidth() * _FOOT
-        fig.supxlabel(_wrap_text(text, wide), fontsize=SMALL, color=GREY, x=0.01, ha="left")
+        fig.supxlabel(
+            _wrap_text(text, wide), fontsize=SMALL, color=GREY, x=0.01, ha="left"
+        )
         return
     ax.annotate(
         _wrap_text(text, room(ax)[0] * _FOOT), (0.0, -0.2), xycoords=(ax.transAxes, ax.xaxis.label),

@@ -39,7 +39,9 @@ class Sweep:
     met: Array
 
 
-def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None) -> Sweep:
+def sweep(
+    fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None
+) -> Sweep:
     """Rows along `variable`: by default the numeric one whose move from low to high is clearest in this fit.
 
     Numeric variables that do not move stay at their mean; two-valued ones and categories, those of numbers as in C(x) too, stay at
@@ -48,28 +50,58 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     """
     design = fit.model.design
     groups = design.recipe.of_groups_alone
-    table = {name: values for name, values in variables(design, data).items() if name not in groups}
+    table = {
+        name: values
+        for name, values in variables(design, data).items()
+        if name not in groups
+    }
     by_level = categories(design)
-    means = {name for name, values in table.items() if name not in by_level and _has_mean(values)}
-    base = {name: _typical_value(values, design.weights, mean=name in means) for name, values in table.items()}
-    moving = {name for name, values in table.items() if _is_number(values) and len(np.unique(values)) > 1}
+    means = {
+        name
+        for name, values in table.items()
+        if name not in by_level and _has_mean(values)
+    }
+    base = {
+        name: _typical_value(values, design.weights, mean=name in means)
+        for name, values in table.items()
+    }
+    moving = {
+        name
+        for name, values in table.items()
+        if _is_number(values) and len(np.unique(values)) > 1
+    }
     numeric = [name for name in table if name in moving and name not in by_level]
     if not numeric:
-        raise DataError("no numeric variable moves in these data, so there is no curve to draw")
+        raise DataError(
+            "no numeric variable moves in these data, so there is no curve to draw"
+        )
     if variable is None:
         many = [name for name in numeric if len(np.unique(table[name])) > 2] or numeric
         variable = max(many, key=lambda name: _wald_of_range(fit, table, base, name))
     if variable not in numeric:
-        raise DataError(f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}")
+        raise DataError(
+            f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}"
+        )
     observed = np.asarray(table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, _POINTS)
-    held = {name: _format_value(value) for name, value in base.items() if name != variable}
+    held = {
+        name: _format_value(value) for name, value in base.items() if name != variable
+    }
     levels = tuple(name for name in held if name not in means)
     met = np.ones(len(observed), dtype=bool)
     for name in levels:
         met &= np.asarray(table[name]) == base[name]
-    return Sweep(variable, x, _sweep_rows(base, variable, x), _mean_offset(design, len(x)), held, observed, levels, met)
+    return Sweep(
+        variable,
+        x,
+        _sweep_rows(base, variable, x),
+        _mean_offset(design, len(x)),
+        held,
+        observed,
+        levels,
+        met,
+    )
 
 
 def groups_along(fit: Fit) -> Groups | None:
@@ -103,9 +135,13 @@ def _format_value(value: Any) -> str:
 
 def _sweep_rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
     def column(value: Any) -> Array:
-        return np.array([value] * len(x), dtype=object if isinstance(value, str) else None)
+        return np.array(
+            [value] * len(x), dtype=object if isinstance(value, str) else None
+        )
 
-    return {name: x if name == variable else column(value) for name, value in base.items()}
+    return {
+        name: x if name == variable else column(value) for name, value in base.items()
+    }
 
 
 def _mean_offset(design: Design, n: int) -> Array | None:
@@ -118,9 +154,15 @@ def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> fl
     if low == high:
         low, high = float(np.min(table[name])), float(np.max(table[name]))
     design, rows = fit.model.design, _sweep_rows(base, name, np.array([low, high]))
-    made = design.at(with_group_columns(design.recipe, rows), offset=_mean_offset(design, 2))
+    made = design.at(
+        with_group_columns(design.recipe, rows), offset=_mean_offset(design, 2)
+    )
     made = rows_of_groups(made, "typical") if design.recipe.grouped else made
     step = made.X[1] - made.X[0]
     change = step @ fit.solution.beta
     V = fit.solution.scale.of_rows(step[None])[0]
-    return float(change @ np.linalg.pinv(V) @ change) if np.isfinite(change).all() and np.isfinite(V).all() else 0.0
+    return (
+        float(change @ np.linalg.pinv(V) @ change)
+        if np.isfinite(change).all() and np.isfinite(V).all()
+        else 0.0
+    )

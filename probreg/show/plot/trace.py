@@ -31,7 +31,13 @@ _WINDOW = 0.05  # of a chain, whose mean runs along
 
 
 @check_arguments
-def trace(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, figsize: Size | None = None) -> "Figure":
+def trace(
+    fit: Fit,
+    *,
+    rename: Rename | None = None,
+    intercept: Flag = True,
+    figsize: Size | None = None,
+) -> "Figure":
     """Left: density of each parameter, chain by chain. Right: its draws in order, pale, with the running mean of each chain.
 
     The running mean is that of a twentieth of the chain; chains that mix stay together. Strokes under a trace mark
@@ -60,19 +66,29 @@ def trace(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, fig
     """
     found = chains(fit, rename, intercept)
     rows = len(found.draws)
-    fig, axes = paper(rows, 2, size=(7.2, 0.8 + 1.15 * rows), figsize=figsize, width_ratios=(1, 2))
+    fig, axes = paper(
+        rows, 2, size=(7.2, 0.8 + 1.15 * rows), figsize=figsize, width_ratios=(1, 2)
+    )
     for i, ((left, right), (name, draws)) in enumerate(zip(axes, found.draws.items())):
         low, high = np.quantile(draws, [0.001, 0.999])
         at = np.linspace(low, high, 120)
         for c, chain in enumerate(draws):
             look = mark(c)
-            left.plot(at, density(chain, at), color=look.color, linestyle=look.line, linewidth=1.1)
+            left.plot(
+                at,
+                density(chain, at),
+                color=look.color,
+                linestyle=look.line,
+                linewidth=1.1,
+            )
         left.set_yticks([])
         left.set_ylim(bottom=0)
         left.spines["left"].set_visible(False)
         few_ticks(left)
         draw_in_order(right, draws, found.diverging)
-        left.set_title(shorten(name, 60), fontsize=NORMAL, color=INK, loc="left", fontweight="bold")
+        left.set_title(
+            shorten(name, 60), fontsize=NORMAL, color=INK, loc="left", fontweight="bold"
+        )
         right.tick_params(labelbottom=i == rows - 1)
     label(axes[-1, 0], x="value")
     label(axes[-1, 1], x="draw")
@@ -87,7 +103,15 @@ def draw_in_order(ax: Any, draws: Array, diverging: Array) -> None:
     step = max(1, draws.shape[1] // _STEPS)
     at = np.arange(0, draws.shape[1], step)
     for c, chain in enumerate(draws):
-        ax.plot(at, chain[at], color=mark(c).color, linewidth=0.4, alpha=0.3, rasterized=True, zorder=1)
+        ax.plot(
+            at,
+            chain[at],
+            color=mark(c).color,
+            linewidth=0.4,
+            alpha=0.3,
+            rasterized=True,
+            zorder=1,
+        )
     width = max(2, int(_WINDOW * draws.shape[1]))
     if draws.shape[1] > 2 * width:
         middle = np.arange(draws.shape[1] - width + 1) + (width - 1) / 2

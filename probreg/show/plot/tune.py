@@ -6,7 +6,19 @@ import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.tuning import TuningResult
-from probreg.show.plot.style import GREY, INK, LIGHT, Size, footnote, label, mark, paper, plain_axes, say, top_legend
+from probreg.show.plot.style import (
+    GREY,
+    INK,
+    LIGHT,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    plain_axes,
+    say,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +36,9 @@ _WORDS = {
 
 
 @check_arguments
-def tune(found: TuningResult, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
+def tune(
+    found: TuningResult, *, ax: "Axes | None" = None, figsize: Size | None = None
+) -> "Figure":
     """The score of every scale with one standard error each way, and lines at the least and at the chosen scale.
 
     A band is one standard error above the least; effective degrees of freedom stand on top.
@@ -52,19 +66,55 @@ def tune(found: TuningResult, *, ax: "Axes | None" = None, figsize: Size | None 
     'AIC'
     """
     table = found.table
-    scales, score, se = (np.asarray(v, dtype=float) for v in (table.index, table["score"], table["se"]))
+    scales, score, se = (
+        np.asarray(v, dtype=float) for v in (table.index, table["score"], table["se"])
+    )
     fig, axes = paper(size=(6.6, 4.3), figsize=figsize, ax=ax)
     one, look = axes[0, 0], mark(0)
     one.set_xscale("log")
     if np.isfinite(se).any():
-        one.fill_between(scales, score - se, score + se, color=LIGHT, linewidth=0, label="score ± 1 SE")
+        one.fill_between(
+            scales,
+            score - se,
+            score + se,
+            color=LIGHT,
+            linewidth=0,
+            label="score ± 1 SE",
+        )
         reach = float(score[scales == found.best][0] + se[scales == found.best][0])
-        one.axhline(reach, color=GREY, linewidth=0.9, linestyle=(0, (1.5, 2)), label="least + 1 SE")
-    one.plot(scales, score, look.marker, linestyle="-", color=look.color, markersize=2.6, linewidth=1.2, label="score")
+        one.axhline(
+            reach,
+            color=GREY,
+            linewidth=0.9,
+            linestyle=(0, (1.5, 2)),
+            label="least + 1 SE",
+        )
+    one.plot(
+        scales,
+        score,
+        look.marker,
+        linestyle="-",
+        color=look.color,
+        markersize=2.6,
+        linewidth=1.2,
+        label="score",
+    )
     # The chosen scale, and that of the least score where it is another.
-    one.axvline(found.scale, color=INK, linewidth=1.1, linestyle=(0, (5, 3)), label=f"chosen: {found.scale:.3g}")
+    one.axvline(
+        found.scale,
+        color=INK,
+        linewidth=1.1,
+        linestyle=(0, (5, 3)),
+        label=f"chosen: {found.scale:.3g}",
+    )
     if found.best != found.scale:
-        one.axvline(found.best, color=GREY, linewidth=1.1, linestyle="-", label=f"least: {found.best:.3g}")
+        one.axvline(
+            found.best,
+            color=GREY,
+            linewidth=1.1,
+            linestyle="-",
+            label=f"least: {found.best:.3g}",
+        )
     # The height of what matters: scores that soar at one end are cut off.
     known = score[np.isfinite(score)]
     low, middle = float(known.min()), float(np.median(known))
@@ -74,7 +124,9 @@ def tune(found: TuningResult, *, ax: "Axes | None" = None, figsize: Size | None 
         pad = 0.08 * (high - low)
         one.set_ylim(low - max(spread, 0.0) - pad, high + pad)
     _on_top(one, scales, np.asarray(table["df"], dtype=float))
-    loss = found.said.split("held-out " if found.criterion.name == "cv" else "leave-one-out ")[-1].split(" per ")[0]
+    loss = found.said.split(
+        "held-out " if found.criterion.name == "cv" else "leave-one-out "
+    )[-1].split(" per ")[0]
     label(
         one,
         x="factor on the scales of the prior (small: strong prior)",

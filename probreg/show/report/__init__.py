@@ -30,7 +30,12 @@ from probreg.show.report.pictures import (
     predictive_accuracy,
     versions,
 )
-from probreg.show.report.tables import comparison_table, estimates_table, kinds_said, predictions_table
+from probreg.show.report.tables import (
+    comparison_table,
+    estimates_table,
+    kinds_said,
+    predictions_table,
+)
 from probreg.system.disk import destination, write_whole
 from probreg.system.progress import progress_bar
 
@@ -45,7 +50,9 @@ SECTIONS = {
     "method": "Method",
     "versions": "Versions",
 }
-_SENTENCES = 8  # effects that are told in sentences unasked; the others stand in the table
+_SENTENCES = (
+    8  # effects that are told in sentences unasked; the others stand in the table
+)
 _REASONS = 6  # differences that are explained, the largest first
 
 
@@ -152,8 +159,13 @@ def render(
         "answer": lambda: _answer(several, comparison, effects, data),
         "predictions": lambda: predictions_table(several, predict, prob),
         "groups": lambda: groups_section(comparison),
-        "model": lambda: {"facts": model_facts(several), "pictures": influence_picture(several)},
-        "checks": lambda: findings({name: _before(fit) for name, fit in several.items()}),
+        "model": lambda: {
+            "facts": model_facts(several),
+            "pictures": influence_picture(several),
+        },
+        "checks": lambda: findings(
+            {name: _before(fit) for name, fit in several.items()}
+        ),
         "comparison": lambda: _comparison(comparison),
         "diagnostics": lambda: _diagnostics(several, prob),
         "method": lambda: {"facts": method_facts(several), "notes": comparison.notes},
@@ -179,14 +191,20 @@ def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> lis
     """The names of the sections, in their order."""
     grouped = bool(fits_of_groups(fits))
     if sections is None:
-        idle = {"predictions": predict is None, "groups": not grouped, "comparison": len(fits) == 1}
+        idle = {
+            "predictions": predict is None,
+            "groups": not grouped,
+            "comparison": len(fits) == 1,
+        }
         return [name for name in SECTIONS if not idle.get(name, False)]
     names = [sections] if isinstance(sections, str) else list(dict.fromkeys(sections))
     for name in names:
         if name not in SECTIONS:
             raise DataError(f"sections are among {', '.join(SECTIONS)}; got {name!r}")
     if "predictions" in names and predict is None:
-        raise DataError("sections has 'predictions', which needs rows: pass predict={'a name': {'x': 1.0}}")
+        raise DataError(
+            "sections has 'predictions', which needs rows: pass predict={'a name': {'x': 1.0}}"
+        )
     if "groups" in names and not grouped:
         raise DataError(
             "sections has 'groups', and no fit has effects that vary by a group, such as (1 | g) of a formula"
@@ -194,7 +212,9 @@ def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> lis
     return names
 
 
-def _answer(fits: Mapping[str, Fit], of: Comparison, effects: Any, data: Any) -> dict[str, Any]:
+def _answer(
+    fits: Mapping[str, Fit], of: Comparison, effects: Any, data: Any
+) -> dict[str, Any]:
     name, fit = judged_fit(fits)
     found = answer(fit, effects, data=data, prob=of.prob)
     told = found.effects if effects is not None else found.effects[:_SENTENCES]
@@ -203,14 +223,18 @@ def _answer(fits: Mapping[str, Fit], of: Comparison, effects: Any, data: Any) ->
     pictures = [curve_picture(fits, of.prob, data, numeric[0] if numeric else None)]
     return {
         "by": name if len(fits) > 1 else "",
-        "trouble": "" if fit.solution.status.good else f"{name}: {fit.described['status']}",
+        "trouble": ""
+        if fit.solution.status.good
+        else f"{name}: {fit.described['status']}",
         "sentences": [e.sentence for e in told],
         "more": found.effects[len(told) :],
         "remarks": found.remarks,
         "estimates": estimates_table(of),
         "kinds": kinds_said(of),
         "smooths": of.smooths,
-        "pictures": pictures if len(fits) > 1 else [*pictures, coefficients_picture(fits, of.prob)],
+        "pictures": pictures
+        if len(fits) > 1
+        else [*pictures, coefficients_picture(fits, of.prob)],
     }
 
 
@@ -234,7 +258,11 @@ def _diagnostics(fits: Mapping[str, Fit], prob: float) -> dict[str, Any]:
     return {
         "findings": findings({name: _after(fit) for name, fit in fits.items()}),
         "pictures": diagnostic_pictures(fits, prob),
-        "mixing": [mixing_summary(name, fit) for name, fit in fits.items() if markov(fit.method, fit.solution)],
+        "mixing": [
+            mixing_summary(name, fit)
+            for name, fit in fits.items()
+            if markov(fit.method, fit.solution)
+        ],
         "accuracy": predictive_accuracy(fits),
     }
 
@@ -250,7 +278,9 @@ def _has_diagnostics(fit: Fit) -> bool:
 
 def _after(fit: Fit) -> list[Finding]:
     """What a diagnosis of the fit found."""
-    return [f for f in fit.once(_diagnosis) if f.applies] if _has_diagnostics(fit) else []
+    return (
+        [f for f in fit.once(_diagnosis) if f.applies] if _has_diagnostics(fit) else []
+    )
 
 
 def _diagnosis(fit: Fit) -> Findings:
@@ -262,7 +292,11 @@ def _before(fit: Fit) -> list[Finding]:
     if not fit.model.design.n:
         return []
     found = check(fit.model, cheap=fit.model.design.n > _LARGE)
-    replaced = {cls.replaces for name, cls in DIAGNOSTICS.items() if any(f.check == name for f in _after(fit))}
+    replaced = {
+        cls.replaces
+        for name, cls in DIAGNOSTICS.items()
+        if any(f.check == name for f in _after(fit))
+    }
     return [f for f in found if f.check not in replaced and f.applies]
 
 

@@ -13,7 +13,13 @@ from scipy.special import ndtr, stdtr
 from probreg.comparison import decimals, format_rounded
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.result import atoms
-from probreg.comparison.effects.scenarios import Contrast, Population, moves, population, trials_of
+from probreg.comparison.effects.scenarios import (
+    Contrast,
+    Population,
+    moves,
+    population,
+    trials_of,
+)
 from probreg.data import ArrayColumns
 from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -70,13 +76,25 @@ class EffectSentence(NamedTuple):
             return f"{self.move}: no estimate exists; {self.why}."
         estimate, lower, upper = self.numbers
         verb = "are" if self.what.startswith("the odds") else "is"
-        changed = f"{verb} {estimate} times as large" if self.ratio else f"differs by {estimate}"
-        kind = KIND_WORDS.get(self.kind, self.kind).replace("-", "\u2011")  # a hyphen at which no line ends
+        changed = (
+            f"{verb} {estimate} times as large"
+            if self.ratio
+            else f"differs by {estimate}"
+        )
+        kind = KIND_WORDS.get(self.kind, self.kind).replace(
+            "-", "\u2011"
+        )  # a hyphen at which no line ends
         interval = (
-            f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}" if lower and upper else "no interval"
+            f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}"
+            if lower and upper
+            else "no interval"
         )
         share = format_probability(self.above)
-        sign = f"{share[0]}\u00a0{share[1:]}" if share[:1] in (">", "<") else f"=\u00a0{share}"
+        sign = (
+            f"{share[0]}\u00a0{share[1:]}"
+            if share[:1] in (">", "<")
+            else f"=\u00a0{share}"
+        )
         above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}" if share else ""
         return f"{self.move}: {self.what} {changed} ({interval}{above})."
 
@@ -85,7 +103,9 @@ def _format_ratio(value: float) -> str:
     """A ratio to three digits."""
     if not np.isfinite(value):
         return "" if np.isnan(value) else "∞"
-    return f"{value:,.0f}" if 100.0 <= value < 1e6 else f"{value:#.3g}".removesuffix(".")
+    return (
+        f"{value:,.0f}" if 100.0 <= value < 1e6 else f"{value:#.3g}".removesuffix(".")
+    )
 
 
 class Answer(NamedTuple):
@@ -99,7 +119,11 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     """The effects of `fit` that were asked about: a mapping from variables to moves, or names; all by plain steps without."""
     design = fit.model.design
     try:
-        of = population(design, data, (), trials=trials_of(fit.model)) if design.n else _stand_ins(fit.model)
+        of = (
+            population(design, data, (), trials=trials_of(fit.model))
+            if design.n
+            else _stand_ins(fit.model)
+        )
     except DataError as error:
         if effects is not None:
             raise
@@ -108,11 +132,20 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     own = [v for v in _own_variables(fit.model) if v in of.table]
     wanted = dict.fromkeys(own[:_MOST] if named is None else named)
     wanted |= dict(named) if isinstance(named, Mapping) else {}
-    hidden = [v for v in _own_variables(fit.model) if v not in of.table] if named is None else []
+    hidden = (
+        [v for v in _own_variables(fit.model) if v not in of.table]
+        if named is None
+        else []
+    )
     found: list[EffectSentence] = []
-    remarks = [f"No effect of {v}: the formula transforms it; pass data=, the table of the fit." for v in hidden]
+    remarks = [
+        f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
+        for v in hidden
+    ]
     if named is None and len(own) > _MOST:
-        remarks.append(f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=.")
+        remarks.append(
+            f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=."
+        )
     for name, how in wanted.items():
         try:
             found += _of_variable(fit, of, name, how, data, prob)
@@ -128,7 +161,9 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
 def _own_variables(model: Model) -> tuple[str, ...]:
     """The variables that the columns read; an offset alone has no effect to estimate, and names of groups have none to move."""
     recipe: Any = model.design.recipe
-    read = read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables
+    read = (
+        read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables
+    )
     return tuple(v for v in read if v not in recipe.of_groups_alone)
 
 
@@ -149,8 +184,13 @@ def _stand_ins(model: Model) -> Population:
     return Population(model.design, table, np.ones(_ROWS), offset, "no rows", table)
 
 
-def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float) -> list[EffectSentence]:
-    design, free = fit.model.design, how is None and fit.model.design.n and _many_valued(of, name)
+def _of_variable(
+    fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float
+) -> list[EffectSentence]:
+    design, free = (
+        fit.model.design,
+        how is None and fit.model.design.n and _many_valued(of, name),
+    )
     step = _plain_step(of, name) if how is None else how
     each = moves(of, name, step)
     try:
@@ -160,7 +200,9 @@ def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob:
             raise
         changes = [None]
     if free and any(c is None for c in changes):
-        step = _contrast_name(of, name)  # not the same everywhere: from one value to another
+        step = _contrast_name(
+            of, name
+        )  # not the same everywhere: from one value to another
         each = moves(of, name, step)
         changes = [_column_change(of, c) for c in each]
     if all(c is not None and not c.any() for c in changes):
@@ -169,13 +211,22 @@ def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob:
         if not design.n:
             raise DataError(f"it is not the same everywhere, and {design.rows_absent}")
         return _average_effects(fit, of, each, {name: step}, data, prob)
-    return [e for c, move in zip(changes, each) if c is not None for e in _linear_effects(fit, c, _move_words(of, move), prob)]
+    return [
+        e
+        for c, move in zip(changes, each)
+        if c is not None
+        for e in _linear_effects(fit, c, _move_words(of, move), prob)
+    ]
 
 
 def _many_valued(of: Population, name: str) -> bool:
     """Whether a variable is a number with more than two values."""
     x = np.asarray(of.table[name])
-    return name not in categories(of.design) and x.dtype.kind in "iuf" and len(np.unique(x)) > 2
+    return (
+        name not in categories(of.design)
+        and x.dtype.kind in "iuf"
+        and len(np.unique(x)) > 2
+    )
 
 
 def _contrast_name(of: Population, name: str) -> str:
@@ -198,10 +249,18 @@ def _column_change(of: Population, move: Contrast) -> Array | None:
         return None
     low, high = (of.mean(move.variable, v) for v in (move.low, move.high))
     D = high.X - low.X
-    rounding = 16.0 * np.finfo(float).eps * np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
+    rounding = (
+        16.0
+        * np.finfo(float).eps
+        * np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
+    )
     if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():
         return None
-    if low.offset is not None and high.offset is not None and not np.array_equal(low.offset, high.offset):
+    if (
+        low.offset is not None
+        and high.offset is not None
+        and not np.array_equal(low.offset, high.offset)
+    ):
         return None
     c = np.asarray(D.mean(0))
     c[np.abs(c) <= rounding] = 0.0
@@ -216,7 +275,9 @@ def _move_words(of: Population, move: Contrast) -> str:
         return f"{move.variable} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
     d = float(np.mean(move.high - move.low))
     size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
-    return f"{move.variable} {size} {'higher' if d > 0 else 'lower'}" + " (one sd)" * ("one sd" in move.contrast)
+    return f"{move.variable} {size} {'higher' if d > 0 else 'lower'}" + " (one sd)" * (
+        "one sd" in move.contrast
+    )
 
 
 def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]:
@@ -224,13 +285,19 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]
     if likelihood.outcomes:
         base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
         against = base[0] if base else "the geometric mean of the classes"
-        return "ratio", [f"the odds of {level} against {against}" for level in likelihood.outcomes]
+        return "ratio", [
+            f"the odds of {level} against {against}" for level in likelihood.outcomes
+        ]
     if likelihood.link is LOGIT:
         event = (
-            f"a success ({response})" if isinstance(likelihood, OfTrials) else f"{response} = {likelihood.levels[-1]}"
+            f"a success ({response})"
+            if isinstance(likelihood, OfTrials)
+            else f"{response} = {likelihood.levels[-1]}"
         )
         return "ratio", [f"the odds of {event}"]
-    return "ratio" if likelihood.link is LOG else "difference", [mean_words(likelihood, response)]
+    return "ratio" if likelihood.link is LOG else "difference", [
+        mean_words(likelihood, response)
+    ]
 
 
 def mean_words(likelihood: Likelihood, response: str) -> str:
@@ -248,19 +315,36 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
         ends = [shown(v) for v in (z, lower, upper)]
     why = "" if np.isfinite(z).all() else no_estimate(fit)
     return [
-        EffectSentence(move, w, scale, float(e[0]), float(e[1]), float(e[2]), kind, prob, float(p), why)
+        EffectSentence(
+            move,
+            w,
+            scale,
+            float(e[0]),
+            float(e[1]),
+            float(e[2]),
+            kind,
+            prob,
+            float(p),
+            why,
+        )
         for w, e, p in zip(what, zip(*ends), above)
     ]
 
 
 def no_estimate(fit: Fit) -> str:
     """Why a number of this fit does not exist, in few words."""
-    if fit.model.likelihood.may_diverge and not fit.solution.status.good and fit.solution.null_space is None:
+    if (
+        fit.model.likelihood.may_diverge
+        and not fit.solution.status.good
+        and fit.solution.null_space is None
+    ):
         return "the likelihood rises for ever (separation)"
     return "the rows do not tell it from other columns"
 
 
-def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array, Array, str, Array]:
+def _contrast_of_columns(
+    fit: Fit, c: Array, prob: float
+) -> tuple[Array, Array, Array, str, Array]:
     """c' beta (K,) for each outcome with its interval and, of a posterior, the probability that it is positive.
 
     A multiple of one coefficient has the interval of that coefficient; the others Wald's, or one of the draws.
@@ -284,7 +368,10 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array,
         j = moved[0]
         try:
             found = fit.interval(prob)
-        except (Incompatible, NotConverged):  # a mode at a kink, a fit without degrees of freedom
+        except (
+            Incompatible,
+            NotConverged,
+        ):  # a mode at a kink, a fit without degrees of freedom
             return z, nothing, nothing, "", above
         ends = [np.atleast_1d(found[k].values[j]) * c[j] for k in ("lower", "upper")]
         return z, *(ends if c[j] > 0 else ends[::-1]), str(found.attrs["kind"]), above
@@ -303,28 +390,63 @@ def _is_not_estimable(fit: Fit, G: Array) -> bool:
     return bool(np.isnan(fit.coef.values).any() or np.isnan(fit.solution.beta).any())
 
 
-def _average_effects(fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float) -> list[EffectSentence]:
+def _average_effects(
+    fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float
+) -> list[EffectSentence]:
     """Changes of the mean, averaged over the rows: ratios for a log link, differences elsewhere."""
     likelihood, response = fit.model.likelihood, fit.model.design.response
-    scale = "ratio" if likelihood.link is LOG and not likelihood.outcomes else "difference"
+    scale = (
+        "ratio" if likelihood.link is LOG and not likelihood.outcomes else "difference"
+    )
     words = {m.contrast: _move_words(of, m) for m in each}
-    averaged = f"averaged over {of.weights.sum():.12g} trials" if of.trials else f"averaged over {of.n} rows"
+    averaged = (
+        f"averaged over {of.weights.sum():.12g} trials"
+        if of.trials
+        else f"averaged over {of.n} rows"
+    )
     try:
         found = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
         what, nan = averaged, np.nan
-        return [EffectSentence(w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)) for w in words.values()]
+        return [
+            EffectSentence(
+                w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)
+            )
+            for w in words.values()
+        ]
     above = _above(fit, found, float(scale == "ratio"))
-    kind = "eti" if fit.solution.draws is not None else "t" if found.kind.startswith("Student") else "wald"
+    kind = (
+        "eti"
+        if fit.solution.draws is not None
+        else "t"
+        if found.kind.startswith("Student")
+        else "wald"
+    )
     kind = "" if found.table["lower"].isna().all() else kind
     out = []
     for row, p in zip(found.table.to_dict("records"), above):
-        mean = f"P({response} = {row['level']})" if likelihood.outcomes else mean_words(likelihood, response)
+        mean = (
+            f"P({response} = {row['level']})"
+            if likelihood.outcomes
+            else mean_words(likelihood, response)
+        )
         what, (value, lower, upper) = (
             f"{averaged}, {mean}",
             (row[k] for k in ("estimate", "lower", "upper")),
         )
-        out.append(EffectSentence(words[row["contrast"]], what, scale, value, lower, upper, kind, prob, float(p)))
+        out.append(
+            EffectSentence(
+                words[row["contrast"]],
+                what,
+                scale,
+                value,
+                lower,
+                upper,
+                kind,
+                prob,
+                float(p),
+            )
+        )
     return out
 
 

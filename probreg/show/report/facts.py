@@ -40,13 +40,20 @@ def method_facts(fits: Mapping[str, Fit]) -> list[Fact]:
 
 def _fact_lines(each: list[dict[str, str]]) -> list[Fact]:
     """Every line in which some fit has something to say."""
-    lines = (Fact(name, tuple(one.get(name, "") for one in each)) for name in dict.fromkeys(k for e in each for k in e))
+    lines = (
+        Fact(name, tuple(one.get(name, "") for one in each))
+        for name in dict.fromkeys(k for e in each for k in e)
+    )
     return [line for line in lines if any(line.texts)]
 
 
 def _of_model(model: Model) -> dict[str, str]:
     d, recipe = model.design, model.design.recipe
-    formula, offset = ("", None) if isinstance(recipe, ArrayColumns) else (str(recipe.formula), recipe.offset)  # type: ignore[attr-defined]
+    formula, offset = (
+        ("", None)
+        if isinstance(recipe, ArrayColumns)
+        else (str(recipe.formula), recipe.offset)  # type: ignore[attr-defined]
+    )
     return {
         "modelled": sentence(model.likelihood.describe(d.response)),
         "classes": _describe_levels(model),
@@ -63,7 +70,9 @@ def _of_method(fit: Fit) -> dict[str, str]:
     described = fit.described
     return {
         "method": described["method"],
-        "estimate": "posterior mean and standard deviation" if fit.target == "posterior" else _describe_mode(fit),
+        "estimate": "posterior mean and standard deviation"
+        if fit.target == "posterior"
+        else _describe_mode(fit),
         "status": described["status"],
         "log likelihood": _log_likelihood(fit),
         "seed": str(fit.seed) if fit.target == "posterior" else "",
@@ -76,8 +85,16 @@ def _describe_levels(model: Model) -> str:
     if not likelihood.outcomes:
         return ""
     base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
-    shift = "sum to zero" if model.joint.contrast is None else "have the common shift of the smallest penalty"
-    how = f"reference {base[0]}" if base else f"no reference: coefficients of a column {shift}"
+    shift = (
+        "sum to zero"
+        if model.joint.contrast is None
+        else "have the common shift of the smallest penalty"
+    )
+    how = (
+        f"reference {base[0]}"
+        if base
+        else f"no reference: coefficients of a column {shift}"
+    )
     return f"{', '.join(map(str, likelihood.levels))}; {how}"
 
 
@@ -104,7 +121,11 @@ def _describe_mode(fit: Fit) -> str:
             if found.criterion == "ML"
             else "restricted maximum likelihood (REML) estimate"
         )
-    return "maximum likelihood estimate" if fit.model.flat else "posterior mode (penalised maximum likelihood)"
+    return (
+        "maximum likelihood estimate"
+        if fit.model.flat
+        else "posterior mode (penalised maximum likelihood)"
+    )
 
 
 def _log_likelihood(fit: Fit) -> str:
@@ -118,7 +139,8 @@ def _log_likelihood(fit: Fit) -> str:
     given = " given the effects of groups" if has_effects(fit.model) else ""
     return (
         f"{fit.log_likelihood:.3f} at the estimate{given}"
-        if fit.solution.status.good and (fit.model.design.reachable or fit.likelihood_at_estimate is not None)
+        if fit.solution.status.good
+        and (fit.model.design.reachable or fit.likelihood_at_estimate is not None)
         else ""
     )
 
@@ -140,7 +162,15 @@ def findings(found: Mapping[str, Sequence[Finding]]) -> Folded:
     said: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     for name, items in found.items():
         for finding in items:
-            said.setdefault((finding.check, finding.sentence), (finding, []))[1].append(name)
+            said.setdefault((finding.check, finding.sentence), (finding, []))[1].append(
+                name
+            )
     ordered = sorted(said.values(), key=lambda pair: -pair[0].verdict)
-    each = [("" if len(names) == len(found) else ", ".join(names), finding) for finding, names in ordered]
-    return Folded([pair for pair in each if pair[1].verdict], [pair for pair in each if not pair[1].verdict])
+    each = [
+        ("" if len(names) == len(found) else ", ".join(names), finding)
+        for finding, names in ordered
+    ]
+    return Folded(
+        [pair for pair in each if pair[1].verdict],
+        [pair for pair in each if not pair[1].verdict],
+    )

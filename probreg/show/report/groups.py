@@ -49,9 +49,13 @@ def groups_section(of: Comparison) -> GroupsSection:
     said = [f"The fit has {groups_said(fit.model)}."]
     said += [_describe_variation(of, name, b) for b in _group_scales(fit)]
     said += [*_intraclass_correlations(fit), *_spent(fit)]
-    pictures = [_picture(name, fit, group, of.prob) for group in effects_of_groups(fit.model)]
+    pictures = [
+        _picture(name, fit, group, of.prob) for group in effects_of_groups(fit.model)
+    ]
     by = name if len(of.fits) > 1 else ""
-    return GroupsSection(by, said, estimates_table(of, names), kinds_said(of, names), pictures)
+    return GroupsSection(
+        by, said, estimates_table(of, names), kinds_said(of, names), pictures
+    )
 
 
 def _group_scales(fit: Fit) -> list[_Between]:
@@ -59,12 +63,22 @@ def _group_scales(fit: Fit) -> list[_Between]:
     stated, out = fit.stated_model, []
     for i, b in enumerate(stated.joint.blocks):
         term, prior = stated.design.grouped_of(b.columns), b.prior
-        names = natural_names(stated, i, prior) if term is not None and isinstance(prior, LatentPrior) else None
+        names = (
+            natural_names(stated, i, prior)
+            if term is not None and isinstance(prior, LatentPrior)
+            else None
+        )
         if term is None or not names:
             continue
         this: Any = prior
         of: dict[str, tuple[str, ...]] = {f"sd[{e}]": (e,) for e in this.effects}
-        of |= {f"cor[{this.effects[j]}, {this.effects[k]}]": (this.effects[j], this.effects[k]) for k, j in this.pairs}
+        of |= {
+            f"cor[{this.effects[j]}, {this.effects[k]}]": (
+                this.effects[j],
+                this.effects[k],
+            )
+            for k, j in this.pairs
+        }
         out += [_Between(called, term.group, of[own]) for own, called in names.items()]
     return out
 
@@ -75,13 +89,21 @@ def _describe_variation(of: Comparison, name: str, about: _Between) -> str:
     value, lower, upper = (float(one[k]) for k in ("estimate", "lower", "upper"))
     whom = f"groups of {about.group}"
     if len(about.of) == 1:
-        what = "The intercept" if about.of[0] == "Intercept" else f"The coefficient of {about.of[0]}"
+        what = (
+            "The intercept"
+            if about.of[0] == "Intercept"
+            else f"The coefficient of {about.of[0]}"
+        )
         if value == 0.0:
             return f"{what} does not vary between {whom} in this fit: its standard deviation is 0{_up_to(of, name, about)}."
         said = f"{what} varies between {whom} with standard deviation"
     else:
         said = f"Over {whom} the effects of {about.of[0]} and {about.of[1]} have correlation"
-    places = decimals(np.array([(upper - lower) / 4.0 if np.isfinite(upper - lower) else abs(value) / 10.0]))
+    places = decimals(
+        np.array(
+            [(upper - lower) / 4.0 if np.isfinite(upper - lower) else abs(value) / 10.0]
+        )
+    )
     ends = f" ({100 * of.prob:g}\u00a0% interval {minus(format_rounded(lower, places))} to {minus(format_rounded(upper, places))})"
     return f"{said} {minus(format_rounded(value, places))}{ends if np.isfinite(upper - lower) else ', without an interval'}."
 
@@ -92,7 +114,11 @@ def _up_to(of: Comparison, name: str, about: _Between) -> str:
         upper = float(of.fits[name].aux_interval(about.name, of.prob)[1])
     except ProbregError:
         return ""
-    return f" ({100 * of.prob:g}\u00a0% interval up to {upper:.3g})" if np.isfinite(upper) else ""
+    return (
+        f" ({100 * of.prob:g}\u00a0% interval up to {upper:.3g})"
+        if np.isfinite(upper)
+        else ""
+    )
 
 
 def _intraclass_correlations(fit: Fit) -> list[str]:
@@ -101,7 +127,11 @@ def _intraclass_correlations(fit: Fit) -> list[str]:
         icc = variance_shares(fit).icc
     except ProbregError as error:
         return [f"No intraclass correlation: {error}."]
-    scale = "" if fit.model.likelihood.link.name == "identity" else ", on the scale of the linear predictor"
+    scale = (
+        ""
+        if fit.model.likelihood.link.name == "identity"
+        else ", on the scale of the linear predictor"
+    )
     return [
         f"Of the variance that the columns do not explain, {percent(icc)} lies between groups (intraclass correlation){scale}."
     ]
@@ -109,12 +139,21 @@ def _intraclass_correlations(fit: Fit) -> list[str]:
 
 def _spent(fit: Fit) -> list[str]:
     """Effective degrees of freedom by term, of fits at known scales."""
-    words = [f"{key} uses {used:.3g} of {most}" for key, (used, most) in effective_of_terms(fit).items()]
-    return [f"Effective degrees of freedom: {', '.join(words)}; 0 is complete pooling."] if words else []
+    words = [
+        f"{key} uses {used:.3g} of {most}"
+        for key, (used, most) in effective_of_terms(fit).items()
+    ]
+    return (
+        [f"Effective degrees of freedom: {', '.join(words)}; 0 is complete pooling."]
+        if words
+        else []
+    )
 
 
 def _picture(name: str, fit: Fit, group: str, prob: float) -> Shown:
     share = f"{100 * prob:g} %"
     caption = f"{name}: the effect of each group, as a deviation from the coefficient that all groups share, with {share} intervals."
     alt = f"Effects of {group} with {share} intervals, a panel for each effect"
-    return picture_of(f"Effects of {group}", caption, alt, lambda: effects(fit, group, prob))
+    return picture_of(
+        f"Effects of {group}", caption, alt, lambda: effects(fit, group, prob)
+    )

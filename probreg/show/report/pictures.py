@@ -33,8 +33,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ESS = 400.0  # Vehtari et al. 2021
-_MOST = 20_000_000  # numbers in a pointwise log likelihood that is still quick to smooth
-_LIBRARIES = ("probreg", "numpy", "scipy", "xarray", "pymc", "nutpie", "arviz", "matplotlib")
+_MOST = (
+    20_000_000  # numbers in a pointwise log likelihood that is still quick to smooth
+)
+_LIBRARIES = (
+    "probreg",
+    "numpy",
+    "scipy",
+    "xarray",
+    "pymc",
+    "nutpie",
+    "arviz",
+    "matplotlib",
+)
 
 
 class Mixing(NamedTuple):
@@ -49,9 +60,16 @@ class Mixing(NamedTuple):
 def mixing_summary(name: str, fit: Fit) -> Mixing:
     """R-hat and effective sample sizes per parameter, and a sentence that judges them."""
     table = fit.summary()
-    numbers = table[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]].to_numpy(dtype=float)
-    labels = [": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else str(k) for k in table.index]
-    rows = [[label, *_summary_row(*map(float, own))] for label, own in zip(labels, numbers)]
+    numbers = table[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]].to_numpy(
+        dtype=float
+    )
+    labels = [
+        ": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else str(k)
+        for k in table.index
+    ]
+    rows = [
+        [label, *_summary_row(*map(float, own))] for label, own in zip(labels, numbers)
+    ]
     heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
     worst, least = float(np.nanmax(numbers[:, 4])), float(np.nanmin(numbers[:, 2:4]))
     drawn = fit.solution.posterior
@@ -66,7 +84,9 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
     return Mixing(name, sentence, good, plain_table(heads, rows))
 
 
-def _summary_row(mean: float, sd: float, bulk: float, tail: float, r_hat: float) -> list[str]:
+def _summary_row(
+    mean: float, sd: float, bulk: float, tail: float, r_hat: float
+) -> list[str]:
     places = decimals(np.array([sd]))
     error = f"{sd / np.sqrt(bulk):.2g}"
     return [
@@ -97,7 +117,14 @@ def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
             remarks.append(f"{name}: {why}")
             continue
         rows.append([name, *_loo(fit)])
-    heads = ["fit", "elpd", "SE", "effective parameters", "observations", "Pareto k above 0.7"]
+    heads = [
+        "fit",
+        "elpd",
+        "SE",
+        "effective parameters",
+        "observations",
+        "Pareto k above 0.7",
+    ]
     return Accuracy(plain_table(heads, rows), remarks) if rows or remarks else None
 
 
@@ -128,7 +155,10 @@ def _loo(fit: Fit) -> list[str]:
 
 def versions() -> list[tuple[str, str]]:
     """Library and version."""
-    return [("Python", platform.python_version()), *((name, _version(name)) for name in _LIBRARIES)]
+    return [
+        ("Python", platform.python_version()),
+        *((name, _version(name)) for name in _LIBRARIES),
+    ]
 
 
 def _version(name: str) -> str:
@@ -157,7 +187,9 @@ class Shown(NamedTuple):
     width: float  # inches
 
 
-def curve_picture(fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None) -> Shown:
+def curve_picture(
+    fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None
+) -> Shown:
     """The fitted curve over the data, along `variable` or the clearest one."""
     fit, share = next(iter(fits.values())), f"{100 * prob:g} %"
     likelihood = fit.model.likelihood
@@ -167,19 +199,25 @@ def curve_picture(fits: Mapping[str, Fit], prob: float, data: Any, variable: str
         said = f"Probability of a success with its {share} interval; a circle is the share of a row, larger for more trials."
     elif isinstance(likelihood, OfClasses):
         said = f"Probability of the event with its {share} interval, over the data."
-    elif fit.model.design.weight_kind == "sampling":  # under which there is no interval of a new observation
+    elif (
+        fit.model.design.weight_kind == "sampling"
+    ):  # under which there is no interval of a new observation
         said = f"{likelihood.centre.capitalize()} with its {share} interval, over the data."
     else:
         said = f"{likelihood.centre.capitalize()} with its {share} interval (dark) and that of a new observation (light), over the data."
     alt = f"Fitted curve of {fit.model.design.response} for {', '.join(fits)}"
-    return picture_of("Fitted curve", said, alt, lambda: fitted(fits, variable, data=data, prob=prob))
+    return picture_of(
+        "Fitted curve", said, alt, lambda: fitted(fits, variable, data=data, prob=prob)
+    )
 
 
 def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
     """Estimates of all fits with their intervals."""
     share = f"{100 * prob:g} %"
     said = f"Estimates with {share} intervals, one panel per parameter, each with its own axis."
-    alt = f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
+    alt = (
+        f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
+    )
     return picture_of("Coefficients", said, alt, lambda: coefficients(fits, prob))
 
 
@@ -189,10 +227,19 @@ def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
     drawn = int(columns_to_draw(fit.model).sum())
     if not drawn or has_effects(fit.model):
         return []
-    title, alt = "Prior, likelihood, posterior", f"Prior, likelihood and posterior densities of {judged}"
+    title, alt = (
+        "Prior, likelihood, posterior",
+        f"Prior, likelihood and posterior densities of {judged}",
+    )
     if drawn > _PANELS:
         return [
-            Shown(title, f"Not drawn for {drawn} coefficients; plot.prior_weight draws those of one fit.", "", alt, 0.0)
+            Shown(
+                title,
+                f"Not drawn for {drawn} coefficients; plot.prior_weight draws those of one fit.",
+                "",
+                alt,
+                0.0,
+            )
         ]
     said = f"{judged}: what the prior and the data say of each coefficient, and both together."
     return [picture_of(title, said, alt, lambda: prior_weight(fit))]
@@ -203,10 +250,24 @@ def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
     judged, fit = judged_fit(fits)
     if fit.model.likelihood.outcomes or fit.model.likelihood.binary:
         said = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
-        out = [picture_of("Calibration", said, f"Calibration of {judged}", lambda: calibration(fit, prob))]
+        out = [
+            picture_of(
+                "Calibration",
+                said,
+                f"Calibration of {judged}",
+                lambda: calibration(fit, prob),
+            )
+        ]
     else:
         said = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right. Right, quantile residuals, on the line when the distribution is right."
-        out = [picture_of("Residuals", said, f"Residuals and normal quantiles of {judged}", lambda: residuals(fit))]
+        out = [
+            picture_of(
+                "Residuals",
+                said,
+                f"Residuals and normal quantiles of {judged}",
+                lambda: residuals(fit),
+            )
+        ]
     out += _leverage_figure(fits)
     for name, one in fits.items():
         if markov(one.method, one.solution):
@@ -216,12 +277,19 @@ def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
 
 def _leverage_figure(fits: Mapping[str, Fit]) -> list[Shown]:
     """Of the first point estimate that has one."""
-    good = ((n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good)
+    good = (
+        (n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good
+    )
     name, fit = next(good, ("", None))
     if fit is None or not 0 < fit.model.design.n <= _MANY:
         return []
     caption = f"{name}: rows that fit badly stand high or low, rows that pull the fit stand to the right; the curves are of equal Cook's distance."
-    shown = picture_of("Leverage", caption, f"Studentised residuals against leverage of {name}", lambda: leverage(fit))
+    shown = picture_of(
+        "Leverage",
+        caption,
+        f"Studentised residuals against leverage of {name}",
+        lambda: leverage(fit),
+    )
     return [shown] if shown.source else []
 
 
@@ -236,17 +304,25 @@ def _chains(name: str, fit: Fit) -> list[Shown]:
 
 def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
     """The fit that answers, and whose agreement with the data is shown: the last posterior, else the last that has an estimate."""
-    good = [(name, fit) for name, fit in fits.items() if fit.solution.status.good] or list(fits.items())
-    return next((pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1])
+    good = [
+        (name, fit) for name, fit in fits.items() if fit.solution.status.good
+    ] or list(fits.items())
+    return next(
+        (pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1]
+    )
 
 
-def picture_of(title: str, caption: str, alt: str, draw: Callable[[], "Figure"]) -> Shown:
+def picture_of(
+    title: str, caption: str, alt: str, draw: Callable[[], "Figure"]
+) -> Shown:
     """The picture that `draw` makes, or why there is none."""
     try:
         figure = draw()
     except (DataError, Incompatible, NotConverged) as error:
         return Shown(title, f"No picture: {error}", "", alt, 0.0)
-    return Shown(title, caption, embed_figure(figure), alt, float(figure.get_figwidth()))
+    return Shown(
+        title, caption, embed_figure(figure), alt, float(figure.get_figwidth())
+    )
 
 
 def embed_figure(figure: "Figure") -> str:
@@ -258,5 +334,9 @@ def embed_figure(figure: "Figure") -> str:
     figure.set_dpi(_DPI)
     # savefig draws twice, the first time to lay the figure out, which drawing does itself: a fifth of the time, and the same bytes
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "probreg"}):
-        FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+        FigureCanvasSVG(figure).print_svg(
+            out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
+    return "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode(
+        "ascii"
+    )

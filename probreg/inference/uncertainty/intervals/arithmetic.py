@@ -27,7 +27,9 @@ def quantile(prob: float, df: Array | float | None) -> Array | float:
     >>> round(quantile(0.95, None), 6), round(quantile(0.95, 10), 6)
     (1.959964, 2.228139)
     """
-    tail = (1.0 - check_prob(prob)) / 2  # of the lower side, since 1 - tail rounds to 1 near prob = 1
+    tail = (
+        1.0 - check_prob(prob)
+    ) / 2  # of the lower side, since 1 - tail rounds to 1 near prob = 1
     if isinstance(df, np.ndarray):
         return np.asarray(-stdtrit(df, tail))
     return -float(ndtri(tail) if df is None else stdtrit(df, tail))
@@ -69,7 +71,9 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
     if draws.size < FEW or len(draws) < 2:
         mean = draws.mean(0)
         with np.errstate(invalid="ignore"):  # infinite draws have no standard deviation
-            return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(mean, np.nan)
+            return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(
+                mean, np.nan
+            )
     from probreg.numerics.compiled.quantiles import moments_of_rows
 
     rest, rows = draws.shape[1:], _side_by_side(draws)
@@ -80,7 +84,9 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
 
 def _side_by_side(draws: Array) -> Array:
     """Draws (S, ...) as a row for each number that is drawn, (n, S)."""
-    return np.ascontiguousarray(draws.transpose(*range(1, draws.ndim), 0), dtype=float).reshape(-1, len(draws))
+    return np.ascontiguousarray(
+        draws.transpose(*range(1, draws.ndim), 0), dtype=float
+    ).reshape(-1, len(draws))
 
 
 def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:
@@ -93,7 +99,9 @@ def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:
     inside = int(np.ceil(check_prob(prob) * len(s))) - 1
     width = s[inside:] - s[: len(s) - inside]
     first = np.argmin(width, axis=0)[None]
-    return np.take_along_axis(s, first, 0)[0], np.take_along_axis(s, first + inside, 0)[0]
+    return np.take_along_axis(s, first, 0)[0], np.take_along_axis(s, first + inside, 0)[
+        0
+    ]
 
 
 def sigma_from_rss(rss: float, df: float, prob: float) -> tuple[float, float]:
@@ -103,7 +111,9 @@ def sigma_from_rss(rss: float, df: float, prob: float) -> tuple[float, float]:
     [0.6987, 1.7549]
     """
     tail = (1 - check_prob(prob)) / 2
-    return float(np.sqrt(rss / (2 * gammainccinv(df / 2, tail)))), float(np.sqrt(rss / (2 * gammaincinv(df / 2, tail))))
+    return float(np.sqrt(rss / (2 * gammainccinv(df / 2, tail)))), float(
+        np.sqrt(rss / (2 * gammaincinv(df / 2, tail)))
+    )
 
 
 def positive_interval(value: float, sd: float, prob: float) -> tuple[float, float]:
@@ -129,7 +139,11 @@ def order_quantile(values: Array, share: float) -> float:
     place = min(max((len(s) + 1) * share, 1.0), float(len(s)))
     place = round(place) if abs(place - round(place)) < 1e-9 else place
     low, part = int(place), place % 1
-    return float(s[low - 1] if not part or s[low - 1] == s[low] else s[low - 1] * (1 - part) + s[low] * part)
+    return float(
+        s[low - 1]
+        if not part or s[low - 1] == s[low]
+        else s[low - 1] * (1 - part) + s[low] * part
+    )
 
 
 def percentile(replicates: Array, prob: float) -> tuple[float, float]:
@@ -138,7 +152,9 @@ def percentile(replicates: Array, prob: float) -> tuple[float, float]:
     return order_quantile(replicates, tail), order_quantile(replicates, 1 - tail)
 
 
-def bca(replicates: Array, estimate: float, acceleration: float, prob: float) -> tuple[float, float]:
+def bca(
+    replicates: Array, estimate: float, acceleration: float, prob: float
+) -> tuple[float, float]:
     """Percentiles moved for median bias z0 and acceleration a: Phi(z0 + (z0 + z) / (1 - a (z0 + z))), z = Phi^-1((1 -+ prob)/2)
     (Efron 1987). Without bias and acceleration it is `percentile`.
 
@@ -146,7 +162,9 @@ def bca(replicates: Array, estimate: float, acceleration: float, prob: float) ->
     (25.0, 975.0)
     """
     kept = replicates[~np.isnan(replicates)]
-    below = (np.sum(kept < estimate) + 0.5 * np.sum(kept == estimate)) / max(len(kept), 1)
+    below = (np.sum(kept < estimate) + 0.5 * np.sum(kept == estimate)) / max(
+        len(kept), 1
+    )
     if not 0 < below < 1:
         return np.nan, np.nan
     z0, z = float(ndtri(below)), quantile(prob, None)
@@ -172,17 +190,26 @@ def studentised_interval(
     return estimate - lower * error, estimate - upper * error
 
 
-def of_replicates(replicates: Mapping[str, Array], kind: str, estimate: Array, prob: float) -> tuple[Array, Array]:
+def of_replicates(
+    replicates: Mapping[str, Array], kind: str, estimate: Array, prob: float
+) -> tuple[Array, Array]:
     """Ends of one kind for each coefficient (p, D). Incompatible where the replicates do not hold what the kind needs."""
     lower, upper = np.empty(estimate.shape), np.empty(estimate.shape)
     _has(replicates, kind, "")
     for at in np.ndindex(estimate.shape):
         values = replicates["coef"][(slice(None), *at)]
         if kind == "bca":
-            ends = bca(values, float(estimate[at]), float(replicates["acceleration"][at]), prob)
+            ends = bca(
+                values, float(estimate[at]), float(replicates["acceleration"][at]), prob
+            )
         elif kind == "studentised":
-            errors, own = replicates["std_error"][(slice(None), *at)], replicates["own_std_error"][at]
-            ends = studentised_interval(values, errors, float(estimate[at]), float(own), prob)
+            errors, own = (
+                replicates["std_error"][(slice(None), *at)],
+                replicates["own_std_error"][at],
+            )
+            ends = studentised_interval(
+                values, errors, float(estimate[at]), float(own), prob
+            )
         else:
             ends = percentile(values, prob)
         lower[at], upper[at] = ends
@@ -199,9 +226,17 @@ def of_positive_replicates(
     if kind == "bca":
         ends = bca(values, centre, float(replicates[f"{name}_acceleration"]), prob)
     elif kind == "studentised":
-        with np.errstate(invalid="ignore"):  # a replicate that fits exactly has sigma = 0, and no t
+        with np.errstate(
+            invalid="ignore"
+        ):  # a replicate that fits exactly has sigma = 0, and no t
             errors = replicates[f"{name}_std_error"] / replicates[name]
-        ends = studentised_interval(values, errors, centre, float(replicates[f"{name}_own_std_error"]) / estimate, prob)
+        ends = studentised_interval(
+            values,
+            errors,
+            centre,
+            float(replicates[f"{name}_own_std_error"]) / estimate,
+            prob,
+        )
     else:
         ends = percentile(values, prob)
     return float(np.exp(ends[0])), float(np.exp(ends[1]))

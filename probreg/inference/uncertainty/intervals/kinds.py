@@ -40,7 +40,12 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     quantile,
     sigma_from_rss,
 )
-from probreg.inference.uncertainty.intervals.marginals import Marginal, OnNodes, RootInverseGamma, of_coefficients
+from probreg.inference.uncertainty.intervals.marginals import (
+    Marginal,
+    OnNodes,
+    RootInverseGamma,
+    of_coefficients,
+)
 from probreg.inference.uncertainty.profile import STATISTICS, inverted, inverted_aux
 from probreg.inference.uncertainty.profiled_coefficients import profiled_coefficients
 from probreg.model.model import Model
@@ -81,36 +86,57 @@ class Intervals:
         each = satterthwaite(s.found).df(np.eye(len(self.model.design.head)))
         flat = ~self.model.joint.informative[self.model.design.head]
         # columns of smooth functions are no estimates with a t law: normal
-        return np.where(flat, each, np.inf) if (each[flat] > 0).all() and np.isfinite(each[flat]).all() else None
+        return (
+            np.where(flat, each, np.inf)
+            if (each[flat] > 0).all() and np.isfinite(each[flat]).all()
+            else None
+        )
 
     @cached_property
     def estimated(self) -> Estimated:
         """The reported coefficients and their own scale."""
         return reported_estimate(self.model, self.solution)
 
-    def of_kind(self, name: str | None, given: GivenCovariance | None = None) -> "IntervalKind":
+    def of_kind(
+        self, name: str | None, given: GivenCovariance | None = None
+    ) -> "IntervalKind":
         """The kind that is meant. Incompatible for one that this target, or a given covariance, does not have."""
         if name is None and given is not None:
-            name = "t" if "df" in given.words and self.solution.df is not None else "wald"
+            name = (
+                "t" if "df" in given.words and self.solution.df is not None else "wald"
+            )
         name = self.default if name is None else name
         known, found = KINDS[self.method.target], INTERVAL_KINDS.get(name)
         if found is not SymmetricInterval:
-            refuse_sampling(self.model.design.weight_kind, f"an interval of kind {name!r}")
+            refuse_sampling(
+                self.model.design.weight_kind, f"an interval of kind {name!r}"
+            )
         if found is None or name not in known:
-            raise Incompatible(f"a {self.method.target} has intervals of kind {', '.join(known)}, not {name!r}")
+            raise Incompatible(
+                f"a {self.method.target} has intervals of kind {', '.join(known)}, not {name!r}"
+            )
         if given is not None and found is not SymmetricInterval:
-            raise Incompatible(f"covariance= goes with intervals of kind t and wald; a {name} interval reads none")
+            raise Incompatible(
+                f"covariance= goes with intervals of kind t and wald; a {name} interval reads none"
+            )
         return found(self, name, given)
 
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
         """Ends for a positive parameter that was estimated. DataError for another name."""
         s = self.solution
-        if kind is None and s.draws is None and s.replicates is None and name in s.hyper:
+        if (
+            kind is None
+            and s.draws is None
+            and s.replicates is None
+            and name in s.hyper
+        ):
             kind = "profile"
         found = self.of_kind(kind)
         if name not in s.scalars:
             known = ", ".join(s.scalars)
-            raise DataError(f"{name!r} was not estimated; auxiliary parameters that were: {known or 'none'}")
+            raise DataError(
+                f"{name!r} was not estimated; auxiliary parameters that were: {known or 'none'}"
+            )
         return found.aux_ends(name, prob)
 
     def require_estimate(self) -> None:
@@ -153,7 +179,11 @@ class SymmetricInterval(IntervalKind):
     def words(self) -> dict[str, Any]:
         of = self.of
         own = reported(of.model, of.method, of.solution)["kind"]
-        return {"covariance": own if self.given is None else self.given.words.get("kind", "given")}
+        return {
+            "covariance": own
+            if self.given is None
+            else self.given.words.get("kind", "given")
+        }
 
     def refuse(self) -> None:
         of, s = self.of, self.of.solution
@@ -168,15 +198,27 @@ class SymmetricInterval(IntervalKind):
         if words["kind"] == "none":
             raise Incompatible(f"no interval: {words['definition']}")
         if np.isnan(of.estimated.error).any():
-            raise NotConverged(f"no interval: there are no standard errors ({'; '.join(s.notes) or s.status.value})")
+            raise NotConverged(
+                f"no interval: there are no standard errors ({'; '.join(s.notes) or s.status.value})"
+            )
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         own, given = self.of.estimated, self.given
         df = self.of.df if given is None else given.words.get("df")
         if self.name == "t" and df is None:
-            whose = f"the {given.words.get('kind', 'given')} covariance" if given is not None else self.of.method.name
-            raise Incompatible(f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'")
-        error = own.error if given is None else np.sqrt(np.diagonal(given.scale)).reshape(own.beta.shape)
+            whose = (
+                f"the {given.words.get('kind', 'given')} covariance"
+                if given is not None
+                else self.of.method.name
+            )
+            raise Incompatible(
+                f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'"
+            )
+        error = (
+            own.error
+            if given is None
+            else np.sqrt(np.diagonal(given.scale)).reshape(own.beta.shape)
+        )
         half = quantile(prob, None if self.name == "wald" else df) * error
         return own.beta - half, own.beta + half
 
@@ -186,7 +228,11 @@ class SymmetricInterval(IntervalKind):
             return wald_on_free_scale(s.scales, name, prob)
         if self.name == "t" and s.df is not None and s.df > 0:
             return sigma_from_rss(s.stats["rss"], s.df, prob)
-        return positive_interval(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
+        return (
+            positive_interval(s.aux[name], s.aux_sd[name], prob)
+            if s.aux[name] > 0
+            else (np.nan, np.nan)
+        )
 
 
 class InvertedInterval(IntervalKind):
@@ -203,16 +249,22 @@ class InvertedInterval(IntervalKind):
         shape, found = self.of.estimated.beta.shape, self.of.solution.found
         if found is not None:
             return profiled_coefficients(found, self.name, quantile(prob, None))
-        lower, upper = inverted(self.of.model, self.of.solution, self.name, quantile(prob, None))
+        lower, upper = inverted(
+            self.of.model, self.of.solution, self.name, quantile(prob, None)
+        )
         return lower.reshape(shape), upper.reshape(shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         found = self.of.solution.scales
         if found is not None and name in found.values:
             if self.name != "profile":
-                raise Incompatible(f"{name} has intervals of kind profile and wald, not {self.name!r}")
+                raise Incompatible(
+                    f"{name} has intervals of kind profile and wald, not {self.name!r}"
+                )
             return profile_interval(found, name, prob)
-        return inverted_aux(self.of.model, self.of.solution, self.name, name, quantile(prob, None))
+        return inverted_aux(
+            self.of.model, self.of.solution, self.name, name, quantile(prob, None)
+        )
 
 
 class ReplicatedInterval(IntervalKind):
@@ -231,21 +283,33 @@ class ReplicatedInterval(IntervalKind):
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         beta = self.of.estimated.beta
-        lower, upper = of_replicates(self._replicates(), self._made, beta.reshape(len(beta), -1), prob)
+        lower, upper = of_replicates(
+            self._replicates(), self._made, beta.reshape(len(beta), -1), prob
+        )
         return lower.reshape(beta.shape), upper.reshape(beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         found = self.of.solution.scales
         if found is not None and name in found.values:
             of = self._replicates().get(name)
-            return (np.nan, np.nan) if of is None or self.name in ("bca", "studentised") else percentile(of, prob)
-        return of_positive_replicates(self._replicates(), self._made, name, self.of.solution.aux[name], prob)
+            return (
+                (np.nan, np.nan)
+                if of is None or self.name in ("bca", "studentised")
+                else percentile(of, prob)
+            )
+        return of_positive_replicates(
+            self._replicates(), self._made, name, self.of.solution.aux[name], prob
+        )
 
     @property
     def _made(self) -> str:
         """Which ends of the replicates are meant."""
         method = self.of.method
-        return method.interval if self.name == "bootstrap" and isinstance(method, Bootstrap) else self.name
+        return (
+            method.interval
+            if self.name == "bootstrap" and isinstance(method, Bootstrap)
+            else self.name
+        )
 
     def _replicates(self) -> Mapping[str, Array]:
         if self.of.solution.replicates is None:
@@ -281,12 +345,20 @@ class PosteriorInterval(IntervalKind):
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
         if (exact := self._known(name)) is not None:
-            return exact.highest_density(prob) if self.name == "hdi" else exact.equal_tail(prob)
+            return (
+                exact.highest_density(prob)
+                if self.name == "hdi"
+                else exact.equal_tail(prob)
+            )
         lower, upper = self._of_draws(s.posterior[name].ravel(), prob)
         return float(lower), float(upper)
 
     def _of_draws(self, draws: Array, prob: float) -> tuple[Array, Array]:
-        return highest_density(draws, prob) if self.name == "hdi" else equal_tail(draws, prob)
+        return (
+            highest_density(draws, prob)
+            if self.name == "hdi"
+            else equal_tail(draws, prob)
+        )
 
     def _known(self, name: str) -> Marginal | None:
         """The posterior of sigma, where it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""
@@ -303,13 +375,19 @@ class PosteriorInterval(IntervalKind):
 INTERVAL_KINDS: Mapping[str, type[IntervalKind]] = {
     **dict.fromkeys(("t", "wald"), SymmetricInterval),
     **dict.fromkeys(STATISTICS, InvertedInterval),
-    **dict.fromkeys(("bootstrap", "percentile", "bca", "studentised"), ReplicatedInterval),
+    **dict.fromkeys(
+        ("bootstrap", "percentile", "bca", "studentised"), ReplicatedInterval
+    ),
     **dict.fromkeys(("eti", "hdi"), PosteriorInterval),
 }
 # The kinds that a target has.
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "mode": tuple(name for name, kind in INTERVAL_KINDS.items() if kind is not PosteriorInterval),
-    "posterior": tuple(name for name, kind in INTERVAL_KINDS.items() if kind is PosteriorInterval),
+    "mode": tuple(
+        name for name, kind in INTERVAL_KINDS.items() if kind is not PosteriorInterval
+    ),
+    "posterior": tuple(
+        name for name, kind in INTERVAL_KINDS.items() if kind is PosteriorInterval
+    ),
 }
 # What the kinds, and those of marginals known by formula, are called in print.
 KIND_WORDS = {

@@ -14,7 +14,10 @@ from scipy.special import gammaincc, gammainccinv, gammaincinv, gammaln, ndtr
 from probreg.inference.uncertainty.intervals.arithmetic import check_prob
 
 Array = np.ndarray
-_GRID, _STEPS = 33, 100  # points between which a quantile is bracketed; steps from there, of which it takes about 10
+_GRID, _STEPS = (
+    33,
+    100,
+)  # points between which a quantile is bracketed; steps from there, of which it takes about 10
 _CUTS = 40  # of the probability below an interval, where the shortest one is looked for
 
 
@@ -79,7 +82,11 @@ class Marginal(ABC):
         def ends(below: ArrayLike) -> Array:
             return self.quantile(np.add.outer([0.0, prob], below))
 
-        def rise(below: float) -> float:  # the sign of the derivative of the width over `below`, 1/f(high) - 1/f(low)
+        def rise(
+            below: float,
+        ) -> (
+            float
+        ):  # the sign of the derivative of the width over `below`, 1/f(high) - 1/f(low)
             low, high = self.density(ends(below))
             return float(low - high)
 
@@ -120,7 +127,11 @@ class NormalMixture(Marginal):
     def _points(self) -> Array:
         # Tails can be far longer than the middle is wide: x = c + s sinh(t) at even t.
         low, high = ((end - self._middle) / self._unit for end in self.support)
-        return np.asarray(self._middle + self._unit * np.sinh(np.linspace(np.arcsinh(low), np.arcsinh(high), _GRID)))
+        return np.asarray(
+            self._middle
+            + self._unit
+            * np.sinh(np.linspace(np.arcsinh(low), np.arcsinh(high), _GRID))
+        )
 
     @property
     def _middle(self) -> float:
@@ -133,13 +144,20 @@ class NormalMixture(Marginal):
     def _median(self, values: Array) -> float:
         """Of numbers by node, with the weights of the nodes."""
         order = np.argsort(values)
-        return float(values[order][np.searchsorted(np.cumsum(self.weight[order]), 0.5 * self.weight.sum())])
+        return float(
+            values[order][
+                np.searchsorted(np.cumsum(self.weight[order]), 0.5 * self.weight.sum())
+            ]
+        )
 
     def cdf(self, x: Array) -> Array:
         return np.asarray(ndtr(self._standard(x)) @ self.weight)
 
     def density(self, x: Array) -> Array:
-        return np.asarray(np.exp(-0.5 * self._standard(x) ** 2) @ (self.weight / (self.sd * np.sqrt(2 * np.pi))))
+        return np.asarray(
+            np.exp(-0.5 * self._standard(x) ** 2)
+            @ (self.weight / (self.sd * np.sqrt(2 * np.pi)))
+        )
 
     def _standard(self, x: Array) -> Array:
         return (np.asarray(x)[..., None] - self.mean) / self.sd
@@ -251,7 +269,9 @@ class RootInverseGamma(Marginal):
 
     def equal_tail(self, prob: float) -> tuple[float, float]:
         tail = (1 - check_prob(prob)) / 2  # 1 - tail rounds to 1 near prob = 1
-        return float(self.quantile(tail)), float(np.sqrt(self.b / gammaincinv(self.a, tail)))
+        return float(self.quantile(tail)), float(
+            np.sqrt(self.b / gammaincinv(self.a, tail))
+        )
 
     def cdf(self, x: Array) -> Array:
         return np.asarray(gammaincc(self.a, self.b / np.square(x)))
@@ -261,9 +281,16 @@ class RootInverseGamma(Marginal):
         return 2 / x * np.exp(self.a * np.log(t) - t - gammaln(self.a))
 
 
-def of_coefficients(marginals: Mapping[str, Array], prob: float, kind: str) -> tuple[Array, Array]:
+def of_coefficients(
+    marginals: Mapping[str, Array], prob: float, kind: str
+) -> tuple[Array, Array]:
     """Lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and sd (K, p)."""
-    each = [NormalMixture(marginals["weight"], m, s) for m, s in zip(marginals["mean"].T, marginals["sd"].T)]
-    found = [m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob) for m in each]
+    each = [
+        NormalMixture(marginals["weight"], m, s)
+        for m, s in zip(marginals["mean"].T, marginals["sd"].T)
+    ]
+    found = [
+        m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob) for m in each
+    ]
     lower, upper = np.array(found).reshape(-1, 2).T
     return lower, upper
