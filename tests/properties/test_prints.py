@@ -16,7 +16,7 @@ Y = X @ [1.0, -1.0] + RNG.normal(size=N)
 X[0, 0] = np.nan  # a row that is dropped
 MATTERS = {  # the first words of what must be read beside the numbers, by method
     "auto": ["sigma is the maximum likelihood estimate"],
-    "laplace": [],
+    "laplace": ["log sigma is"],
     "posterior": [],
     "nuts": [],
     "evidence": ["prior scale"],

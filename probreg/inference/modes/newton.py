@@ -55,6 +55,7 @@ from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 
+_VANISHED = 1e-30  # of the sd of y: no data are recorded to so many digits
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
 _EXACT = 30.0  # |eta| up to which 1 - p keeps three digits or more
 _FLAT = 1e-4  # of g'H^-1 g, the squared distance to the mode in standard errors: the value changes by half of it
@@ -507,6 +508,20 @@ def no_joint_mode(model: Model) -> str | None:
         f"newton: the columns reproduce the response exactly, so that the density rises without bound as {name} falls to 0. Hold "
         f"{name} at a value, state priors in its units (sigma_units=True), or give {name} a prior that vanishes at 0, such as "
         "InverseGamma(1.0, 1.0)."
+    )
+
+
+def noise_runs_to_zero(model: Model, mode: Mode) -> str | None:
+    """Return the message for a search that ends at a vanishing noise scale, or None."""
+    name = model.likelihood.noise_scale
+    if name not in model.unknown:
+        return None
+    value = float(np.exp(mode.log_aux[model.unknown.index(name)]))
+    if value > _VANISHED * model.design.y_scale:
+        return None
+    return (
+        f"newton: {name} falls to 0 ({value:.3g}), since coefficients meet some responses exactly and the density then "
+        f"rises without bound. Hold {name} at a value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)."
     )
 
 

@@ -14,6 +14,7 @@ from probreg.inference.modes.newton import (
     check_start,
     find_mode,
     no_joint_mode,
+    noise_runs_to_zero,
     solution_at,
 )
 from probreg.inference.modes.wide import rotated
@@ -95,11 +96,10 @@ class Newton(Method):
         mode = find_mode(
             model, tol=self.tol, max_steps=self.max_steps, start=self.start
         )
-        if (
-            mode.status is not Status.CONVERGED
-            and (why := no_joint_mode(model)) is not None
-        ):
-            raise NotConverged(why)
+        if mode.status is not Status.CONVERGED:
+            why = no_joint_mode(model) or noise_runs_to_zero(model, mode)
+            if why is not None:
+                raise NotConverged(why)
         found = solution_at(model, mode)
         if (
             self.start is not None
