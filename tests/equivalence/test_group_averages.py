@@ -1,5 +1,7 @@
 """Effects over rows of known, new and typical groups, each by two routes."""
 
+# ruff: noqa: F401, F811  fixtures of another file
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,9 @@ from probreg.errors import DataError
 from tests.equivalence.test_group_prediction import (
     DATA,
     NEW,
+    chance,
+    mode,
+    posterior,
     sds,
 )
 

@@ -1,5 +1,7 @@
 """Checks before and diagnostics after a fit with effects that vary by a group."""
 
+# ruff: noqa: F401, F811  fixtures of another file
+
 from collections import Counter
 
 import numpy as np
@@ -11,7 +13,7 @@ from probreg.assess.after.group_residuals import GroupResidualsDiagnostic
 from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic
 from probreg.assess.before.base import Verdict
 from probreg.assess.before.groups import GroupsCheck
-from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds  # noqa: F401
+from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds
 
 TESTS = (
     "autocorrelation",
@@ -57,7 +59,7 @@ def test_columns_of_groups_raise_no_alarm(formula):
     assert chances.worst.name == "OK", chances
 
 
-def test_diagnoses_are_of_groups_and_not_of_columns(mode, posterior, chance):  # noqa: F811
+def test_diagnoses_are_of_groups_and_not_of_columns(mode, posterior, chance):
     for fit in (mode, posterior, chance):
         text = repr(pr.diagnose(fit))
         assert "[g0" not in text
@@ -65,7 +67,7 @@ def test_diagnoses_are_of_groups_and_not_of_columns(mode, posterior, chance):  #
         assert {"group_effects", "group_residuals", "group_influence"} <= names
 
 
-def test_the_influence_of_a_group_is_that_of_a_fit_without_it(mode):  # noqa: F811
+def test_the_influence_of_a_group_is_that_of_a_fit_without_it(mode):
     found, sd = group_influence(mode, "(x || g)"), sds(mode)
     rest = DATA[DATA["g"] != "g03"]
     prior = {"x || g": pr.Normal(tuple(np.tile(sd, 11)))}

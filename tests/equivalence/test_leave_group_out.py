@@ -1,5 +1,7 @@
 """Groups left out, against fits without them."""
 
+# ruff: noqa: F401, F811  fixtures of another file
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -9,12 +11,12 @@ from probreg.comparison.models.leave_group_out import _of_group
 from probreg.errors import DataError
 from probreg.fits.prediction import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
-from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds  # noqa: F401
+from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds
 
 GROUPS = ("g03", "g07")
 
 
-def test_at_held_scales_it_is_the_predictive_density_of_a_new_group(mode):  # noqa: F811
+def test_at_held_scales_it_is_the_predictive_density_of_a_new_group(mode):
     found = pr.compare_models({"mode": mode}, leave_out="g")
     sd, sigma = sds(mode), mode.aux["sigma"]
     for group in GROUPS:
@@ -57,7 +59,7 @@ def test_least_squares_without_a_group_is_a_fit_without_its_rows():
 
 
 @pytest.mark.slow
-def test_a_posterior_weighs_its_scales(posterior):  # noqa: F811
+def test_a_posterior_weighs_its_scales(posterior):
     found = pr.compare_models({"post": posterior}, leave_out="g")
     assert not [note for note in found.notes if "Pareto" in note]
     for group in GROUPS:
@@ -83,7 +85,7 @@ def test_a_posterior_weighs_its_scales(posterior):  # noqa: F811
         )
 
 
-def test_chances_are_integrated_over_the_effects_of_the_group(chance):  # noqa: F811
+def test_chances_are_integrated_over_the_effects_of_the_group(chance):
     found = pr.compare_models({"chance": chance}, leave_out="g")
     sd = sds(chance)[0]
     z, w = np.polynomial.hermite_e.hermegauss(40)
@@ -110,7 +112,7 @@ def test_chances_are_integrated_over_the_effects_of_the_group(chance):  # noqa: 
         )
 
 
-def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):  # noqa: F811
+def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):
     sd, d, (own,) = (
         sds(chance)[0],
         chance.model.design,
@@ -127,7 +129,7 @@ def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):  # noqa: 
     np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
-def test_what_cannot_be_left_out_is_said(mode):  # noqa: F811
+def test_what_cannot_be_left_out_is_said(mode):
     with pytest.raises(
         DataError, match="leave_out='h' names no groups of these fits; they have: g"
     ):
@@ -140,7 +142,7 @@ def test_what_cannot_be_left_out_is_said(mode):  # noqa: F811
     assert any("frequencies" in note for note in found.notes)
 
 
-def test_restricted_likelihoods_of_other_flat_columns_are_not_compared(mode):  # noqa: F811
+def test_restricted_likelihoods_of_other_flat_columns_are_not_compared(mode):
     less = pr.fit(pr.Model.from_formula("y ~ 1 + (x || g)", DATA))
     same = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", DATA))
     apart = pr.compare_models({"a": mode, "b": less}, leave_out="g")

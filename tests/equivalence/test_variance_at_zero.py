@@ -1,5 +1,7 @@
 """The test that a standard deviation of effects by group is zero, against two fits and against its law."""
 
+# ruff: noqa: F401, F811  fixtures of another file
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from scipy.stats import chi2
 import probreg as pr
 from probreg.comparison.hypotheses.variance import mixture_p
 from probreg.errors import DataError, Incompatible
-from tests.equivalence.test_group_prediction import DATA, chance, posterior  # noqa: F401
+from tests.equivalence.test_group_prediction import DATA, chance, posterior
 
 SLEEP = pr.load_dataset("sleepstudy").rename(columns=str.capitalize)
 DAYS = "sd(Days | Subject) = 0"
@@ -67,7 +69,7 @@ def test_the_bootstrap_is_near_the_law():
     assert abs(found["bootstrap"].p - p) < 4 * np.sqrt(p * (1 - p) / 60) + 0.05
 
 
-def test_chances_by_laplace(chance):  # noqa: F811
+def test_chances_by_laplace(chance):
     found = pr.hypothesis(chance, "sd(Intercept | g) = 0")
     plain = pr.fit(
         pr.Model.from_formula("happened ~ x", DATA, likelihood="bernoulli"), "newton"
@@ -79,7 +81,7 @@ def test_chances_by_laplace(chance):  # noqa: F811
     assert any("Laplace" in note for note in found.notes)
 
 
-def test_what_has_no_such_test_is_refused(posterior):  # noqa: F811
+def test_what_has_no_such_test_is_refused(posterior):
     whole = fit("Reaction ~ Days + (Days || Subject)")
     with pytest.raises(
         DataError, match=r"it has: sd\(Intercept \| Subject\), sd\(Days \| Subject\)"

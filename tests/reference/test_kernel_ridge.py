@@ -1,5 +1,7 @@
 """The recipe `kernel_ridge` against the numbers of other packages: those of the four rows T, of a plane and of diabetes."""
 
+# ruff: noqa: F401, F811  fixtures of another file
+
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.testing import assert_allclose
 import probreg as pr
 from probreg import kernels
 from probreg.comparison.tuning.leave_one_out import without_each
-from tests.reference.test_kernels import CLOSE, LAMS, K, S, T, X, Y, diabetes  # noqa: F401  a fixture
+from tests.reference.test_kernels import CLOSE, LAMS, K, S, T, X, Y, diabetes
 
 Array = np.ndarray
 
@@ -89,7 +91,7 @@ def test_diabetes_by_the_recipe(
     mse: float,
     loo: float,
     df: float,
-    diabetes: Any,  # noqa: F811
+    diabetes: Any,
 ) -> None:
     rows, y = diabetes
     fit = pr.kernel_ridge(
