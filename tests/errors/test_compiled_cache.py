@@ -20,7 +20,7 @@ print(twice(21.0), sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_m
 @pytest.fixture
 def folder(tmp_path) -> Path:
     (tmp_path / "twice.py").write_text(
-        "from probreg.numerics.compiled.cache import kept\n\n\n@kept(nogil=True)\ndef twice(x):\n    return 2.0 * x\n"
+        "from probreg.numerics.compiled.cache import cached_njit\n\n\n@cached_njit(nogil=True)\ndef twice(x):\n    return 2.0 * x\n"
     )
     return tmp_path
 
