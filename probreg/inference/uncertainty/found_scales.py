@@ -168,14 +168,18 @@ class ScaleProfile:
         step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
         path = [(start, theta)]
 
-        def gap(at: float, *more: Array) -> float:
-            there, value = self.maximum(at, [self._foretell(path, at), *more])
+        def gap(at: float, every_branch: bool) -> float:
+            near = self._foretell(path, at)
+            branches = self.problem.groups.branches
+            starts = [theta, *branches(theta), *branches(near)] if every_branch else []
+            there, value = self.maximum(at, [near, *starts])
             path.append((at, there))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 
         inner, outer = start, start + side * step
-        while True:
-            while gap(outer) < 0.0:
+        # the path follows one branch of the correlations; where another is higher at the end, the search goes on over all of them
+        for every_branch in (False, True):
+            while gap(outer, every_branch) < 0.0:
                 if abs(outer - start) > far and not (
                     self.found.vanished[k] and side > 0 and outer < start + 3.0 * far
                 ):
@@ -183,17 +187,18 @@ class ScaleProfile:
                 inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
             end = float(
                 scipy.optimize.brentq(
-                    gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10
+                    gap,
+                    *sorted((inner, outer)),
+                    args=(every_branch,),
+                    xtol=1e-7,
+                    rtol=1e-10,
                 )
             )
-            # the path follows one branch of the correlations, and another may be higher here
-            if (
-                gap(end, *self.problem.groups.branches(self._foretell(path, end)))
-                > -_SAME
-            ):
-                return end
+            if every_branch or gap(end, True) > -_SAME:
+                break
             path = [path[-1]]
             inner, outer = end, end + side * step
+        return end
 
     def _foretell(self, path: Sequence[tuple[float, Array]], at: float) -> Array:
         """theta where coordinate k is `at`, linear through the two nearest points of the path; from one point along the profile of a
