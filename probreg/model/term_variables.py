@@ -104,7 +104,7 @@ def _variable(
 def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The levels or numbers of columns without the names of their factors; columns as they are where these are not distinct.
 
-    >>> _labels("g:x", ("g[T.b]:x", "g[T.c]:x")), _labels("poly(x, 2)", ("poly(x, 2)[1]", "poly(x, 2)[2]"))
+    >>> _short_labels("g:x", ("g[T.b]:x", "g[T.c]:x")), _short_labels("poly(x, 2)", ("poly(x, 2)[1]", "poly(x, 2)[2]"))
     (('b', 'c'), ('1', '2'))
     """
     factors, out = factors_of_name(term), []

@@ -535,7 +535,7 @@ def same_term(one: str, other: str) -> bool:
 def _strip_spaces(name: str) -> str:
     """Return a name without the optional spaces of a formula: within brackets and around colons.
 
-    >>> _squeezed("bs( bmi, df = 6 ) : dose group")
+    >>> _strip_spaces("bs( bmi, df = 6 ) : dose group")
     'bs(bmi,df=6):dose group'
     """
     parts = []

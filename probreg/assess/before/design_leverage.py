@@ -128,7 +128,7 @@ def row_names(model: Model) -> Array:
 def list_first(names: Iterable[object], most: int = 3) -> str:
     """The first names of several.
 
-    >>> listed("abcd")
+    >>> list_first("abcd")
     'a, b, c, ...'
     """
     every = [str(n) for n in names]

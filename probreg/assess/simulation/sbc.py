@@ -300,7 +300,7 @@ def sbc(
 def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
     """Count how often each reason occurs; reasons that differ only in numbers, such as a k-hat, count as one.
 
-    >>> _counted(["k is 0.9", "k is 1.2", "no mode"])
+    >>> _count_reasons(["k is 0.9", "k is 1.2", "no mode"])
     {'k is 0.9': 2, 'no mode': 1}
     """
     first: dict[str, str] = {}

@@ -68,7 +68,10 @@ def maximise_log_scales(
     ridge = np.append(_SOFT * soft, np.zeros(len(theta) - d))
     for number in range(1, max_steps + 1):
         # a coordinate without slope and curvature, such as a correlation beside a scale near 0, has no step
-        flat = np.maximum(np.abs(at.gradient), np.abs(at.hessian).max(1)) < _NO_SLOPE
+        flat = (
+            np.maximum(np.abs(at.gradient), np.abs(at.hessian).max(1, initial=0.0))
+            < _NO_SLOPE
+        )
         free = ~(vanished | flat)
         if not np.isfinite(at.hessian).all():  # too far out for a double
             return EvidenceMaximum(
