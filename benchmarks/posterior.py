@@ -23,9 +23,8 @@ from side_by_side import OURS, in_turn, installed, machine
 import probreg as pr
 
 P = 10
-SCALE = (
-    2.5  # prior sd of every coefficient in the logistic models, on standardised columns
-)
+# prior sd of every coefficient in the logistic models, on standardised columns
+SCALE = 2.5
 SAMPLERS = ("pymc", "nutpie")
 
 

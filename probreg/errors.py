@@ -27,9 +27,8 @@ class ProbregError(Exception):
 class DataError(ProbregError, ValueError):
     """The data do not fit the model: a missing column, a value outside the support, ragged lengths."""
 
-    of_row: tuple[str, Any, str] | None = (
-        None  # of `row_error`: the words before the row, its name, those after it
-    )
+    # of `row_error`: the words before the row, its name, those after it
+    of_row: tuple[str, Any, str] | None = None
 
 
 class Incompatible(ProbregError, TypeError):  # noqa: N818  the field's word for it is not "...Error"

@@ -47,9 +47,8 @@ class Registry[T](MutableMapping[str, type[T]]):
         """`words`: what other packages call it, and what to write here. `files`: a module that imports every file that registers
         something here, and that is imported when a name is not there yet, or all names are asked for."""
         self.kind, self.words = kind, words
-        self.parts: tuple[Registry[Any], ...] = (
-            parts  # where a field that is itself a registered thing is looked up
-        )
+        # where a field that is itself a registered thing is looked up
+        self.parts: tuple[Registry[Any], ...] = parts
         self._classes: dict[str, type[T]] = {}
         self._files = files
 

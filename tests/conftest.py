@@ -47,6 +47,15 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of parametrized tests in slow_cases.txt, which take more than 0.6 s, as slow; the quick run has others."""
+    slow = set((Path(__file__).parent / "slow_cases.txt").read_text().splitlines())
+    for item in items:
+        if item.nodeid in slow:
+            item.add_marker(pytest.mark.slow)
+
+
 # Certified results: those that may be copied stand in the project, with their provenance; more may lie beside it.
 DATA = Path(__file__).parent / "reference" / "data"
 PLACES = (DATA, Path(__file__).parents[2] / "shared" / "references")

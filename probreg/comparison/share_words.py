@@ -10,9 +10,8 @@ from probreg.inference import Status
 Array = np.ndarray
 NOTHING = 1e-9  # a share that is rounding
 CHANCE = "Monte Carlo error"
-SLIGHT = (
-    0.01  # standard errors, and of their log ratio: less is no difference to speak of
-)
+# standard errors, and of their log ratio: less is no difference to speak of
+SLIGHT = 0.01
 
 
 def cell(value: float) -> str:

@@ -117,16 +117,13 @@ class Design:
     weights: Array | None = None
     labels: Array | None = None
     notes: tuple[str, ...] = ()
-    kept: "AnyMoments | None" = (
-        None  # moments that outlive their rows, in a fit that was saved without them
-    )
-    kept_by_trials: Moments | None = (
-        None  # the same where a row counts as often as it has trials
-    )
+    # moments that outlive their rows, in a fit that was saved without them
+    kept: "AnyMoments | None" = None
+    # the same where a row counts as often as it has trials
+    kept_by_trials: Moments | None = None
     trials: Array | None = None
-    source: RowSource | None = (
-        None  # where the rows are, when they are read by the block: X and y are then empty
-    )
+    # where the rows are, when they are read by the block: X and y are then empty
+    source: RowSource | None = None
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
     unused: "Unused | None" = None

@@ -60,9 +60,8 @@ _LINES = 40  # of a print at most
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
 _NOTHING = 1e-12  # a share of the variance that is rounding
 _EDGE = 1.0 - 1e-6  # a correlation that is one but for rounding
-_FEW_COLUMNS = (
-    300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
-)
+# of a posterior: degrees of freedom of wider ones are not a matter of a print
+_FEW_COLUMNS = 300
 
 
 class Asked(NamedTuple):

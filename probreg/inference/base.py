@@ -80,7 +80,7 @@ class Status(Enum):
     TOO_SHORT = "sampled, but the draws are worth too few independent ones: draw more"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
     UNSETTLED = "weighted draws whose means do not settle: sample with nuts, or use a more informative prior"
-    UNWEIGHED = "an approximation that no weights vouch for: sample with nuts, or use a more informative prior"
+    UNWEIGHED = "an approximation that is not checked by importance weights: sample with nuts, or use a more informative prior"
     ONE_OF_SEVERAL = "a normal approximation about one of several modes: use posterior, whose draws cover the modes that it finds, or nuts"
     SEPARATED = "converged: the classes are separated, without a mistake"
     UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
@@ -142,9 +142,8 @@ class Draws:
     # alone, in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     engine: str = ""  # what evaluated the density, where there is a choice
-    made_of: Mapping[str, Array] | None = (
-        None  # what the values are a function of, beside the estimate and the seed
-    )
+    # what the values are a function of, beside the estimate and the seed
+    made_of: Mapping[str, Array] | None = None
 
     def __getitem__(self, name: str) -> Array:
         return self.values[name]
@@ -200,26 +199,20 @@ class Solution:
     )  # nuisance parameters that were unknown
     aux_sd: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
-    null_space: Array | None = (
-        None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
-    )
-    sandwich: str = (
-        ""  # the kind of covariance that `scale` is, where it is not the method's own
-    )
-    multipliers: Array | None = (
-        None  # (n,), the dual of a loss with kinks: what each row adds to the pull on the coefficients
-    )
+    # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
+    null_space: Array | None = None
+    # the kind of covariance that `scale` is, where it is not the method's own
+    sandwich: str = ""
+    # (n,), the dual of a loss with kinks: what each row adds to the pull on the coefficients
+    multipliers: Array | None = None
 
     draws: Draws | None = None  # of a posterior
-    scales: FoundScales | None = (
-        None  # scales at the maximum of the evidence, which the model holds
-    )
-    conditional: ParameterCovariance | None = (
-        None  # given the scales and nuisance parameters, where `scale` counts their errors
-    )
-    replicates: Mapping[str, Array] | None = (
-        None  # of a bootstrapped estimate: name -> (replicate, ...)
-    )
+    # scales at the maximum of the evidence, which the model holds
+    scales: FoundScales | None = None
+    # given the scales and nuisance parameters, where `scale` counts their errors
+    conditional: ParameterCovariance | None = None
+    # of a bootstrapped estimate: name -> (replicate, ...)
+    replicates: Mapping[str, Array] | None = None
 
     status: Status = Status.EXACT
     detail: str = ""
@@ -342,31 +335,23 @@ class Method(ABC):
 
     name: ClassVar[str]
     likelihood: ClassVar[type] = Likelihood
-    prior: ClassVar[type | tuple[type, ...]] = (
-        Prior  # the kinds of prior it takes, beside a flat one
-    )
+    # the kinds of prior it takes, beside a flat one
+    prior: ClassVar[type | tuple[type, ...]] = Prior
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
-    makes_chains: ClassVar[bool] = (
-        False  # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
-    )
-    may_make_chains: ClassVar[bool] = (
-        False  # for some models they are, which the statistics of the draws say
-    )
-    probabilities: ClassVar[bool] = (
-        True  # False for a classifier, whose coefficients say nothing of P(y)
-    )
-    rebuilds: ClassVar[bool] = (
-        False  # it makes the columns of a process anew at other lengths, or leaves it to a method that does
-    )
-    in_memory: ClassVar[bool] = (
-        False  # it takes rows one by one, so that sums over blocks of them will not do
-    )
-    pseudo: ClassVar[bool] = (
-        False  # it finds the maximum of any weighted sum of log densities: sampling weights will do
-    )
-    accuracy: ClassVar[float] = (
-        0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
-    )
+    # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
+    makes_chains: ClassVar[bool] = False
+    # for some models they are, which the statistics of the draws say
+    may_make_chains: ClassVar[bool] = False
+    # False for a classifier, whose coefficients say nothing of P(y)
+    probabilities: ClassVar[bool] = True
+    # it makes the columns of a process anew at other lengths, or leaves it to a method that does
+    rebuilds: ClassVar[bool] = False
+    # it takes rows one by one, so that sums over blocks of them will not do
+    in_memory: ClassVar[bool] = False
+    # it finds the maximum of any weighted sum of log densities: sampling weights will do
+    pseudo: ClassVar[bool] = False
+    # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
+    accuracy: ClassVar[float] = 0.0
 
     @property
     def progress(self) -> bool | None:
@@ -593,7 +578,7 @@ def improper_noise(method: Method, model: Model) -> str | None:
     if not model.noise_unknown:
         return None
     name, power = model.noise_scale, model.noise_prior.powers[0]
-    if power == np.inf or (spare := rows_to_spare(model)) is None or power > spare:
+    if power == np.inf or (spare := spare_rows(model)) is None or power > spare:
         return None
     remedy = (
         f"Hold {name} at a value, aux={{{name!r}: 1.0}}, or give it a prior that vanishes at 0, such as "
@@ -605,7 +590,7 @@ def improper_noise(method: Method, model: Model) -> str | None:
     )
 
 
-def rows_to_spare(model: Model) -> float | None:
+def spare_rows(model: Model) -> float | None:
     """Return N - r, the number of responses less the rank of the columns that reproduce them all; None if they do not.
 
     Columns whose priors are in units of sigma reproduce nothing: their priors rise with the likelihood.
@@ -628,10 +613,10 @@ def rows_to_spare(model: Model) -> float | None:
     return 0.0 if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank else None
 
 
-def reproduced(model: Model) -> bool:
+def interpolates(model: Model) -> bool:
     """Whether columns whose priors are not in units of sigma reproduce the response of a least-squares model, or are as many as
     the rows: the density of a joint mode then rises for ever as sigma runs to 0."""
-    return rows_to_spare(model) is not None
+    return spare_rows(model) is not None
 
 
 def times_root(z: Array, root: Array) -> Array:

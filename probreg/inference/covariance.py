@@ -39,9 +39,8 @@ class ParameterCovariance(ABC):
         str, ...
     ] = ()  # the parameters behind the coefficients, such as "log sigma"
     missing: Array | None = None  # (k,) bool
-    variances: Array | None = (
-        None  # (p m,) of coefficients, where more digits are known than the root has
-    )
+    # (p m,) of coefficients, where more digits are known than the root has
+    variances: Array | None = None
 
     compact: ClassVar[bool] = False  # far smaller than the matrix
 

@@ -1,4 +1,4 @@
-"""The cheapest way to a posterior that can be trusted: exact, else weighted draws that vouch for themselves, else NUTS."""
+"""The cheapest reliable posterior: exact, else importance sampling with a good diagnostic, else NUTS."""
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
 from probreg.inference.exact.quadrature import Quadrature
-from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.nuts import NUTS
 from probreg.model.model import Model
@@ -123,7 +123,7 @@ class Posterior(Method):
         why = why or [f"{model.likelihood.named} likelihood has no exact posterior"]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
             try:
-                if (said := _unvouched(self.nodes, model)) is not None:
+                if (said := _integration_obstacle(self.nodes, model)) is not None:
                     raise Incompatible(said)
                 solution = _attempt(self.nodes, model, rng)
             except (ProbregError, np.linalg.LinAlgError) as error:
@@ -216,8 +216,8 @@ def _moving(model: Model) -> bool:
     )
 
 
-def _unvouched(nodes: Integrate, model: Model) -> str | None:
-    """Why integrate would end in draws that nothing vouches for, before they are made; None where it may not."""
+def _integration_obstacle(nodes: Integrate, model: Model) -> str | None:
+    """Return why integrate would end in an unchecked approximation, before its draws are made; None if it would not."""
     if model.likelihood.least_squares or method_obstacle(nodes, model) is not None:
         return None
     count = dimensions(EvidenceProblem(model, per_column=False, method=nodes.name))
@@ -247,7 +247,7 @@ def _spared(model: Model) -> str:
     """What is saved. Chains would start about the same mode, so that they are no judge of another."""
     return (
         "NUTS was not needed"
-        if further_modes(model) is None
+        if multimodality_cause(model) is None
         else "NUTS was not needed about the mode found"
     )
 

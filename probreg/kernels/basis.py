@@ -20,9 +20,8 @@ from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kern
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.numerics.on_request import LazyArray
 
-DEFAULT_EXACT = (
-    2000  # distinct rows up to which a basis is exact unless it is said otherwise
-)
+# distinct rows up to which a basis is exact unless it is said otherwise
+DEFAULT_EXACT = 2000
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
 _FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
 _PROBES = 50
@@ -63,9 +62,8 @@ class KernelBasis(ABC):
     holds_rows: bool
 
     projection: ClassVar[bool] = False  # whether R = k - phi'phi is a covariance
-    elsewhere: ClassVar[bool] = (
-        True  # whether its columns say what the process is at other rows
-    )
+    # whether its columns say what the process is at other rows
+    elsewhere: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         _FORMS[cls.__name__] = cls

@@ -5,9 +5,8 @@ import numpy as np
 from probreg.errors import DataError
 from probreg.kernels.pairs import Array
 
-_SYMMETRIC = (
-    1e-10  # of max |k|: a difference of k(x, z) and k(z, x) above this is no rounding
-)
+# of max |k|: a difference of k(x, z) and k(z, x) above this is no rounding
+_SYMMETRIC = 1e-10
 _LEAST = 1e-10  # of n max |k|: a least eigenvalue below minus this is no rounding
 
 

@@ -19,9 +19,8 @@ from probreg.numerics.special import gammaln, kve
 
 Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
 _SMOOTHNESS = (0.5, 1.5, 2.5)
-_LARGE_ORDER = (
-    50.0  # of a Bessel function, above which four terms of its expansion hold to 1e-10
-)
+# of a Bessel function, above which four terms of its expansion hold to 1e-10
+_LARGE_ORDER = 50.0
 
 
 class Radial(CovarianceFunction):

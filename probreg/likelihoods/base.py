@@ -27,9 +27,8 @@ from probreg.likelihoods.links import Link
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.registry import Registry
 
-FAR = (
-    700.0  # on the link scale, where a mean at the edge of its range has its likelihood
-)
+# on the link scale, where a mean at the edge of its range has its likelihood
+FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WORDS)
@@ -319,15 +318,12 @@ class DifferentiableLikelihood(Likelihood):
 
     # whether `value_grad_hessian` gives the expected curvature in place of the observed one
     expected_curvature: ClassVar[bool] = False
-    curvature_jumps: ClassVar[bool] = (
-        False  # where eta passes a kink of the gradient, and the evidence with it
-    )
-    curvature_has_slope: ClassVar[bool] = (
-        True  # which the slopes of an evidence by Laplace's method are made of
-    )
-    concave: ClassVar[bool] = (
-        False  # log p is concave in eta; a sum of such, with such priors, has one maximum
-    )
+    # where eta passes a kink of the gradient, and the evidence with it
+    curvature_jumps: ClassVar[bool] = False
+    # which the slopes of an evidence by Laplace's method are made of
+    curvature_has_slope: ClassVar[bool] = True
+    # log p is concave in eta; a sum of such, with such priors, has one maximum
+    concave: ClassVar[bool] = False
 
     # What may be compiled; a law holds it to log_prob and score. Without it NumPy serves, and PyMC's graph the samplers.
     compiled_density: ClassVar[CompiledDensity | None] = None
@@ -398,9 +394,8 @@ class OfTrials(OfClasses):
     """y counts the trials of a row: successes of them, or how often each class came. One row is one observation."""
 
     single: ClassVar[str]  # the name of the likelihood of one trial
-    trials: int | None = (
-        None  # of every row, where it is one number that is known without y
-    )
+    # of every row, where it is one number that is known without y
+    trials: int | None = None
 
     @abstractmethod
     def given(self, y: Array) -> dict[str, Array]:

@@ -346,7 +346,7 @@ def check_offset(design: Design, likelihood: Likelihood) -> None:
         )
 
 
-def _is_same_in_every_basis(prior: Prior, q: int) -> bool:
+def _is_basis_invariant(prior: Prior, q: int) -> bool:
     """Whether a prior of q columns is the same in every basis of a symmetric softmax: rotations leave it alone, as a normal one given
     hyperparameters that all linear predictors share, or it is of the coefficients of all classes."""
     if isinstance(prior, ProximalPrior):
@@ -374,7 +374,7 @@ def check_joint(
         if wrong := [
             b.prior
             for b in prior.blocks
-            if not _is_same_in_every_basis(b.prior, len(b.columns))
+            if not _is_basis_invariant(b.prior, len(b.columns))
         ]:
             unknown = (
                 " of unknown scale" if isinstance(wrong[0], HierarchicalPrior) else ""

@@ -36,9 +36,8 @@ from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
 _POINTS = 1024  # of a low-discrepancy sequence, for several linear predictors at once
-_EQUAL_STEPS = (
-    7.0  # sds up to which nodes of a normal linear predictor are equally spaced
-)
+# sds up to which nodes of a normal linear predictor are equally spaced
+_EQUAL_STEPS = 7.0
 _GROWTH = 0.0125  # of the step between nodes, relative to the distance from eta = 0: at 40 sds half an sd
 _TILT = 29.5  # sds that exp shifts the centre of a normal variable by, at most: beyond, exp(sd^2 / 2) overflows
 

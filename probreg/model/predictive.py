@@ -48,9 +48,8 @@ class Predictive:
     given: Mapping[str, Array] = MappingProxyType(
         {}
     )  # what belongs to a row and is not drawn: its trials (n,)
-    share: Array | None = (
-        None  # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
-    )
+    # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
+    share: Array | None = None
 
     def __repr__(self) -> str:
         head, table, more = self._describe_rows()

@@ -54,9 +54,8 @@ class Learner(ABC):
     loss: Loss
     conservative: ClassVar[bool] = False
     linear: ClassVar[bool] = True  # whether it predicts w'x, with one weight per column
-    grows: ClassVar[bool] = (
-        False  # whether rounds add weights: those of a function, at rows that were met
-    )
+    # whether rounds add weights: those of a function, at rows that were met
+    grows: ClassVar[bool] = False
 
     @property
     def title(self) -> str:

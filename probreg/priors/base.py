@@ -78,9 +78,8 @@ class PriorData:
     fisher: Callable[[Array], tuple[Array, Array]] | None
     process: KernelBasis | None = None  # whose columns these are, all of them
     grouped: Any = None  # the term of varying effects whose columns these are, all of them: effects, levels, correlated
-    terms: Callable[[], tuple[str, ...]] = (
-        tuple  # of each column, the term of the formula that it is of
-    )
+    # of each column, the term of the formula that it is of
+    terms: Callable[[], tuple[str, ...]] = tuple
 
     @cached_property
     def sd(self) -> Array:
@@ -102,9 +101,8 @@ class Prior(NamedSettings, ABC):
     whole: ClassVar[bool] = False  # touches every column, the intercept too
     proper: bool = True
     sigma_units: bool = False
-    known: ClassVar[bool] = (
-        True  # p(beta) is known without values of its hyperparameters
-    )
+    # p(beta) is known without values of its hyperparameters
+    known: ClassVar[bool] = True
     tail: float = np.inf  # degrees of freedom: p falls as |beta|^-(tail + 1) far out, inf where faster than any power
     derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
 

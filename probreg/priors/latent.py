@@ -28,9 +28,8 @@ class HierarchicalPrior(Prior):
     """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior: `base`, its scales times `spread(h)`."""
 
     base: Prior
-    shared: bool = (
-        False  # several linear predictors have the same values of the hyperparameters
-    )
+    # several linear predictors have the same values of the hyperparameters
+    shared: bool = False
 
     @property
     def in_columns(self) -> tuple[str, ...]:

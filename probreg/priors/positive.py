@@ -33,9 +33,8 @@ class AuxPrior(NamedSettings, ABC):
 
     name: ClassVar[str]
     proper: ClassVar[bool] = True
-    names_scale: ClassVar[bool] = (
-        False  # printed with scale=, because other packages take another argument first
-    )
+    # printed with scale=, because other packages take another argument first
+    names_scale: ClassVar[bool] = False
 
     @classmethod
     def from_text(cls, text: str) -> "AuxPrior":

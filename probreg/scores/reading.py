@@ -9,9 +9,8 @@ from probreg.errors import DataError
 
 Array = np.ndarray
 _ROUNDING = 1e-12  # by which sums of probabilities may leave [0, 1]
-_SUM = (
-    1e-6  # by which the probabilities of one row may miss 1, single precision included
-)
+# by which the probabilities of one row may miss 1, single precision included
+_SUM = 1e-6
 
 
 class Scored(NamedTuple):

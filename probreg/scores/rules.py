@@ -25,9 +25,8 @@ class Rule(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     proper: ClassVar[Literal["strictly", "weakly", "no"]]
-    pair: ClassVar[float] = (
-        1.0  # of the two-class score, where one probability of one event is given
-    )
+    # of the two-class score, where one probability of one event is given
+    pair: ClassVar[float] = 1.0
 
     @abstractmethod
     def losses(self, p: Array) -> Array:

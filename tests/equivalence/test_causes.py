@@ -64,6 +64,7 @@ def test_separation_of_a_coefficient_and_of_its_neighbours():
     assert "at infinity" in found["separation"]
 
 
+@pytest.mark.slow
 def test_skewness_where_one_reports_a_mean_and_one_a_mode():
     orings = pr.load_dataset("challenger")
     model = pr.Model.from_formula(
@@ -102,6 +103,7 @@ def test_misspecification_where_the_spread_grows(rng):
     assert "misspecification" not in causes(same)  # another likelihood, and a right one
 
 
+@pytest.mark.slow
 def test_no_misspecification_where_rows_are_few_and_the_model_is_right():
     named = 0
     for seed in range(6):
@@ -115,6 +117,7 @@ def test_no_misspecification_where_rows_are_few_and_the_model_is_right():
     assert named <= 2  # of 54 coefficients; HC3 over the SE of RSS/n named half of them
 
 
+@pytest.mark.slow
 def test_the_sampler_by_its_chains(rng):
     model = gaussian(rng, 40)
     good = pr.fit(model, "nuts", seed=3)

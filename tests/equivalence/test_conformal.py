@@ -188,6 +188,7 @@ def test_the_jackknife_holds_its_share_where_the_estimate_is_stable():
     assert np.mean(held) > 0.6  # the guarantee
 
 
+@pytest.mark.slow
 def test_a_posterior_is_calibrated_by_its_predictive():
     found = shares(
         "poisson", Split(), pr.LaplaceApproximation(draws=200, chains=1), 60, 60

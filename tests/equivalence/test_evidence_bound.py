@@ -61,6 +61,7 @@ def test_path_has_the_bound(stated, units):
     )
 
 
+@pytest.mark.slow
 def test_path_has_the_bound_over_an_unknown_sigma():
     """In units of sigma the term has no sigma in it: the same is taken from the evidence of the columns."""
     model = model_of(pr.Normal(1.0, sigma_units=True), None)

@@ -178,6 +178,7 @@ def test_columns_that_are_combinations_are_named():
             pr.fit(model, method)
 
 
+@pytest.mark.slow
 def test_penguins_apart_by_their_bills():
     """Maximum likelihood is refused in words; Jeffreys' and normal priors have finite modes and profile intervals."""
     table = pr.load_dataset("penguins").dropna()

@@ -90,6 +90,7 @@ def test_training_rows_come_back_whatever_rows_are_asked_for(formula, data):
         )
 
 
+@pytest.mark.slow
 def test_a_fresh_process_makes_the_same_numbers(data):
     readings = [read_formula(formula, data) for formula in FORMULAS]
     saved = json.dumps(

@@ -40,6 +40,7 @@ def test_intervals_of_scales_are_as_wide_as_those_of_the_profile(kind):
         assert a < plain.solution.found.values[name] < b
 
 
+@pytest.mark.slow
 def test_every_replicate_finds_its_own_scales(tmp_path):
     model = pr.Model.from_formula("reaction ~ days + (days | subject)", SLEEP)
     fit = pr.fit(model, pr.Bootstrap("evidence", kind="parametric", reps=19))
@@ -62,6 +63,7 @@ def test_every_replicate_finds_its_own_scales(tmp_path):
     assert again.aux_interval(NAMES[2]) == fit.aux_interval(NAMES[2])
 
 
+@pytest.mark.slow
 def test_a_correlation_that_is_not_defined_in_a_replicate_is_counted():
     rng, g = np.random.default_rng(1), np.repeat(np.arange(8), 6)
     x = rng.normal(size=48)

@@ -113,6 +113,7 @@ def test_the_log_prior_of_a_term_is_that_of_its_coefficients():
     assert (log_prior["Intercept"] == 0).all()  # flat
 
 
+@pytest.mark.slow
 def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
     model = pr.Model.from_formula(
         "kind ~ x + g", DATA, likelihood="categorical", prior=pr.Normal(1.0)
@@ -199,6 +200,7 @@ def test_names_that_are_taken_are_told_apart():
     assert list(tree["observed_data"]) == ["obs (response)"]
 
 
+@pytest.mark.slow
 def test_a_file_with_draws_serves_arviz(tmp_path):
     fit = short(
         pr.Model.from_formula(

@@ -102,6 +102,7 @@ def test_sentences_name_the_conflict_and_the_weight():
     assert f"effective number of coefficients: {calm.effective:.3g} of 4" in repr(calm)
 
 
+@pytest.mark.slow
 def test_a_conflict_is_named_below_one_in_twenty():
     """A prior that moves away from the estimate, step by step."""
     met = []

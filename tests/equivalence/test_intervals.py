@@ -427,6 +427,7 @@ def test_a_bootstrap_finds_the_covariance_that_it_resamples(kind, covariance):
     np.testing.assert_allclose(fit.coef, pr.fit(m).coef, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_parametric_bootstrap_of_counts_finds_the_information():
     X, eta = data(200)
     y = np.random.default_rng(8).poisson(np.exp(eta))
@@ -483,6 +484,7 @@ def test_the_acceleration_of_a_softmax_is_that_of_its_influences(symmetric):
     np.testing.assert_allclose(found.replicates["acceleration"], a, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
     y = np.random.default_rng(3).exponential(size=50) ** 1.5
     fit = pr.fit(
@@ -520,6 +522,7 @@ def test_studentised_ends_are_those_of_t():
     )
 
 
+@pytest.mark.slow
 def test_replicates_without_an_estimate_are_counted_and_count():
     """A rare event that some resamples miss: there the coefficient is at minus infinity."""
     x = np.r_[np.zeros(20), np.ones(10)]
@@ -567,6 +570,7 @@ def test_draws_of_an_estimator_are_no_posterior(tmp_path):
     np.testing.assert_allclose(again.summary(), fit.summary(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_sigma_has_intervals_of_every_kind():
     m = model("student")
     plain = pr.fit(m)

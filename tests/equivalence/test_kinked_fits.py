@@ -105,6 +105,7 @@ def test_a_kernel_of_a_formula_is_that_of_its_columns() -> None:
         pr.svr("y ~ log(a) + b", {**table, "a": np.exp(x[:, 0])}, C=1.0, epsilon=0.1)
 
 
+@pytest.mark.slow
 def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) -> None:
     x, y = rows(25)
     C, epsilon = 2.0, 0.3
@@ -230,6 +231,7 @@ def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> N
     assert any("bootstrap" in note for note in few.solution.notes)
 
 
+@pytest.mark.slow
 def test_an_estimated_tube_leaves_the_share_of_its_likelihood_outside() -> None:
     rng = np.random.default_rng(3)
     likelihood = EpsilonInsensitive(0.8)
@@ -456,6 +458,7 @@ def test_sentences_on_kinks_are_true() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_row_without_a_mode_is_told_as_that() -> None:
     x, y = rows(30)
     models = {

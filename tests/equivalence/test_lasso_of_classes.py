@@ -106,6 +106,7 @@ def test_the_shift_is_the_one_with_the_largest_density(prior: Any, K: int) -> No
     np.testing.assert_allclose(shown - shown.mean(1)[:, None], scores, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_classes_are_the_bernoulli_lasso() -> None:
     """min_c |f_1 - c| + |f_2 - c| = |f_2 - f_1|, the absolute log odds ratio."""
     X, y, _ = rows(2)
@@ -164,6 +165,7 @@ def test_paths_are_fits_and_start_where_all_coefficients_are_zero(prior: Any) ->
         )
 
 
+@pytest.mark.slow
 def test_one_step_leave_one_out_is_near_refits() -> None:
     X, y, _ = rows(4, n=60)
     model = pr.Model.from_arrays(
@@ -217,6 +219,7 @@ def test_bootstrap_errors_are_of_the_shifted_coefficients() -> None:
         pr.hypothesis(fit, "0: x1 = 0")
 
 
+@pytest.mark.slow
 def test_the_penalty_has_no_draws() -> None:
     X, y, _ = rows(3)
     prior = {

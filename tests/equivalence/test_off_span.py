@@ -520,6 +520,7 @@ def test_bases_that_are_no_projection_add_what_they_lack():
     np.testing.assert_allclose(v["hsgp"], np.maximum(lacks, 0.0), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_sines_of_an_unknown_length_lack_at_every_draw_what_a_basis_of_its_length_lacks():
     prior = {
         "gp(x)": pr.priors.GaussianProcess(

@@ -297,6 +297,7 @@ def test_classes_by_name(symmetric):
     )
 
 
+@pytest.mark.slow
 def test_separated_data_sets_are_counted_and_named():
     x = np.linspace(-1, 1, 10)
     model = pr.Model.from_arrays(

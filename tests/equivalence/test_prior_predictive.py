@@ -236,6 +236,7 @@ def test_what_a_prior_says_in_outcome_units_is_its_quantile(name):
         assert "draws" not in found.sentence
 
 
+@pytest.mark.slow
 def test_priors_of_three_levels_are_integrated_too():
     """The horseshoe's two and the coefficient's own: by 200,000 draws within five of their standard errors."""
     prior = pr.priors.Horseshoe(0.3)

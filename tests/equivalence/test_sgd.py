@@ -141,6 +141,7 @@ def streams(n, runs):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:lms")
 def test_the_plug_in_covariance_is_that_of_the_one_pass_average_over_repeated_streams():
     runs = 300
@@ -315,6 +316,7 @@ def test_lms_stands_beside_the_closed_form_and_the_posterior():
     assert "lms" in str(table)
 
 
+@pytest.mark.slow
 def test_an_infinite_maximum_is_noticed():
     x = np.r_[-2.0:-1.0:20j, 1.0:2.0:20j]
     with pytest.warns(

@@ -55,6 +55,7 @@ def test_a_correlation_of_one_has_no_wald_interval(rows):
     assert fit.aux_interval("cor(Intercept, x | g)")[1] <= 1.0
 
 
+@pytest.mark.slow
 def test_three_effects_have_profiles_but_for_correlations_of_later_ones(rows):
     fit = pr.fit(pr.Model.from_formula("y ~ x + z + (x + z | g)", rows))
     assert list(fit.hyper)[3:] == [

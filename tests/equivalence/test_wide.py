@@ -82,7 +82,7 @@ def both(monkeypatch):
 
 # with more columns than rows the joint mode of sigma is far below its posterior mean
 MODE_OF_SIGMA = pytest.mark.filterwarnings(
-    "ignore:laplace. an approximation that no weights vouch for"
+    "ignore:laplace:probreg.errors.ProbregWarning"
 )
 
 

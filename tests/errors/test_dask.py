@@ -165,6 +165,7 @@ def cluster(tmp_path):
         yield cluster
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     client = distributed.Client(cluster, set_as_default=False)
     model = pr.Model.from_dask(

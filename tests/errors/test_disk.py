@@ -134,6 +134,7 @@ def test_an_interrupt_that_a_destructor_drops_is_raised_beside_a_whole_file(
     assert os.listdir(tmp_path) == ["fit.nc"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_in_a_sentence(tmp_path):
     code = (
         "import resource, sys, numpy as np, probreg as pr\n"

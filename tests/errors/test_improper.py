@@ -56,3 +56,12 @@ def test_as_many_columns_as_rows_are_proper_under_a_density_that_is_positive_at_
         "posterior",
     )
     assert fit.aux["sigma"] == pytest.approx(np.sqrt(2 / np.pi), rel=1e-9)  # its prior
+
+
+@pytest.mark.parametrize("nu", [1.0, 4.0])
+def test_student_noise_that_vanishes_has_no_maximum(nu):
+    """Five of six rows on a line: the likelihood is unbounded for 5 > 6 nu / (nu + 1)."""
+    y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 9.0])
+    model = pr.Model.from_arrays(np.arange(6.0), y, likelihood=pr.StudentT(nu=nu))
+    with pytest.raises(pr.NotConverged):
+        pr.fit(model)

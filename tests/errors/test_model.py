@@ -600,6 +600,7 @@ def test_as_many_rows_as_columns_leave_no_degrees_of_freedom():
     assert "e-1" not in repr(pr.table({"ML": fit})) + repr(pr.compare({"ML": fit}))
 
 
+@pytest.mark.slow
 def test_a_prior_in_raw_units_on_as_many_columns_as_rows_says_what_serves():
     rng = np.random.default_rng(3)
     for shape in ((6, 5), (4, 6)):

@@ -196,6 +196,7 @@ def test_numbers_that_are_no_penalty_are_refused():
         Normal.from_ridge(of="glmnet", lam=1.0, n=1, y_sd=1.0, standardize=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:nuts. sampled, but:probreg.errors.ProbregWarning"
 )  # thirty draws are enough to save
@@ -206,6 +207,7 @@ def test_a_horseshoe_on_standardised_columns_is_bound_after_loading(tmp_path):
     assert again.model.joint == fit.model.joint
 
 
+@pytest.mark.slow
 def test_blocks_of_rows_do_not_state_the_prior_again():
     """A column that is constant within a block of rows has a standard deviation over all of them."""
     x = np.repeat([0.0, 1.0], 200_000)

@@ -50,6 +50,7 @@ def test_the_covariance_of_a_fit_gives_back_its_own_interval(table):
     assert fit.interval(covariance=fit.covariance()).identical(fit.interval())
 
 
+@pytest.mark.slow
 def test_a_score_interval_with_sigma_given_is_walds(table):
     """There the statistic meets its quantile exactly where the search first looks."""
     for seed in range(20):
@@ -261,6 +262,7 @@ def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
     )  # has an evidence, chose nothing by it
 
 
+@pytest.mark.slow
 def test_a_report_tells_the_groups_of_a_prior_in_words(table, tmp_path):
     prior = pr.priors.GroupLaplace(0.5, groups=(("x", "z"),))
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=prior))

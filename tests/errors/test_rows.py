@@ -414,6 +414,7 @@ def test_an_interrupt_leaves_nothing_behind(
     )  # and the next pass is whole
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_middle_of_a_pass() -> None:
     program = """
 import os, signal, threading, time
@@ -568,6 +569,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, likelihood: str) -> 
     assert large < 1_200_000 * 3 * 8  # the columns alone, in memory
 
 
+@pytest.mark.slow
 def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
     n = 800_000  # some 25 MB are worked on at a time
     X = np.random.default_rng(0).normal(size=(n, 8))

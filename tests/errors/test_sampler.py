@@ -194,6 +194,7 @@ def test_the_smallest_of_runs():
     assert "25 draws or more, and there are 1" in said["loo"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_draws_in_every_process():
     code = (
         "import numpy as np, probreg as pr, warnings\n"

@@ -472,5 +472,6 @@ def edits(saved: dict[str, Path], folder: Path, count: int, seed: int) -> list[s
     return wrong
 
 
+@pytest.mark.slow
 def test_an_edited_file_is_refused_or_works(saved, tmp_path):
     assert edits(saved, tmp_path, 25, 1) == []

@@ -377,6 +377,7 @@ def test_a_saved_fit_is_diagnosed_and_reported_with_its_rows_or_says_how_to_keep
     assert "Losses &lt;of&gt; ammonia" in (folder / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_report_is_written_from_a_table(folder):
     result = run(
         "report", "rows.csv", "y ~ x", "--prior", "normal(1)", "--output", "page.html"

@@ -155,6 +155,7 @@ def test_pictures_have_texts_and_tables_have_scopes(page):
     assert len(scopes) == found.tags.count("th")
 
 
+@pytest.mark.slow
 def test_nasty_names_are_text(tmp_path):
     nasty = "<script>alert('x')</script>"
     rng = np.random.default_rng(0)
@@ -255,6 +256,7 @@ def test_pictures_are_never_wider_than_the_page():
     assert not re.search(r"\.picture \{[^}]*overflow", css)
 
 
+@pytest.mark.slow
 def test_a_picture_of_a_transformed_variable_needs_no_table(tmp_path):
     penguins = pr.load_dataset("penguins")
     model = pr.Model.from_formula(

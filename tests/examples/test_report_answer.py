@@ -232,6 +232,7 @@ def test_sections_are_those_asked_for_in_their_order(logit):
             render(logit, sections=wrong)
 
 
+@pytest.mark.slow
 def test_no_column_is_empty(logit):
     lost = fitted(
         "apart ~ x + z", likelihood="bernoulli"

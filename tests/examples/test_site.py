@@ -78,6 +78,7 @@ def named() -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_the_reference_names_every_public_name_once():
     assert sorted(name for name in pr.__all__ if f"probreg.{name}" not in named()) == []
     listed = [

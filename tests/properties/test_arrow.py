@@ -444,6 +444,7 @@ def test_integrated_effects_are_those_of_columns_written_out(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_integrated_effects_of_another_likelihood_are_weighed(monkeypatch):
     prior = {"1 | g": Covariance(sd=pr.HalfNormal(2.0))}
     made = Model.from_formula(

@@ -132,6 +132,7 @@ def test_every_layout_of_the_columns_is_found_in_moments():
     )  # two searches
 
 
+@pytest.mark.slow
 def test_posteriors_from_moments_are_those_of_the_rows():
     priors = {key: pr.Covariance(sd=pr.HalfNormal(2.0)) for key in ("x | g", "1 | h")}
     parts = [model(rows).moments for rows in (NORTH, SOUTH)]
@@ -150,6 +151,7 @@ def test_posteriors_from_moments_are_those_of_the_rows():
     np.testing.assert_allclose(newton[0].std_error, newton[1].std_error, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_rows_are_forgotten_and_added():
     gone, stay = BOTH[:30], BOTH[30:]
     whole, rest = pr.fit(model(BOTH)), pr.fit(model(stay))

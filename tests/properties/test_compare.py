@@ -697,6 +697,7 @@ def wide(p: int = 100) -> dict[str, pr.Fit]:
     return {"ML": pr.fit(model), "half": pr.fit(model.with_prior(half))}
 
 
+@pytest.mark.slow
 def test_of_many_parameters_the_largest_shifts_are_printed():
     c = compare(wide())
     shift = np.abs(c.data["difference"].sel(fit="half").values[:-1])
@@ -725,6 +726,7 @@ def test_of_many_parameters_the_largest_shifts_are_printed():
     )
 
 
+@pytest.mark.slow
 def test_reasons_of_many_parameters_ask_for_no_covariance(monkeypatch):
     """No smooth path joins these two: sigma jumps as half of the columns are held back."""
     c = compare(wide())

@@ -578,6 +578,7 @@ def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
         assert out.split() == hits_and_misses
 
 
+@pytest.mark.slow
 def test_a_likelihood_of_ones_own_is_compiled_from_its_row():
     @dataclasses.dataclass(frozen=True)
     class Doubled(pr.Bernoulli):

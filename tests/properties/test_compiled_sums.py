@@ -170,6 +170,7 @@ def test_far_points_stay_what_they_are(
     np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_that_may_not_be_written_to_are_no_other_type(monkeypatch: Any) -> None:
     """Memory maps and the buffers of Arrow are read-only; a density is compiled once for all of them."""
     likelihood, some = pr.Poisson(), block(pr.Poisson(), 50, weighted=True, offset=1)

@@ -567,6 +567,7 @@ def test_a_prior_of_effects_is_of_a_term_with_a_bar():
         pr.Model.from_formula("y ~ x", rows(), prior={"x": Covariance()}).joint.blocks  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::probreg.ProbregWarning"
 )  # so few draws need not have mixed

@@ -31,9 +31,8 @@ from .cases import LIKELIHOOD_CASES, covering, model_for, named, own, proper_aux
 
 OF_POSTERIORS = {name for name, cls in DIAGNOSTICS.items() if cls.target == "posterior"}
 MINE = [name for name in DIAGNOSTICS if name not in OF_POSTERIORS]
-APART = (
-    "no effect varies by a group"  # what diagnostics of groups say of fits without any
-)
+# what diagnostics of groups say of fits without any
+APART = "no effect varies by a group"
 LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
 N, SEEDS = 120, 25
 ALPHA = 0.01  # the rate at which each single test notes clean data
@@ -324,6 +323,7 @@ def test_names_are_unique_and_pictures_exist():
         assert DIAGNOSTICS[name].question.endswith("?")
 
 
+@pytest.mark.slow
 def test_findings_come_worst_first_with_remedy_and_picture():
     found = diagnose(pulled(np.random.default_rng(1)))
     verdicts = [f.verdict for f in found]

@@ -97,6 +97,7 @@ def test_at_the_rows_the_moments_are_those_of_quadrature(nodes, fitted):
     )
 
 
+@pytest.mark.slow
 def test_off_the_rows_predictions_are_those_of_quadrature(fitted):
     """Of 6,000 draws: four standard errors of a mean are 0.05 standard deviations, of a standard deviation 4 percent."""
     _, mean, sd = by_grid(NEW)
@@ -199,6 +200,7 @@ def test_effects_and_curves_of_a_length_that_is_nearly_known_are_those_of_a_stat
     )
 
 
+@pytest.mark.slow
 def test_a_posterior_of_an_exact_length_comes_back_from_its_file(fitted, tmp_path):
     with pytest.warns(pr.ProbregWarning, match="the file holds rows of x"):
         back = pr.load_fit(fitted.save(tmp_path / "fit.nc"))

@@ -298,6 +298,7 @@ def test_few_draws_have_monte_carlo_error():
     )
 
 
+@pytest.mark.slow
 def test_chance_is_a_cause_only_beside_an_exact_answer(rng):
     """Of a logit no formula tells whether a small gap is the skewness of its posterior or the chance of its draws."""
     x = rng.normal(size=40)

@@ -319,6 +319,7 @@ def test_an_unknown_length_needs_rows_in_memory(tmp_path):
         pr.Model.from_files("y ~ gp(x, basis='hsgp')", path)
 
 
+@pytest.mark.slow
 def test_functions_with_other_columns_stand_in_one_table():
     """What is not of the functions is compared; they are, by their degrees of freedom."""
     prior = {
@@ -426,6 +427,7 @@ def test_a_report_says_what_of_a_process_is_unknown() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_start_that_wanders_on_a_plain_does_not_hide_the_top() -> None:
     """From the longest start the lengths of these rows run to zero, where the evidence is level and below the top."""
     rows = pr.load_dataset("motorcycle")

@@ -299,6 +299,7 @@ def test_an_improper_hyperprior_is_refused():
         pr.fit(model_for(pr.Gaussian(), Normal(pr.priors.Reference())), "nuts")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::probreg.ProbregWarning"
 )  # so few draws need not have mixed

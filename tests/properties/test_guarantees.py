@@ -340,6 +340,7 @@ def test_a_loss_of_your_own_is_convex_as_far_as_the_rounds_tell(
     assert "cannot be checked: the loss is convex in the weights" in str(promise)
 
 
+@pytest.mark.slow
 def test_bounds_by_the_largest_error_are_within_a_few_times_the_loss(
     rng: np.random.Generator,
 ):
@@ -380,6 +381,7 @@ def test_normalised_steps_learn_nothing_from_rows_of_zeros(rng: np.random.Genera
     assert with_.bound == pytest.approx(without.bound, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(
     rng: np.random.Generator,
 ):

@@ -223,6 +223,7 @@ def test_a_gaussian_posterior_is_the_exact_one(prior, sigma, exact, weighted):
         )
 
 
+@pytest.mark.slow
 def test_monte_carlo_errors_are_what_they_say():
     """Over 150 seeds the errors of mean, sd and evidence in units of the stated ones have a standard deviation of one."""
     model = small(pr.Bernoulli(), Normal(1.5), 1, 20)
@@ -534,10 +535,10 @@ def test_a_posterior_of_two_equal_modes_is_averaged_over_both():
 
 
 def test_a_concave_posterior_needs_no_caution():
-    from probreg.inference.sampling.laplace import further_modes
+    from probreg.inference.modes.existence import multimodality_cause
 
     for likelihood in LIKELIHOOD_CASES:
-        told = further_modes(model_for(likelihood, Normal(1.0)))
+        told = multimodality_cause(model_for(likelihood, Normal(1.0)))
         assert (told is None) == (likelihood.name != "student")
         if likelihood.concave:  # the claim itself: no negative curvature at random eta
             rng = np.random.default_rng(0)
@@ -551,7 +552,7 @@ def test_a_concave_posterior_needs_no_caution():
             H = H[:, : likelihood.width, : likelihood.width]
             assert np.linalg.eigvalsh(H).min() > -1e-10
     assert "the cauchy prior" in (
-        further_modes(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or ""
+        multimodality_cause(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or ""
     )
 
 

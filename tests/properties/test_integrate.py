@@ -12,7 +12,7 @@ from probreg.inference import Integrate, Status
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import log_det_gradient
-from probreg.inference.posterior import _unvouched
+from probreg.inference.posterior import _integration_obstacle
 from tests.reference.chains import moments_of_chains
 
 data = np.random.default_rng(5)
@@ -108,6 +108,7 @@ def test_values_of_many_nodes_are_those_of_one_by_one(likelihood: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_nodes_of_many_rows_take_modes_that_weights_do_not_tell_from_better_ones() -> (
     None
 ):
@@ -302,6 +303,7 @@ def by_chains(monkeypatch, most: int = 0) -> None:
     monkeypatch.setattr("probreg.inference.exact.integrate.MOST", most)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::probreg.errors.ProbregWarning"
 )  # of R-hat, in so few draws
@@ -347,7 +349,7 @@ def test_chains_over_the_scales_of_another_likelihood_are_not_vouched_for(
     by_chains(monkeypatch)
     # the verdict on the chains comes first, where there is one
     with pytest.warns(
-        pr.errors.ProbregWarning, match="no weights vouch for|sampled, but"
+        pr.errors.ProbregWarning, match="importance weights|sampled, but"
     ):
         found = pr.fit(model, Integrate(draws=500, chains=2), seed=1)
     assert not found.solution.status.good
@@ -381,14 +383,14 @@ def test_nine_scales_have_the_posterior_of_the_sampler_of_all_coordinates() -> N
 def test_posterior_leaves_many_scales_of_another_likelihood_to_the_sampler(
     monkeypatch,
 ) -> None:
-    assert _unvouched(Integrate(), model_of("poisson", columns=3)) is None
+    assert _integration_obstacle(Integrate(), model_of("poisson", columns=3)) is None
     monkeypatch.setattr("probreg.inference.posterior.MOST", 0)
-    said = _unvouched(Integrate(), model_of("poisson", columns=3))
+    said = _integration_obstacle(Integrate(), model_of("poisson", columns=3))
     assert (
         said
         == "integrate weighs draws of at most 0 unknown scales with this likelihood, and this model has 1"
     )
-    assert _unvouched(Integrate(), model_of("gaussian")) is None
+    assert _integration_obstacle(Integrate(), model_of("gaussian")) is None
 
 
 def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
@@ -413,7 +415,7 @@ def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(
     )
     with pytest.warns(
         pr.errors.ProbregWarning,
-        match="no weights vouch for.*60 coefficients, and at most 50 are weighed",
+        match="60 coefficients",
     ):
         found = pr.fit(model, Integrate(draws=100), seed=1)
     assert not found.solution.status.good

@@ -352,6 +352,7 @@ def test_text_that_is_declared_a_category_may_hold_numbers(tmp_path):
     assert len(model("y ~ 0 + C(x)", many, "csv", tmp_path).design.columns) == 20
 
 
+@pytest.mark.slow
 def test_a_cell_that_comes_late_in_a_csv_is_named(tmp_path, monkeypatch):
     cells = [*map(str, range(300_000)), "3%"]
     path = tmp_path / "late.csv"

@@ -340,6 +340,7 @@ def tight(path: Run, rng: np.random.Generator) -> None:
         assert least.bound <= kept(path, u).bound * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_successes_of_trials_never_exceed_their_bound(rng: np.random.Generator):
     """Zinkevich's bound is of any convex losses, so of rows whose trials differ, against the best weights and others; it
     grows with the trials, as the loss of a round does."""
@@ -479,6 +480,7 @@ def test_squared_loss_never_exceeds_its_bound(family: str, rng: np.random.Genera
         tight(online.run(learner, X, y, record=quick), rng)
 
 
+@pytest.mark.slow
 def test_the_potential_falls_in_every_round(rng: np.random.Generator):
     for X, y in streams(rng, 300):
         r2 = (X**2).sum(axis=1).max()
@@ -530,6 +532,7 @@ def separable(
     return X[order], np.sign(f[order])
 
 
+@pytest.mark.slow
 def test_perceptron_mistakes_never_exceed_the_bound(rng: np.random.Generator):
     for _ in range(1000):
         X, y = separable(rng, int(rng.integers(8, 40)), int(rng.integers(1, 5)))
@@ -548,6 +551,7 @@ def test_perceptron_mistakes_never_exceed_the_bound(rng: np.random.Generator):
             ).bound * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_perceptron_mistakes_on_classes_that_overlap(rng: np.random.Generator):
     for _ in range(200):
         X, y = rows(rng, "sign", 50)
@@ -614,6 +618,7 @@ def test_descent_keeps_its_regret_bound(
         kept(path, u)
 
 
+@pytest.mark.slow
 def test_averaged_weights_keep_the_online_to_batch_bound(rng: np.random.Generator):
     """E[R_v] <= R_u/(1 - step) + ||u||^2/(step m) on samples with ||x|| <= 1, R known exactly: x is one of 5 rows."""
     atoms = rng.standard_normal((5, P))

@@ -412,6 +412,7 @@ def test_many_parameters_are_cut_with_a_word():
     assert "40 of 62" in fig.get_supxlabel()
 
 
+@pytest.mark.slow
 def test_chains_show_every_draw_and_refuse_what_has_none(fits):
     with pytest.raises(pr.Incompatible, match="no Markov chains"):
         plot.trace(fits["gaussian", "posterior"])

@@ -388,6 +388,7 @@ def test_loo_pit_corrects_an_approximation():
     assert_allclose(loo_pit(fit), expected, atol=0.03)
 
 
+@pytest.mark.slow
 def test_loo_pit():
     X, y = rows(80)
     fit = lambda y, s: gaussian(y, X, aux={"sigma": s})

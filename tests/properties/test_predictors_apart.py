@@ -181,6 +181,7 @@ def test_outputs_of_each_predictor(tmp_path):
     assert "sd(x | g)[b]" in repr(pr.compare({"one": fit, "two": again}))
 
 
+@pytest.mark.slow
 def test_effects_of_a_new_group_have_the_covariance_of_each_predictor():
     prior = {"(1 | g)": pr.Covariance(HalfNormal(2.0))}
     fit = pr.fit(model(prior=prior), "integrate", seed=1)
@@ -216,6 +217,7 @@ def test_the_symmetric_form_has_one_scale_whatever_the_order_of_classes(formula)
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_standard_deviation_of_one_class_is_tested_alone():
     data = rows()
     fit = pr.fit(model("y ~ x + (1 | g)", data))

@@ -315,6 +315,7 @@ def test_large_numbers_keep_every_digit_before_the_point():
         assert f"log-likelihood {fit.log_likelihood:.0f}" in said
 
 
+@pytest.mark.slow
 def test_responses_that_lie_far_out_are_named_together():
     x = np.arange(200.0)
     for far, said in (

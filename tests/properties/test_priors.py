@@ -745,6 +745,7 @@ def test_a_g_prior_is_the_information_of_so_many_rows(likelihood, information):
     )
 
 
+@pytest.mark.slow
 def test_r2_is_the_share_of_the_variance_that_the_columns_explain():
     model = model_for(pr.Gaussian(), R2(2.0, 3.0), n=50)
     prior, X = model.joint.blocks[-1].prior, model.design.X[:, 1:]

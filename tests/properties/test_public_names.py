@@ -36,6 +36,7 @@ def places(kind: type[ast.AST]) -> dict[str, set[str]]:
     return {name: where for name, where in out.items() if len(where) > 1}
 
 
+@pytest.mark.slow
 def test_no_class_name_stands_twice():
     assert places(ast.ClassDef) == SHARED_CLASSES
 

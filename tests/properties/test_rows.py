@@ -585,6 +585,7 @@ def test_a_memory_map_is_read_by_the_block(tmp_path: Path, intercept: bool) -> N
 # ---- the fold itself ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_folded_can_be_pickled() -> None:
     X, y = rows_for(pr.Bernoulli(levels=(0, 1)), N)
     model = pr.Model.from_blocks(

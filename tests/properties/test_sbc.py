@@ -214,6 +214,7 @@ class Blind(Conjugate):
         return replace(found, draws=Draws({"beta": beta[None], "sigma": sigma[None]}))
 
 
+@pytest.mark.slow
 def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():
     table = sbc(gaussian(), Blind(), 150, seed=1).table
     assert table.loc["log_likelihood", "p_value"] < 1e-12

@@ -163,6 +163,7 @@ def test_no_share_or_probability_is_rounded_to_what_it_is_not(counts):
     assert mean in said[-3]
 
 
+@pytest.mark.slow
 def test_remedies_name_likelihoods_that_there_are():
     """Every name of a family in a remedy or an obstacle of this package's text is one of the registry."""
     from probreg.likelihoods import LIKELIHOODS

@@ -96,7 +96,7 @@ def test_replicates_of_a_bootstrap_stay_near_the_estimate():
     finally:
         peaks.find_mode = find
     assert (
-        len(calls) <= peaks._MOST + 60
+        len(calls) <= peaks._MAX_FURTHER_MODES + 60
     )  # those of the estimate alone, none of a replicate
 
 
@@ -140,7 +140,7 @@ def test_a_concave_log_posterior_is_searched_once(likelihood, monkeypatch):
     if not likelihood.concave:
         return
     monkeypatch.setattr(peaks, "add_peaks", None)
-    monkeypatch.setattr(peaks, "_starts", None)
+    monkeypatch.setattr(peaks, "_starting_points", None)
     model = model_for(likelihood, pr.Normal(1.0))
     if Newton().obstacle(model) is None:
         Newton().solve(model, np.random.default_rng(0))

@@ -85,7 +85,7 @@ def test_more_coefficients_than_are_weighed_are_not_vouched_for(monkeypatch):
     monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 10)
     with pytest.warns(
         pr.errors.ProbregWarning,
-        match="no weights vouch for: sample with nuts.*12 coefficients",
+        match="12 coefficients",
     ):
         found = pr.fit(model_of(rows_of(10, 0)), Integrate(nodes=64, draws=50), seed=0)
     assert found.solution.status is Status.UNWEIGHED

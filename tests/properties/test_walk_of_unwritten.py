@@ -107,6 +107,7 @@ def test_every_step_goes_on(response, method, monkeypatch, tmp_path):
     str(back)
 
 
+@pytest.mark.slow
 def test_a_step_that_would_write_them_out_says_how_large_they_are(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 1000)
     fit = fitted("y", "REML")

@@ -180,6 +180,7 @@ def test_names_that_are_cut_stay_apart():
     )
 
 
+@pytest.mark.slow
 def test_every_object_that_prints_itself_is_among_them():
     lacking = []
     met = {type(made(name)).__name__ for name in SHOWN} | {"SBC", "Coverage"}

@@ -199,6 +199,7 @@ def test_joint_errors_are_saved_with_the_fit(tmp_path):
 # ---- profiles and held scales ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_profile_of_a_standard_deviation_follows_both_signs_of_the_correlation():
     """confint of lme4::lmer(distance ~ age * Sex + (age | Subject), Orthodont, REML = FALSE): 0.001 to 4.148."""
     data, method = read("orthodont"), pr.Evidence(criterion="ML")

@@ -177,6 +177,7 @@ def test_both_engines_and_an_approximation_agree_under_a_proper_prior_of_alpha(v
         assert compiled.aux["alpha"] == pytest.approx(fit.aux["alpha"], rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_dispersion_of_a_poisson_fit_names_it_as_the_remedy():
     rng = np.random.default_rng(3)
     x = rng.normal(size=300)

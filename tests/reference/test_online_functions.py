@@ -118,6 +118,7 @@ def test_rates_and_prices_of_aggregation():
     assert p == pytest.approx((1 - (high - low)) / 2, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_the_bound_that_is_often_printed_is_false(rng: np.random.Generator):
     """With step / (1 - step r^2) in the place of 1 / (1 - step r^2) noise alone breaks it."""
     x, noise, step = rng.uniform(0, 1, (2000, 1)), rng.standard_normal(2000), 0.05

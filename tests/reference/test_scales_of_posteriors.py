@@ -65,6 +65,7 @@ def test_the_ends_of_a_standard_deviation_are_those_of_a_dense_grid(data, seed):
     np.testing.assert_allclose(np.quantile(draws, [0.05, 0.5, 0.95]), exact, atol=0.08)
 
 
+@pytest.mark.slow
 def test_nodes_that_are_stated_are_used(data):
     fit = pr.fit(model_of(data), Integrate(nodes=256, draws=250), seed=0)
     assert fit.solution.stats["nodes"] == 256

@@ -77,6 +77,7 @@ def test_residuals_and_influence_are_by_district(fit, theirs):
     )
 
 
+@pytest.mark.slow
 def test_the_dispersion_is_by_district(fit, theirs):
     finding = next(f for f in pr.diagnose(fit) if f.check == "dispersion")
     assert finding.statistic / 298 == pytest.approx(18.1, abs=0.05)

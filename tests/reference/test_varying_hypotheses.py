@@ -33,6 +33,7 @@ def test_a_correlation_of_zero_has_the_ratio_of_two_fits(model, criterion):
         assert (test.statistic, test.p) == pytest.approx((0.0639, 0.8004), abs=6e-5)
 
 
+@pytest.mark.slow
 def test_an_end_of_the_profile_has_the_p_of_its_level(reml):
     lower, _ = reml.aux_interval("sd(days | subject)", 0.9)
     assert pr.hypothesis(reml, f"sd(days | subject) = {lower!r}")[

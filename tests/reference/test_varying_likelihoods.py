@@ -49,6 +49,7 @@ def test_reml_has_no_likelihood_and_says_so(reml):
 # ---- profiles of coefficients ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_profiles_of_coefficients_move_the_scales_too(ml):
     # lme4: confint(fm1ML): (Intercept) 237.680696 265.129515, Days 7.358653 13.575919
     table = ml.summary(kind="profile")[["lower", "upper"]].iloc[:2].to_numpy()
@@ -57,6 +58,7 @@ def test_profiles_of_coefficients_move_the_scales_too(ml):
     )
 
 
+@pytest.mark.slow
 def test_a_profile_end_is_where_the_maximised_likelihood_has_fallen(ml):
     # the column dropped, its share in the offset: the maximum over everything else is half a square of z below the top
     data = pr.load_dataset("sleepstudy")

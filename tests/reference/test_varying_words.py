@@ -109,6 +109,7 @@ def test_a_loaded_fit_keeps_its_r_squared(sleep, tmp_path, rows):
     assert "ICC 0.7217" in str(again)
 
 
+@pytest.mark.slow
 def test_a_bootstrap_says_which_intervals_its_scales_have(sleep):
     fit = pr.fit(sleep, pr.Bootstrap(reps=9))
     lower, upper = fit.aux_interval("sd(days | subject)")

@@ -38,9 +38,8 @@ class Diagnostic(ABC):
     when: ClassVar[str] = ""  # which fits it is for, in a few words, for the catalogue
     rows: ClassVar[bool] = True
     picture: ClassVar[str] = ""  # such as "plot.leverage"
-    replaces: ClassVar[str] = (
-        ""  # the check whose question this one answers better, once there is a fit
-    )
+    # the check whose question this one answers better, once there is a fit
+    replaces: ClassVar[str] = ""
 
     @abstractmethod
     def applies(self, fit: Fit) -> str | None:

@@ -15,9 +15,8 @@ from probreg.system.terminal import format_p
 
 Array = np.ndarray
 FEWEST = 8  # groups from which a shape is told
-_NONE = (
-    1e-6  # of the prior variance: effects that are pulled to zero whole have no shape
-)
+# of the prior variance: effects that are pulled to zero whole have no shape
+_NONE = 1e-6
 
 
 class StandardisedEffects(NamedTuple):

@@ -14,9 +14,8 @@ from probreg.inference.varying import effects_of_groups
 from probreg.system.terminal import format_p
 
 Array = np.ndarray
-_LEAST = (
-    3  # rows of a group whose spread is looked at, and two more for each further effect
-)
+# rows of a group whose spread is looked at, and two more for each further effect
+_LEAST = 3
 
 
 @DIAGNOSTICS.register

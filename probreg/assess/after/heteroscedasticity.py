@@ -21,9 +21,8 @@ from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
-_ROWS_PER_PRODUCT = (
-    5  # White's test needs many observations for each product of columns
-)
+# White's test needs many observations for each product of columns
+_ROWS_PER_PRODUCT = 5
 
 
 class LagrangeMultiplier(NamedTuple):

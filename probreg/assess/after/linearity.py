@@ -30,9 +30,8 @@ Array = np.ndarray
 SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
 _RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
 _HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
-USED_UP = (
-    0.95  # of its columns: a function that spends more would bend more if it could
-)
+# of its columns: a function that spends more would bend more if it could
+USED_UP = 0.95
 _FEW = 4  # functions in a sentence
 
 

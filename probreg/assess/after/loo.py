@@ -8,9 +8,8 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import FEWEST
 
-_MOST = (
-    20_000_000  # numbers in a pointwise log-likelihood that is still quick to smooth
-)
+# numbers in a pointwise log-likelihood that is still quick to smooth
+_MOST = 20_000_000
 _SHOWN = 5
 
 

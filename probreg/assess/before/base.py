@@ -73,9 +73,8 @@ class Check(ABC):
     name: ClassVar[str]
     question: ClassVar[str]
     cheap: ClassVar[bool]
-    topic: ClassVar[str] = (
-        ""  # the check that speaks first, of several that may say the same of the same columns
-    )
+    # the check that speaks first, of several that may say the same of the same columns
+    topic: ClassVar[str] = ""
 
     @abstractmethod
     def run(self, model: Model) -> list[Finding]:

@@ -25,9 +25,8 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.model.model import Model
 
-_ALONE = (
-    1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
-)
+# 1 - leverage of a row without which there is no estimate, rounding included
+_ALONE = 1e-10
 
 
 @KINDS.register

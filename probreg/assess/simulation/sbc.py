@@ -30,9 +30,8 @@ from probreg.system.terminal import clean_lines, truncate_table
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
-PROB = (
-    0.95  # with which all quantities together stay inside their bands, under the null
-)
+# with which all quantities together stay inside their bands, under the null
+PROB = 0.95
 _TILT = 3.0  # standard errors of the mean or variance of ranks that name the shape of a departure
 
 

@@ -19,9 +19,8 @@ from probreg.numerics.linalg import on_all_cores
 
 Array = np.ndarray
 Aux = Mapping[str, Array]
-_NUMBERS = (
-    65_536  # draws times rows times classes at once: what a processor keeps near it
-)
+# draws times rows times classes at once: what a processor keeps near it
+_NUMBERS = 65_536
 _STEP = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
 
 

@@ -66,9 +66,8 @@ class Population:
         default_factory=dict
     )  # of a category the columns of each level
     as_fitted: bool = False  # these are the rows of the design as they are, so that its matrix is theirs
-    units: Array | None = (
-        None  # (n,) of rows of the model the units in each row, copies or trials, independent of one another
-    )
+    # (n,) of rows of the model the units in each row, copies or trials, independent of one another
+    units: Array | None = None
     trials: bool = False  # weights count trials
 
     @property

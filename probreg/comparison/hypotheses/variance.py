@@ -38,9 +38,8 @@ class Question(NamedTuple):
 
     term: GroupedTerm
     effect: int
-    predictor: int | None = (
-        None  # of several that have standard deviations of their own
-    )
+    # of several that have standard deviations of their own
+    predictor: int | None = None
     outcome: str = ""
 
     @property

@@ -141,13 +141,11 @@ class Criterion(ABC):
     """A rule that puts a number on every scale."""
 
     name: ClassVar[str]
-    holds_out: ClassVar[bool] = (
-        False  # takes a loss, and its score has a standard error
-    )
+    # takes a loss, and its score has a standard error
+    holds_out: ClassVar[bool] = False
     deals: ClassVar[bool] = False  # takes folds, groups and a seed for them
-    of_modes: ClassVar[bool] = (
-        True  # judges the modes of a path, in any coordinates, and no other fit
-    )
+    # judges the modes of a path, in any coordinates, and no other fit
+    of_modes: ClassVar[bool] = True
     grid: ClassVar[int] = 50  # scales when none are given
 
     @abstractmethod

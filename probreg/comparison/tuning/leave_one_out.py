@@ -45,9 +45,8 @@ from probreg.numerics.frame import between_outcomes
 from probreg.system.progress import each_of
 
 _LADDER = ("conjugate", "quadrature", "nuts")
-_SHARE = (
-    1e-2  # of the standard error of the score: what one Newton step may leave out of it
-)
+# of the standard error of the score: what one Newton step may leave out of it
+_SHARE = 1e-2
 _K = 0.7  # Pareto k above which importance sampling is not to be trusted
 
 
@@ -127,9 +126,8 @@ class Without(NamedTuple):
     eta: Array
     aux: dict[str, Array]
     h: Array | None = None
-    rss: Array | None = (
-        None  # (n,) the least penalised sum of squares without the observation
-    )
+    # (n,) the least penalised sum of squares without the observation
+    rss: Array | None = None
     power: float = 0.0  # its degrees of freedom
 
 

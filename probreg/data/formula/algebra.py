@@ -41,9 +41,8 @@ from probreg.data.formula.tokens import (
 from probreg.errors import DataError
 
 HIGHEST_POWER = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
-MOST_TERMS = (
-    5_000  # of a formula's products; a sum of columns may have as many as MOST_COLUMNS
-)
+# of a formula's products; a sum of columns may have as many as MOST_COLUMNS
+MOST_TERMS = 5_000
 MOST_COLUMNS = 20_000
 
 Counted = Literal["p", "counts"]

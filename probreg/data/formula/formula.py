@@ -407,9 +407,8 @@ class Reading:
     read: Mapping[str, Any] = field(
         default_factory=dict
     )  # what columns and offset read, at these rows, not copied
-    unused: Unused | None = (
-        None  # the rows of weight 0, with their responses as they stand
-    )
+    # the rows of weight 0, with their responses as they stand
+    unused: Unused | None = None
 
 
 def read_formula(

@@ -15,9 +15,8 @@ from probreg.kernels.sums import RowSums
 Array = np.ndarray
 _MOST = 5000  # rows that a rug shows
 PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a covariance
-_WIDE = (
-    1e-4  # of the range: an error near 1e-8 of the second derivative of a covariance
-)
+# of the range: an error near 1e-8 of the second derivative of a covariance
+_WIDE = 1e-4
 _STEP = 1e-5  # of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
 
 

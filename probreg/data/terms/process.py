@@ -31,9 +31,8 @@ from probreg.kernels.spectral import served_ends
 
 Array = np.ndarray
 MOST_SINES = 3  # inputs up to which a basis of sines is the default where the length is not known
-MOST_PAIRED = (
-    1000  # distinct rows, evenly spaced, whose distances give a starting length
-)
+# distinct rows, evenly spaced, whose distances give a starting length
+MOST_PAIRED = 1000
 NAMED_KERNELS = (
     "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial", "brownian",
 )  # fmt: skip

@@ -21,9 +21,8 @@ from probreg.numerics.linalg import map_blocks, one_blas_thread
 
 Array = np.ndarray
 _TOGETHER = 2**18  # distances between rows and knots that are worked out at once: 2 MB
-MOST_KNOTS = (
-    2000  # distinct points up to which all of them are knots of a thin plate spline
-)
+# distinct points up to which all of them are knots of a thin plate spline
+MOST_KNOTS = 2000
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ class Integrate(Method):
     of its own length.
 
     Above 8 dimensions theta is sampled by NUTS on the same surface, and judged as Markov chains are. beta given theta is then drawn
-    exactly for a Gaussian likelihood; for others it is normal about the mode, no weights vouch for that, and the status says so.
+    exactly for a Gaussian likelihood; for others it is normal about the mode, which is not checked, and the status reports this.
 
     Parameters
     ----------

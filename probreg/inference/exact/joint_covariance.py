@@ -30,9 +30,8 @@ from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
 
 _RANK = 1e-5  # of the largest singular value of the columns of a process: below, rounding of f decides the coefficients
-_STEP = (
-    1e-3  # of a log, for differences of the columns of a process: an error of some 1e-6
-)
+# of a log, for differences of the columns of a process: an error of some 1e-6
+_STEP = 1e-3
 
 
 @one_blas_thread()
@@ -59,17 +58,17 @@ def joint_covariance(
         np.zeros((beta.size, 0)),
     )
     if len(found.theta) > found.count:
-        flat, moves = _moves_of_flat(problem)
+        flat, moves = _flat_derivatives(problem)
         across = conditional.times(np.eye(beta.size)[:, flat])
         given, of_flat = (
             conditional.given(flat),
             across @ np.linalg.solve(across[flat], moves),
         )
     direct = np.zeros_like(slopes)
-    for k, own, u in _moves_of_processes(problem, found.theta, beta, model):
+    for k, own, u in _process_derivatives(problem, found.theta, beta, model):
         columns = np.linalg.lstsq(model.design.X[:, own], u, rcond=_RANK)[0]
         direct[vec_entries(tuple(own), model.shape[1]), k] = columns.ravel()
-        slopes[:, k] -= _pulled(model, beta, u).ravel()
+        slopes[:, k] -= _curvature_of_changes(model, beta, u).ravel()
     moved = np.hstack([given.times(slopes) + direct, of_flat])
     if given.missing is not None:
         moved[given.missing[: beta.size]] = 0.0
@@ -78,7 +77,7 @@ def joint_covariance(
     )
 
 
-def _moves_of_flat(problem: EvidenceProblem) -> tuple[Array, Array]:
+def _flat_derivatives(problem: EvidenceProblem) -> tuple[Array, Array]:
     """The entries of flat coefficients in vec beta, and their derivatives over the coordinates of theta that stand for them."""
     m = problem.model.shape[1]
     flat = vec_entries(
@@ -98,7 +97,7 @@ def _gradient_slopes(
     sigma = model.noise({}) if problem.exact else 1.0
     for g in problem.groups.groups:
         own = slice(at, at + len(g.hyper))
-        entries = vec_entries(tuple(_columns_of(problem.model, model, g)), m)
+        entries = vec_entries(tuple(_columns_in_fit(problem.model, model, g)), m)
         entries = entries if g.predictor is None else entries[g.predictor :: m]
         inside = beta.ravel()[entries].reshape(-1, g.width(m))
         relative = bool(g.base.sigma_units)
@@ -153,7 +152,7 @@ def _prior_pull(
     return g.root @ z, np.tensordot(g.root, over, 1)
 
 
-def _columns_of(stated: Model, model: Model, g: LatentGroup) -> list[int]:
+def _columns_in_fit(stated: Model, model: Model, g: LatentGroup) -> list[int]:
     """Where the columns of a group of the stated model are in the one found, whose processes have other columns."""
     term, place = (
         stated.design.process_of(g.columns),
@@ -168,7 +167,7 @@ def _columns_of(stated: Model, model: Model, g: LatentGroup) -> list[int]:
     ]
 
 
-def _moves_of_processes(
+def _process_derivatives(
     problem: EvidenceProblem, theta: Array, beta: Array, model: Model
 ) -> list[tuple[int, list[int], Array]]:
     """Of each theta in the columns of a process: its place, these columns, and u = (d K / d theta) s (n, m)."""
@@ -181,8 +180,8 @@ def _moves_of_processes(
             continue
         places = np.flatnonzero(problem.groups.group_of == k)
         values = dict(zip(g.hyper, np.exp(theta[places]).tolist()))
-        own = _columns_of(problem.model, model, g)
-        moves = _moves_of_process(g.prior, model, own, values, score)
+        own = _columns_in_fit(problem.model, model, g)
+        moves = _derivatives_of_process(g.prior, model, own, values, score)
         out += [
             (int(places[i]), own, moves[name])
             for i, name in enumerate(g.hyper)
@@ -191,7 +190,7 @@ def _moves_of_processes(
     return out
 
 
-def _moves_of_process(
+def _derivatives_of_process(
     prior: UnknownLength,
     model: Model,
     own: list[int],
@@ -244,7 +243,7 @@ def _score_slopes(
     return np.asarray(block.sweep(part, width=m * len(names))[0])
 
 
-def _pulled(model: Model, beta: Array, u: Array) -> Array:
+def _curvature_of_changes(model: Model, beta: Array, u: Array) -> Array:
     """X'W u (p, m) of changes u (n, m) of the linear predictors."""
     some, m = model.design.block, beta.shape[1]
     curvature = _local_rows(some, model, beta)[1][:, :m, :m]

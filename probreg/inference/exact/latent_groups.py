@@ -41,9 +41,8 @@ class LatentGroup:
     prior: LatentPrior | None
     block: int
     left: float = 0.0  # sum over the rows of what a basis of few anchors leaves of the variance at D = I, weights counted
-    predictor: int | None = (
-        None  # None where all linear predictors have independent copies
-    )
+    # None where all linear predictors have independent copies
+    predictor: int | None = None
 
     def width(self, m: int) -> int:
         """The number of linear predictors, of m."""

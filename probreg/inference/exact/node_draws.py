@@ -194,11 +194,10 @@ class _Found(NamedTuple):
     covariance: ParameterCovariance
     stats: dict[str, float]
     notes: tuple[str, ...]
-    marginals: dict[str, Array] | None = (
-        None  # of each coefficient, a mixture of normals over the nodes
-    )
+    # of each coefficient, a mixture of normals over the nodes
+    marginals: dict[str, Array] | None = None
     log_evidence: Array | None = None  # (C,), each chain's own estimate
-    detail: str = ""  # why the draws are not vouched for
+    detail: str = ""  # why the draws are an unchecked approximation
 
 
 def _exact(
@@ -536,7 +535,7 @@ def _unweighed(
     model: Model, nodes: Nodes, at: list[Law], draws: int, rng: np.random.Generator, why: str,
     stats: dict[str, float] | None = None,
 ) -> _Found:  # fmt: skip
-    """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
+    """Draws of the normal at each node, the nodes by their Laplace evidence; the approximation is not checked."""
     theta, chosen = (
         nodes.theta.reshape(-1, nodes.theta.shape[-1]),
         nodes.drawn(draws, rng),

@@ -38,9 +38,8 @@ class Nodes(NamedTuple):
     log_weight: Array  # (C, N), smoothed; exp sums to one over all
     k_hat: float
     log_evidence: Array  # (C,), each chain's own estimate
-    chain_stats: Mapping[str, Array] | None = (
-        None  # of Markov chains, whose draws these are, in their order
-    )
+    # of Markov chains, whose draws these are, in their order
+    chain_stats: Mapping[str, Array] | None = None
 
     @property
     def ess(self) -> float:

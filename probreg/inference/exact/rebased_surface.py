@@ -48,9 +48,8 @@ class RebasedSurface(EvidenceSurface):
         ]
         self.inside = np.array([*inside, *[False] * len(self._aux)])
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
-        self._chosen: Array | None = (
-            None  # logs of the values at which anchors are chosen
-        )
+        # logs of the values at which anchors are chosen
+        self._chosen: Array | None = None
 
     def choose_at(self, theta: Array) -> bool:
         """Anchors are those of the lengths at theta from now on."""

@@ -13,9 +13,8 @@ from probreg.model.model import LocalModel
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
 _STILL = 1e-8  # of a log: no move
-_NEAR = (
-    0.01  # of a decrement, in standard errors: rounding of f may hide the last steps
-)
+# of a decrement, in standard errors: rounding of f may hide the last steps
+_NEAR = 0.01
 _LEFT = 1e-4  # of the evidence: a nuisance parameter that gains less on the way to its limit at zero is there
 _SOFT = 1e-3  # curvature that is added to that of the surface
 _SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature

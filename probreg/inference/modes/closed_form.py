@@ -60,9 +60,8 @@ class Conditional:
     """beta | sigma, y ~ N(mean, sigma^2 (R'R)^-1), with R'R = X'WX + P, and the least penalised sum of squares `rss`."""
 
     factor: Array  # (p + 1, p + 1), the triangular reduction of rows and prior together
-    exact: tuple[Array, float] | None = (
-        None  # mean and rss to the last digit, where the factor has fewer
-    )
+    # mean and rss to the last digit, where the factor has fewer
+    exact: tuple[Array, float] | None = None
     inverse: Array | None = None  # (R'R)^-1 likewise
     known: ColumnRank | None = None  # the rank, where it is
 

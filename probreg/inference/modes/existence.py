@@ -133,9 +133,8 @@ def _with(part: Design, rows: Block) -> Design:
 _ERRORS = 4.0  # standard errors that a line goes out: a quadratic falls by 8 there
 _FALL = 1e-3  # what the log posterior falls there at least, were there a maximum
 _FAR = 30.0  # on the scale of eta: exp(-30) of a tail is left
-_WEAKEST = (
-    8  # directions of least curvature that are walked, beside that of the last step
-)
+# directions of least curvature that are walked, beside that of the last step
+_WEAKEST = 8
 
 
 def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
@@ -340,9 +339,9 @@ def divergence_status(
     return Status.NO_MAXIMUM, "; ".join([lost.words, *told]), lost.not_estimable
 
 
-def further_modes(model: Model) -> str | None:
+def multimodality_cause(model: Model) -> str | None:
     """Why the posterior can have several modes, or None if log p is concave in beta given the nuisance parameters."""
-    wide = [b.prior.name for b in model.joint.blocks if not _concave(b.prior)]
+    wide = [b.prior.name for b in model.joint.blocks if not _is_log_concave(b.prior)]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
     if not (
         isinstance(model.likelihood, DifferentiableLikelihood)
@@ -354,7 +353,7 @@ def further_modes(model: Model) -> str | None:
     return f"{' and '.join(causes)} can give a posterior more modes than one"
 
 
-def _concave(prior: Prior) -> bool:
+def _is_log_concave(prior: Prior) -> bool:
     return isinstance(prior, Flat | GaussianPrior) or (
         isinstance(prior, ProximalPrior) and prior.convex
     )

@@ -21,8 +21,8 @@ from probreg.inference.base import (
     Array,
     Solution,
     Status,
+    interpolates,
     log_names,
-    reproduced,
 )
 from probreg.inference.covariance import (
     DenseCovariance,
@@ -62,9 +62,8 @@ _FLAT = 1e-4  # of g'H^-1 g, the squared distance to the mode in standard errors
 _ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
 _FAR_OFF = 1e-4  # of its size: a response that varies by less is searched about one of its values
 _NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
-_SMALL = (
-    20_000  # rows from which a start on a sample of the rows saves more than it costs
-)
+# rows from which a start on a sample of the rows saves more than it costs
+_SMALL = 20_000
 
 
 class Mode(NamedTuple):
@@ -497,10 +496,10 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     )
 
 
-def no_joint_mode(model: Model) -> str | None:
+def unbounded_density_message(model: Model) -> str | None:
     """Why beta and sigma have no joint mode, in words; None where columns leave residuals."""
     if not (
-        model.likelihood.least_squares and model.noise_unknown and reproduced(model)
+        model.likelihood.least_squares and model.noise_unknown and interpolates(model)
     ):
         return None
     name = model.noise_scale
@@ -511,7 +510,7 @@ def no_joint_mode(model: Model) -> str | None:
     )
 
 
-def noise_runs_to_zero(model: Model, mode: Mode) -> str | None:
+def vanishing_noise_message(model: Model, mode: Mode) -> str | None:
     """Return the message for a search that ends at a vanishing noise scale, or None."""
     name = model.likelihood.noise_scale
     if name not in model.unknown:
@@ -650,7 +649,7 @@ def _rank_deficient_covariance(
     if not len(dropped) or model.joint.informative[dropped].all():
         if root is None:
             raise NotConverged(
-                no_joint_mode(model)
+                unbounded_density_message(model)
                 or "newton: the curvature at the end is not positive definite: start elsewhere, or give a prior"
             )
         return DenseCovariance(frame, m, log_names(model), root=root), None

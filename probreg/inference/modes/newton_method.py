@@ -8,14 +8,14 @@ from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Method, Solution, Status, edges, kinds
 from probreg.inference.modes.closed_form import jeffreys_obstacle
-from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.level_solution import solve_levels
 from probreg.inference.modes.newton import (
     check_start,
     find_mode,
-    no_joint_mode,
-    noise_runs_to_zero,
     solution_at,
+    unbounded_density_message,
+    vanishing_noise_message,
 )
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SmoothLikelihood
@@ -97,14 +97,16 @@ class Newton(Method):
             model, tol=self.tol, max_steps=self.max_steps, start=self.start
         )
         if mode.status is not Status.CONVERGED:
-            why = no_joint_mode(model) or noise_runs_to_zero(model, mode)
+            why = unbounded_density_message(model) or vanishing_noise_message(
+                model, mode
+            )
             if why is not None:
                 raise NotConverged(why)
         found = solution_at(model, mode)
         if (
             self.start is not None
             or found.status is not Status.CONVERGED
-            or further_modes(model) is None
+            or multimodality_cause(model) is None
         ):
             return found
         from probreg.inference.modes.peaks import Peak, highest_solution

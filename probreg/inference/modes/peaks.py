@@ -14,7 +14,7 @@ import numpy as np
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import Array, Routine, Solution, Status, times_root
-from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import SmoothLikelihood
@@ -23,23 +23,24 @@ from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
 from probreg.system.terminal import percent
 
-_APART = 1.0  # standard deviations between two modes
-_FAR = 3.0  # standard deviations of a starting point from every mode that is known
-_LOW = 30.0  # log posterior of a starting point below the first mode, at most: Newton's method climbs from it
-_NO_MASS = (
-    14.0  # of a log: a mode with less than a millionth of the probability of another
+_MODE_DISTANCE = 1.0  # standard deviations between two modes
+_START_DISTANCE = (
+    3.0  # standard deviations of a starting point from every mode that is known
 )
-_MOST = 4  # further modes
-_SUBSETS = 30  # exact fits: if half of the rows belong to each cluster, four of them have all of three rows in one
-_CLOSER = (
+_MAX_START_DROP = 30.0  # log posterior of a starting point below the first mode, at most: Newton's method climbs from it
+# of a log: a mode with less than a millionth of the probability of another
+_MAX_MASS_DROP = 14.0
+_MAX_FURTHER_MODES = 4  # further modes
+_N_SUBSETS = 30  # exact fits: if half of the rows belong to each cluster, four of them have all of three rows in one
+_LOG_SCALE_DROPS = (
     0.0,
     1.5,
     3.0,
 )  # of a log: rows of one cluster have a smaller noise scale of their own
-_COLUMNS = 10  # with more columns an exact fit has rows of several clusters
-_ROWS = 500  # with more rows the search uses a sample of so many, in which a cluster of 5 % of the rows has 25
-_ON_THE_LINE = 24  # points between a starting point and a mode
-_NAMED = 3  # coefficients that tell where a mode is
+_MAX_COLUMNS = 10  # with more columns an exact fit has rows of several clusters
+_MAX_ROWS = 500  # with more rows the search uses a sample of so many, in which a cluster of 5 % of the rows has 25
+_LINE_POINTS = 24  # points between a starting point and a mode
+_N_NAMED = 3  # coefficients that describe a mode
 SHARE = 0.01  # probability about a mode, from which leaving it out shifts an interval of 95 %
 
 
@@ -72,8 +73,8 @@ class Peak(NamedTuple):
         """The log of the probability about this mode by Laplace's approximation, up to a constant that all modes share."""
         return self.value + self.log_det
 
-    def seen_from(self, other: "Peak") -> tuple[Array, Array]:
-        """Its centre and root in the coordinates z of another peak."""
+    def relative_to(self, other: "Peak") -> tuple[Array, Array]:
+        """Return its centre and root in the coordinates z of another peak."""
         return np.linalg.solve(other.root, self.centre - other.centre), np.linalg.solve(
             other.root, self.root
         )
@@ -117,10 +118,10 @@ def find_peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[P
         max_steps=max_steps,
     )
     most = max(p.log_mass for p in found)
-    return [found[0], *(p for p in found[1:] if p.log_mass > most - _NO_MASS)]
+    return [found[0], *(p for p in found[1:] if p.log_mass > most - _MAX_MASS_DROP)]
 
 
-def shares_of(found: Sequence[Peak]) -> Array:
+def probability_shares(found: Sequence[Peak]) -> Array:
     """The probability about each mode by Laplace's approximation, of sum one."""
     log_mass = np.array([p.log_mass for p in found])
     return np.exp(log_mass - np.logaddexp.reduce(log_mass))
@@ -130,35 +131,44 @@ def shares_of(found: Sequence[Peak]) -> Array:
 def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[Peak]:
     """A mode and the further ones that Newton's method finds, where the log posterior can have several."""
     found, design = [first], model.design
-    if further_modes(model) is None or not _searchable(model):
+    if multimodality_cause(model) is None or not _can_search(model):
         return found
-    if design.n <= _ROWS:
-        starts = _starts(model, first)
+    if design.n <= _MAX_ROWS:
+        starts = _starting_points(model, first)
     else:
-        rows = np.sort(np.random.default_rng(0).choice(design.n, _ROWS, replace=False))
+        rows = np.sort(
+            np.random.default_rng(0).choice(design.n, _MAX_ROWS, replace=False)
+        )
         part = replace(model.with_prior_frozen, design=design.take(rows))
         try:
             own = find_peaks(part, "", tol=tol, max_steps=max_steps)
         except (ProbregError, np.linalg.LinAlgError):  # the sample has no mode
             return found
         starts = np.array(
-            [p.centre for p in own if p.distance(first.centre) > _FAR]
+            [p.centre for p in own if p.distance(first.centre) > _START_DISTANCE]
         ).reshape(-1, len(first.centre))
     value = log_density_at(model, starts)
-    queue = _outside(
+    queue = _select_distinct_starts(
         model,
-        starts[np.argsort(-value)][: np.count_nonzero(value > first.value - _LOW)],
+        starts[np.argsort(-value)][
+            : np.count_nonzero(value > first.value - _MAX_START_DROP)
+        ],
         first,
     )
-    while len(queue) and len(found) <= _MOST:
-        other, queue = _climb(model, queue[0], tol=tol, max_steps=max_steps), queue[1:]
-        if other is not None and all(p.distance(other.centre) > _APART for p in found):
+    while len(queue) and len(found) <= _MAX_FURTHER_MODES:
+        other, queue = (
+            _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps),
+            queue[1:],
+        )
+        if other is not None and all(
+            p.distance(other.centre) > _MODE_DISTANCE for p in found
+        ):
             found.append(other)
-            queue = _outside(model, queue, other)
+            queue = _select_distinct_starts(model, queue, other)
     return found
 
 
-def _searchable(model: Model) -> bool:
+def _can_search(model: Model) -> bool:
     return (
         isinstance(model.likelihood, SmoothLikelihood)
         and model.joint.smooth
@@ -177,10 +187,10 @@ def log_density_at(model: Model, points: Array) -> Array:
     return np.where(np.isnan(value), -np.inf, value)
 
 
-def _outside(model: Model, starts: Array, peak: Peak) -> Array:
-    """The points (k, p m + a) that are far from a mode, and from which the log posterior does not rise all the way to it."""
-    far = starts[peak.distance(starts) > _FAR] if len(starts) else starts
-    t = np.linspace(0.0, 1.0, _ON_THE_LINE)[:, None]
+def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
+    """Select the points (k, p m + a) far from a mode between which and the mode the log posterior falls somewhere."""
+    far = starts[peak.distance(starts) > _START_DISTANCE] if len(starts) else starts
+    t = np.linspace(0.0, 1.0, _LINE_POINTS)[:, None]
     falls = [
         bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any())
         for s in far
@@ -188,7 +198,9 @@ def _outside(model: Model, starts: Array, peak: Peak) -> Array:
     return far[np.array(falls, dtype=bool)]
 
 
-def _climb(model: Model, start: Array, *, tol: float, max_steps: int) -> Peak | None:
+def _find_peak_from(
+    model: Model, start: Array, *, tol: float, max_steps: int
+) -> Peak | None:
     """The mode that Newton's method finds from a point, or None."""
     k = model.shape[0] * model.shape[1]
     try:
@@ -197,12 +209,12 @@ def _climb(model: Model, start: Array, *, tol: float, max_steps: int) -> Peak | 
             model, tol=tol, max_steps=max_steps, start=beta, log_aux=start[k:]
         )
         found = solution_at(model, mode)
-    except (ProbregError, np.linalg.LinAlgError):  # this point leads nowhere
+    except (ProbregError, np.linalg.LinAlgError):  # no mode is found from this point
         return None
     return Peak.of(mode, found) if found.status is Status.CONVERGED else None
 
 
-def _starts(model: Model, first: Peak) -> Array:
+def _starting_points(model: Model, first: Peak) -> Array:
     """Points (k, p m + a) from which another mode may be found: the centre of the prior, all at once and one coefficient after
     another, the maximum of the likelihood by one step of Newton's method, and of a noise scale the exact fits of as many rows as
     there are columns, with a smaller noise scale too."""
@@ -223,18 +235,18 @@ def _starts(model: Model, first: Peak) -> Array:
         swaps[-1, :k] += np.linalg.lstsq(
             local.curvature[:k, :k], local.gradient[:k], rcond=1e-10
         )[0]
-    if model.likelihood.noise_scale is None or model.shape[0] > _COLUMNS:
+    if model.likelihood.noise_scale is None or model.shape[0] > _MAX_COLUMNS:
         return swaps
     rng, design = np.random.default_rng(0), model.design
     y, size = (
         minus_offset(design.observed, design.offset),
         min(design.n, model.shape[0]),
     )
-    rows = [rng.choice(design.n, size, replace=False) for _ in range(_SUBSETS)]
+    rows = [rng.choice(design.n, size, replace=False) for _ in range(_N_SUBSETS)]
     exact = np.stack(
         [np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows]
     )
-    scales = _CLOSER if model.unknown else _CLOSER[:1]
+    scales = _LOG_SCALE_DROPS if model.unknown else _LOG_SCALE_DROPS[:1]
     parts = [
         np.hstack([exact, np.tile(at[k:] - less, (len(exact), 1))]) for less in scales
     ]
@@ -251,10 +263,10 @@ def highest_solution(
     if best.value <= first.value + 1e-9 * abs(first.value):  # equal to rounding
         best = first
     if len(found) == 1:
-        note: str = Routine(note_of_modes(model, found))
+        note: str = Routine(describe_modes(model, found))
     else:
         others = "; ".join(
-            f"{best.value - p.value:.3g} lower at {place_of(model, p, best)}"
+            f"{best.value - p.value:.3g} lower at {describe_place(model, p, best)}"
             for p in found
             if p is not best
         )
@@ -263,9 +275,9 @@ def highest_solution(
     return replace(best.found, notes=(*best.found.notes, note))
 
 
-def place_of(model: Model, peak: Peak, other: Peak) -> str:
-    """The coefficients of a mode that differ most from another mode, in standard deviations. Columns of rotated coordinates
-    (names that begin with a blank) are left out."""
+def describe_place(model: Model, peak: Peak, other: Peak) -> str:
+    """Describe a mode by the coefficients that differ most from another mode, in standard deviations. Columns of rotated
+    coordinates (names that begin with a blank) are left out."""
     D, columns, outcomes = (
         model.likelihood.contrast_matrix,
         model.design.columns,
@@ -274,7 +286,7 @@ def place_of(model: Model, peak: Peak, other: Peak) -> str:
     beta = peak.found.beta @ D.T
     far = np.abs(beta - other.found.beta @ D.T) / peak.found.scale.errors_of(D)
     entries = [divmod(int(i), len(D)) for i in np.argsort(-far, axis=None)]
-    entries = [(j, d) for j, d in entries if not columns[j].startswith(" ")][:_NAMED]
+    entries = [(j, d) for j, d in entries if not columns[j].startswith(" ")][:_N_NAMED]
     if not entries:
         return f"a distance of {peak.distance(other.centre):.3g} standard deviations"
     names = [
@@ -286,9 +298,9 @@ def place_of(model: Model, peak: Peak, other: Peak) -> str:
     )
 
 
-def note_of_modes(model: Model, found: Sequence[Peak], use: str = "") -> str:
-    """What a posterior that can have several modes has, and how a method uses them."""
+def describe_modes(model: Model, found: Sequence[Peak], use: str = "") -> str:
+    """Describe the modes of a posterior and how a method uses them."""
     if len(found) == 1:
-        return f"{further_modes(model)}; the search for others found none"
-    shares = ", ".join(percent(v, 2) for v in shares_of(found))
+        return f"{multimodality_cause(model)}; the search for others found none"
+    shares = ", ".join(percent(v, 2) for v in probability_shares(found))
     return f"the posterior has {len(found)} modes, with about {shares} of the probability; {use}"

@@ -155,12 +155,10 @@ class Separation:
     direction: Array | None
     rows: int
     intercept: int | None = None
-    span: Array | None = (
-        None  # (p, m, r), directions that span those along which the limit of the likelihood is the same
-    )
-    held: Array | None = (
-        None  # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
-    )
+    # (p, m, r), directions that span those along which the limit of the likelihood is the same
+    span: Array | None = None
+    # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
+    held: Array | None = None
 
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")

@@ -23,9 +23,8 @@ States = NDArray[
 ]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 
 ROUNDS = 40
-SLIGHT = (
-    1e-12  # of the box, or of the data: what may contradict a state by rounding alone
-)
+# of the box, or of the data: what may contradict a state by rounding alone
+SLIGHT = 1e-12
 FINE = (
     4 * EPS
 )  # of the data, and of what X'a may be: equations solved to this are not solved again

@@ -37,9 +37,8 @@ from probreg.numerics.linalg import (
 
 Array = NDArray[np.float64]
 
-SINGULAR = (
-    1e-14  # reciprocal condition of equations of which the shortest solution is taken
-)
+# reciprocal condition of equations of which the shortest solution is taken
+SINGULAR = 1e-14
 PROPER = 1e-10  # of the largest pivot of a precision matrix: one below may be rounding
 ROUNDING = 64 * float(np.finfo(float).eps)
 

@@ -98,9 +98,8 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
     """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base, out = Lasso.of(model), []
     start, sigma = base.start(), None
-    before: tuple[Array, Any] | None = (
-        None  # correlations with the residuals, and the penalty
-    )
+    # correlations with the residuals, and the penalty
+    before: tuple[Array, Any] | None = None
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
@@ -177,12 +176,10 @@ class PathSolution:
     df: Array
     log_lik: Array
     status: tuple[Status, ...]
-    ridge: RidgeModes | None = (
-        None  # the one decomposition of all scales, for a Gaussian model with normal priors
-    )
-    closed: bool = (
-        False  # all scales are from one decomposition, with sigma held or found beside
-    )
+    # the one decomposition of all scales, for a Gaussian model with normal priors
+    ridge: RidgeModes | None = None
+    # all scales are from one decomposition, with sigma held or found beside
+    closed: bool = False
     seen: "PathSolution | None" = None  # the same in coordinates that the rows see, where these are fewer than the columns
 
     def model(self, i: int) -> Model:

@@ -40,9 +40,8 @@ _NOTHING = 1e-12  # of the size of a response: a scale below it is rounding
 _TUBE = "epsilon"  # the nuisance parameter that is the half-width of a tube
 _NARROW = -60.0  # the log of a tube without width
 _GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
-_RUN_OUT = (
-    30.0  # of a log: a nuisance parameter this far below where it began runs to 0
-)
+# of a log: a nuisance parameter this far below where it began runs to 0
+_RUN_OUT = 30.0
 _STEP = 1.0  # of a log, while the maximum is being bracketed
 
 

@@ -45,9 +45,8 @@ from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
 
-_FAR = (
-    12.0  # |eta| beyond which it is time to ask whether a maximum exists, as in newton
-)
+# |eta| beyond which it is time to ask whether a maximum exists, as in newton
+_FAR = 12.0
 
 
 @METHODS.register

@@ -17,9 +17,8 @@ from probreg.inference.penalized.nonsmooth import (
 from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
-_ENOUGH = (
-    64  # passes over all rows of G, about what the systems of as many coordinates take
-)
+# passes over all rows of G, about what the systems of as many coordinates take
+_ENOUGH = 64
 _PASSES = 10  # of coordinate descent between two systems, at least
 _PER_SYSTEM = 30  # coordinates for which a system costs one pass more: cubes of BLAS against squares of a plain loop
 

@@ -39,9 +39,8 @@ class StandardRows:
     model: Model
     U: Array
     basis: Frame
-    far: ClassVar[float] = (
-        12.0  # |eta| from which a maximum of a likelihood that may diverge is to be proved to exist
-    )
+    # |eta| from which a maximum of a likelihood that may diverge is to be proved to exist
+    far: ClassVar[float] = 12.0
 
     @classmethod
     def of(cls, model: Model) -> "StandardRows | None":

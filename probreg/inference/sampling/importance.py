@@ -33,8 +33,8 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import jeffreys_obstacle
-from probreg.inference.modes.existence import further_modes
-from probreg.inference.modes.peaks import Peak, find_peaks, note_of_modes
+from probreg.inference.modes.existence import multimodality_cause
+from probreg.inference.modes.peaks import Peak, describe_modes, find_peaks
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import proposal
 from probreg.inference.sampling.proposal import Component
@@ -302,11 +302,11 @@ class Importance(Method):
                 Routine(_note(stats, found)) if settled else _note(stats, found),
                 *(
                     [
-                        note_of_modes(
+                        describe_modes(
                             model, about, "an estimate is the mean over all of them"
                         )
                     ]
-                    if further_modes(model)
+                    if multimodality_cause(model)
                     else []
                 ),
             ),
@@ -322,7 +322,7 @@ class Importance(Method):
         df = max(_DF, dim) if self.df is None else self.df
         places = [
             (np.zeros(dim), np.eye(dim)),
-            *(other.seen_from(at) for other in about[1:]),
+            *(other.relative_to(at) for other in about[1:]),
         ]
         tail, ends = (
             _tail_of_posterior(model),

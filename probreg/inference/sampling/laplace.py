@@ -22,15 +22,15 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import jeffreys_obstacle
-from probreg.inference.modes.existence import further_modes
+from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.peaks import (
     SHARE,
     Peak,
+    describe_modes,
+    describe_place,
     find_peaks,
     log_density_at,
-    note_of_modes,
-    place_of,
-    shares_of,
+    probability_shares,
 )
 from probreg.inference.modes.wide import Tilted, rotated
 from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
@@ -41,9 +41,8 @@ _NOTED, _WARNED = (
     0.25,
     0.75,
 )  # sd: a 95 % interval of a normal that is shifted so far covers 94 % and 88 %
-_NEGLIGIBLE = (
-    0.1  # sd; of sigma the shift is about (coefficients + 1) times the sd of its log
-)
+# sd; of sigma the shift is about (coefficients + 1) times the sd of its log
+_NEGLIGIBLE = 0.1
 _STEPS = np.linspace(
     -4.0, 4.0, 9
 )  # sd of log aux: the trapezoidal rule has the mean of a normal to all digits
@@ -183,7 +182,7 @@ class LaplaceApproximation(Method):
     def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
         """The draws, and sigma at the mode."""
         about = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
-        shares = shares_of(about)
+        shares = probability_shares(about)
         at = about[int(shares.argmax())]
         found = at.found
         others = [p for p, share in zip(about, shares) if p is not at and share > SHARE]
@@ -191,7 +190,7 @@ class LaplaceApproximation(Method):
         if others:
             status, detail = (
                 Status.ONE_OF_SEVERAL,
-                "; ".join(f"another at {place_of(model, p, at)}" for p in others),
+                "; ".join(f"another at {describe_place(model, p, at)}" for p in others),
             )
         shifts = {
             name: marginal_shift(model, at, found.beta.size + i)
@@ -233,13 +232,13 @@ class LaplaceApproximation(Method):
                 ),
                 *(
                     [
-                        note_of_modes(
+                        describe_modes(
                             model,
                             about,
                             "the approximation is about the one with the most",
                         )
                     ]
-                    if further_modes(model)
+                    if multimodality_cause(model)
                     else []
                 ),
             ),

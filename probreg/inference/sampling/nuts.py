@@ -35,14 +35,14 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     require_full_rank,
 )
-from probreg.inference.modes.existence import Divergence, further_modes
+from probreg.inference.modes.existence import Divergence, multimodality_cause
 from probreg.inference.modes.newton import check_divergence, find_mode
 from probreg.inference.modes.peaks import (
     SHARE,
     Peak,
+    describe_modes,
     find_peaks,
-    note_of_modes,
-    shares_of,
+    probability_shares,
 )
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
@@ -239,7 +239,7 @@ def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
         density, notes = _native_by_groups(model)
         return [density], notes
     modes = _modes(model)
-    shares = shares_of(modes)
+    shares = probability_shares(modes)
     if (shares > SHARE).sum() > 1:
         note = "sampled in coordinates whitened by the curvature at each mode"
         maps = [
@@ -253,20 +253,22 @@ def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
     at = made[0][1]
     if modes:
         told = [
-            note_of_modes(
+            describe_modes(
                 model,
                 modes,
                 f"chains start in turn at those with more than {percent(SHARE)}",
             )
         ]
     else:
-        told = [reason] if at.whitened and (reason := further_modes(model)) else []
+        told = (
+            [reason] if at.whitened and (reason := multimodality_cause(model)) else []
+        )
     return [density for density, _ in made], (Routine(at.note), *told)
 
 
 def _modes(model: Model) -> list[Peak]:
     """The modes that are found, of a posterior that can have several."""
-    if further_modes(model) is None or not model.joint.smooth:
+    if multimodality_cause(model) is None or not model.joint.smooth:
         return []
     try:
         return find_peaks(model, "nuts", tol=1e-7, max_steps=100)

@@ -67,9 +67,8 @@ PENALISED = (
     "the prior is in V, the inverse of the penalised curvature, and not in M. That this differs from the model's own errors "
     "is no evidence of misspecification; compare it with 'sampling'"
 )
-_OF_ROUNDING = (
-    1e-6  # of the standard error of independent rows: a smaller one is rounding
-)
+# of the standard error of independent rows: a smaller one is rounding
+_OF_ROUNDING = 1e-6
 _STATA = "G/(G - 1) (n - 1)/(n - k) for a Gaussian, G/(G - 1) for other likelihoods"
 ROBUST = (
     "HC0",

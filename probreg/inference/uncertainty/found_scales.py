@@ -35,9 +35,8 @@ _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 _SAME = 1e-4  # of z: two branches of a profile that meet
 _HIGHER = 1e-7  # of the criterion: beyond the rounding of a search
 _MOST = 2.0  # of a coordinate in one step
-_DIFFERENCE = (
-    1e-4  # of theta: central differences of a covariance, an error of some 1e-8 of it
-)
+# of theta: central differences of a covariance, an error of some 1e-8 of it
+_DIFFERENCE = 1e-4
 
 
 # ---- intervals of standard deviations and correlations ---------------------------------------------------------------------

@@ -13,9 +13,8 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
 from probreg.model.model import Model
 
-SINGULAR = (
-    1e-10  # an eigenvalue of R: without these rows the coefficients are not identified
-)
+# an eigenvalue of R: without these rows the coefficients are not identified
+SINGULAR = 1e-10
 
 
 class WhitenedRows(NamedTuple):

@@ -14,9 +14,8 @@ Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
 _POINTS = 2**16  # of a Sobol sequence: p-values near 0.05 are within 2e-4
 _AT_ONCE = 2**23  # numbers held at once
-_EQUAL = (
-    1e-6  # relative difference of standard errors that are the same but for rounding
-)
+# relative difference of standard errors that are the same but for rounding
+_EQUAL = 1e-6
 
 
 NO_TESTS = (

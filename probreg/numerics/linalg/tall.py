@@ -43,9 +43,8 @@ _SMALL = 1_000_000  # multiplications up to which BLAS copies neither matrix bef
 _TALL = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
 PARTS = 32  # that are added up before their sum meets that of other rows
 _STARTS, _STEPS = 8, 8  # of the estimate of a condition in the 2-norm
-CLOSE = (
-    1e-3  # part of y outside the span of X below which y'y - z'z loses too many digits
-)
+# part of y outside the span of X below which y'y - z'z loses too many digits
+CLOSE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,9 +39,8 @@ class Setting:
     n: float | None = None
     sigma: float | None = None
     y_sd: float | None = None
-    two_classes: bool = (
-        False  # of a symmetric softmax, which scikit-learn has as one log odds ratio w
-    )
+    # of a symmetric softmax, which scikit-learn has as one log odds ratio w
+    two_classes: bool = False
 
     @property
     def squares(self) -> float:

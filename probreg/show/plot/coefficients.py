@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 40  # parameters in one picture
-_NEAR = (
-    2.0  # zero belongs to the axis when it is within so many widths of the intervals
-)
+# zero belongs to the axis when it is within so many widths of the intervals
+_NEAR = 2.0
 _PAD = 0.1  # of the width, free at each side of the longest interval
 
 

@@ -50,9 +50,8 @@ SECTIONS = {
     "method": "Method",
     "versions": "Versions",
 }
-_SENTENCES = (
-    8  # effects that are told in sentences unasked; the others stand in the table
-)
+# effects that are told in sentences unasked; the others stand in the table
+_SENTENCES = 8
 _REASONS = 6  # differences that are explained, the largest first
 
 

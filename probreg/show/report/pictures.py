@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ESS = 400.0  # Vehtari et al. 2021
-_MOST = (
-    20_000_000  # numbers in a pointwise log likelihood that is still quick to smooth
-)
+# numbers in a pointwise log likelihood that is still quick to smooth
+_MOST = 20_000_000
 _LIBRARIES = (
     "probreg",
     "numpy",
